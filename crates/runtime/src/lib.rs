@@ -1,0 +1,3 @@
+//! Sockets, interfaces, the async API and disk: the tokio edge of manyway.
+
+pub mod files;
