@@ -17,7 +17,9 @@ pub enum OpenError {
     },
     /// No key for the packet's epoch: it is older than the previous one, that one's keys are gone,
     /// or it is further ahead than an honest peer can be.
-    #[error("the packet is of epoch {packet}, whose keys are not held; the present one is {current}")]
+    #[error(
+        "the packet is of epoch {packet}, whose keys are not held; the present one is {current}"
+    )]
     UnknownEpoch {
         /// The epoch in the packet's header.
         packet: u8,
