@@ -3,6 +3,14 @@
 //! Nothing here reads a clock. A [`Time`] is handed in by whoever runs the code: the wall clock in
 //! the transport, the event queue in a simulation.
 
+mod duration;
+mod rate;
+mod size;
+mod text;
 mod time;
 
+pub use duration::{format_duration, parse_duration};
+pub use rate::Rate;
+pub use size::ByteSize;
+pub use text::ParseQuantityError;
 pub use time::Time;
