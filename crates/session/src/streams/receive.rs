@@ -1,0 +1,155 @@
+//! All streams of a connection: what the peer sends.
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use super::StreamId;
+use super::error::StreamsError;
+use super::recv::Claim;
+use super::set::Streams;
+use super::types::StreamEvent;
+
+impl Streams {
+    /// A STREAM frame arrived. `rtt` tunes the windows: the longest (smoothed) of the paths in use, since that is how
+    /// long a new limit or a lost piece may take.
+    ///
+    /// # Errors
+    /// The peer broke the protocol: the connection must close. Nothing of the frame was taken.
+    pub fn on_stream(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        id: StreamId,
+        offset: u64,
+        data: &[u8],
+        fin: bool,
+    ) -> Result<(), StreamsError> {
+        self.rtt = rtt;
+        if !self.admit(id)? {
+            return Ok(());
+        }
+        let claim = Claim { stream: id, offset, len: data.len() as u64, fin };
+        let added = self.check(claim)?;
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Ok(());
+        };
+        self.window.on_data(now);
+        self.received += added;
+        let discarded = stream.recv.on_data(now, claim, data, added);
+        self.window.discard(discarded);
+        self.tell_reader(id);
+        Ok(())
+    }
+
+    /// A RESET_STREAM frame arrived.
+    ///
+    /// # Errors
+    /// As [`on_stream`](Self::on_stream).
+    pub fn on_reset(&mut self, id: StreamId, code: u64, final_size: u64) -> Result<(), StreamsError> {
+        if !self.admit(id)? {
+            return Ok(());
+        }
+        let added = self.check(Claim { stream: id, offset: final_size, len: 0, fin: true })?;
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Ok(());
+        };
+        self.received += added;
+        let discarded = stream.recv.on_reset(code, added);
+        self.window.discard(discarded);
+        self.tell_reader(id);
+        Ok(())
+    }
+
+    /// A STOP_SENDING frame arrived: our sending side is reset with its code.
+    ///
+    /// # Errors
+    /// The frame names a stream that can't exist.
+    pub fn on_stop(&mut self, id: StreamId, code: u64) -> Result<(), StreamsError> {
+        if !self.admit(id)? {
+            return Ok(());
+        }
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.send.on_stop(code)
+        {
+            self.events.push_back(StreamEvent::Stopped { id, code });
+            self.stop_waiting(id);
+            self.settle(id);
+            self.wake_writers(id);
+        }
+        Ok(())
+    }
+
+    /// A MAX_DATA frame arrived. A lower value than before is harmless.
+    pub fn on_max_data(&mut self, max: u64) {
+        self.peer.max_data = self.peer.max_data.max(max);
+    }
+
+    /// A MAX_STREAM_DATA frame arrived. A lower value than before is harmless.
+    ///
+    /// # Errors
+    /// The frame names a stream that can't exist.
+    pub fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), StreamsError> {
+        if self.admit(id)?
+            && let Some(stream) = self.streams.get_mut(&id)
+        {
+            stream.send.on_max(max);
+            self.settle(id);
+        }
+        Ok(())
+    }
+
+    /// A MAX_STREAMS frame arrived. A lower value than before is harmless.
+    pub fn on_max_streams(&mut self, count: u64) {
+        // Ids are 62 bits, one of which names the opener.
+        self.ours.limit = self.ours.limit.max(count.min(1 << 61));
+        if self.ours.waiting && self.ours.opened < self.ours.limit {
+            self.ours.waiting = false;
+            self.events.push_back(StreamEvent::Available);
+        }
+    }
+
+    /// Whether the stream a frame names is open, after opening it if the peer may. False when it is over.
+    fn admit(&mut self, id: StreamId) -> Result<bool, StreamsError> {
+        if self.streams.contains_key(&id) {
+            return Ok(true);
+        }
+        let number = (id.0 >> 1) + 1;
+        if self.is_ours(id) {
+            let known = number <= self.ours.opened;
+            return if known { Ok(false) } else { Err(StreamsError::NeverOpened { stream: id }) };
+        }
+        let limit = self.theirs.limit;
+        if number > limit {
+            return Err(StreamsError::StreamLimit { stream: id, limit });
+        }
+        if number <= self.theirs.opened {
+            return Ok(false);
+        }
+        self.peer_opens(number);
+        Ok(true)
+    }
+
+    /// How many bytes a claim adds, if neither the stream nor the connection forbids it.
+    fn check(&self, claim: Claim) -> Result<u64, StreamsError> {
+        let Some(stream) = self.streams.get(&claim.stream) else {
+            return Ok(0);
+        };
+        let added = stream.recv.check(claim)?;
+        let (total, limit) = (self.received.saturating_add(added), self.window.limit());
+        if total > limit {
+            let stream = claim.stream;
+            return Err(StreamsError::ConnectionFlowControl { stream, total, limit });
+        }
+        Ok(added)
+    }
+
+    fn tell_reader(&mut self, id: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&id)
+            && stream.recv.take_news()
+        {
+            self.events.push_back(StreamEvent::Readable(id));
+        }
+        self.settle(id);
+    }
+}

@@ -1,0 +1,99 @@
+//! One stream, and the sums over all of them.
+
+use std::collections::BTreeSet;
+
+use super::StreamId;
+use super::recv::RecvHalf;
+use super::send::SendHalf;
+use super::turns::{Place, Turns};
+use super::types::MAX_OFFSET;
+use super::window::Window;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) send: SendHalf,
+    pub(super) recv: RecvHalf,
+    pub(super) places: Places,
+    entry: Entry,
+}
+
+/// A stream's places in the queues of the [`Ledger`].
+#[derive(Default, Debug)]
+pub(super) struct Places {
+    pub(super) resend: Place,
+    pub(super) fin: Place,
+    pub(super) fresh: Place,
+    control: bool,
+}
+
+/// A stream's share in the sums of the [`Ledger`].
+#[derive(Copy, Clone, Default, PartialEq, Eq, Debug)]
+struct Entry {
+    unsent: u64,
+    unacked: u64,
+    buffered: u64,
+    allowed: u64,
+}
+
+/// Sums over all streams, and who is ready for what: brought up to date whenever a stream has changed.
+#[derive(Default, Debug)]
+pub(super) struct Ledger {
+    pub(super) unsent: u64,
+    pub(super) unacked: u64,
+    pub(super) buffered: u64,
+    /// What the limits of the streams in use allow beyond what was sent.
+    pub(super) allowed: u128,
+    /// Streams with something lost.
+    pub(super) resend: Turns,
+    /// Streams of which only the end is to be said.
+    pub(super) fin: Turns,
+    /// Streams with new bytes that their own limit allows.
+    pub(super) fresh: Turns,
+    /// Streams with a control frame to send.
+    pub(super) control: BTreeSet<StreamId>,
+}
+
+impl Stream {
+    /// A stream with the peer's limit for this side's bytes, and the window for the peer's.
+    pub(super) fn new(limit: u64, window: Window) -> Box<Self> {
+        Box::new(Stream {
+            send: SendHalf::new(limit),
+            recv: RecvHalf::new(window),
+            places: Places::default(),
+            entry: Entry::default(),
+        })
+    }
+
+    /// Brings the ledger up to date. Returns whether the stream is over, and thereby in no sum and no queue.
+    pub(super) fn settle(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
+        let send = &self.send;
+        let idle = send.unsent() == 0 && send.unacked() == 0;
+        let entry = Entry {
+            unsent: send.unsent(),
+            unacked: send.unacked(),
+            buffered: send.buffered(),
+            allowed: if idle { 0 } else { send.allowed().min(MAX_OFFSET) },
+        };
+        if entry != self.entry {
+            ledger.unsent = ledger.unsent - self.entry.unsent + entry.unsent;
+            ledger.unacked = ledger.unacked - self.entry.unacked + entry.unacked;
+            ledger.buffered = ledger.buffered - self.entry.buffered + entry.buffered;
+            ledger.allowed = ledger.allowed - u128::from(self.entry.allowed) + u128::from(entry.allowed);
+            self.entry = entry;
+        }
+        let places = &mut self.places;
+        ledger.resend.set(id, &mut places.resend, send.wants_resend());
+        ledger.fin.set(id, &mut places.fin, send.wants_bare_fin());
+        ledger.fresh.set(id, &mut places.fresh, send.sendable() > 0);
+        let control = send.wants_reset() || self.recv.wants_stop() || self.recv.wants_limit();
+        if control != places.control {
+            places.control = control;
+            if control {
+                ledger.control.insert(id);
+            } else {
+                ledger.control.remove(&id);
+            }
+        }
+        send.is_over() && self.recv.is_over()
+    }
+}

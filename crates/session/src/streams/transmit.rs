@@ -1,0 +1,141 @@
+//! All streams of a connection: what is sent, and what became of it.
+
+use super::StreamId;
+use super::set::Streams;
+use super::types::{Chunk, Control, StreamEvent, StreamRange};
+
+impl Streams {
+    /// Whether [`next_chunk`](Self::next_chunk) has something: lost bytes, new ones within flow control, or an end.
+    pub fn has_data(&self) -> bool {
+        let ledger = &self.ledger;
+        !ledger.resend.is_empty() || !ledger.fin.is_empty() || (!ledger.fresh.is_empty() && self.connection_credit() > 0)
+    }
+
+    /// Whether [`poll_control`](Self::poll_control) has something.
+    pub fn has_control(&self) -> bool {
+        self.window.is_due() || self.theirs.due || !self.ledger.control.is_empty()
+    }
+
+    /// Whether there are new bytes, none of which flow control allows.
+    pub fn flow_blocked(&self) -> bool {
+        self.ledger.unsent > 0 && (self.ledger.fresh.is_empty() || self.connection_credit() == 0)
+    }
+
+    /// How many more new bytes flow control allows, whether or not they are written: by the connection's
+    /// limit and by the limits of the streams that have something unsent or unacknowledged.
+    pub fn send_credit(&self) -> u64 {
+        let connection = self.connection_credit();
+        if self.ledger.unsent == 0 && self.ledger.unacked == 0 {
+            return connection;
+        }
+        u64::try_from(self.ledger.allowed).map_or(connection, |streams| streams.min(connection))
+    }
+
+    /// What a STREAM frame of at most `max` bytes, header included, should carry: lost bytes first, then new ones;
+    /// streams take turns. `None` when there is nothing, or no room for a single byte.
+    pub fn next_chunk(&mut self, max: usize) -> Option<Chunk> {
+        if let Some(id) = self.ledger.resend.front() {
+            let stream = self.streams.get_mut(&id)?;
+            let chunk = stream.send.next_resend(id, max)?;
+            self.ledger.resend.rotate(id, &mut stream.places.resend);
+            self.settle(id);
+            return Some(chunk);
+        }
+        let credit = self.connection_credit();
+        let id = self.ledger.fin.front().or_else(|| self.ledger.fresh.front().filter(|_| credit > 0))?;
+        let stream = self.streams.get_mut(&id)?;
+        let chunk = stream.send.next_new(id, credit, max)?;
+        self.sent += u64::from(chunk.range.len);
+        self.ledger.fresh.rotate(id, &mut stream.places.fresh);
+        self.settle(id);
+        Some(chunk)
+    }
+
+    /// What of a range that is under way isn't acknowledged yet, from the front, for sending it on another path as
+    /// well, in a frame of at most `max` bytes. Shorter than the range when it doesn't fit or has gaps: ask again for
+    /// the rest. `None` when nothing is missing any more, or there is no room for a single byte.
+    pub fn chunk(&mut self, range: &StreamRange, max: usize) -> Option<Chunk> {
+        let id = range.stream;
+        let chunk = self.streams.get_mut(&id)?.send.again_within(range, max)?;
+        self.settle(id);
+        Some(chunk)
+    }
+
+    /// The peer has the range.
+    pub fn on_acked(&mut self, range: &StreamRange) {
+        let id = range.stream;
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
+        if stream.send.on_acked(range) {
+            self.events.push_back(StreamEvent::Finished(id));
+        }
+        self.settle(id);
+        self.wake_writers(id);
+    }
+
+    /// A packet with the range was lost: what of it isn't acknowledged is queued to be sent again.
+    pub fn on_lost(&mut self, range: &StreamRange) {
+        if let Some(stream) = self.streams.get_mut(&range.stream) {
+            stream.send.on_lost(range);
+            self.settle(range.stream);
+        }
+    }
+
+    /// The next control frame, with values as they are now.
+    pub fn poll_control(&mut self) -> Option<Control> {
+        if self.window.is_due() {
+            return Some(Control::MaxData(self.window.announce()));
+        }
+        if self.theirs.due {
+            self.theirs.due = false;
+            return Some(Control::MaxStreams(self.theirs.limit));
+        }
+        let id = *self.ledger.control.first()?;
+        let control = self.stream_control(id);
+        self.settle(id);
+        control
+    }
+
+    fn stream_control(&mut self, id: StreamId) -> Option<Control> {
+        let stream = self.streams.get_mut(&id)?;
+        if let Some(reset) = stream.send.take_reset() {
+            let (code, final_size) = (reset.code, reset.final_size);
+            return Some(Control::Reset { stream: id, code, final_size });
+        }
+        if let Some(code) = stream.recv.take_stop() {
+            return Some(Control::Stop { stream: id, code });
+        }
+        let max = stream.recv.window.announce();
+        Some(Control::MaxStreamData { stream: id, max })
+    }
+
+    /// A packet with the frame was lost: it is queued again, with the latest value, if it still matters.
+    pub fn on_control_lost(&mut self, control: &Control) {
+        match *control {
+            Control::MaxData(max) => self.window.on_lost(max),
+            Control::MaxStreams(count) => self.theirs.due |= count == self.theirs.limit,
+            Control::MaxStreamData { stream, max } => self.with(stream, |s| s.recv.window.on_lost(max)),
+            Control::Reset { stream, .. } => self.with(stream, |s| s.send.on_reset_lost()),
+            Control::Stop { stream, .. } => self.with(stream, |s| s.recv.on_stop_lost()),
+        }
+    }
+
+    /// The peer has the frame.
+    pub fn on_control_acked(&mut self, control: &Control) {
+        if let Control::Reset { stream, .. } = *control {
+            self.with(stream, |s| s.send.on_reset_acked());
+        }
+    }
+
+    fn with(&mut self, id: StreamId, act: impl FnOnce(&mut super::stream::Stream)) {
+        if let Some(stream) = self.streams.get_mut(&id) {
+            act(stream);
+            self.settle(id);
+        }
+    }
+
+    fn connection_credit(&self) -> u64 {
+        self.peer.max_data.saturating_sub(self.sent)
+    }
+}

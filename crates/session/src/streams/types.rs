@@ -1,0 +1,129 @@
+//! What goes in and out of the stream layer.
+
+use bytes::Bytes;
+
+use super::StreamId;
+
+/// The largest stream offset, connection total and stream count the wire format can say (RFC 9000 §16: 62 bits).
+pub const MAX_OFFSET: u64 = (1 << 62) - 1;
+
+/// Settings of one connection's streams.
+#[derive(Copy, Clone, Debug)]
+pub struct StreamsConfig {
+    /// Whether this side opened the connection; it decides who owns which stream ids.
+    pub initiator: bool,
+    /// Initial receive window in bytes, of the connection and of every stream (never above `max_receive_window`).
+    pub initial_receive_window: u64,
+    /// The window, in bytes, that auto-tuning never passes: neither a stream's nor the connection's.
+    pub max_receive_window: u64,
+    /// Most bytes that may be written and not yet acknowledged, over all streams. A stream that has nothing
+    /// else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream can't starve the others.
+    pub send_buffer: u64,
+    /// Streams the peer may have open at once.
+    pub max_streams: u64,
+}
+
+impl Default for StreamsConfig {
+    fn default() -> Self {
+        StreamsConfig {
+            initiator: true,
+            initial_receive_window: 1 << 20,
+            max_receive_window: 64 << 20,
+            send_buffer: 32 << 20,
+            max_streams: 128,
+        }
+    }
+}
+
+impl StreamsConfig {
+    /// The receive window in bytes to begin with, of the connection and of every stream: what the transport
+    /// parameters `initial_max_data` and `initial_max_stream_data` must tell the peer.
+    pub fn initial_window(&self) -> u64 {
+        self.initial_receive_window.min(self.max_receive_window).min(MAX_OFFSET)
+    }
+}
+
+/// The part of a stream that one STREAM frame carried. A packet remembers these until it is acked or lost.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub struct StreamRange {
+    /// The stream.
+    pub stream: StreamId,
+    /// Offset of the first byte.
+    pub offset: u64,
+    /// Number of bytes; zero for a frame that only says where the stream ends.
+    pub len: u32,
+    /// Whether the frame said that the stream ends behind these bytes.
+    pub fin: bool,
+}
+
+impl StreamRange {
+    /// The offset behind the last byte.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.len))
+    }
+}
+
+/// The content of a STREAM frame to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// What the frame carries; hand it back when the packet is acked or lost.
+    pub range: StreamRange,
+    /// The bytes, `range.len` of them.
+    pub data: Bytes,
+    /// Whether the bytes (or the end) were sent before.
+    pub retransmission: bool,
+}
+
+/// A control frame of the stream layer.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Control {
+    /// MAX_DATA: the peer may send this many bytes in all, over all streams.
+    MaxData(u64),
+    /// MAX_STREAM_DATA: the peer may send this stream up to the offset `max`.
+    MaxStreamData {
+        /// The stream.
+        stream: StreamId,
+        /// The first offset it may not send.
+        max: u64,
+    },
+    /// MAX_STREAMS: the peer may open this many streams in all, from the connection's start.
+    MaxStreams(u64),
+    /// RESET_STREAM: this side abandons its sending direction.
+    Reset {
+        /// The stream.
+        stream: StreamId,
+        /// The application's reason.
+        code: u64,
+        /// How many bytes were sent before.
+        final_size: u64,
+    },
+    /// STOP_SENDING: this side doesn't want the peer's bytes any more.
+    Stop {
+        /// The stream.
+        stream: StreamId,
+        /// The application's reason.
+        code: u64,
+    },
+}
+
+/// News for the application.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum StreamEvent {
+    /// The peer opened a stream: `accept` returns it. One event per stream.
+    Opened,
+    /// The peer allows more streams, after `open` failed.
+    Available,
+    /// A stream has bytes, its end or a reset to read; once, until a read is `Blocked` again.
+    Readable(StreamId),
+    /// A stream whose last write didn't take everything has room again.
+    Writable(StreamId),
+    /// The peer has acknowledged everything that was written, and the end.
+    Finished(StreamId),
+    /// The peer doesn't want our bytes any more; the sending side was reset with the same code.
+    Stopped {
+        /// The stream.
+        id: StreamId,
+        /// The peer application's reason.
+        code: u64,
+    },
+}
