@@ -1,1 +1,57 @@
-//! (in the making)
+//! The handshake: one INIT, one REPLY, then sealed packets.
+//!
+//! Noise `IKpsk2` (the Noise Protocol Framework, revision 34, §9) carries both sides' transport
+//! parameters. The ticket gives the [`Initiator`] the listener's static key, so that nobody else can
+//! answer, and a pre-shared key, so that nobody without the ticket gets an answer. `mac1`, keyed from
+//! that secret as in WireGuard, guards both datagrams and is checked before any Diffie-Hellman.
+//!
+//! The first message proves nothing about the pre-shared key and may be a replay. So the
+//! [`Responder`] answers it and keeps a bounded, short-lived half-open entry; a connection comes of
+//! it only when [`Responder::try_open`] has opened a sealed packet.
+//!
+//! The prologue is `manyway` ‖ version (1 byte) ‖ ticket id (8) ‖ suite (1: AES-256-GCM,
+//! 2: ChaCha20-Poly1305). Two sides that disagree about any of it don't understand each other.
+//!
+//! All randomness comes from seeds that the caller gives, so that a run repeats.
+
+mod initiator;
+mod noise;
+mod responder;
+mod secrets;
+#[cfg(test)]
+mod tests;
+
+pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
+pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};
+pub use secrets::{Secrets, SecretsError};
+
+use manyway_wire::{ConnectionId, TransportParameters};
+
+use crate::crypto::{Opener, Sealer, Suite};
+
+/// What both sides have after the handshake.
+#[derive(Debug)]
+pub struct Established {
+    /// Seals our packets.
+    pub sealer: Sealer,
+    /// Opens the peer's packets.
+    pub opener: Opener,
+    /// What the peer said of itself.
+    pub peer: TransportParameters,
+    /// Our connection id for path 0: the peer puts it on its packets.
+    pub local_cid: ConnectionId,
+    /// The peer's connection id for path 0: we put it on our packets.
+    pub remote_cid: ConnectionId,
+}
+
+fn prologue(ticket_id: &[u8; 8], suite: Suite) -> Vec<u8> {
+    let suite = match suite {
+        Suite::Aes256Gcm => 1,
+        Suite::ChaCha20Poly1305 => 2,
+    };
+    let mut prologue = b"manyway".to_vec();
+    prologue.push(manyway_wire::VERSION);
+    prologue.extend_from_slice(ticket_id);
+    prologue.push(suite);
+    prologue
+}

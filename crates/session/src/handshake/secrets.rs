@@ -1,0 +1,150 @@
+use std::fmt;
+use std::net::SocketAddr;
+
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+use aws_lc_rs::hmac;
+use manyway_wire::Ticket;
+use rand::CryptoRng;
+use zeroize::Zeroizing;
+
+use super::noise::{KEY_LEN, public_key};
+
+const TICKET_ID_LEN: usize = 8;
+const PSK_LEN: usize = 32;
+
+/// What a listener keeps for a ticket: the private half of what the ticket gives away.
+///
+/// Zeroed when dropped; `Debug` shows the ticket id and the public key only.
+#[derive(Clone)]
+pub struct Secrets {
+    ticket_id: [u8; TICKET_ID_LEN],
+    private_key: Zeroizing<[u8; KEY_LEN]>,
+    public_key: [u8; KEY_LEN],
+    psk: Zeroizing<[u8; PSK_LEN]>,
+}
+
+/// Stored secrets could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{len} bytes are not a listener's secrets, which have {expected}: restore the file, or let the \
+     listener make a new ticket",
+    expected = Secrets::BYTES
+)]
+pub struct SecretsError {
+    len: usize,
+}
+
+impl Secrets {
+    /// Length of [`Secrets::to_bytes`].
+    pub const BYTES: usize = TICKET_ID_LEN + KEY_LEN + PSK_LEN;
+
+    /// New secrets for a new ticket. Same generator state, same secrets.
+    pub fn generate<R: CryptoRng + ?Sized>(rng: &mut R) -> Secrets {
+        let mut bytes = Zeroizing::new([0; Self::BYTES]);
+        rng.fill_bytes(&mut *bytes);
+        Secrets::from_array(&bytes)
+    }
+
+    /// The ticket that lets its holder connect to this listener at `addresses`.
+    pub fn ticket(&self, addresses: Vec<SocketAddr>) -> Ticket {
+        Ticket {
+            version: Ticket::VERSION,
+            id: self.ticket_id,
+            public_key: self.public_key,
+            secret: *self.psk,
+            addresses,
+        }
+    }
+
+    /// The ticket's id, by which the listener knows which of its tickets a peer holds.
+    pub fn ticket_id(&self) -> [u8; 8] {
+        self.ticket_id
+    }
+
+    /// The listener's static public key (X25519).
+    pub fn public_key(&self) -> &[u8; 32] {
+        &self.public_key
+    }
+
+    /// The secrets as they are stored: ticket id (8 bytes), private key (32), pre-shared key (32).
+    pub fn to_bytes(&self) -> Zeroizing<[u8; Secrets::BYTES]> {
+        let mut bytes = Zeroizing::new([0; Self::BYTES]);
+        bytes[..TICKET_ID_LEN].copy_from_slice(&self.ticket_id);
+        bytes[TICKET_ID_LEN..][..KEY_LEN].copy_from_slice(&*self.private_key);
+        bytes[TICKET_ID_LEN + KEY_LEN..].copy_from_slice(&*self.psk);
+        bytes
+    }
+
+    /// Reads what [`Secrets::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`SecretsError`] if the length is wrong.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Secrets, SecretsError> {
+        let array = bytes
+            .try_into()
+            .map_err(|_| SecretsError { len: bytes.len() })?;
+        Ok(Secrets::from_array(array))
+    }
+
+    pub(super) fn private_key(&self) -> &[u8; KEY_LEN] {
+        &self.private_key
+    }
+
+    pub(super) fn psk(&self) -> &[u8; PSK_LEN] {
+        &self.psk
+    }
+
+    fn from_array(bytes: &[u8; Secrets::BYTES]) -> Secrets {
+        let mut secrets = Secrets {
+            ticket_id: [0; TICKET_ID_LEN],
+            private_key: Zeroizing::new([0; KEY_LEN]),
+            public_key: [0; KEY_LEN],
+            psk: Zeroizing::new([0; PSK_LEN]),
+        };
+        secrets.ticket_id.copy_from_slice(&bytes[..TICKET_ID_LEN]);
+        secrets
+            .private_key
+            .copy_from_slice(&bytes[TICKET_ID_LEN..][..KEY_LEN]);
+        secrets
+            .psk
+            .copy_from_slice(&bytes[TICKET_ID_LEN + KEY_LEN..]);
+        secrets.public_key = public_key(&secrets.private_key);
+        secrets
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets")
+            .field("ticket_id", &self.ticket_id)
+            .field("public_key", &self.public_key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The key of `mac1`: who can't make it doesn't hold the ticket, and costs no Diffie-Hellman.
+pub(super) struct Mac1(hmac::Key);
+
+impl Mac1 {
+    pub(super) const LEN: usize = 32;
+
+    pub(super) fn new(ticket_secret: &[u8; PSK_LEN]) -> Mac1 {
+        let secret = Salt::none(HKDF_SHA256).extract(ticket_secret);
+        let key = secret
+            .expand(&[b"manyway mac1"], hmac::HMAC_SHA256)
+            .expect("HKDF gives up to 8160 bytes");
+        Mac1(key.into())
+    }
+
+    pub(super) fn sign(&self, bytes: &[u8]) -> [u8; Mac1::LEN] {
+        hmac::sign(&self.0, bytes)
+            .as_ref()
+            .try_into()
+            .expect("HMAC-SHA256 gives 32 bytes")
+    }
+
+    /// Whether `mac` is the right one for `bytes`, in constant time.
+    pub(super) fn verify(&self, bytes: &[u8], mac: &[u8]) -> bool {
+        hmac::verify(&self.0, bytes, mac).is_ok()
+    }
+}
