@@ -1,1 +1,57 @@
-//! (in the making)
+//! Multipath congestion control: laws, the coupled controller and the subflow sender.
+//!
+//! Three layers, each usable without the one above it:
+//!
+//! * A **law** ([`WindowLaw`]) is the pair `I_r`, `D_r` of the papers, written once and generic over
+//!   the scalar. The transport and the simulator run it on `f64`, a fluid model on dual numbers.
+//! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
+//!   [`Coupled`] makes one from any window law, [`Cubic`] is one of its own. [`registry`] maps names
+//!   to constructors.
+//! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
+//!   pacing, and when the controller hears of what. It is generic over what a packet carries.
+//!
+//! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
+//! give the same result bit for bit.
+//!
+//! ```
+//! use manyway_control::{AckInfo, Options, Outcome, Permit, Sender, SenderConfig, Sent, registry};
+//! use manyway_units::Time;
+//! use std::time::Duration;
+//!
+//! let mut controller = registry::controller("lia", &Options::default())?;
+//! let start = Time::ZERO;
+//! let mut sender = Sender::<&str>::new(SenderConfig::default(), start, &mut *controller);
+//!
+//! assert!(matches!(sender.permit(start, &*controller), Permit::Now { .. }));
+//! sender.on_sent(start, Sent { bytes: 1200, ack_eliciting: true, app_limited: false, payload: "hello" });
+//!
+//! let mut outcome = Outcome::default();
+//! let ranges = [0..=0];
+//! let ack = AckInfo { largest: 0, ranges: &ranges, delay: Duration::ZERO, ce_count: None, receive_time: None };
+//! sender.on_ack(start + Duration::from_millis(20), ack, &mut *controller, &mut outcome)?;
+//! assert_eq!(outcome.acked, [(0, "hello")]);
+//! assert_eq!(sender.rtt().smoothed(), Duration::from_millis(20));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod controller;
+mod coupled;
+mod law;
+pub mod laws;
+mod options;
+pub mod registry;
+mod rtt;
+mod sender;
+mod slots;
+mod slow_start;
+
+pub use controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+pub use coupled::Coupled;
+pub use law::{Law, Path, Scalar, WindowLaw};
+pub use laws::{Balia, Cubic, Lia, Reno};
+pub use options::{Options, SlowStartKind};
+pub use registry::UnknownLaw;
+pub use rtt::Rtt;
+pub use sender::{
+    AckError, AckInfo, Outcome, Permit, Sender, SenderConfig, SenderStats, Sent, TimerEvent,
+};

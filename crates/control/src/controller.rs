@@ -1,0 +1,116 @@
+use std::fmt::Debug;
+use std::time::Duration;
+
+use manyway_units::Time;
+
+/// A path's place in its controller. Dense, and given to another path once this one is removed.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(pub(crate) usize);
+
+impl Slot {
+    /// The slot as an index from 0.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// A path to be added to a controller.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct NewPath {
+    /// When the path is added.
+    pub now: Time,
+    /// The window to start from, in packets.
+    pub initial_window: f64,
+    /// What one packet of the window stands for, in bytes. Laws compare bytes where paths differ.
+    pub packet_size: u32,
+    /// The round-trip time to assume until the first acknowledgement.
+    pub initial_rtt: Duration,
+}
+
+/// Packets of one path were acknowledged.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Ack {
+    /// The path.
+    pub slot: Slot,
+    /// When the acknowledgement arrived.
+    pub now: Time,
+    /// Newly acknowledged, in packets: bytes over the path's packet size.
+    pub packets: f64,
+    /// The round-trip time this acknowledgement measured, the peer's delay taken off; the smoothed
+    /// one if it measured none.
+    pub rtt: Duration,
+    /// Whether `rtt` is a measurement.
+    pub rtt_sampled: bool,
+    /// The smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// The smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Arrival of the largest newly acknowledged packet by the receiver's clock, minus its sending by
+    /// ours, in seconds: the one-way delay plus an unknown constant. `None` if the peer didn't say.
+    pub one_way: Option<f64>,
+    /// The window wasn't used up when these packets were sent: it must not grow (RFC 9002 §7.8).
+    pub app_limited: bool,
+    /// These packets were sent before the last window cut: the window must not grow (RFC 9002 §7.3.2).
+    pub in_recovery: bool,
+}
+
+/// A loss event: packets of one path were lost (or marked, for [`Controller::on_ecn`]). The sender
+/// sees to it that a path has at most one per round trip.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// The path.
+    pub slot: Slot,
+    /// When the loss was detected.
+    pub now: Time,
+    /// When the newest of the lost (or marked) packets was sent.
+    pub sent: Time,
+    /// How many were declared lost at once, in packets; 0 for a mark.
+    pub packets: f64,
+}
+
+/// A round trip's worth of packets was acknowledged: everything that was in flight when the round
+/// began. Comes after the [`Controller::on_ack`] that completed it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// The path.
+    pub slot: Slot,
+    /// When the round ended.
+    pub now: Time,
+}
+
+/// Owner of the congestion windows of all paths of one connection.
+///
+/// Calls that name a slot which isn't in use are ignored, so that a late call can't do harm.
+pub trait Controller: Send + Debug {
+    /// The controller's name in the registry.
+    fn name(&self) -> &'static str;
+
+    /// Adds a path and returns its slot.
+    fn add_path(&mut self, path: NewPath) -> Slot;
+
+    /// Removes a path; its slot may be used again.
+    fn remove_path(&mut self, slot: Slot);
+
+    /// Packets were acknowledged.
+    fn on_ack(&mut self, ack: &Ack);
+
+    /// Packets were lost: cut the window.
+    fn on_loss(&mut self, loss: &Loss);
+
+    /// Packets came marked Congestion Experienced: a loss event in which nothing was lost.
+    fn on_ecn(&mut self, loss: &Loss) {
+        self.on_loss(loss);
+    }
+
+    /// Persistent congestion (RFC 9002 §7.6): the window goes to its minimum and slow starts again.
+    fn on_timeout(&mut self, slot: Slot, now: Time);
+
+    /// A round trip has passed.
+    fn on_round_end(&mut self, round: &Round);
+
+    /// The path's congestion window, in packets; finite, and 0 for a slot not in use.
+    fn window(&self, slot: Slot) -> f64;
+
+    /// Whether the path is below its slow-start threshold.
+    fn in_slow_start(&self, slot: Slot) -> bool;
+}

@@ -1,0 +1,233 @@
+use std::fmt::Debug;
+
+use manyway_units::Time;
+
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::law::{Path, WindowLaw};
+use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::slots::Slots;
+use crate::slow_start::SlowStart;
+
+/// Up to this many paths the law is evaluated at every acknowledgement.
+const EXACT_PATHS: usize = 8;
+
+/// The smallest round-trip time a law is shown, in seconds: a clock without resolution must not
+/// make rates infinite.
+const MIN_RTT: f64 = 1e-6;
+
+/// The controller that runs a window law over all paths of a connection.
+///
+/// Slow start is each path's own; the law couples congestion avoidance. A law costs O(n) in the
+/// number of paths, so with more than eight paths `I_r` is kept for n/8 acknowledgements of path r
+/// (and computed anew at its loss, its round's end and when a path comes or goes): O(1) amortised.
+#[derive(Clone, Debug)]
+pub struct Coupled<L> {
+    law: L,
+    options: Options,
+    slots: Slots<Member>,
+    /// What the law sees, without holes, windows in packets of each path's own size.
+    paths: Vec<Path<f64>>,
+    /// Packet size and slot of each of `paths`.
+    sizes: Vec<u32>,
+    owners: Vec<Slot>,
+    /// Paths have different packet sizes.
+    mixed: bool,
+    /// `paths` in packets of one size, where they differ.
+    scratch: Vec<Path<f64>>,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    /// Index in `paths`.
+    at: usize,
+    slow_start: SlowStart,
+    /// `I_r` as last computed, good for `fresh` more acknowledgements.
+    increase: f64,
+    fresh: usize,
+}
+
+impl<L: WindowLaw> Coupled<L> {
+    /// A controller without paths.
+    pub fn new(law: L, options: Options) -> Self {
+        Coupled {
+            law,
+            options,
+            slots: Slots::new(),
+            paths: Vec::new(),
+            sizes: Vec::new(),
+            owners: Vec::new(),
+            mixed: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The law.
+    pub fn law(&self) -> &L {
+        &self.law
+    }
+
+    /// Number of paths.
+    pub fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// The smallest window of a path at present, in packets.
+    pub fn window_floor(&self) -> f64 {
+        self.options.floor(self.law.min_ssthresh(self.paths.len()))
+    }
+
+    /// The path's slow-start threshold in packets, infinite before its first cut; `None` for a slot
+    /// not in use.
+    pub fn ssthresh(&self, slot: Slot) -> Option<f64> {
+        Some(self.slots.get(slot)?.slow_start.threshold())
+    }
+
+    /// Evaluates the law for the path at `at`, its windows converted to that path's packets.
+    fn evaluate(&mut self, at: usize, rule: impl Fn(&L, &[Path<f64>], usize) -> f64) -> f64 {
+        if !self.mixed {
+            return rule(&self.law, &self.paths, at);
+        }
+        let unit = f64::from(self.sizes[at]);
+        self.scratch.clear();
+        let sized = self.paths.iter().zip(&self.sizes);
+        self.scratch.extend(sized.map(|(p, &size)| Path {
+            window: p.window * f64::from(size) / unit,
+            rtt: p.rtt,
+        }));
+        rule(&self.law, &self.scratch, at)
+    }
+
+    fn membership_changed(&mut self) {
+        self.mixed = self.sizes.windows(2).any(|pair| pair[0] != pair[1]);
+        for member in self.slots.iter_mut() {
+            member.fresh = 0;
+        }
+        // With fewer paths the floor may have risen.
+        let floor = self.window_floor();
+        for path in &mut self.paths {
+            path.window = path.window.max(floor);
+        }
+    }
+}
+
+impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
+    fn name(&self) -> &'static str {
+        self.law.name()
+    }
+
+    fn add_path(&mut self, path: NewPath) -> Slot {
+        let slot = self.slots.insert(Member {
+            at: self.paths.len(),
+            slow_start: SlowStart::new(self.options.slow_start),
+            increase: 0.0,
+            fresh: 0,
+        });
+        self.paths.push(Path {
+            window: bounded(path.initial_window),
+            rtt: path.initial_rtt.as_secs_f64().max(MIN_RTT),
+        });
+        self.sizes.push(path.packet_size.max(1));
+        self.owners.push(slot);
+        self.membership_changed();
+        slot
+    }
+
+    fn remove_path(&mut self, slot: Slot) {
+        let Some(member) = self.slots.remove(slot) else {
+            return;
+        };
+        self.paths.swap_remove(member.at);
+        self.sizes.swap_remove(member.at);
+        self.owners.swap_remove(member.at);
+        if let Some(&moved) = self.owners.get(member.at)
+            && let Some(moved) = self.slots.get_mut(moved)
+        {
+            moved.at = member.at;
+        }
+        self.membership_changed();
+    }
+
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        let Some(member) = self.slots.get_mut(ack.slot) else {
+            return;
+        };
+        let at = member.at;
+        let path = &mut self.paths[at];
+        path.rtt = ack.smoothed_rtt.as_secs_f64().max(MIN_RTT);
+        let slow = member.slow_start.active(path.window);
+        if slow {
+            member.slow_start.on_ack(ack);
+        }
+        if ack.app_limited || ack.in_recovery {
+            return;
+        }
+        if slow {
+            path.window = member.slow_start.grow(path.window, ack);
+            return;
+        }
+        let increase = if member.fresh > 0 {
+            member.fresh -= 1;
+            member.increase
+        } else {
+            let increase = self.evaluate(at, |law, paths, r| law.increase(paths, r));
+            let period = (self.paths.len() / EXACT_PATHS).max(1);
+            if let Some(member) = self.slots.get_mut(ack.slot) {
+                member.increase = increase;
+                member.fresh = period - 1;
+            }
+            increase
+        };
+        let path = &mut self.paths[at];
+        path.window = (path.window + increase * ack.packets).min(MAX_WINDOW);
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        let Some(member) = self.slots.get_mut(loss.slot) else {
+            return;
+        };
+        let at = member.at;
+        member.fresh = 0;
+        let floor = self.window_floor();
+        let cut = self.evaluate(at, |law, paths, r| law.decrease(paths, r));
+        let window = (self.paths[at].window - cut).max(floor);
+        self.paths[at].window = window;
+        if let Some(member) = self.slots.get_mut(loss.slot) {
+            member.slow_start.set_threshold(window);
+        }
+    }
+
+    fn on_timeout(&mut self, slot: Slot, _now: Time) {
+        let floor = self.window_floor();
+        let Some(member) = self.slots.get_mut(slot) else {
+            return;
+        };
+        member.fresh = 0;
+        let window = &mut self.paths[member.at].window;
+        member.slow_start.restart(*window, floor);
+        *window = floor;
+    }
+
+    fn on_round_end(&mut self, round: &Round) {
+        if let Some(member) = self.slots.get_mut(round.slot) {
+            member.fresh = 0;
+            let window = self.paths[member.at].window;
+            if member.slow_start.active(window) {
+                member.slow_start.on_round_end(window);
+            }
+        }
+    }
+
+    #[inline]
+    fn window(&self, slot: Slot) -> f64 {
+        self.slots
+            .get(slot)
+            .map_or(0.0, |member| self.paths[member.at].window)
+    }
+
+    fn in_slow_start(&self, slot: Slot) -> bool {
+        self.slots
+            .get(slot)
+            .is_some_and(|member| member.slow_start.active(self.paths[member.at].window))
+    }
+}

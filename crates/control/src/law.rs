@@ -1,0 +1,97 @@
+use std::fmt::Debug;
+
+use num_dual::DualNum;
+
+/// The numbers a law computes on: `f64` in the transport and the simulator, dual numbers where
+/// derivatives are wanted.
+pub trait Scalar: DualNum<Primitive = f64> + Copy {}
+
+impl<D: DualNum<Primitive = f64> + Copy> Scalar for D {}
+
+/// What a window law sees of one path.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Path<D> {
+    /// Congestion window `w_r`, in packets; at least 1.
+    pub window: D,
+    /// Round-trip time `τ_r`, in seconds; positive.
+    pub rtt: D,
+}
+
+impl<D: Scalar> Path<D> {
+    /// The rate `x_r = w_r/τ_r`, in packets/s.
+    #[inline]
+    pub fn rate(&self) -> D {
+        self.window / self.rtt
+    }
+}
+
+/// A congestion-control law in window form: the pair `I_r`, `D_r` of Peng et al., "Multipath TCP:
+/// Analysis, Design and Implementation", section II.
+///
+/// `paths` are all paths of one source, never empty, and `r` indexes the path in question. Windows
+/// are in packets of one size; whoever calls converts where paths have different packet sizes.
+/// A law only speaks of congestion avoidance: slow start, window floors and timeouts belong to the
+/// controller that runs it.
+pub trait WindowLaw {
+    /// `I_r`: packets added to path `r`'s window per acknowledged packet.
+    fn increase<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D;
+
+    /// `D_r`: packets taken from path `r`'s window at a loss event (at most one per round trip).
+    fn decrease<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D;
+
+    /// The law's name in the registry.
+    fn name(&self) -> &'static str;
+
+    /// The smallest slow-start threshold and window, in packets, when the source has `paths` paths.
+    fn min_ssthresh(&self, paths: usize) -> f64 {
+        let _ = paths;
+        2.0
+    }
+}
+
+/// [`WindowLaw`] on `f64` as a trait object, for callers that pick a law at run time.
+///
+/// Implemented for every window law.
+pub trait Law: Send + Debug {
+    /// `I_r`, see [`WindowLaw::increase`].
+    fn increase(&self, paths: &[Path<f64>], r: usize) -> f64;
+    /// `D_r`, see [`WindowLaw::decrease`].
+    fn decrease(&self, paths: &[Path<f64>], r: usize) -> f64;
+    /// The law's name in the registry.
+    fn name(&self) -> &'static str;
+    /// See [`WindowLaw::min_ssthresh`].
+    fn min_ssthresh(&self, paths: usize) -> f64;
+}
+
+impl<L: WindowLaw + Send + Debug> Law for L {
+    fn increase(&self, paths: &[Path<f64>], r: usize) -> f64 {
+        WindowLaw::increase(self, paths, r)
+    }
+    fn decrease(&self, paths: &[Path<f64>], r: usize) -> f64 {
+        WindowLaw::decrease(self, paths, r)
+    }
+    fn name(&self) -> &'static str {
+        WindowLaw::name(self)
+    }
+    fn min_ssthresh(&self, paths: usize) -> f64 {
+        WindowLaw::min_ssthresh(self, paths)
+    }
+}
+
+/// The larger of two scalars, by their real parts.
+#[inline]
+pub(crate) fn larger<D: Scalar>(a: D, b: D) -> D {
+    if b.re() > a.re() { b } else { a }
+}
+
+/// The smaller of two scalars, by their real parts.
+#[inline]
+pub(crate) fn smaller<D: Scalar>(a: D, b: D) -> D {
+    if b.re() < a.re() { b } else { a }
+}
+
+/// `S = Σ x_k`, in packets/s.
+#[inline]
+pub(crate) fn total_rate<D: Scalar>(paths: &[Path<D>]) -> D {
+    paths.iter().fold(D::from(0.0), |sum, p| sum + p.rate())
+}

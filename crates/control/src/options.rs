@@ -1,0 +1,55 @@
+/// How a path's window grows until its first loss.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum SlowStartKind {
+    /// HyStart++ (RFC 9406): leaves slow start when the round-trip time grows, by way of
+    /// conservative slow start. Overshoots the path far less.
+    #[default]
+    HyStart,
+    /// Slow start until the first loss (RFC 5681 §3.1).
+    Standard,
+}
+
+/// What all controllers have in common to choose.
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Options {
+    /// The initial slow start. After a timeout it is always the standard one (RFC 9406 §4.2).
+    pub slow_start: SlowStartKind,
+    /// The smallest window and slow-start threshold, in packets; values below 1 and NaN count as 1.
+    /// `None` takes the law's own, [`crate::WindowLaw::min_ssthresh`]: 2, or 1 for Balia with more
+    /// than one path.
+    pub window_floor: Option<f64>,
+}
+
+impl Options {
+    /// These options with another slow start.
+    #[must_use]
+    pub fn with_slow_start(mut self, kind: SlowStartKind) -> Self {
+        self.slow_start = kind;
+        self
+    }
+
+    /// These options with the window floor set to `packets`.
+    #[must_use]
+    pub fn with_window_floor(mut self, packets: f64) -> Self {
+        self.window_floor = Some(packets);
+        self
+    }
+
+    /// The floor in force where the law's own would be `natural`.
+    pub(crate) fn floor(&self, natural: f64) -> f64 {
+        bounded(self.window_floor.unwrap_or(natural))
+    }
+}
+
+/// No window grows beyond this many packets: 20 GB in flight, and far from where f64 loses packets.
+pub(crate) const MAX_WINDOW: f64 = 16_777_216.0;
+
+/// The nearest window that any path may have; 1 for NaN.
+pub(crate) fn bounded(window: f64) -> f64 {
+    if window.is_nan() {
+        1.0
+    } else {
+        window.clamp(1.0, MAX_WINDOW)
+    }
+}

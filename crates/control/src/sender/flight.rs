@@ -1,0 +1,133 @@
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use manyway_units::Time;
+
+use super::types::Sent;
+
+/// Packets without acknowledgement that are remembered when nothing else is in flight: a path that
+/// only ever sends acknowledgements must not remember them all.
+const MAX_IDLE: usize = 64;
+
+/// Sent packets, in a ring indexed by packet number. Its front is the oldest packet whose fate is
+/// open, so loss detection only ever looks there.
+#[derive(Clone, Debug)]
+pub(super) struct Flight<P> {
+    /// Packet number of the ring's front.
+    base: u64,
+    ring: VecDeque<Entry<P>>,
+    /// Ack-eliciting packets in the ring and their bytes.
+    packets: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry<P> {
+    pub(super) at: Time,
+    /// `None` once acknowledged.
+    pub(super) sent: Option<Sent<P>>,
+}
+
+impl<P> Flight<P> {
+    pub(super) fn new() -> Self {
+        Flight {
+            base: 0,
+            ring: VecDeque::new(),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.base + self.ring.len() as u64
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, at: Time, sent: Sent<P>) -> u64 {
+        let number = self.next();
+        if sent.ack_eliciting {
+            self.packets += 1;
+            self.bytes += u64::from(sent.bytes);
+        } else if self.packets == 0 && self.ring.len() >= MAX_IDLE {
+            self.ring.pop_front();
+            self.base += 1;
+        }
+        self.ring.push_back(Entry {
+            at,
+            sent: Some(sent),
+        });
+        number
+    }
+
+    /// Takes every packet in `range` that is still open, in ascending order.
+    pub(super) fn acknowledge(
+        &mut self,
+        range: RangeInclusive<u64>,
+        mut taken: impl FnMut(u64, Time, Sent<P>),
+    ) {
+        let (start, end) = (*range.start().max(&self.base), *range.end());
+        if end < start {
+            return;
+        }
+        let first = (start - self.base) as usize;
+        let count = (end - start) as usize + 1;
+        for (number, entry) in (start..).zip(self.ring.iter_mut().skip(first).take(count)) {
+            if let Some(sent) = entry.sent.take() {
+                if sent.ack_eliciting {
+                    self.packets -= 1;
+                    self.bytes -= u64::from(sent.bytes);
+                }
+                taken(number, entry.at, sent);
+            }
+        }
+    }
+
+    /// The oldest packet in the ring.
+    pub(super) fn front(&self) -> Option<(u64, &Entry<P>)> {
+        Some((self.base, self.ring.front()?))
+    }
+
+    /// Removes the oldest packet, whatever its state.
+    pub(super) fn pop(&mut self) -> Option<Entry<P>> {
+        let entry = self.ring.pop_front()?;
+        self.base += 1;
+        if let Some(sent) = entry.sent.as_ref().filter(|sent| sent.ack_eliciting) {
+            self.packets -= 1;
+            self.bytes -= u64::from(sent.bytes);
+        }
+        Some(entry)
+    }
+
+    pub(super) fn sent_at(&self, number: u64) -> Option<Time> {
+        let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
+        Some(self.ring.get(index)?.at)
+    }
+
+    /// Packets in flight from `number` on.
+    pub(super) fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Sent<P>)> {
+        let skip = number.saturating_sub(self.base).min(self.ring.len() as u64);
+        (self.base + skip..)
+            .zip(self.ring.range(skip as usize..))
+            .filter_map(|(number, entry)| Some((number, entry.sent.as_ref()?)))
+            .filter(|(_, sent)| sent.ack_eliciting)
+    }
+
+    /// Empties the ring and yields the payloads that were in flight.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = P> + use<P> {
+        self.base = self.next();
+        self.packets = 0;
+        self.bytes = 0;
+        std::mem::take(&mut self.ring)
+            .into_iter()
+            .filter_map(|entry| entry.sent)
+            .filter(|sent| sent.ack_eliciting)
+            .map(|sent| sent.payload)
+    }
+}

@@ -1,0 +1,416 @@
+//! The subflow sender: one path's numbering, round-trip time, loss detection, timers and pacing.
+
+mod flight;
+mod pacer;
+mod recovery;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use crate::controller::{Ack, Controller, NewPath, Round, Slot};
+use crate::rtt::{Rtt, nanos};
+use flight::Flight;
+use pacer::Pacer;
+use recovery::Recovery;
+
+pub use types::{AckError, AckInfo, Outcome, Permit, SenderConfig, SenderStats, Sent, TimerEvent};
+
+/// No backed-off probe timeout is longer than this (RFC 6298 §2.5 allows 60 s and more).
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+
+/// One subflow's sender, sans I/O. `P` is what a packet carries: whatever the owner wants back when
+/// the packet is acknowledged or lost, `()` in simulations.
+///
+/// Every ack-eliciting packet's payload is handed back exactly once: as acknowledged or lost in an
+/// [`Outcome`], or by [`Sender::retire`]. Packets that elicit no acknowledgement count neither as in
+/// flight nor as lost; their payload comes back if they are acknowledged in time, else it is dropped.
+///
+/// Loss detection is RFC 9002's, with one packet number space per path. What differs, and why:
+///
+/// * Recovery periods are delimited by packet number instead of sending time, which is the same for
+///   consecutive numbers but tells packets of one instant apart. They outlive a persistent
+///   congestion event, so that more old losses don't lower the threshold again.
+/// * A window counts as unused (and doesn't grow) not only when the owner says that a packet was
+///   sent application-limited, but also when what was in flight in the last two rounds stayed well
+///   below it: a scheduler that prefers other paths must not let a window grow without proof.
+///
+/// Steady state allocates nothing per packet, and the work is O(1) per packet sent, acknowledged or
+/// lost plus O(1) per acknowledgement range.
+#[derive(Debug)]
+pub struct Sender<P> {
+    config: SenderConfig,
+    slot: Slot,
+    retired: bool,
+    rtt: Rtt,
+    flight: Flight<P>,
+    recovery: Recovery,
+    pacer: Pacer,
+    pto_count: u32,
+    last_eliciting: Time,
+    /// The current round ends when this packet or a later one is acknowledged.
+    round_end: u64,
+    /// The most that was in flight in the last and in the current round, bytes.
+    peak: [u64; 2],
+    ce_count: u64,
+    stats: SenderStats,
+}
+
+/// What an acknowledgement acknowledges for the first time.
+struct Newly {
+    /// Ack-eliciting bytes.
+    bytes: u64,
+    eliciting: bool,
+    number: u64,
+    sent: Time,
+    app_limited: bool,
+}
+
+impl<P> Sender<P> {
+    /// A sender that adds itself to `controller` as a new path.
+    pub fn new<C: Controller + ?Sized>(
+        config: SenderConfig,
+        now: Time,
+        controller: &mut C,
+    ) -> Self {
+        let config = config.sane();
+        let slot = controller.add_path(NewPath {
+            now,
+            initial_window: config.initial_window,
+            packet_size: config.packet_size,
+            initial_rtt: config.initial_rtt,
+        });
+        let mut sender = Sender {
+            slot,
+            retired: false,
+            rtt: Rtt::new(config.initial_rtt),
+            flight: Flight::new(),
+            recovery: Recovery::new(&config),
+            pacer: Pacer::new(now, config.packet_size),
+            pto_count: 0,
+            last_eliciting: now,
+            round_end: 0,
+            peak: [0; 2],
+            ce_count: 0,
+            stats: SenderStats::default(),
+            config,
+        };
+        sender.update_pacer(controller);
+        sender
+    }
+
+    /// Takes the path from `controller` and yields what was still in flight, oldest first. From then
+    /// on the sender permits nothing and tells the controller nothing.
+    pub fn retire<C: Controller + ?Sized>(
+        &mut self,
+        controller: &mut C,
+    ) -> impl Iterator<Item = P> + use<P, C> {
+        if !self.retired {
+            self.retired = true;
+            controller.remove_path(self.slot);
+        }
+        self.recovery.stop();
+        self.flight.drain()
+    }
+
+    /// The path's slot in its controller.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Whether and how much may be sent at `now`. Probes and packets that elicit no acknowledgement
+    /// need no permit.
+    pub fn permit<C: Controller + ?Sized>(&self, now: Time, controller: &C) -> Permit {
+        if self.retired {
+            return Permit::WindowFull;
+        }
+        let size = f64::from(self.config.packet_size);
+        let room = controller.window(self.slot) - self.flight.bytes() as f64 / size;
+        // A window that rounding left a hair below a whole packet counts as whole.
+        let packets = (room + 1e-6) as u32;
+        if packets == 0 {
+            Permit::WindowFull
+        } else if self.config.pacing {
+            self.pacer.permit(now, packets)
+        } else {
+            Permit::Now { packets }
+        }
+    }
+
+    /// The number that the next packet will have.
+    pub fn next_packet_number(&self) -> u64 {
+        self.flight.next()
+    }
+
+    /// Notes that a packet was sent and returns its number: consecutive, from 0.
+    pub fn on_sent(&mut self, now: Time, packet: Sent<P>) -> u64 {
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += u64::from(packet.bytes);
+        if packet.ack_eliciting {
+            self.last_eliciting = now;
+            if self.config.pacing {
+                self.pacer.on_sent(now, packet.bytes);
+            }
+        }
+        let number = self.flight.push(now, packet);
+        self.peak[1] = self.peak[1].max(self.flight.bytes());
+        number
+    }
+
+    /// Takes an acknowledgement. Duplicates and old ones are harmless.
+    ///
+    /// # Errors
+    /// [`AckError`] if it acknowledges a packet that was never sent or contradicts itself; nothing has
+    /// changed then, and the peer is not to be trusted.
+    pub fn on_ack<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        ack: AckInfo<'_>,
+        controller: &mut C,
+        outcome: &mut Outcome<P>,
+    ) -> Result<(), AckError> {
+        ack.check(self.flight.next())?;
+        if self.retired {
+            return Ok(());
+        }
+        self.stats.spurious_losses += self.recovery.spurious(now, &ack, &self.rtt);
+        let Some(newly) = self.take_acked(&ack, outcome) else {
+            return Ok(());
+        };
+        let sample = self.sample_rtt(now, &ack, &newly);
+        let advanced = self.recovery.on_largest_acked(newly.number);
+
+        let ce = ack.ce_count.is_some_and(|count| count > self.ce_count);
+        if let Some(count) = ack.ce_count.filter(|_| ce && advanced) {
+            self.stats.ce_marks += count - self.ce_count;
+            self.ce_count = count;
+            self.congestion_marked(now, &newly, controller);
+        }
+        self.detect_losses(now, controller, outcome);
+        self.report_ack(now, &ack, &newly, sample, controller);
+
+        if newly.eliciting {
+            self.pto_count = 0;
+        }
+        self.update_pacer(controller);
+        Ok(())
+    }
+
+    /// When [`Sender::on_timeout`] must be called, if nothing else happens before.
+    pub fn timeout(&self) -> Option<Time> {
+        self.recovery.loss_time().or_else(|| self.pto_time())
+    }
+
+    /// The time given by [`Sender::timeout`] has come; harmless at any other time.
+    pub fn on_timeout<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        controller: &mut C,
+        outcome: &mut Outcome<P>,
+    ) -> TimerEvent {
+        if let Some(due) = self.recovery.loss_time() {
+            if due <= now && self.detect_losses(now, controller, outcome) {
+                self.update_pacer(controller);
+                return TimerEvent::LossDetected;
+            }
+            return TimerEvent::Nothing;
+        }
+        match self.pto_time() {
+            Some(due) if due <= now => {
+                self.pto_count = self.pto_count.saturating_add(1);
+                self.stats.timeouts += 1;
+                TimerEvent::Probe {
+                    count: self.pto_count,
+                }
+            }
+            _ => TimerEvent::Nothing,
+        }
+    }
+
+    /// The probe timeout without backoff: `smoothed + max(4·variance, 1 ms) + max_ack_delay`
+    /// (RFC 9002 §6.2.1).
+    pub fn pto(&self) -> Duration {
+        self.rtt.pto_base() + self.config.max_ack_delay
+    }
+
+    /// Consecutive probe timeouts without an acknowledgement.
+    pub fn pto_count(&self) -> u32 {
+        self.pto_count
+    }
+
+    /// The round-trip time estimate.
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Takes a round-trip time measured by other means, say the handshake or a path challenge.
+    /// Ignored once an acknowledgement has given one.
+    pub fn seed_rtt(&mut self, rtt: Duration) {
+        if !self.rtt.has_sample() {
+            self.rtt.update(rtt, Duration::ZERO);
+            self.recovery.on_first_sample(self.flight.next());
+            self.pacer.set_rtt(self.rtt.smoothed_nanos());
+        }
+    }
+
+    /// Bytes of ack-eliciting packets neither acknowledged nor lost.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.flight.bytes()
+    }
+
+    /// Ack-eliciting packets neither acknowledged nor lost.
+    pub fn packets_in_flight(&self) -> u64 {
+        self.flight.packets()
+    }
+
+    /// Packets in flight with their numbers, oldest first.
+    pub fn outstanding(&self) -> impl Iterator<Item = (u64, &Sent<P>)> {
+        self.flight.iter_from(0)
+    }
+
+    /// Packets in flight with their numbers, oldest first, from packet `number` on. Starts in O(1).
+    pub fn outstanding_from(&self, number: u64) -> impl Iterator<Item = (u64, &Sent<P>)> {
+        self.flight.iter_from(number)
+    }
+
+    /// When packet `number` was sent; `None` if it is neither in flight nor lately was.
+    pub fn sent_at(&self, number: u64) -> Option<Time> {
+        self.flight.sent_at(number)
+    }
+
+    /// When the oldest packet in flight was sent.
+    pub fn oldest_sent(&self) -> Option<Time> {
+        let (number, _) = self.outstanding().next()?;
+        self.sent_at(number)
+    }
+
+    /// The rate at which the pacer releases packets, in bytes/s: 1.25 windows per round trip, 2 in
+    /// slow start.
+    pub fn pacing_rate(&self) -> f64 {
+        self.pacer.rate()
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &SenderConfig {
+        &self.config
+    }
+
+    /// Counters since the path began.
+    pub fn stats(&self) -> SenderStats {
+        self.stats
+    }
+
+    /// Hands out what `ack` acknowledges for the first time; `None` if that is nothing.
+    fn take_acked(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
+        let mut newly: Option<Newly> = None;
+        for range in ack.ranges.iter().rev() {
+            let flight = &mut self.flight;
+            flight.acknowledge(range.clone(), |number, sent_at, packet| {
+                let newly = newly.get_or_insert(Newly {
+                    bytes: 0,
+                    eliciting: false,
+                    number,
+                    sent: sent_at,
+                    app_limited: false,
+                });
+                newly.number = number;
+                newly.sent = sent_at;
+                newly.app_limited = packet.app_limited;
+                if packet.ack_eliciting {
+                    newly.eliciting = true;
+                    newly.bytes += u64::from(packet.bytes);
+                }
+                outcome.acked.push((number, packet.payload));
+            });
+        }
+        if let Some(newly) = &newly {
+            self.stats.bytes_acked += newly.bytes;
+        }
+        newly
+    }
+
+    /// RFC 9002 §5.1: a sample needs the largest acknowledged to be new, and something ack-eliciting.
+    /// Returns it without the peer's delay.
+    fn sample_rtt(&mut self, now: Time, ack: &AckInfo<'_>, newly: &Newly) -> Option<Duration> {
+        if newly.number != ack.largest || !newly.eliciting {
+            return None;
+        }
+        if !self.rtt.has_sample() {
+            self.recovery.on_first_sample(self.flight.next());
+        }
+        let latest = now.since(newly.sent);
+        let delay = ack.delay.min(self.config.max_ack_delay);
+        self.rtt.update(latest, delay);
+        let adjusted = self.rtt.without_delay(nanos(latest), nanos(delay));
+        Some(Duration::from_nanos(adjusted))
+    }
+
+    fn report_ack<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        ack: &AckInfo<'_>,
+        newly: &Newly,
+        sample: Option<Duration>,
+        controller: &mut C,
+    ) {
+        let arrived = ack.receive_time.filter(|_| newly.number == ack.largest);
+        controller.on_ack(&Ack {
+            slot: self.slot,
+            now,
+            packets: newly.bytes as f64 / f64::from(self.config.packet_size),
+            rtt: sample.unwrap_or_else(|| self.rtt.smoothed()),
+            rtt_sampled: sample.is_some(),
+            smoothed_rtt: self.rtt.smoothed(),
+            min_rtt: self.rtt.min(),
+            one_way: arrived.map(|at| at.as_secs_f64() - newly.sent.as_secs_f64()),
+            app_limited: newly.app_limited || !self.window_used(controller),
+            in_recovery: self.recovery.covers(newly.number),
+        });
+        if newly.number >= self.round_end {
+            self.round_end = self.flight.next();
+            self.peak = [self.peak[1], self.flight.bytes()];
+            controller.on_round_end(&Round {
+                slot: self.slot,
+                now,
+            });
+        }
+    }
+
+    /// Window validation: was enough of the window in flight lately to let it grow? Half of it in slow
+    /// start, where the window has doubled since; three quarters otherwise; less a packet.
+    fn window_used<C: Controller + ?Sized>(&self, controller: &C) -> bool {
+        let share = if controller.in_slow_start(self.slot) {
+            0.5
+        } else {
+            0.75
+        };
+        let size = f64::from(self.config.packet_size);
+        let peak = self.peak[0].max(self.peak[1]) as f64;
+        peak >= (share * controller.window(self.slot) - 1.0) * size
+    }
+
+    fn update_pacer<C: Controller + ?Sized>(&mut self, controller: &C) {
+        if self.config.pacing {
+            let gain = if controller.in_slow_start(self.slot) {
+                2.0
+            } else {
+                1.25
+            };
+            let window = controller.window(self.slot) * f64::from(self.config.packet_size);
+            self.pacer.set(gain * window, self.rtt.smoothed_nanos());
+        }
+    }
+
+    fn pto_time(&self) -> Option<Time> {
+        if self.flight.packets() == 0 {
+            return None;
+        }
+        let pto = self.pto();
+        let backed_off = pto.saturating_mul(1 << self.pto_count.min(20));
+        Some(self.last_eliciting + backed_off.min(MAX_BACKOFF.max(pto)))
+    }
+}

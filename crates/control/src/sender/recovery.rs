@@ -1,0 +1,264 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use super::flight::Flight;
+use super::types::{AckInfo, Outcome, SenderConfig};
+use super::{Newly, Sender};
+use crate::controller::{Controller, Loss};
+use crate::rtt::Rtt;
+
+/// So many lost packets are remembered, to notice that they weren't.
+const MAX_REMEMBERED: usize = 1024;
+
+/// Loss detection (RFC 9002 §6.1), recovery periods (§7.3.2) and persistent congestion (§7.6).
+#[derive(Clone, Debug)]
+pub(super) struct Recovery {
+    packet_threshold: u64,
+    time_threshold: f64,
+    persistent_ptos: u32,
+    max_ack_delay: Duration,
+    largest_acked: Option<u64>,
+    /// When the oldest open packet below `largest_acked` will count as lost.
+    loss_time: Option<Time>,
+    /// Packets below this number were sent before the last window cut.
+    period: u64,
+    /// Packets below this number were sent before the first round-trip sample.
+    sampled_from: Option<u64>,
+    /// Sending time of the first of a run of losses without an acknowledgement in between.
+    run: Option<Time>,
+    /// Lost packets and when they were declared lost, ascending.
+    remembered: VecDeque<(u64, Time)>,
+}
+
+/// What one pass of loss detection found.
+struct Batch {
+    bytes: u64,
+    packets: u64,
+    number: u64,
+    sent: Time,
+    persistent: bool,
+}
+
+impl Recovery {
+    pub(super) fn new(config: &SenderConfig) -> Self {
+        Recovery {
+            packet_threshold: u64::from(config.packet_threshold),
+            time_threshold: config.time_threshold,
+            persistent_ptos: config.persistent_congestion_threshold,
+            max_ack_delay: config.max_ack_delay,
+            largest_acked: None,
+            loss_time: None,
+            period: 0,
+            sampled_from: None,
+            run: None,
+            remembered: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn loss_time(&self) -> Option<Time> {
+        self.loss_time
+    }
+
+    /// Whether the packet was sent before the last window cut.
+    pub(super) fn covers(&self, number: u64) -> bool {
+        number < self.period
+    }
+
+    pub(super) fn on_first_sample(&mut self, next: u64) {
+        self.sampled_from.get_or_insert(next);
+    }
+
+    /// True if `number` is the largest so far.
+    pub(super) fn on_largest_acked(&mut self, number: u64) -> bool {
+        let advanced = self.largest_acked.is_none_or(|largest| number > largest);
+        if advanced {
+            self.largest_acked = Some(number);
+        }
+        advanced
+    }
+
+    /// The path is gone.
+    pub(super) fn stop(&mut self) {
+        self.loss_time = None;
+        self.remembered.clear();
+    }
+
+    /// Starts a recovery period unless `number` falls into the last one.
+    fn begin_period(&mut self, number: u64, next: u64) -> bool {
+        let fresh = !self.covers(number);
+        if fresh {
+            self.period = next;
+        }
+        fresh
+    }
+
+    /// How many of the packets `ack` acknowledges had been declared lost.
+    pub(super) fn spurious(&mut self, now: Time, ack: &AckInfo<'_>, rtt: &Rtt) -> u64 {
+        let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));
+        while let Some(&(_, lost)) = self.remembered.front()
+            && now.since(lost) > memory
+        {
+            self.remembered.pop_front();
+        }
+        let mut count = 0;
+        for range in ack.ranges {
+            let (Some(&(oldest, _)), Some(&(newest, _))) =
+                (self.remembered.front(), self.remembered.back())
+            else {
+                break;
+            };
+            if *range.end() < oldest {
+                break;
+            }
+            if *range.start() > newest {
+                continue;
+            }
+            let from = self
+                .remembered
+                .partition_point(|(number, _)| number < range.start());
+            while self
+                .remembered
+                .get(from)
+                .is_some_and(|(number, _)| number <= range.end())
+            {
+                self.remembered.remove(from);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Resolves the front of the flight: what is acknowledged or lost leaves it. Lost packets go to
+    /// `outcome`.
+    ///
+    /// Both thresholds are monotone in the packet number, so the first packet that is neither
+    /// acknowledged nor lost ends the search, and packets are lost in ascending order.
+    fn resolve<P>(
+        &mut self,
+        now: Time,
+        rtt: &Rtt,
+        flight: &mut Flight<P>,
+        outcome: &mut Outcome<P>,
+    ) -> Option<Batch> {
+        self.loss_time = None;
+        let largest = self.largest_acked?;
+        let delay = Duration::from_nanos(rtt.loss_delay_nanos(self.time_threshold));
+        let mut batch: Option<Batch> = None;
+        while let Some((number, entry)) = flight.front() {
+            match &entry.sent {
+                None => self.run = None,
+                Some(_) if number > largest => break,
+                Some(sent) if sent.ack_eliciting => {
+                    let due = entry.at + delay;
+                    if largest - number < self.packet_threshold && due > now {
+                        self.loss_time = Some(due);
+                        break;
+                    }
+                    let lost = Batch {
+                        bytes: u64::from(sent.bytes),
+                        packets: 1,
+                        number,
+                        sent: entry.at,
+                        persistent: self.extend_run(number, entry.at, rtt),
+                    };
+                    self.remember(number, now);
+                    batch = Some(match batch {
+                        None => lost,
+                        Some(so_far) => so_far.and(lost),
+                    });
+                }
+                Some(_) => {}
+            }
+            let lost = flight.pop().and_then(|entry| entry.sent);
+            if let Some(lost) = lost.filter(|sent| sent.ack_eliciting) {
+                outcome.lost.push((number, lost.payload));
+            }
+        }
+        batch
+    }
+
+    /// Adds a lost packet to the run of losses; true if the run has become persistent congestion.
+    fn extend_run(&mut self, number: u64, sent: Time, rtt: &Rtt) -> bool {
+        if self.sampled_from.is_none_or(|from| number < from) {
+            return false;
+        }
+        let start = *self.run.get_or_insert(sent);
+        let limit = (rtt.pto_base() + self.max_ack_delay) * self.persistent_ptos;
+        let persistent = sent.since(start) > limit;
+        if persistent {
+            self.run = None;
+        }
+        persistent
+    }
+
+    fn remember(&mut self, number: u64, now: Time) {
+        if self.remembered.len() == MAX_REMEMBERED {
+            self.remembered.pop_front();
+        }
+        self.remembered.push_back((number, now));
+    }
+}
+
+impl Batch {
+    fn and(self, later: Batch) -> Batch {
+        Batch {
+            bytes: self.bytes + later.bytes,
+            packets: self.packets + later.packets,
+            persistent: self.persistent || later.persistent,
+            ..later
+        }
+    }
+}
+
+impl<P> Sender<P> {
+    /// Finds lost packets and tells the controller; true if there were any.
+    pub(super) fn detect_losses<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        controller: &mut C,
+        outcome: &mut Outcome<P>,
+    ) -> bool {
+        let found = self
+            .recovery
+            .resolve(now, &self.rtt, &mut self.flight, outcome);
+        let Some(batch) = found else {
+            return false;
+        };
+        self.stats.packets_lost += batch.packets;
+        if self.recovery.begin_period(batch.number, self.flight.next()) {
+            self.stats.loss_events += 1;
+            controller.on_loss(&Loss {
+                slot: self.slot,
+                now,
+                sent: batch.sent,
+                packets: batch.bytes as f64 / f64::from(self.config.packet_size),
+            });
+        }
+        if batch.persistent {
+            self.stats.persistent_congestions += 1;
+            self.rtt.reset_min();
+            controller.on_timeout(self.slot, now);
+        }
+        true
+    }
+
+    /// The peer has counted new congestion marks: a window cut, if none covers these packets yet.
+    pub(super) fn congestion_marked<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        newly: &Newly,
+        controller: &mut C,
+    ) {
+        if self.recovery.begin_period(newly.number, self.flight.next()) {
+            self.stats.loss_events += 1;
+            controller.on_ecn(&Loss {
+                slot: self.slot,
+                now,
+                sent: newly.sent,
+                packets: 0.0,
+            });
+        }
+    }
+}

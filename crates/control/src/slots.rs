@@ -1,0 +1,47 @@
+use crate::controller::Slot;
+
+/// Values by [`Slot`]: a vector with holes, the last freed filled first.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots<T> {
+    entries: Vec<Option<T>>,
+    free: Vec<usize>,
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn new() -> Self {
+        Slots {
+            entries: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> Slot {
+        if let Some(index) = self.free.pop() {
+            self.entries[index] = Some(value);
+            Slot(index)
+        } else {
+            self.entries.push(Some(value));
+            Slot(self.entries.len() - 1)
+        }
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
+        let value = self.entries.get_mut(slot.0)?.take()?;
+        self.free.push(slot.0);
+        Some(value)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
+        self.entries.get(slot.0)?.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
+        self.entries.get_mut(slot.0)?.as_mut()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.entries.iter_mut().flatten()
+    }
+}
