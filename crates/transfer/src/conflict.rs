@@ -1,0 +1,205 @@
+//! What to do with a name that exists already.
+
+use crate::manifest::Kind;
+use crate::name::SafeName;
+use std::fmt;
+
+/// How a receiver treats names that exist already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Nothing is received if any file of the transfer exists already. Existing directories are filled.
+    #[default]
+    Refuse,
+    /// Existing files are replaced once the new ones are complete. Existing directories are filled.
+    Overwrite,
+    /// What exists is left alone, directories included; what arrives gets a new name: `name (1).ext`.
+    Rename,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Policy::Refuse => "refuse",
+            Policy::Overwrite => "overwrite",
+            Policy::Rename => "rename",
+        })
+    }
+}
+
+/// What a name stands for on the receiver's disk; symbolic links are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing has that name.
+    Nothing,
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, wherever it points.
+    Symlink,
+    /// A device, pipe or socket.
+    Other,
+}
+
+/// What to do with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Make it: nothing is in the way.
+    Create,
+    /// Fill the directory that exists.
+    Merge,
+    /// Replace the file (or link) that exists.
+    Replace,
+    /// Make it under the next free [`numbered`] name.
+    Rename,
+    /// Give up, and say why.
+    Refuse(Conflict),
+}
+
+/// Why an entry cannot take its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    /// The file exists, and the policy is to refuse.
+    #[error(
+        "it exists already at the receiver; receive with --overwrite to replace it, with --rename to keep both"
+    )]
+    Exists,
+    /// A file is to go where a directory is.
+    #[error(
+        "a directory of that name exists at the receiver; move it away, or receive with --rename"
+    )]
+    IsDirectory,
+    /// A directory is to go where something else is.
+    #[error("at the receiver that name is not a directory; move it away, or receive with --rename")]
+    NotDirectory,
+    /// A directory is to go where a symbolic link is. Following it could lead out of the receiving directory.
+    #[error(
+        "at the receiver that name is a symbolic link, which is not followed; move it away, or receive with --rename"
+    )]
+    IsSymlink,
+    /// A file is to go where a device, pipe or socket is.
+    #[error(
+        "at the receiver that name is a device, pipe or socket; move it away, or receive with --rename"
+    )]
+    IsSpecial,
+}
+
+/// Decides what to do with an entry of kind `kind` where `existing` has its name.
+pub fn decide(policy: Policy, kind: Kind, existing: Existing) -> Decision {
+    use Decision::{Create, Merge, Refuse, Rename, Replace};
+    match (kind, existing) {
+        (_, Existing::Nothing) => Create,
+        _ if policy == Policy::Rename => Rename,
+        (Kind::Directory, Existing::Directory) => Merge,
+        (Kind::Directory, Existing::Symlink) => Refuse(Conflict::IsSymlink),
+        (Kind::Directory, _) => Refuse(Conflict::NotDirectory),
+        (Kind::File, Existing::Directory) => Refuse(Conflict::IsDirectory),
+        (Kind::File, Existing::Other) => Refuse(Conflict::IsSpecial),
+        (Kind::File, _) if policy == Policy::Overwrite => Replace,
+        (Kind::File, _) => Refuse(Conflict::Exists),
+    }
+}
+
+/// The `n`-th other name for a file or directory: `notes.txt` gives `notes (1).txt`, `a.tar.gz` gives `a (1).tar.gz`.
+///
+/// `name` is one component of a [`SafeName`], and so is the result: where it would be longer than
+/// [`SafeName::MAX_COMPONENT`], the part before the number is cut.
+pub fn numbered(name: &str, n: u32) -> String {
+    let (stem, extension) = split_extension(name);
+    let tail = format!(" ({n}){extension}");
+    let room = SafeName::MAX_COMPONENT.saturating_sub(tail.len());
+    format!("{}{tail}", cut(stem, room))
+}
+
+/// `text`, cut at a character boundary to at most `max` bytes.
+pub fn cut(text: &str, max: usize) -> &str {
+    let mut end = max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Splits off the extension with its dot; a leading dot and overlong tails are no extension.
+fn split_extension(name: &str) -> (&str, &str) {
+    const LONGEST: usize = 32;
+    let dot = |text: &str| {
+        text.rfind('.')
+            .filter(|&at| at > 0 && name.len() - at <= LONGEST)
+    };
+    let Some(last) = dot(name) else {
+        return (name, "");
+    };
+    let at = match dot(&name[..last]) {
+        Some(before) if &name[before..last] == ".tar" => before,
+        _ => last,
+    };
+    name.split_at(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_decision() {
+        let mut table = String::new();
+        for existing in [
+            Existing::Nothing,
+            Existing::File,
+            Existing::Directory,
+            Existing::Symlink,
+            Existing::Other,
+        ] {
+            for kind in [Kind::File, Kind::Directory] {
+                let [a, b, c] = [Policy::Refuse, Policy::Overwrite, Policy::Rename]
+                    .map(|p| format!("{:?}", decide(p, kind, existing)));
+                table += &format!(
+                    "{:9} over {:9}: {a:21} {b:21} {c}\n",
+                    format!("{kind:?}"),
+                    format!("{existing:?}")
+                );
+            }
+        }
+        insta::assert_snapshot!(table);
+    }
+
+    #[test]
+    fn numbers_go_before_the_extension() {
+        let names = [
+            "notes.txt",
+            "a.tar.gz",
+            ".bashrc",
+            "Makefile",
+            "v1.2",
+            ".a.b",
+            "x.",
+            "tar.gz",
+            ".tar.gz",
+        ];
+        insta::assert_snapshot!(names.map(|n| numbered(n, 1)).join("\n"), @r"
+        notes (1).txt
+        a (1).tar.gz
+        .bashrc (1)
+        Makefile (1)
+        v1 (1).2
+        .a (1).b
+        x (1).
+        tar (1).gz
+        .tar (1).gz
+        ");
+    }
+
+    proptest! {
+        #[test]
+        fn numbered_names_are_safe_and_differ(name in "[a-zé.€]{1,255}", n in 1u32..1_000_000) {
+            if let Ok(safe) = SafeName::parse(&name) {
+                let other = numbered(safe.as_str(), n);
+                prop_assert!(SafeName::parse(&other).is_ok(), "{}", other);
+                prop_assert_ne!(&other, safe.as_str());
+                prop_assert_ne!(numbered(safe.as_str(), n + 1), other);
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The vocabulary of things that go wrong: what travels to the other side, so that both say the same.
+
+use crate::conflict::{Conflict, cut};
+use crate::manifest::ManifestError;
+use crate::message::ProtocolError;
+use crate::name::{NameError, SafeName, printable};
+use crate::verify::VerifyError;
+use std::fmt;
+use std::io;
+
+/// Why a transfer ends before it is done: which file, and the cause.
+///
+/// Both texts are safe to print: they are bounded and free of control characters, whichever side they come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The class of the failure, for programs.
+    pub code: FailureCode,
+    /// The file or directory concerned, if one is.
+    pub name: Option<String>,
+    /// What happened and how to mend it, for people.
+    pub reason: String,
+}
+
+impl Failure {
+    /// Longest [`Failure::name`], in bytes.
+    pub const MAX_NAME: usize = 512;
+    /// Longest [`Failure::reason`], in bytes.
+    pub const MAX_REASON: usize = 2048;
+
+    /// A failure that concerns no file in particular.
+    pub fn new(code: FailureCode, reason: impl fmt::Display) -> Self {
+        Self {
+            code,
+            name: None,
+            reason: tidy(&reason.to_string(), Self::MAX_REASON),
+        }
+    }
+
+    /// The same failure, said of a file.
+    pub fn of(mut self, name: impl AsRef<str>) -> Self {
+        self.name = Some(tidy(name.as_ref(), Self::MAX_NAME));
+        self
+    }
+
+    /// A failed disk operation on `name` (`doing`: "reading", "writing", …), with its class and a remedy from the error.
+    pub fn disk(side: Side, doing: &str, name: impl AsRef<str>, error: &io::Error) -> Self {
+        let (code, remedy) = classify(side, error);
+        Self::new(
+            code,
+            format_args!("{doing} failed at the {side}: {error}{remedy}"),
+        )
+        .of(name)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name}: {}", self.reason),
+            None => f.write_str(&self.reason),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Whose disk a failure happened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The side that has the files.
+    Sender,
+    /// The side that gets them.
+    Receiver,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Sender => "sender",
+            Side::Receiver => "receiver",
+        })
+    }
+}
+
+/// The class of a [`Failure`]. The numbers are the wire's; unknown ones read as [`FailureCode::Other`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureCode {
+    /// 0: none of the below.
+    Other,
+    /// 1: the other side broke the protocol.
+    Protocol,
+    /// 2: a name that is not a [`SafeName`].
+    UnsafeName,
+    /// 3: a name that exists already at the receiver.
+    Conflict,
+    /// 4: no room on the receiver's disk.
+    DiskFull,
+    /// 5: permission denied on either side.
+    Permission,
+    /// 6: another failure to read at the sender.
+    Read,
+    /// 7: another failure to write at the receiver.
+    Write,
+    /// 8: a file changed (shrank, grew, was rewritten) while it was sent.
+    Changed,
+    /// 9: a file vanished before or while it was sent.
+    Vanished,
+    /// 10: the content's hash is not the sender's.
+    Mismatch,
+    /// 11: whoever runs that side stopped it.
+    Cancelled,
+}
+
+impl FailureCode {
+    const ALL: [Self; 12] = [
+        Self::Other,
+        Self::Protocol,
+        Self::UnsafeName,
+        Self::Conflict,
+        Self::DiskFull,
+        Self::Permission,
+        Self::Read,
+        Self::Write,
+        Self::Changed,
+        Self::Vanished,
+        Self::Mismatch,
+        Self::Cancelled,
+    ];
+
+    /// The number on the wire.
+    pub fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// The class with that number, or [`FailureCode::Other`].
+    pub fn from_number(number: u16) -> Self {
+        Self::ALL
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or(Self::Other)
+    }
+}
+
+impl From<ProtocolError> for Failure {
+    fn from(error: ProtocolError) -> Self {
+        match error {
+            ProtocolError::Name(error) => error.into(),
+            ProtocolError::Manifest(error) => error.into(),
+            other => Self::new(FailureCode::Protocol, other),
+        }
+    }
+}
+
+impl From<NameError> for Failure {
+    fn from(error: NameError) -> Self {
+        Self::new(FailureCode::UnsafeName, &error)
+    }
+}
+
+impl From<ManifestError> for Failure {
+    fn from(error: ManifestError) -> Self {
+        Self::new(FailureCode::Protocol, &error)
+    }
+}
+
+impl Failure {
+    /// A conflict over `name`.
+    pub fn conflict(name: &SafeName, conflict: Conflict) -> Self {
+        Self::new(FailureCode::Conflict, conflict).of(name)
+    }
+
+    /// Content of `name` that is not what was announced.
+    pub fn content(name: &SafeName, error: VerifyError) -> Self {
+        let code = match error {
+            VerifyError::Mismatch { .. } => FailureCode::Mismatch,
+            VerifyError::TooLong { .. } | VerifyError::TooShort { .. } => FailureCode::Protocol,
+        };
+        Self::new(code, error).of(name)
+    }
+}
+
+fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
+    use io::ErrorKind::{
+        FileTooLarge, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
+    match (error.kind(), side) {
+        (StorageFull | QuotaExceeded, _) => (
+            FailureCode::DiskFull,
+            "; make room there, or receive into a directory on another disk",
+        ),
+        (FileTooLarge, Side::Receiver) => (
+            FailureCode::DiskFull,
+            "; that file system or a limit (`ulimit -f`) does not allow files of this size",
+        ),
+        (ReadOnlyFilesystem, Side::Receiver) => (
+            FailureCode::Permission,
+            "; receive into a directory that can be written to",
+        ),
+        (PermissionDenied, Side::Sender) => (
+            FailureCode::Permission,
+            "; make it readable, or leave it out",
+        ),
+        (PermissionDenied, Side::Receiver) => (
+            FailureCode::Permission,
+            "; receive into a directory that can be written to",
+        ),
+        (NotFound, Side::Sender) => (
+            FailureCode::Vanished,
+            "; it was there when the transfer began: send again",
+        ),
+        (_, Side::Sender) => (FailureCode::Read, ""),
+        (_, Side::Receiver) => (FailureCode::Write, ""),
+    }
+}
+
+fn tidy(text: &str, max_bytes: usize) -> String {
+    let escaped = printable(text, max_bytes);
+    cut(&escaped, max_bytes).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_round_trip_and_unknown_ones_read_as_other() {
+        for (n, code) in FailureCode::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(code.number()), n);
+            assert_eq!(FailureCode::from_number(code.number()), code);
+        }
+        assert_eq!(FailureCode::from_number(9999), FailureCode::Other);
+    }
+
+    #[test]
+    fn texts_are_bounded_and_printable() {
+        let failure =
+            Failure::new(FailureCode::Other, "\u{1b}é".repeat(5000)).of("\0".repeat(5000));
+        assert!(failure.reason.len() <= Failure::MAX_REASON);
+        assert!(failure.name.as_ref().unwrap().len() <= Failure::MAX_NAME);
+        assert!(!failure.to_string().chars().any(char::is_control));
+    }
+
+    #[test]
+    fn disk_errors_name_file_side_cause_and_remedy() {
+        let full = io::Error::from_raw_os_error(28);
+        let failure = Failure::disk(Side::Receiver, "writing", "big.iso", &full);
+        assert_eq!(failure.code, FailureCode::DiskFull);
+        insta::assert_snapshot!(failure, @"big.iso: writing failed at the receiver: No space left on device (os error 28); make room there, or receive into a directory on another disk");
+        let gone = Failure::disk(
+            Side::Sender,
+            "opening",
+            "a",
+            &io::Error::from(io::ErrorKind::NotFound),
+        );
+        assert_eq!(gone.code, FailureCode::Vanished);
+    }
+}
