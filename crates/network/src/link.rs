@@ -1,0 +1,574 @@
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use manyway_units::{Rate, Time};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// What a one-way link is like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkConfig {
+    /// How fast packets are serialised.
+    pub rate: Rate,
+    /// Propagation delay, one way: from the departure of a packet's last bit to its arrival.
+    pub delay: Duration,
+    /// Where packets wait, and for how many there is room.
+    pub queue: Queue,
+    /// Probability with which a packet is lost on the wire, independently of all others, after it took its time in the queue.
+    pub loss: f64,
+    /// Seed of the losses.
+    pub seed: u64,
+}
+
+/// The queue in front of a link.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum Queue {
+    /// First in, first out; a packet that finds no room is dropped.
+    ///
+    /// The backlog that counts against the limit is everything that has not left yet, the packet in service included: with room for one
+    /// packet, a packet that arrives while another is being serialised is dropped. A packet larger than a limit in bytes never passes.
+    DropTail(Limit),
+}
+
+/// How much a queue holds, the packet in service included.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// In bytes.
+    Bytes(u64),
+    /// In packets of any size.
+    Packets(u32),
+}
+
+impl Queue {
+    /// DropTail of one bandwidth-delay product, in bytes: what is under way in one round trip of twice the one-way `delay`.
+    pub fn bandwidth_delay(rate: Rate, delay: Duration) -> Self {
+        Queue::DropTail(Limit::Bytes(
+            rate.times_delay(delay.saturating_mul(2)).bytes(),
+        ))
+    }
+}
+
+/// A link configuration that can't work; the message names the field.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InvalidLink {
+    /// Packets would never leave.
+    #[error("the link's `rate` is zero: choose at least 1 bps (to cut a link off, take it down)")]
+    Rate,
+    /// Not a probability below 1.
+    #[error("the link's `loss` is {0}: choose a probability of at least 0 and less than 1")]
+    Loss(f64),
+    /// No packet would ever find room.
+    #[error("the link's `queue` has no room: choose at least one packet")]
+    Queue,
+}
+
+impl LinkConfig {
+    /// A link of this rate and one-way delay with DropTail of one bandwidth-delay product and without random losses.
+    pub fn new(rate: Rate, delay: Duration) -> Self {
+        Self {
+            rate,
+            delay,
+            queue: Queue::bandwidth_delay(rate, delay),
+            loss: 0.0,
+            seed: 0,
+        }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that can't work.
+    pub fn validate(&self) -> Result<(), InvalidLink> {
+        if self.rate.bits_per_sec() < 1.0 {
+            return Err(InvalidLink::Rate);
+        }
+        if !(0.0..1.0).contains(&self.loss) {
+            return Err(InvalidLink::Loss(self.loss));
+        }
+        match self.queue {
+            Queue::DropTail(Limit::Bytes(0) | Limit::Packets(0)) => Err(InvalidLink::Queue),
+            Queue::DropTail(_) => Ok(()),
+        }
+    }
+}
+
+/// What becomes of a packet, known as soon as it is offered.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It comes out at the far end, unless the link goes down before it is there.
+    Delivered {
+        /// When its last bit leaves the queue.
+        departs: Time,
+        /// When it is at the far end: one propagation delay later.
+        arrives: Time,
+    },
+    /// It never comes out.
+    Dropped(DropReason),
+}
+
+/// Why a packet was dropped.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum DropReason {
+    /// The queue had no room.
+    QueueFull,
+    /// Lost on the wire, as [`LinkConfig::loss`] says.
+    RandomLoss,
+    /// The link was down.
+    Down,
+}
+
+/// What happened on a link so far. `offered` = `delivered` + the three kinds of drops.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
+pub struct LinkStats {
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets that came out, or will.
+    pub delivered: u64,
+    /// Packets that found no room in the queue.
+    pub dropped_queue: u64,
+    /// Packets lost on the wire.
+    pub dropped_random: u64,
+    /// Packets offered while the link was down, or under way when it went down.
+    pub dropped_down: u64,
+    /// Bytes of the delivered packets.
+    pub bytes_delivered: u64,
+    /// Time spent serialising packets.
+    pub busy: Duration,
+}
+
+/// A one-way link: a queue, a serialiser, a wire.
+///
+/// FIFO and work-conserving, so a packet's departure is known when it arrives: `max(now, departure of the one before) + bytes/rate`.
+/// An offer costs amortised O(1) and allocates nothing once the backlog's ring has grown to the queue's limit.
+#[derive(Debug, Clone)]
+pub struct Link {
+    config: LinkConfig,
+    /// Time to serialise one byte, in nanoseconds × 2^32, rounded up: no rounding ever makes a link faster than its rate.
+    per_byte: u128,
+    /// When the last accepted packet departs, in nanoseconds × 2^32.
+    free_at: u128,
+    /// Accepted packets that have not departed: departure (rounded up to a nanosecond) and bytes.
+    backlog: VecDeque<(Time, u32)>,
+    backlog_bytes: u64,
+    latest_offer: Time,
+    up: bool,
+    /// When the link last went down.
+    went_down: Option<Time>,
+    rng: Pcg64Mcg,
+    stats: LinkStats,
+}
+
+const FRACTION_BITS: u32 = 32;
+
+impl Link {
+    /// A link that is up, idle and empty.
+    ///
+    /// # Errors
+    /// What [`LinkConfig::validate`] finds.
+    pub fn new(config: LinkConfig) -> Result<Self, InvalidLink> {
+        config.validate()?;
+        // At most 8e9 × 2^32 (at 1 bps): 65 bits.
+        let per_byte = (8e9 / config.rate.bits_per_sec() * f64::from(FRACTION_BITS).exp2()).ceil();
+        Ok(Self {
+            per_byte: per_byte as u128,
+            free_at: 0,
+            backlog: VecDeque::new(),
+            backlog_bytes: 0,
+            latest_offer: Time::ZERO,
+            up: true,
+            went_down: None,
+            rng: Pcg64Mcg::seed_from_u64(config.seed),
+            stats: LinkStats::default(),
+            config,
+        })
+    }
+
+    /// Offers a packet of `bytes` bytes (an empty one counts as one byte) to the queue.
+    ///
+    /// Offers come in the order of time; an earlier `now` than before is taken for the latest one.
+    pub fn offer(&mut self, now: Time, bytes: u32) -> Verdict {
+        let (now, bytes) = (now.max(self.latest_offer), bytes.max(1));
+        self.latest_offer = now;
+        self.stats.offered += 1;
+        if !self.up {
+            self.stats.dropped_down += 1;
+            return Verdict::Dropped(DropReason::Down);
+        }
+        self.drain(now);
+        if !self.has_room(bytes) {
+            self.stats.dropped_queue += 1;
+            return Verdict::Dropped(DropReason::QueueFull);
+        }
+        let departs = self.enqueue(now, bytes);
+        if self.config.loss > 0.0 && self.rng.random_bool(self.config.loss) {
+            self.stats.dropped_random += 1;
+            return Verdict::Dropped(DropReason::RandomLoss);
+        }
+        self.stats.delivered += 1;
+        self.stats.bytes_delivered += u64::from(bytes);
+        let arrives = departs + self.config.delay;
+        Verdict::Delivered { departs, arrives }
+    }
+
+    /// Takes the link down, which loses everything queued and under way, or brings it up again, empty.
+    pub fn set_up(&mut self, now: Time, up: bool) {
+        let now = now.max(self.latest_offer);
+        self.latest_offer = now;
+        if self.up && !up {
+            self.went_down = Some(now);
+            self.backlog.clear();
+            self.backlog_bytes = 0;
+            self.free_at = self.free_at.min(fixed(now));
+        }
+        self.up = up;
+    }
+
+    /// Whether the link carries packets.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// To be asked when a packet of `bytes` bytes that was offered at `offered` gets to the far end: whether it really does, or was lost because the
+    /// link went down meanwhile (then the counters are put right).
+    pub fn survived(&mut self, offered: Time, bytes: u32) -> bool {
+        if self.went_down.is_none_or(|at| at < offered) {
+            return true;
+        }
+        self.stats.delivered -= 1;
+        self.stats.bytes_delivered -= u64::from(bytes.max(1));
+        self.stats.dropped_down += 1;
+        false
+    }
+
+    /// Bytes that have not departed by `now`, the packet in service included.
+    pub fn backlog_bytes(&mut self, now: Time) -> u64 {
+        self.drain(now);
+        self.backlog_bytes
+    }
+
+    /// Packets that have not departed by `now`, the one in service included.
+    pub fn backlog_packets(&mut self, now: Time) -> usize {
+        self.drain(now);
+        self.backlog.len()
+    }
+
+    /// What the link was made from.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> LinkStats {
+        self.stats
+    }
+
+    fn drain(&mut self, now: Time) {
+        while let Some(&(departs, bytes)) = self.backlog.front() {
+            if departs > now {
+                break;
+            }
+            self.backlog.pop_front();
+            self.backlog_bytes -= u64::from(bytes);
+        }
+    }
+
+    fn has_room(&self, bytes: u32) -> bool {
+        let Queue::DropTail(limit) = self.config.queue;
+        match limit {
+            Limit::Bytes(limit) => self.backlog_bytes + u64::from(bytes) <= limit,
+            Limit::Packets(limit) => self.backlog.len() < limit as usize,
+        }
+    }
+
+    fn enqueue(&mut self, now: Time, bytes: u32) -> Time {
+        let service = self.per_byte * u128::from(bytes);
+        self.free_at = self.free_at.max(fixed(now)).saturating_add(service);
+        self.stats.busy += Duration::from_nanos(nanos(service));
+        let departs = Time::from_nanos(nanos(self.free_at));
+        self.backlog.push_back((departs, bytes));
+        self.backlog_bytes += u64::from(bytes);
+        departs
+    }
+}
+
+fn fixed(time: Time) -> u128 {
+    u128::from(time.as_nanos()) << FRACTION_BITS
+}
+
+/// Whole nanoseconds, rounded up.
+fn nanos(fixed: u128) -> u64 {
+    u64::try_from(fixed.div_ceil(1 << FRACTION_BITS)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn link(config: LinkConfig) -> Link {
+        Link::new(config).unwrap()
+    }
+
+    fn twenty_mbps(queue: Queue) -> LinkConfig {
+        LinkConfig {
+            queue,
+            ..LinkConfig::new(Rate::from_mbps(20.0), 10 * MS)
+        }
+    }
+
+    fn delivered(departs_us: u64, arrives_us: u64) -> Verdict {
+        Verdict::Delivered {
+            departs: Time::from_micros(departs_us),
+            arrives: Time::from_micros(arrives_us),
+        }
+    }
+
+    #[test]
+    fn departures_and_arrivals_are_exact() {
+        let mut link = link(twenty_mbps(Queue::DropTail(Limit::Packets(100))));
+        // 1500 B at 20 Mbps take 600 us.
+        assert_eq!(link.offer(Time::ZERO, 1500), delivered(600, 10_600));
+        assert_eq!(link.offer(Time::ZERO, 1500), delivered(1200, 11_200));
+        assert_eq!(
+            link.offer(Time::from_micros(1100), 500),
+            delivered(1400, 11_400)
+        );
+        assert_eq!(
+            link.offer(Time::from_micros(1400), 500),
+            delivered(1600, 11_600)
+        );
+        // After an idle time the link starts afresh.
+        assert_eq!(
+            link.offer(Time::from_micros(5000), 1500),
+            delivered(5600, 15_600)
+        );
+        let stats = link.stats();
+        assert_eq!(
+            (stats.offered, stats.delivered, stats.bytes_delivered),
+            (5, 5, 5500)
+        );
+        assert_eq!(stats.busy, Duration::from_micros(2200));
+    }
+
+    #[test]
+    fn fractions_of_a_nanosecond_add_up() {
+        // 3 Mbps: 1 B takes 2666.66… ns, so 3000 B take 8 ms, however they are cut.
+        let config = LinkConfig {
+            queue: Queue::DropTail(Limit::Packets(u32::MAX)),
+            ..LinkConfig::new(Rate::from_mbps(3.0), Duration::ZERO)
+        };
+        let mut link = link(config);
+        let last = (0..3000).map(|_| link.offer(Time::ZERO, 1)).last().unwrap();
+        let Verdict::Delivered { departs, .. } = last else {
+            panic!("{last:?}");
+        };
+        let nanos = departs.as_nanos();
+        assert!((8_000_000..=8_000_001).contains(&nanos), "{nanos}");
+    }
+
+    #[test]
+    fn drop_tail_counts_the_packet_in_service() {
+        let mut by_packets = link(twenty_mbps(Queue::DropTail(Limit::Packets(2))));
+        let mut by_bytes = link(twenty_mbps(Queue::DropTail(Limit::Bytes(3000))));
+        for link in [&mut by_packets, &mut by_bytes] {
+            let full = Verdict::Dropped(DropReason::QueueFull);
+            assert_eq!(link.offer(Time::ZERO, 1500), delivered(600, 10_600));
+            assert_eq!(link.offer(Time::ZERO, 1500), delivered(1200, 11_200));
+            assert_eq!(link.offer(Time::ZERO, 1500), full);
+            assert_eq!(link.offer(Time::from_nanos(599_999), 1500), full);
+            // The first one has just left.
+            assert_eq!(
+                link.offer(Time::from_micros(600), 1500),
+                delivered(1800, 11_800)
+            );
+            assert_eq!(link.backlog_packets(Time::from_micros(600)), 2);
+            assert_eq!(link.backlog_bytes(Time::from_micros(1200)), 1500);
+            assert_eq!(link.stats().dropped_queue, 2);
+        }
+        // A packet that fits the bytes that are left passes by its size.
+        assert_eq!(
+            by_bytes.offer(Time::from_micros(1200), 1501),
+            Verdict::Dropped(DropReason::QueueFull)
+        );
+        assert_eq!(
+            by_bytes.offer(Time::from_micros(1200), 1500),
+            delivered(2400, 12_400)
+        );
+    }
+
+    #[test]
+    fn one_bandwidth_delay_product() {
+        assert_eq!(
+            Queue::bandwidth_delay(Rate::from_mbps(20.0), 10 * MS),
+            Queue::DropTail(Limit::Bytes(50_000))
+        );
+    }
+
+    #[test]
+    fn loss_rate_is_as_configured_and_loss_takes_its_time_on_the_link() {
+        let config = LinkConfig {
+            loss: 0.1,
+            seed: 7,
+            ..twenty_mbps(Queue::DropTail(Limit::Packets(10)))
+        };
+        let mut link = link(config);
+        let mut now = Time::ZERO;
+        for _ in 0..100_000 {
+            now += Duration::from_micros(600);
+            link.offer(now, 1500);
+        }
+        let stats = link.stats();
+        // Standard deviation of the count: sqrt(100000 × 0.1 × 0.9) = 95; four of them.
+        assert!(stats.dropped_random.abs_diff(10_000) < 380, "{stats:?}");
+        assert_eq!(stats.dropped_queue, 0);
+        assert_eq!(stats.busy, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_link_that_goes_down_loses_what_is_under_way() {
+        let mut link = link(twenty_mbps(Queue::DropTail(Limit::Packets(10))));
+        let (first, later) = (Time::ZERO, Time::from_micros(11_000));
+        link.offer(first, 1500);
+        link.offer(later, 1500);
+        assert!(link.survived(first, 1500));
+        link.set_up(Time::from_micros(12_000), false);
+        assert!(!link.is_up());
+        assert_eq!(
+            link.offer(Time::from_micros(12_500), 1500),
+            Verdict::Dropped(DropReason::Down)
+        );
+        assert!(!link.survived(later, 1500));
+        link.set_up(Time::from_micros(13_000), true);
+        let back = Time::from_micros(13_000);
+        assert_eq!(link.offer(back, 1500), delivered(13_600, 23_600));
+        assert!(link.survived(back, 1500));
+        let stats = link.stats();
+        assert_eq!(
+            (stats.offered, stats.delivered, stats.dropped_down),
+            (4, 2, 2)
+        );
+        assert_eq!(stats.bytes_delivered, 3000);
+    }
+
+    #[test]
+    fn refuses_what_cannot_work_by_name() {
+        let good = twenty_mbps(Queue::DropTail(Limit::Packets(1)));
+        let message = |config: LinkConfig| Link::new(config).unwrap_err().to_string();
+        assert!(
+            message(LinkConfig {
+                rate: Rate::ZERO,
+                ..good.clone()
+            })
+            .contains("`rate`")
+        );
+        for loss in [1.0, -0.1, f64::NAN] {
+            assert!(
+                message(LinkConfig {
+                    loss,
+                    ..good.clone()
+                })
+                .contains("`loss`")
+            );
+        }
+        for limit in [Limit::Bytes(0), Limit::Packets(0)] {
+            let queue = Queue::DropTail(limit);
+            assert!(
+                message(LinkConfig {
+                    queue,
+                    ..good.clone()
+                })
+                .contains("`queue`")
+            );
+        }
+    }
+
+    #[test]
+    fn extremes_saturate() {
+        let config = LinkConfig {
+            queue: Queue::DropTail(Limit::Packets(u32::MAX)),
+            ..LinkConfig::new(Rate::from_bits_per_sec(1.0), Duration::MAX)
+        };
+        let mut link = link(config);
+        for _ in 0..4 {
+            let never = Verdict::Delivered {
+                departs: Time::MAX,
+                arrives: Time::MAX,
+            };
+            assert_eq!(link.offer(Time::MAX, u32::MAX), never);
+        }
+    }
+
+    fn limits() -> impl Strategy<Value = Limit> {
+        prop_oneof![
+            (1u32..40).prop_map(Limit::Packets),
+            (1500u64..60_000).prop_map(Limit::Bytes),
+        ]
+    }
+
+    prop_compose! {
+        fn configs()(mbps in 0.1..2000.0_f64, delay_us in 0u64..50_000, limit in limits(), loss in 0.0..0.5_f64, seed: u64) -> LinkConfig {
+            LinkConfig {
+                rate: Rate::from_mbps(mbps),
+                delay: Duration::from_micros(delay_us),
+                queue: Queue::DropTail(limit),
+                loss,
+                seed,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn fifo_conserving_and_never_faster_than_the_rate(
+            config in configs(),
+            offers in prop::collection::vec((0u64..2_000_000, 40u32..1501), 1..300),
+        ) {
+            let mut link = link(config.clone());
+            let (mut now, mut last) = (Time::ZERO, Time::ZERO);
+            let mut seen = LinkStats::default();
+            for (gap, bytes) in offers {
+                now += Duration::from_nanos(gap);
+                seen.offered += 1;
+                match link.offer(now, bytes) {
+                    Verdict::Delivered { departs, arrives } => {
+                        prop_assert!(arrives >= last, "out of order");
+                        prop_assert_eq!(arrives, departs + config.delay);
+                        prop_assert!(departs.since(now) >= config.rate.time_for(u64::from(bytes)) - Duration::from_nanos(1));
+                        last = arrives;
+                        seen.delivered += 1;
+                        seen.bytes_delivered += u64::from(bytes);
+                        // All that was ever delivered departed after the beginning of time.
+                        let possible = config.rate.bytes_per_sec() * departs.as_secs_f64();
+                        prop_assert!(seen.bytes_delivered as f64 <= possible * (1.0 + 1e-12));
+                    }
+                    Verdict::Dropped(DropReason::QueueFull) => seen.dropped_queue += 1,
+                    Verdict::Dropped(DropReason::RandomLoss) => seen.dropped_random += 1,
+                    Verdict::Dropped(DropReason::Down) => prop_assert!(false, "never taken down"),
+                }
+                match config.queue {
+                    Queue::DropTail(Limit::Bytes(limit)) => prop_assert!(link.backlog_bytes(now) <= limit),
+                    Queue::DropTail(Limit::Packets(limit)) => prop_assert!(link.backlog_packets(now) <= limit as usize),
+                }
+            }
+            let stats = link.stats();
+            prop_assert_eq!(LinkStats { busy: stats.busy, ..seen }, stats);
+            prop_assert_eq!(stats.offered, stats.delivered + stats.dropped_queue + stats.dropped_random + stats.dropped_down);
+        }
+
+        #[test]
+        fn the_same_seed_gives_the_same_verdicts(config in configs(), gaps in prop::collection::vec(0u64..1_000_000, 1..200)) {
+            let run = || {
+                let mut link = link(config.clone());
+                let mut now = Time::ZERO;
+                let offer = |gap: &u64| {
+                    now += Duration::from_nanos(*gap);
+                    link.offer(now, 1200)
+                };
+                gaps.iter().map(offer).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(run(), run());
+        }
+    }
+}
