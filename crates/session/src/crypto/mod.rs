@@ -33,7 +33,7 @@ use std::str::FromStr;
 use keys::{Chain, Direction};
 
 /// Length in bytes of the authentication tag that sealing appends to a packet, in both suites.
-pub const TAG_LEN: usize = 16;
+pub const TAG_LEN: usize = manyway_wire::TAG_LEN;
 
 /// The authentication tag of a sealed packet.
 pub type Tag = [u8; TAG_LEN];

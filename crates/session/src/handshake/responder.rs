@@ -374,7 +374,7 @@ impl Responder {
         if self.half_open.contains_key(&params.cid) {
             return Err(Ignored::ConnectionIdTaken);
         }
-        let mut message = [0; manyway_wire::INIT_LEN];
+        let mut message = [0; Reply::MAX_NOISE];
         // Fails only for a peer's ephemeral key of low order.
         let len = state
             .write_message(&params.to_bytes(), &mut message)
@@ -417,6 +417,17 @@ impl Responder {
         self.by_ephemeral.remove(&half_open.ephemeral);
         self.deadlines.remove(&(half_open.deadline, cid));
         Some(half_open)
+    }
+
+    /// Whether the three views of the table agree.
+    #[cfg(test)]
+    pub(super) fn is_consistent(&self) -> bool {
+        self.half_open.len() == self.by_ephemeral.len()
+            && self.half_open.len() == self.deadlines.len()
+            && self.half_open.iter().all(|(cid, half_open)| {
+                self.by_ephemeral.get(&half_open.ephemeral) == Some(cid)
+                    && self.deadlines.contains(&(half_open.deadline, *cid))
+            })
     }
 }
 

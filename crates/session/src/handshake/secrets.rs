@@ -48,7 +48,6 @@ impl Secrets {
     /// The ticket that lets its holder connect to this listener at `addresses`.
     pub fn ticket(&self, addresses: Vec<SocketAddr>) -> Ticket {
         Ticket {
-            version: Ticket::VERSION,
             id: self.ticket_id,
             public_key: self.public_key,
             secret: *self.psk,
@@ -126,7 +125,7 @@ impl fmt::Debug for Secrets {
 pub(super) struct Mac1(hmac::Key);
 
 impl Mac1 {
-    pub(super) const LEN: usize = 32;
+    pub(super) const LEN: usize = manyway_wire::MAC1_LEN;
 
     pub(super) fn new(ticket_secret: &[u8; PSK_LEN]) -> Mac1 {
         let secret = Salt::none(HKDF_SHA256).extract(ticket_secret);

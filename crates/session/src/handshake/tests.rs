@@ -417,6 +417,7 @@ fn half_open_handshakes_are_bounded() {
         }
     }
     assert_eq!((responder.len(), responder.stats().full), (8, 12));
+    assert!(responder.is_consistent());
     // Those inside can finish, also when the table is full, and make room.
     complete(&mut initiators[3], &mut responder, &replies[3]);
     let now = Time::from_millis(8);
@@ -428,6 +429,7 @@ fn half_open_handshakes_are_bounded() {
         reply(&mut responder, later, initiator.datagram(), i);
     }
     assert_eq!((responder.len(), responder.stats().expired), (8, 3));
+    assert!(responder.is_consistent());
 }
 
 #[test]

@@ -39,6 +39,23 @@ fn an_init_forged_by_a_ticket_holder_does_not_hinder_the_genuine_one() {
 }
 
 #[test]
+fn a_stolen_ephemeral_key_does_not_get_the_cached_reply() {
+    let (mut initiator, mut responder) = (initiator(7), responder());
+    let init = initiator.datagram().to_vec();
+    let genuine = reply(&mut responder, Time::ZERO, &init, 1);
+    let ephemeral = 20..52;
+    for byte in ephemeral.end..ephemeral.end + 100 {
+        let forged = authenticate(flipped(&init, byte * 8));
+        assert_eq!(
+            ignored(&mut responder, Time::ZERO, &forged),
+            Ignored::ReusedEphemeral
+        );
+    }
+    assert_eq!(responder.len(), 1);
+    complete(&mut initiator, &mut responder, &genuine);
+}
+
+#[test]
 fn every_flipped_bit_of_the_reply_is_noticed_and_survived() {
     let (mut initiator, mut responder) = (initiator(7), responder());
     let genuine = reply(&mut responder, Time::ZERO, initiator.datagram(), 1);
