@@ -132,7 +132,11 @@ impl Block {
         if self.data.capacity() < need {
             // A stream may be short: only its first block grows step by step.
             let whole = BLOCK - self.taken;
-            let size = if first { need.next_power_of_two().clamp(512, whole.max(512)) } else { whole };
+            let size = if first {
+                need.next_power_of_two().clamp(512, whole.max(512))
+            } else {
+                whole
+            };
             self.data.reserve(size - held);
         }
         self.data.resize(from, 0);

@@ -21,6 +21,8 @@ pub(super) struct SendBuffer {
     /// Small writes that are not yet a segment; they end at `end`.
     tail: BytesMut,
     end: u64,
+    /// The segment that was read last: most reads go on from there.
+    cursor: usize,
 }
 
 #[derive(Debug)]
@@ -61,7 +63,8 @@ impl SendBuffer {
         if end > self.end - self.tail.len() as u64 {
             self.seal();
         }
-        let mut index = self.segments.partition_point(|s| s.end() <= offset);
+        let mut index = self.find(offset);
+        self.cursor = index;
         let Some(first) = self.segments.get(index) else {
             debug_assert_eq!(len, 0, "bytes at {offset} were never written");
             return Bytes::new();
@@ -96,6 +99,7 @@ impl SendBuffer {
         }
         while self.segments.front().is_some_and(|s| s.end() <= offset) {
             self.segments.pop_front();
+            self.cursor = self.cursor.saturating_sub(1);
         }
         if let Some(front) = self.segments.front_mut() {
             let released = offset.saturating_sub(front.start) as usize;
@@ -105,6 +109,15 @@ impl SendBuffer {
                 front.start = offset;
             }
         }
+    }
+
+    /// The segment that has `offset`.
+    fn find(&self, offset: u64) -> usize {
+        let here = |s: &Segment| s.start <= offset && offset < s.end();
+        let near = self.cursor..self.segments.len().min(self.cursor + 2);
+        near.into_iter()
+            .find(|&i| here(&self.segments[i]))
+            .unwrap_or_else(|| self.segments.partition_point(|s| s.end() <= offset))
     }
 
     fn seal(&mut self) {

@@ -45,7 +45,7 @@ pub enum ReadError {
 #[derive(Copy, Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StreamsError {
     /// A stream beyond the limit this side set.
-    #[error("stream {stream}: more than the {limit} streams allowed so far", stream = .stream.0)]
+    #[error("stream {stream}: more than the {limit} streams allowed so far")]
     StreamLimit {
         /// The stream named by the frame.
         stream: StreamId,
@@ -53,13 +53,13 @@ pub enum StreamsError {
         limit: u64,
     },
     /// A frame for a stream that is this side's to open, and isn't open.
-    #[error("stream {stream}: it is the other side's to open and was never opened", stream = .stream.0)]
+    #[error("stream {stream}: it is the other side's to open and was never opened")]
     NeverOpened {
         /// The stream named by the frame.
         stream: StreamId,
     },
     /// Data past the stream's limit.
-    #[error("stream {stream}: data up to offset {end} passes the stream's limit of {limit}", stream = .stream.0)]
+    #[error("stream {stream}: data up to offset {end} passes the stream's limit of {limit}")]
     StreamFlowControl {
         /// The stream.
         stream: StreamId,
@@ -69,7 +69,7 @@ pub enum StreamsError {
         limit: u64,
     },
     /// Data past the connection's limit.
-    #[error("stream {stream}: {total} bytes in all pass the connection's limit of {limit}", stream = .stream.0)]
+    #[error("stream {stream}: {total} bytes in all pass the connection's limit of {limit}")]
     ConnectionFlowControl {
         /// The stream whose frame did it.
         stream: StreamId,
@@ -79,7 +79,7 @@ pub enum StreamsError {
         limit: u64,
     },
     /// Two frames contradict each other about where a stream ends.
-    #[error("stream {stream}: it ends at {known}, but a frame says {claimed}", stream = .stream.0)]
+    #[error("stream {stream}: it ends at {known}, but a frame says {claimed}")]
     FinalSize {
         /// The stream.
         stream: StreamId,
@@ -89,7 +89,7 @@ pub enum StreamsError {
         claimed: u64,
     },
     /// An offset that the wire format can't say.
-    #[error("stream {stream}: offset {offset} and {len} bytes pass 2^62 - 1", stream = .stream.0)]
+    #[error("stream {stream}: offset {offset} and {len} bytes pass 2^62 - 1")]
     OffsetOverflow {
         /// The stream.
         stream: StreamId,

@@ -33,21 +33,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+use manyway_wire::StreamId;
+
 pub use error::{OpenError, ReadError, StreamsError, WriteError};
 pub use set::Streams;
 pub use types::{Chunk, Control, MAX_OFFSET, StreamEvent, StreamRange, StreamsConfig};
-
-// STAND-IN until manyway-wire has it.
-/// A stream's id.
-#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct StreamId(pub u64);
-
-fn overhead(stream: StreamId, offset: u64, len: usize) -> usize {
-    let v = |x: u64| match x {
-        0..64 => 1,
-        64..16384 => 2,
-        16384..1073741824 => 4,
-        _ => 8,
-    };
-    1 + v(stream.0) + v(offset) + v(len as u64)
-}

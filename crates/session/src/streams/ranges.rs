@@ -98,7 +98,11 @@ impl RangeSet {
         if start >= end {
             return None;
         }
-        let stop = self.ranges.range(start..end).next().map_or(end, |(&s, _)| s);
+        let stop = self
+            .ranges
+            .range(start..end)
+            .next()
+            .map_or(end, |(&s, _)| s);
         Some(start..stop)
     }
 }

@@ -6,9 +6,10 @@ use manyway_units::Time;
 
 use super::StreamId;
 use super::error::StreamsError;
-use super::recv::Claim;
-use super::set::Streams;
+use super::recv::{Claim, RecvHalf};
+use super::set::{MAX_STREAMS, Streams};
 use super::types::StreamEvent;
+use super::window::Window;
 
 impl Streams {
     /// A STREAM frame arrived. `rtt` tunes the windows: the longest (smoothed) of the paths in use, since that is how
@@ -26,39 +27,36 @@ impl Streams {
         fin: bool,
     ) -> Result<(), StreamsError> {
         self.rtt = rtt;
-        if !self.admit(id)? {
-            return Ok(());
-        }
-        let claim = Claim { stream: id, offset, len: data.len() as u64, fin };
-        let added = self.check(claim)?;
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return Ok(());
+        let len = data.len() as u64;
+        let claim = Claim {
+            stream: id,
+            offset,
+            len,
+            fin,
         };
-        self.window.on_data(now);
-        self.received += added;
-        let discarded = stream.recv.on_data(now, claim, data, added);
-        self.window.discard(discarded);
-        self.tell_reader(id);
-        Ok(())
+        self.on_claim(claim, |recv, window, added| {
+            window.on_data(now);
+            recv.on_data(now, claim, data, added)
+        })
     }
 
     /// A RESET_STREAM frame arrived.
     ///
     /// # Errors
     /// As [`on_stream`](Self::on_stream).
-    pub fn on_reset(&mut self, id: StreamId, code: u64, final_size: u64) -> Result<(), StreamsError> {
-        if !self.admit(id)? {
-            return Ok(());
-        }
-        let added = self.check(Claim { stream: id, offset: final_size, len: 0, fin: true })?;
-        let Some(stream) = self.streams.get_mut(&id) else {
-            return Ok(());
+    pub fn on_reset(
+        &mut self,
+        id: StreamId,
+        code: u64,
+        final_size: u64,
+    ) -> Result<(), StreamsError> {
+        let claim = Claim {
+            stream: id,
+            offset: final_size,
+            len: 0,
+            fin: true,
         };
-        self.received += added;
-        let discarded = stream.recv.on_reset(code, added);
-        self.window.discard(discarded);
-        self.tell_reader(id);
-        Ok(())
+        self.on_claim(claim, |recv, _, added| recv.on_reset(code, added))
     }
 
     /// A STOP_SENDING frame arrived: our sending side is reset with its code.
@@ -101,8 +99,7 @@ impl Streams {
 
     /// A MAX_STREAMS frame arrived. A lower value than before is harmless.
     pub fn on_max_streams(&mut self, count: u64) {
-        // Ids are 62 bits, one of which names the opener.
-        self.ours.limit = self.ours.limit.max(count.min(1 << 61));
+        self.ours.limit = self.ours.limit.max(count.min(MAX_STREAMS));
         if self.ours.waiting && self.ours.opened < self.ours.limit {
             self.ours.waiting = false;
             self.events.push_back(StreamEvent::Available);
@@ -114,10 +111,14 @@ impl Streams {
         if self.streams.contains_key(&id) {
             return Ok(true);
         }
-        let number = (id.0 >> 1) + 1;
+        let number = id.index() + 1;
         if self.is_ours(id) {
             let known = number <= self.ours.opened;
-            return if known { Ok(false) } else { Err(StreamsError::NeverOpened { stream: id }) };
+            return if known {
+                Ok(false)
+            } else {
+                Err(StreamsError::NeverOpened { stream: id })
+            };
         }
         let limit = self.theirs.limit;
         if number > limit {
@@ -130,26 +131,38 @@ impl Streams {
         Ok(true)
     }
 
-    /// How many bytes a claim adds, if neither the stream nor the connection forbids it.
-    fn check(&self, claim: Claim) -> Result<u64, StreamsError> {
-        let Some(stream) = self.streams.get(&claim.stream) else {
-            return Ok(0);
+    /// Checks a claim against the limits of the stream and of the connection, and only then takes it: `take` gets
+    /// the connection's window and the number of bytes the claim adds, and returns how many bytes nobody will read.
+    fn on_claim(
+        &mut self,
+        claim: Claim,
+        take: impl FnOnce(&mut RecvHalf, &mut Window, u64) -> u64,
+    ) -> Result<(), StreamsError> {
+        let id = claim.stream;
+        if !self.admit(id)? {
+            return Ok(());
+        }
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Ok(());
         };
         let added = stream.recv.check(claim)?;
         let (total, limit) = (self.received.saturating_add(added), self.window.limit());
         if total > limit {
-            let stream = claim.stream;
-            return Err(StreamsError::ConnectionFlowControl { stream, total, limit });
+            return Err(StreamsError::ConnectionFlowControl {
+                stream: id,
+                total,
+                limit,
+            });
         }
-        Ok(added)
-    }
-
-    fn tell_reader(&mut self, id: StreamId) {
-        if let Some(stream) = self.streams.get_mut(&id)
-            && stream.recv.take_news()
-        {
+        self.received = total;
+        let unread = take(&mut stream.recv, &mut self.window, added);
+        self.window.discard(unread);
+        if stream.recv.take_news() {
             self.events.push_back(StreamEvent::Readable(id));
         }
-        self.settle(id);
+        if stream.settle_control(id, &mut self.ledger) {
+            self.drop_stream(id);
+        }
+        Ok(())
     }
 }

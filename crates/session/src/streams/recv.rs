@@ -61,15 +61,28 @@ impl RecvHalf {
 
     /// How many bytes the claim adds to the stream's highest offset, if it may be made. Changes nothing.
     pub(super) fn check(&self, claim: Claim) -> Result<u64, StreamsError> {
-        let Claim { stream, offset, len, fin } = claim;
+        let Claim {
+            stream,
+            offset,
+            len,
+            fin,
+        } = claim;
         let end = offset.checked_add(len).filter(|&end| end <= MAX_OFFSET);
-        let end = end.ok_or(StreamsError::OffsetOverflow { stream, offset, len })?;
+        let end = end.ok_or(StreamsError::OffsetOverflow {
+            stream,
+            offset,
+            len,
+        })?;
         let contradiction = match self.final_size {
             Some(known) => (end > known || (fin && end != known)).then_some(known),
             None => (fin && end < self.highest).then_some(self.highest),
         };
         if let Some(known) = contradiction {
-            return Err(StreamsError::FinalSize { stream, known, claimed: end });
+            return Err(StreamsError::FinalSize {
+                stream,
+                known,
+                claimed: end,
+            });
         }
         let limit = self.window.limit();
         if end > limit {
@@ -100,7 +113,9 @@ impl RecvHalf {
     /// application won't read any more.
     pub(super) fn on_reset(&mut self, code: u64, added: u64) -> u64 {
         self.highest += added;
-        let complete = self.final_size.is_some_and(|end| self.assembler.is_complete(end));
+        let complete = self
+            .final_size
+            .is_some_and(|end| self.assembler.is_complete(end));
         self.final_size = Some(self.highest);
         match self.state {
             // Everything came before the reset: the application needn't know of it.
@@ -129,7 +144,12 @@ impl RecvHalf {
     // What the application does.
 
     /// Bytes in order, or `None` for the end.
-    pub(super) fn read(&mut self, now: Time, rtt: Duration, max: usize) -> Result<Option<Bytes>, ReadError> {
+    pub(super) fn read(
+        &mut self,
+        now: Time,
+        rtt: Duration,
+        max: usize,
+    ) -> Result<Option<Bytes>, ReadError> {
         match self.state {
             State::Open => {}
             State::Reset(code) => {
@@ -156,8 +176,13 @@ impl RecvHalf {
     pub(super) fn stop(&mut self, code: u64) -> Result<u64, ReadError> {
         match self.state {
             State::Open => {
-                let complete = self.final_size.is_some_and(|end| self.assembler.is_complete(end));
-                self.state = State::Stopped { code, due: !complete };
+                let complete = self
+                    .final_size
+                    .is_some_and(|end| self.assembler.is_complete(end));
+                self.state = State::Stopped {
+                    code,
+                    due: !complete,
+                };
                 Ok(self.throw_away())
             }
             State::Reset(_) => {
@@ -183,7 +208,7 @@ impl RecvHalf {
 
     pub(super) fn on_stop_lost(&mut self) {
         if let State::Stopped { due, .. } = &mut self.state {
-            *due = true;
+            *due |= self.final_size.is_none();
         }
     }
 

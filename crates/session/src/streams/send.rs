@@ -1,6 +1,7 @@
 //! A stream's sending side: what is to be sent for the first time, what again, and how it ends.
 
 use bytes::Bytes;
+use manyway_wire::stream_frame_capacity;
 
 use super::StreamId;
 use super::buffer::SendBuffer;
@@ -64,7 +65,11 @@ impl SendHalf {
     /// Whether bytes may be written; an error that the application sees here counts as told.
     pub(super) fn writable(&mut self) -> Result<(), WriteError> {
         match self.reset {
-            Some(Reset { by_peer: true, code, .. }) => {
+            Some(Reset {
+                by_peer: true,
+                code,
+                ..
+            }) => {
                 self.app_done = true;
                 Err(WriteError::Stopped(code))
             }
@@ -172,7 +177,11 @@ impl SendHalf {
         let data = self.buffer.get(range.offset, len);
         self.sent = range.end();
         self.fin.sent |= range.fin;
-        Some(Chunk { range, data, retransmission: false })
+        Some(Chunk {
+            range,
+            data,
+            retransmission: false,
+        })
     }
 
     /// What is still unacknowledged of `range`, as a frame of at most `max` bytes: for sending it on another path.
@@ -181,7 +190,11 @@ impl SendHalf {
             return None;
         }
         let (start, end) = (range.offset.max(self.acked), range.end().min(self.sent));
-        let gap = if start < end { self.acked_apart.first_gap(start..end) } else { None };
+        let gap = if start < end {
+            self.acked_apart.first_gap(start..end)
+        } else {
+            None
+        };
         match gap {
             Some(gap) => self.again(range.stream, gap, max),
             None if range.fin && self.fin.sent && !self.fin.acked => {
@@ -191,7 +204,12 @@ impl SendHalf {
         }
     }
 
-    fn again(&mut self, stream: StreamId, bytes: std::ops::Range<u64>, max: usize) -> Option<Chunk> {
+    fn again(
+        &mut self,
+        stream: StreamId,
+        bytes: std::ops::Range<u64>,
+        max: usize,
+    ) -> Option<Chunk> {
         let len = fit(stream, bytes.start, bytes.end - bytes.start, max)?;
         let range = self.range(stream, bytes.start, len);
         self.resend.remove(range.offset..range.end());
@@ -200,7 +218,11 @@ impl SendHalf {
             self.fin.resend = false;
         }
         let data = self.buffer.get(range.offset, len);
-        Some(Chunk { range, data, retransmission: true })
+        Some(Chunk {
+            range,
+            data,
+            retransmission: true,
+        })
     }
 
     fn range(&self, stream: StreamId, offset: u64, len: usize) -> StreamRange {
@@ -235,17 +257,29 @@ impl SendHalf {
 
     /// Bytes written and never sent.
     pub(super) fn unsent(&self) -> u64 {
-        if self.reset.is_some() { 0 } else { self.buffer.end() - self.sent }
+        if self.reset.is_some() {
+            0
+        } else {
+            self.buffer.end() - self.sent
+        }
     }
 
     /// Bytes sent and not acknowledged.
     pub(super) fn unacked(&self) -> u64 {
-        if self.reset.is_some() { 0 } else { self.sent - self.acked - self.acked_apart.bytes() }
+        if self.reset.is_some() {
+            0
+        } else {
+            self.sent - self.acked - self.acked_apart.bytes()
+        }
     }
 
     /// Bytes held in memory.
     pub(super) fn buffered(&self) -> u64 {
-        if self.reset.is_some() { 0 } else { self.buffer.end() - self.acked }
+        if self.reset.is_some() {
+            0
+        } else {
+            self.buffer.end() - self.acked
+        }
     }
 
     /// How many more bytes the stream's limit allows, whether or not they are written.
@@ -299,12 +333,7 @@ impl SendHalf {
 
 /// How many of `available` bytes fit into a STREAM frame of at most `max` bytes; None when not even one does.
 fn fit(stream: StreamId, offset: u64, available: u64, max: usize) -> Option<usize> {
-    let frame = |len: usize| super::overhead(stream, offset, len).saturating_add(len);
-    let len = usize::try_from(available).unwrap_or(usize::MAX).min(max).min(u32::MAX as usize);
-    if frame(len) <= max {
-        return Some(len);
-    }
-    // The overhead for the longest payload suffices for every shorter one.
-    let len = max.saturating_sub(super::overhead(stream, offset, len));
-    (len > 0).then_some(len)
+    let room = stream_frame_capacity(stream, offset, max.min(u32::MAX as usize))?;
+    let len = usize::try_from(available).map_or(room, |available| available.min(room));
+    (len > 0 || available == 0).then_some(len)
 }

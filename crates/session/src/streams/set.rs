@@ -15,6 +15,9 @@ use super::window::Window;
 /// A stream may buffer this much (or an eighth of the send buffer, if that is less) when others have filled the rest.
 const GUARANTEED: u64 = 64 << 10;
 
+/// Ids are 62 bits, one of which names the opener.
+pub(super) const MAX_STREAMS: u64 = 1 << 61;
+
 /// The streams of one connection.
 #[derive(Debug)]
 pub struct Streams {
@@ -74,7 +77,7 @@ impl Streams {
         Streams {
             window: Window::new(config.initial_window(), cap),
             theirs: Theirs {
-                limit: config.max_streams.min(MAX_OFFSET),
+                limit: config.max_streams.min(MAX_STREAMS),
                 ..Theirs::default()
             },
             config,
@@ -94,7 +97,7 @@ impl Streams {
     pub fn set_peer_limits(&mut self, max_data: u64, max_stream_data: u64, max_streams: u64) {
         self.peer.max_data = self.peer.max_data.max(max_data);
         self.peer.max_stream_data = max_stream_data;
-        self.ours.limit = self.ours.limit.max(max_streams);
+        self.ours.limit = self.ours.limit.max(max_streams.min(MAX_STREAMS));
         for (&id, stream) in &mut self.streams {
             stream.send.on_max(max_stream_data);
             stream.settle(id, &mut self.ledger);
@@ -111,7 +114,7 @@ impl Streams {
             self.ours.waiting = true;
             return Err(OpenError::Limit { limit });
         }
-        let id = StreamId(opened << 1 | u64::from(!self.config.initiator));
+        let id = StreamId::new(self.config.initiator, opened);
         self.ours.opened += 1;
         self.insert(id);
         Ok(id)
@@ -137,7 +140,9 @@ impl Streams {
             let limit = self.config.send_buffer.max(1);
             let total = limit.saturating_sub(self.ledger.buffered);
             let own = guaranteed(limit).saturating_sub(stream.send.buffered());
-            let len = data.len().min(usize::try_from(total.max(own)).unwrap_or(usize::MAX));
+            let len = data
+                .len()
+                .min(usize::try_from(total.max(own)).unwrap_or(usize::MAX));
             if len < data.len() {
                 self.waiting_writers.insert(id);
             }
@@ -183,14 +188,19 @@ impl Streams {
     /// # Errors
     /// [`ReadError::Blocked`] when nothing has arrived ([`StreamEvent::Readable`] follows), [`ReadError::Reset`]
     /// (once) when the peer abandoned the stream, else [`ReadError::Closed`].
-    pub fn read(&mut self, now: Time, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {
+    pub fn read(
+        &mut self,
+        now: Time,
+        id: StreamId,
+        max: usize,
+    ) -> Result<Option<Bytes>, ReadError> {
         let stream = self.streams.get_mut(&id).ok_or(ReadError::Closed)?;
         let result = stream.recv.read(now, self.rtt, max);
         if let Ok(Some(data)) = &result {
             self.window.read(now, self.rtt, data.len() as u64);
         }
-        if result != Err(ReadError::Blocked) {
-            self.settle(id);
+        if stream.settle_control(id, &mut self.ledger) {
+            self.drop_stream(id);
         }
         result
     }
@@ -239,12 +249,18 @@ impl Streams {
         if let Some(stream) = self.streams.get_mut(&id)
             && stream.settle(id, &mut self.ledger)
         {
-            self.streams.remove(&id);
-            self.waiting_writers.remove(&id);
-            if !self.is_ours(id) {
-                self.theirs.limit = (self.theirs.limit + 1).min(MAX_OFFSET);
-                self.theirs.due = true;
-            }
+            self.drop_stream(id);
+        }
+    }
+
+    /// Forgets a stream that is over, and lets the peer open another.
+    pub(super) fn drop_stream(&mut self, id: StreamId) {
+        self.streams.remove(&id);
+        self.waiting_writers.remove(&id);
+        if !self.is_ours(id) {
+            self.theirs.limit = (self.theirs.limit + 1).min(MAX_STREAMS);
+            self.theirs.due = true;
+            self.theirs.unaccepted.retain(|&other| other != id);
         }
     }
 
@@ -256,7 +272,8 @@ impl Streams {
         let limit = self.config.send_buffer.max(1);
         if self.ledger.buffered < limit && self.ledger.buffered <= limit - limit / 8 {
             let woken = std::mem::take(&mut self.waiting_writers);
-            self.events.extend(woken.into_iter().map(StreamEvent::Writable));
+            self.events
+                .extend(woken.into_iter().map(StreamEvent::Writable));
         } else if let Some(stream) = self.streams.get(&id)
             && stream.send.buffered() < guaranteed(limit).div_ceil(2)
             && self.waiting_writers.remove(&id)
@@ -272,7 +289,7 @@ impl Streams {
     /// The peer has opened all streams up to its `opened`-th. The caller has checked the limit.
     pub(super) fn peer_opens(&mut self, opened: u64) {
         while self.theirs.opened < opened {
-            let id = StreamId(self.theirs.opened << 1 | u64::from(self.config.initiator));
+            let id = StreamId::new(!self.config.initiator, self.theirs.opened);
             self.theirs.opened += 1;
             self.insert(id);
             self.theirs.unaccepted.push_back(id);
@@ -281,13 +298,14 @@ impl Streams {
     }
 
     pub(super) fn is_ours(&self, id: StreamId) -> bool {
-        (id.0 & 1 == 0) == self.config.initiator
+        id.is_initiators() == self.config.initiator
     }
 
     fn insert(&mut self, id: StreamId) {
         let cap = self.config.max_receive_window.min(MAX_OFFSET);
         let window = Window::new(self.config.initial_window(), cap);
-        self.streams.insert(id, Stream::new(self.peer.max_stream_data, window));
+        self.streams
+            .insert(id, Stream::new(self.peer.max_stream_data, window));
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Places {
 }
 
 /// A stream's share in the sums of the [`Ledger`].
-#[derive(Copy, Clone, Default, PartialEq, Eq, Debug)]
+#[derive(Copy, Clone, Default, Debug)]
 struct Entry {
     unsent: u64,
     unacked: u64,
@@ -64,36 +64,53 @@ impl Stream {
         })
     }
 
-    /// Brings the ledger up to date. Returns whether the stream is over, and thereby in no sum and no queue.
+    /// Brings the ledger up to date after any change. Returns whether the stream is over, and thereby in no sum and
+    /// no queue.
     pub(super) fn settle(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
+        self.settle_data(id, ledger);
+        self.settle_control(id, ledger)
+    }
+
+    /// Brings the ledger up to date after a change of what was written, sent or acknowledged.
+    pub(super) fn settle_data(&mut self, id: StreamId, ledger: &mut Ledger) {
         let send = &self.send;
-        let idle = send.unsent() == 0 && send.unacked() == 0;
-        let entry = Entry {
-            unsent: send.unsent(),
-            unacked: send.unacked(),
-            buffered: send.buffered(),
-            allowed: if idle { 0 } else { send.allowed().min(MAX_OFFSET) },
+        let (unsent, unacked) = (send.unsent(), send.unacked());
+        let idle = unsent == 0 && unacked == 0;
+        let allowed = if idle {
+            0
+        } else {
+            send.allowed().min(MAX_OFFSET)
         };
-        if entry != self.entry {
-            ledger.unsent = ledger.unsent - self.entry.unsent + entry.unsent;
-            ledger.unacked = ledger.unacked - self.entry.unacked + entry.unacked;
-            ledger.buffered = ledger.buffered - self.entry.buffered + entry.buffered;
-            ledger.allowed = ledger.allowed - u128::from(self.entry.allowed) + u128::from(entry.allowed);
-            self.entry = entry;
-        }
+        let entry = Entry {
+            unsent,
+            unacked,
+            buffered: send.buffered(),
+            allowed,
+        };
+        let last = std::mem::replace(&mut self.entry, entry);
+        ledger.unsent = ledger.unsent - last.unsent + entry.unsent;
+        ledger.unacked = ledger.unacked - last.unacked + entry.unacked;
+        ledger.buffered = ledger.buffered - last.buffered + entry.buffered;
+        ledger.allowed = ledger.allowed - u128::from(last.allowed) + u128::from(entry.allowed);
         let places = &mut self.places;
-        ledger.resend.set(id, &mut places.resend, send.wants_resend());
+        ledger
+            .resend
+            .set(id, &mut places.resend, send.wants_resend());
         ledger.fin.set(id, &mut places.fin, send.wants_bare_fin());
         ledger.fresh.set(id, &mut places.fresh, send.sendable() > 0);
-        let control = send.wants_reset() || self.recv.wants_stop() || self.recv.wants_limit();
-        if control != places.control {
-            places.control = control;
-            if control {
+    }
+
+    /// Brings the ledger up to date after a change of what was received, read, reset or stopped. Returns as `settle`.
+    pub(super) fn settle_control(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
+        let due = self.send.wants_reset() || self.recv.wants_stop() || self.recv.wants_limit();
+        if due != self.places.control {
+            self.places.control = due;
+            if due {
                 ledger.control.insert(id);
             } else {
                 ledger.control.remove(&id);
             }
         }
-        send.is_over() && self.recv.is_over()
+        self.send.is_over() && self.recv.is_over()
     }
 }

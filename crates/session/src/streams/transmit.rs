@@ -8,7 +8,9 @@ impl Streams {
     /// Whether [`next_chunk`](Self::next_chunk) has something: lost bytes, new ones within flow control, or an end.
     pub fn has_data(&self) -> bool {
         let ledger = &self.ledger;
-        !ledger.resend.is_empty() || !ledger.fin.is_empty() || (!ledger.fresh.is_empty() && self.connection_credit() > 0)
+        !ledger.resend.is_empty()
+            || !ledger.fin.is_empty()
+            || (!ledger.fresh.is_empty() && self.connection_credit() > 0)
     }
 
     /// Whether [`poll_control`](Self::poll_control) has something.
@@ -38,16 +40,20 @@ impl Streams {
             let stream = self.streams.get_mut(&id)?;
             let chunk = stream.send.next_resend(id, max)?;
             self.ledger.resend.rotate(id, &mut stream.places.resend);
-            self.settle(id);
+            stream.settle_data(id, &mut self.ledger);
             return Some(chunk);
         }
         let credit = self.connection_credit();
-        let id = self.ledger.fin.front().or_else(|| self.ledger.fresh.front().filter(|_| credit > 0))?;
+        let id = self
+            .ledger
+            .fin
+            .front()
+            .or_else(|| self.ledger.fresh.front().filter(|_| credit > 0))?;
         let stream = self.streams.get_mut(&id)?;
         let chunk = stream.send.next_new(id, credit, max)?;
         self.sent += u64::from(chunk.range.len);
         self.ledger.fresh.rotate(id, &mut stream.places.fresh);
-        self.settle(id);
+        stream.settle_data(id, &mut self.ledger);
         Some(chunk)
     }
 
@@ -56,8 +62,9 @@ impl Streams {
     /// the rest. `None` when nothing is missing any more, or there is no room for a single byte.
     pub fn chunk(&mut self, range: &StreamRange, max: usize) -> Option<Chunk> {
         let id = range.stream;
-        let chunk = self.streams.get_mut(&id)?.send.again_within(range, max)?;
-        self.settle(id);
+        let stream = self.streams.get_mut(&id)?;
+        let chunk = stream.send.again_within(range, max)?;
+        stream.settle_data(id, &mut self.ledger);
         Some(chunk)
     }
 
@@ -70,7 +77,9 @@ impl Streams {
         if stream.send.on_acked(range) {
             self.events.push_back(StreamEvent::Finished(id));
         }
-        self.settle(id);
+        if stream.settle(id, &mut self.ledger) {
+            self.drop_stream(id);
+        }
         self.wake_writers(id);
     }
 
@@ -78,7 +87,7 @@ impl Streams {
     pub fn on_lost(&mut self, range: &StreamRange) {
         if let Some(stream) = self.streams.get_mut(&range.stream) {
             stream.send.on_lost(range);
-            self.settle(range.stream);
+            stream.settle_data(range.stream, &mut self.ledger);
         }
     }
 
@@ -101,7 +110,11 @@ impl Streams {
         let stream = self.streams.get_mut(&id)?;
         if let Some(reset) = stream.send.take_reset() {
             let (code, final_size) = (reset.code, reset.final_size);
-            return Some(Control::Reset { stream: id, code, final_size });
+            return Some(Control::Reset {
+                stream: id,
+                code,
+                final_size,
+            });
         }
         if let Some(code) = stream.recv.take_stop() {
             return Some(Control::Stop { stream: id, code });
@@ -115,7 +128,9 @@ impl Streams {
         match *control {
             Control::MaxData(max) => self.window.on_lost(max),
             Control::MaxStreams(count) => self.theirs.due |= count == self.theirs.limit,
-            Control::MaxStreamData { stream, max } => self.with(stream, |s| s.recv.window.on_lost(max)),
+            Control::MaxStreamData { stream, max } => {
+                self.with(stream, |s| s.recv.window.on_lost(max))
+            }
             Control::Reset { stream, .. } => self.with(stream, |s| s.send.on_reset_lost()),
             Control::Stop { stream, .. } => self.with(stream, |s| s.recv.on_stop_lost()),
         }

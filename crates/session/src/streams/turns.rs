@@ -26,14 +26,17 @@ impl Turns {
     }
 
     /// Queues the stream at the back, or removes it; nothing when it is where it should be.
+    #[inline]
     pub(super) fn set(&mut self, id: StreamId, place: &mut Place, ready: bool) {
-        match (place.0, ready) {
-            (None, true) => self.push(id, place),
-            (Some(turn), false) => {
-                self.queue.remove(&turn);
-                place.0 = None;
-            }
-            _ => {}
+        if place.0.is_some() != ready {
+            self.change(id, place);
+        }
+    }
+
+    fn change(&mut self, id: StreamId, place: &mut Place) {
+        match place.0.take() {
+            Some(turn) => drop(self.queue.remove(&turn)),
+            None => self.push(id, place),
         }
     }
 

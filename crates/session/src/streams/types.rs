@@ -19,7 +19,8 @@ pub struct StreamsConfig {
     /// Most bytes that may be written and not yet acknowledged, over all streams. A stream that has nothing
     /// else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream can't starve the others.
     pub send_buffer: u64,
-    /// Streams the peer may have open at once.
+    /// Streams the peer may have open at once. One frame of its can make this side keep the state of all of them
+    /// (under a kilobyte each).
     pub max_streams: u64,
 }
 
@@ -39,7 +40,9 @@ impl StreamsConfig {
     /// The receive window in bytes to begin with, of the connection and of every stream: what the transport
     /// parameters `initial_max_data` and `initial_max_stream_data` must tell the peer.
     pub fn initial_window(&self) -> u64 {
-        self.initial_receive_window.min(self.max_receive_window).min(MAX_OFFSET)
+        self.initial_receive_window
+            .min(self.max_receive_window)
+            .min(MAX_OFFSET)
     }
 }
 
