@@ -1,214 +1,271 @@
+use std::iter::FusedIterator;
 use std::ops::RangeInclusive;
 
-use crate::varint::{Reader, put_varint};
-use crate::{DecodeError, PathId, varint_len};
+use bytes::BufMut;
 
-/// Frame types of ACK without and with ECN counts.
-pub(crate) const ACK: u8 = 0x02;
-pub(crate) const ACK_ECN: u8 = 0x03;
+use crate::frame::kind;
+use crate::reader::Reader;
+use crate::{DecodeError, PathId, varint};
 
-/// Packets received on a path by their ECN mark, since its beginning.
+/// What an ACK says besides the packet numbers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AckInfo {
+    /// The path whose packets are acknowledged; the ACK itself may travel on any.
+    pub path: PathId,
+    /// Microseconds between the arrival of the largest packet and this ACK.
+    pub delay_us: u64,
+    /// The receiver's clock, in microseconds, when the largest packet arrived. Its origin is arbitrary.
+    pub receive_time_us: u64,
+    /// How many packets of the path arrived with each ECN mark, if the receiver can see the marks.
+    pub ecn: Option<EcnCounts>,
+}
+
+/// Packets that arrived on a path so far, by ECN mark (RFC 9000, section 13.4).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct EcnCounts {
-    /// ECT(0).
+    /// Packets marked ECT(0).
     pub ect0: u64,
-    /// ECT(1).
+    /// Packets marked ECT(1).
     pub ect1: u64,
-    /// Congestion experienced.
+    /// Packets marked CE: congestion experienced.
     pub ce: u64,
 }
 
-/// What an ACK says beside its ranges.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct AckInfo {
-    /// The path whose packets are acknowledged.
-    pub path: PathId,
-    /// How long the largest packet waited for this ACK, in µs.
-    pub delay_us: u64,
-    /// When the largest packet arrived, by the receiver's clock with an origin of its choice, in µs.
-    pub receive_time_us: u64,
-    /// ECN counts, if any mark was seen.
-    pub ecn: Option<EcnCounts>,
-}
-
-/// An ACK as it arrived, checked: its ranges can be walked without errors.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// A received ACK, its ranges still in the packet's bytes. Made by [`Frames`](crate::Frames), which checked them.
+#[derive(Copy, Clone, Debug)]
 pub struct AckFrame<'a> {
-    /// The path whose packets are acknowledged.
-    pub path: PathId,
-    /// The largest packet number.
-    pub largest: u64,
-    /// How long the largest packet waited for this ACK, in µs.
-    pub delay_us: u64,
-    /// When the largest packet arrived, by the receiver's clock, in µs.
-    pub receive_time_us: u64,
-    /// ECN counts, if the receiver saw any mark.
-    pub ecn: Option<EcnCounts>,
+    /// What the ACK says besides the packet numbers.
+    pub info: AckInfo,
+    largest: u64,
     first_len: u64,
-    more: &'a [u8],
+    count: u64,
+    ranges: &'a [u8],
 }
 
 impl<'a> AckFrame<'a> {
-    /// The acknowledged packet numbers: descending, disjoint, the first range ending with `largest`.
+    /// The path whose packets are acknowledged.
+    pub fn path(&self) -> PathId {
+        self.info.path
+    }
+
+    /// The largest packet number that is acknowledged: the end of the first range.
+    pub fn largest(&self) -> u64 {
+        self.largest
+    }
+
+    /// The acknowledged packet numbers, largest first: at least one range, none touching the next.
     pub fn ranges(&self) -> AckRanges<'a> {
-        AckRanges { next: Some(self.largest - self.first_len..=self.largest), more: Reader::new(self.more) }
+        AckRanges {
+            next: Some(self.largest.saturating_sub(self.first_len)..=self.largest),
+            rest: Reader::new(self.ranges),
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'a>, with_ecn: bool) -> Result<Self, DecodeError> {
-        const WHAT: &str = "ACK frame";
-        let path = PathId(reader.varint32(WHAT)?);
-        let largest = reader.varint(WHAT)?;
-        let delay_us = reader.varint(WHAT)?;
-        let receive_time_us = reader.varint(WHAT)?;
-        let count = reader.varint(WHAT)?;
-        let first_len = reader.varint(WHAT)?;
-        let mut smallest = largest.checked_sub(first_len).ok_or(DecodeError::Invalid { what: WHAT })?;
-        let before = reader.rest();
+        let path = PathId(reader.varint_up_to(u32::MAX.into(), "an ACK's path")? as u32);
+        let largest = reader.varint("an ACK's largest packet number")?;
+        let delay_us = reader.varint("an ACK's delay")?;
+        let receive_time_us = reader.varint("an ACK's receive time")?;
+        let count = reader.count("an ACK's ranges")? as u64;
+        let first_len = reader.varint_up_to(largest, "an ACK's first range")?;
+        let start = reader.rest();
+        let mut smallest = largest - first_len;
         for _ in 0..count {
-            smallest = next_range(reader, smallest).ok_or(DecodeError::Invalid { what: WHAT })?.start().to_owned();
+            smallest = *next_range(reader, smallest)?.start();
         }
-        let more = &before[..before.len() - reader.rest().len()];
+        let ranges = &start[..start.len() - reader.rest().len()];
         let ecn = if with_ecn {
-            Some(EcnCounts { ect0: reader.varint(WHAT)?, ect1: reader.varint(WHAT)?, ce: reader.varint(WHAT)? })
+            Some(EcnCounts::decode(reader)?)
         } else {
             None
         };
-        Ok(Self { path, largest, delay_us, receive_time_us, ecn, first_len, more })
+        let info = AckInfo {
+            path,
+            delay_us,
+            receive_time_us,
+            ecn,
+        };
+        Ok(Self {
+            info,
+            largest,
+            first_len,
+            count,
+            ranges,
+        })
+    }
+
+    pub(crate) fn encode(&self, buf: &mut impl BufMut) {
+        self.info.encode_start(buf, self.largest);
+        varint::put(buf, self.count);
+        varint::put(buf, self.first_len);
+        buf.put_slice(self.ranges);
+        self.info.encode_end(buf);
+    }
+
+    pub(crate) fn encoded_len(&self) -> usize {
+        self.info.encoded_len(self.largest)
+            + varint::len(self.count)
+            + varint::len(self.first_len)
+            + self.ranges.len()
     }
 }
 
-/// Iterator over an ACK's ranges.
+impl PartialEq for AckFrame<'_> {
+    /// Whether both say the same, however their numbers are encoded.
+    fn eq(&self, other: &Self) -> bool {
+        self.info == other.info && self.ranges().eq(other.ranges())
+    }
+}
+
+impl Eq for AckFrame<'_> {}
+
+/// Iterator over the ranges of an [`AckFrame`], largest first.
 #[derive(Clone, Debug)]
 pub struct AckRanges<'a> {
     next: Option<RangeInclusive<u64>>,
-    more: Reader<'a>,
+    rest: Reader<'a>,
 }
 
 impl Iterator for AckRanges<'_> {
     type Item = RangeInclusive<u64>;
 
-    fn next(&mut self) -> Option<Self::Item> {
+    fn next(&mut self) -> Option<RangeInclusive<u64>> {
         let range = self.next.take()?;
-        if !self.more.is_empty() {
-            self.next = next_range(&mut self.more, *range.start());
+        if !self.rest.is_empty() {
+            // They were checked when the frame was decoded.
+            self.next = next_range(&mut self.rest, *range.start()).ok();
         }
         Some(range)
     }
 }
 
-/// The range below `smallest`: a gap and a length, each one less than what they count (RFC 9000, section 19.3.1).
-fn next_range(reader: &mut Reader<'_>, smallest: u64) -> Option<RangeInclusive<u64>> {
-    let gap = reader.varint("ACK range").ok()?;
-    let len = reader.varint("ACK range").ok()?;
-    let end = smallest.checked_sub(gap)?.checked_sub(2)?;
-    Some(end.checked_sub(len)?..=end)
-}
+impl FusedIterator for AckRanges<'_> {}
 
-/// Appends an ACK of `ranges` (descending, disjoint, not adjacent) to `buf`: as many of them as fit into
-/// `budget` bytes, the newest first. Returns the bytes written: 0 if there is no range or not even one fits.
+/// Appends an ACK of `ranges` (largest first, none overlapping or touching the next) to `buf`, with as many of
+/// them as `budget` bytes have room for. Returns the bytes written: never more than `budget`, and 0 if not even
+/// the first range fits. Stops at the first range that is out of order or empty.
 pub fn encode_ack(
     buf: &mut Vec<u8>,
     info: &AckInfo,
-    ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone,
+    mut ranges: impl Iterator<Item = RangeInclusive<u64>>,
     budget: usize,
 ) -> usize {
-    let Some(first) = ranges.clone().next() else { return 0 };
-    let ecn = info.ecn.map_or(0, |e| varint_len(e.ect0) + varint_len(e.ect1) + varint_len(e.ce));
-    let fixed = 1
-        + [u64::from(info.path.0), *first.end(), info.delay_us, info.receive_time_us, first.end() - first.start()]
-            .map(varint_len)
-            .iter()
-            .sum::<usize>()
-        + ecn;
-    let (mut count, mut len, mut smallest) = (0, 0, *first.start());
-    for range in ranges.clone().skip(1) {
-        let more = varint_len(smallest - range.end() - 2) + varint_len(range.end() - range.start());
-        if fixed + varint_len(count + 1) + len + more > budget {
+    let Some(first) = ranges
+        .next()
+        .filter(|first| !first.is_empty() && *first.end() <= varint::MAX)
+    else {
+        return 0;
+    };
+    let (largest, first_len) = (*first.end(), first.end() - first.start());
+    let mut len = info.encoded_len(largest) + varint::len(0) + varint::len(first_len);
+    if len > budget {
+        return 0;
+    }
+    let start = buf.len();
+    info.encode_start(buf, largest);
+    // The count is known last. It has a byte for now and gets more if there are 64 ranges or more.
+    let count_at = buf.len();
+    buf.push(0);
+    varint::put(buf, first_len);
+    let (mut count, mut smallest) = (0, *first.start());
+    for range in ranges {
+        // RFC 9000, section 19.3.1: a gap of 0 means one missing packet.
+        let Some(gap) = smallest
+            .checked_sub(*range.end())
+            .and_then(|d| d.checked_sub(2))
+        else {
+            break;
+        };
+        let Some(range_len) = range.end().checked_sub(*range.start()) else {
+            break;
+        };
+        let count_growth = varint::len(count + 1) - varint::len(count);
+        let more = varint::len(gap) + varint::len(range_len) + count_growth;
+        if len + more > budget {
             break;
         }
+        varint::put(buf, gap);
+        varint::put(buf, range_len);
         len += more;
         count += 1;
         smallest = *range.start();
     }
-    let total = fixed + varint_len(count) + len;
-    if total > budget {
-        return 0;
-    }
-    buf.push(if info.ecn.is_some() { ACK_ECN } else { ACK });
-    for value in
-        [u64::from(info.path.0), *first.end(), info.delay_us, info.receive_time_us, count, first.end() - first.start()]
-    {
-        put_varint(buf, value);
-    }
-    let mut smallest = *first.start();
-    for range in ranges.skip(1).take(count as usize) {
-        put_varint(buf, smallest - range.end() - 2);
-        put_varint(buf, range.end() - range.start());
-        smallest = *range.start();
-    }
-    if let Some(ecn) = info.ecn {
-        for value in [ecn.ect0, ecn.ect1, ecn.ce] {
-            put_varint(buf, value);
-        }
-    }
-    total
+    put_count(buf, count_at, count);
+    info.encode_end(buf);
+    debug_assert_eq!(buf.len() - start, len);
+    len
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+/// Puts the count where a byte was left for it.
+fn put_count(buf: &mut Vec<u8>, at: usize, count: u64) {
+    if let Ok(byte) = u8::try_from(count)
+        && varint::len(count) == 1
+    {
+        buf[at] = byte;
+        return;
+    }
+    let mut bytes = Vec::with_capacity(8);
+    varint::put(&mut bytes, count);
+    buf.splice(at..=at, bytes);
+}
 
-    use super::*;
-    use crate::{Frame, Frames};
+/// The range below the one that begins at `smallest`.
+fn next_range(reader: &mut Reader<'_>, smallest: u64) -> Result<RangeInclusive<u64>, DecodeError> {
+    const GAP: &str = "a gap between an ACK's ranges";
+    let gap = reader.varint(GAP)?;
+    let end = smallest
+        .checked_sub(2)
+        .and_then(|limit| limit.checked_sub(gap));
+    let end = end.ok_or(DecodeError::Malformed { what: GAP })?;
+    let len = reader.varint_up_to(end, "a range of an ACK")?;
+    Ok(end - len..=end)
+}
 
-    fn info(ecn: Option<EcnCounts>) -> AckInfo {
-        AckInfo { path: PathId(3), delay_us: 9_999, receive_time_us: 1 << 40, ecn }
+impl AckInfo {
+    /// Everything but the ranges and their count.
+    fn encoded_len(&self, largest: u64) -> usize {
+        1 + varint::len(self.path.0.into())
+            + varint::len(largest)
+            + varint::len(self.delay_us)
+            + varint::len(self.receive_time_us)
+            + self
+                .ecn
+                .map_or(0, |ecn| ecn.fields().map(varint::len).iter().sum())
     }
 
-    /// Descending, disjoint, not adjacent.
-    fn ranges() -> impl Strategy<Value = Vec<RangeInclusive<u64>>> {
-        prop::collection::vec((0u64..1 << 20, 0u64..1 << 20), 1..60).prop_map(|steps| {
-            let mut ranges = Vec::new();
-            let mut next = 0;
-            for (gap, len) in steps {
-                ranges.push(next + gap..=next + gap + len);
-                next += gap + len + 2;
-            }
-            ranges.reverse();
-            ranges
+    fn encode_start(&self, buf: &mut impl BufMut, largest: u64) {
+        buf.put_u8(if self.ecn.is_some() {
+            kind::ACK_ECN
+        } else {
+            kind::ACK
+        });
+        for field in [
+            self.path.0.into(),
+            largest,
+            self.delay_us,
+            self.receive_time_us,
+        ] {
+            varint::put(buf, field);
+        }
+    }
+
+    fn encode_end(&self, buf: &mut impl BufMut) {
+        for field in self.ecn.iter().flat_map(EcnCounts::fields) {
+            varint::put(buf, field);
+        }
+    }
+}
+
+impl EcnCounts {
+    fn fields(&self) -> [u64; 3] {
+        [self.ect0, self.ect1, self.ce]
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            ect0: reader.varint("an ACK's count of ECT(0)")?,
+            ect1: reader.varint("an ACK's count of ECT(1)")?,
+            ce: reader.varint("an ACK's count of CE")?,
         })
-    }
-
-    proptest! {
-        #[test]
-        fn what_fits_comes_back(ranges in ranges(), budget in 0usize..400, with_ecn: bool) {
-            let ecn = with_ecn.then_some(EcnCounts { ect0: 100, ect1: 0, ce: 1 << 30 });
-            let mut buf = Vec::new();
-            let written = encode_ack(&mut buf, &info(ecn), ranges.iter().cloned(), budget);
-            prop_assert_eq!(written, buf.len());
-            prop_assert!(written <= budget);
-            if written == 0 {
-                prop_assert!(budget < 80);
-                return Ok(());
-            }
-            let frames: Vec<_> = Frames::new(&buf).collect();
-            let [Ok(Frame::Ack(ack))] = frames.as_slice() else { panic!("{frames:?}") };
-            let decoded: Vec<_> = ack.ranges().collect();
-            prop_assert_eq!(&decoded[..], &ranges[..decoded.len()]);
-            prop_assert_eq!(ack.largest, *ranges[0].end());
-            prop_assert_eq!((ack.path, ack.delay_us, ack.receive_time_us, ack.ecn), (PathId(3), 9_999, 1 << 40, ecn));
-            for end in 1..buf.len() {
-                prop_assert!(Frames::new(&buf[..end]).any(|f| f.is_err()));
-            }
-        }
-    }
-
-    #[test]
-    fn ranges_that_reach_below_zero_are_refused() {
-        // Largest 5, one more range: gap 3 leads to 0..=0, gap 4 below zero.
-        for (gap, fine) in [(3, true), (4, false)] {
-            let bytes = [ACK, 0, 5, 0, 0, 1, 0, gap, 0];
-            assert_eq!(Frames::new(&bytes).all(|f| f.is_ok()), fine);
-        }
     }
 }

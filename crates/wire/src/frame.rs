@@ -1,290 +1,308 @@
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::iter::FusedIterator;
+use std::net::SocketAddr;
 
 use bytes::BufMut;
 
-use crate::ack::{ACK, ACK_ECN};
-use crate::varint::{Reader, put_varint};
-use crate::{AckFrame, ConnectionId, DecodeError, PathId, StreamId, varint_len};
+use crate::reader::Reader;
+use crate::{AckFrame, CID_LEN, ConnectionId, DecodeError, PathId, StreamId, address, varint};
 
-/// Most addresses in an ADDRESSES frame and in a ticket.
-pub const MAX_ADDRESSES: usize = 32;
+/// Bytes of a path challenge and of its response.
+pub const CHALLENGE_LEN: usize = 8;
+
 /// Most bytes of a CLOSE frame's reason.
 pub const MAX_REASON_LEN: usize = 1024;
 
-/// What a packet carries. ACKs are written by [`encode_ack`](crate::encode_ack), which knows how much room is left.
+/// Most streams a side can open in the life of a connection: their ids are 62 bits, one of which says whose they are.
+pub const MAX_STREAM_COUNT: u64 = 1 << 61;
+
+/// The frames' type bytes.
+pub(crate) mod kind {
+    pub(crate) const PADDING: u8 = 0x00;
+    pub(crate) const PING: u8 = 0x01;
+    pub(crate) const ACK: u8 = 0x02;
+    pub(crate) const ACK_ECN: u8 = 0x03;
+    pub(crate) const STREAM: u8 = 0x04;
+    pub(crate) const STREAM_FIN: u8 = 0x05;
+    pub(crate) const RESET_STREAM: u8 = 0x06;
+    pub(crate) const STOP_SENDING: u8 = 0x07;
+    pub(crate) const MAX_DATA: u8 = 0x08;
+    pub(crate) const MAX_STREAM_DATA: u8 = 0x09;
+    pub(crate) const MAX_STREAMS: u8 = 0x0a;
+    pub(crate) const PATH_CHALLENGE: u8 = 0x10;
+    pub(crate) const PATH_RESPONSE: u8 = 0x11;
+    pub(crate) const PATH_ID: u8 = 0x12;
+    pub(crate) const PATH_STATUS: u8 = 0x13;
+    pub(crate) const PATH_ABANDON: u8 = 0x14;
+    pub(crate) const ADDRESSES: u8 = 0x18;
+    pub(crate) const CLOSE: u8 = 0x1c;
+}
+
+/// What a packet's payload consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// Fills a packet up.
-    Padding,
-    /// Asks for an ACK at once.
+    /// A run of zero bytes: nothing, at a length. Decoding makes one frame of the whole run.
+    Padding {
+        /// Bytes of the run.
+        len: usize,
+    },
+    /// Asks for an ACK.
     Ping,
-    /// Acknowledges packets of one path.
+    /// Says which packets of a path arrived. To send one see [`encode_ack`](crate::encode_ack).
     Ack(AckFrame<'a>),
     /// Bytes of a stream.
     Stream {
         /// The stream.
         stream: StreamId,
-        /// Offset of the first byte.
+        /// Where in the stream the bytes begin.
         offset: u64,
-        /// The stream ends behind these bytes.
+        /// Whether the stream ends behind them.
         fin: bool,
-        /// The bytes.
+        /// The bytes, borrowed from the packet.
         data: &'a [u8],
     },
-    /// The sender gives its side of a stream up.
+    /// The sender gives up its direction of a stream.
     ResetStream {
         /// The stream.
         stream: StreamId,
         /// The application's reason.
         code: u64,
-        /// Bytes it had sent.
+        /// How many bytes of the stream were sent.
         final_size: u64,
     },
-    /// The sender of this frame wants no more of a stream.
+    /// The sender doesn't want any more bytes of a stream.
     StopSending {
         /// The stream.
         stream: StreamId,
         /// The application's reason.
         code: u64,
     },
-    /// Bytes that may be sent over all streams, from the beginning.
+    /// The receiver may send this many stream bytes in all.
     MaxData {
-        /// The new limit.
+        /// The sum of all streams' highest offsets.
         max: u64,
     },
-    /// The offset a stream may be sent up to.
+    /// The receiver may send this stream up to an offset.
     MaxStreamData {
         /// The stream.
         stream: StreamId,
-        /// The new limit.
+        /// The first offset that may not be sent.
         max: u64,
     },
-    /// Streams that may be opened, from the beginning.
+    /// The receiver may open this many streams in the life of the connection.
     MaxStreams {
-        /// The new limit.
+        /// How many; at most [`MAX_STREAM_COUNT`].
         count: u64,
     },
-    /// To be answered on the path it came by.
+    /// Asks whether the address can be reached: to be answered on the same path.
     PathChallenge {
-        /// What the answer has to repeat.
-        data: [u8; 8],
+        /// Random bytes.
+        data: [u8; CHALLENGE_LEN],
     },
-    /// The answer.
+    /// Answers a challenge.
     PathResponse {
         /// The challenge's bytes.
-        data: [u8; 8],
+        data: [u8; CHALLENGE_LEN],
     },
-    /// The sender's connection id for a path.
+    /// Gives out a connection id for packets to the frame's sender on a path.
     PathId {
         /// The path.
         path: PathId,
-        /// What goes into the header of packets to the sender of this frame.
+        /// The id.
         cid: ConnectionId,
     },
-    /// How the sender would like a path to be used.
+    /// Says how the frame's sender would like a path to be used.
     PathStatus {
         /// The path.
         path: PathId,
-        /// The newest counts.
+        /// Counts the sender's PATH_STATUS frames of the path: the highest one holds.
         seq: u64,
-        /// Use it only when nothing else works.
-        backup: bool,
+        /// The wish.
+        status: PathStatus,
     },
-    /// A path is over.
+    /// The frame's sender uses a path no more, in either direction.
     PathAbandon {
         /// The path.
         path: PathId,
-        /// Why; 0 without further reason.
+        /// Why: 0 for no particular reason.
         code: u64,
     },
-    /// Addresses the sender gained since it wrote the ticket, all of them.
+    /// Addresses at which the frame's sender can be reached too.
     Addresses {
-        /// The newest counts.
+        /// Counts the sender's ADDRESSES frames: the highest one holds.
         seq: u64,
-        /// At most [`MAX_ADDRESSES`].
+        /// The whole list; only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
         addresses: Vec<SocketAddr>,
     },
     /// The connection is over.
     Close {
-        /// The application's or protocol's code.
+        /// Why: below 0x100 the session's codes, above the application's.
         code: u64,
-        /// For people; at most [`MAX_REASON_LEN`] bytes.
+        /// The same for people; only [`MAX_REASON_LEN`] bytes are encoded. Control characters are left in it.
         reason: &'a str,
     },
 }
 
-mod kind {
-    pub(super) const PADDING: u8 = 0x00;
-    pub(super) const PING: u8 = 0x01;
-    pub(super) const STREAM: u8 = 0x04;
-    pub(super) const STREAM_FIN: u8 = 0x05;
-    pub(super) const RESET_STREAM: u8 = 0x06;
-    pub(super) const STOP_SENDING: u8 = 0x07;
-    pub(super) const MAX_DATA: u8 = 0x08;
-    pub(super) const MAX_STREAM_DATA: u8 = 0x09;
-    pub(super) const MAX_STREAMS: u8 = 0x0a;
-    pub(super) const PATH_CHALLENGE: u8 = 0x10;
-    pub(super) const PATH_RESPONSE: u8 = 0x11;
-    pub(super) const PATH_ID: u8 = 0x12;
-    pub(super) const PATH_STATUS: u8 = 0x13;
-    pub(super) const PATH_ABANDON: u8 = 0x14;
-    pub(super) const ADDRESSES: u8 = 0x18;
-    pub(super) const CLOSE: u8 = 0x1c;
+/// How a path should be used.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PathStatus {
+    /// For data.
+    Available,
+    /// Only if no available path works.
+    Backup,
+}
+
+/// Bytes of a STREAM frame beside its `len` bytes of data.
+pub const fn stream_frame_overhead(stream: StreamId, offset: u64, len: usize) -> usize {
+    1 + varint::len(stream.0) + varint::len(offset) + varint::len(len as u64)
+}
+
+/// The most bytes of data that a STREAM frame of at most `room` bytes can carry; `None` if not even an empty one fits.
+pub fn stream_frame_capacity(stream: StreamId, offset: u64, room: usize) -> Option<usize> {
+    let fixed = 1 + varint::len(stream.0) + varint::len(offset);
+    // The largest number that a length field of each size can hold, as far as there is room.
+    let sizes = [(1, 0x3f), (2, 0x3fff), (4, 0x3fff_ffff), (8, usize::MAX)];
+    sizes
+        .into_iter()
+        .filter_map(|(size, most)| Some(room.checked_sub(fixed + size)?.min(most)))
+        .max()
 }
 
 impl<'a> Frame<'a> {
-    /// Whether the peer has to acknowledge the packet that carries it.
+    /// Whether the packet it is in has to be acknowledged: all but PADDING, ACK and CLOSE.
     pub fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Frame::Padding | Frame::Ack(_) | Frame::Close { .. })
+        !matches!(
+            self,
+            Frame::Padding { .. } | Frame::Ack(_) | Frame::Close { .. }
+        )
     }
 
-    /// Appends the frame. Lists and reasons longer than allowed are cut.
+    /// Takes a frame from the front of `bytes`; on an error `bytes` stays as it was.
+    ///
+    /// # Errors
+    /// `bytes` is empty, or what it begins with is no frame.
+    pub fn decode(bytes: &mut &'a [u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let frame = decode(&mut reader)?;
+        *bytes = reader.rest();
+        Ok(frame)
+    }
+
+    /// Writes the frame: [`encoded_len`](Self::encoded_len) bytes. Numbers above [`varint::MAX`] are written as that.
     pub fn encode(&self, buf: &mut impl BufMut) {
         match self {
-            Frame::Padding => buf.put_u8(kind::PADDING),
+            Frame::Padding { len } => buf.put_bytes(kind::PADDING, *len),
             Frame::Ping => buf.put_u8(kind::PING),
-            Frame::Ack(ack) => buf.put_slice(&ack_bytes(ack)),
-            Frame::Stream { stream, offset, fin, data } => {
+            Frame::Ack(ack) => ack.encode(buf),
+            Frame::Stream {
+                stream,
+                offset,
+                fin,
+                data,
+            } => {
                 let kind = if *fin { kind::STREAM_FIN } else { kind::STREAM };
-                fields(buf, kind, &[stream.0, *offset, data.len() as u64]);
+                put(buf, kind, [stream.0, *offset, data.len() as u64]);
                 buf.put_slice(data);
             }
-            Frame::ResetStream { stream, code, final_size } => {
-                fields(buf, kind::RESET_STREAM, &[stream.0, *code, *final_size]);
+            Frame::ResetStream {
+                stream,
+                code,
+                final_size,
+            } => {
+                put(buf, kind::RESET_STREAM, [stream.0, *code, *final_size]);
             }
-            Frame::StopSending { stream, code } => fields(buf, kind::STOP_SENDING, &[stream.0, *code]),
-            Frame::MaxData { max } => fields(buf, kind::MAX_DATA, &[*max]),
-            Frame::MaxStreamData { stream, max } => fields(buf, kind::MAX_STREAM_DATA, &[stream.0, *max]),
-            Frame::MaxStreams { count } => fields(buf, kind::MAX_STREAMS, &[*count]),
+            Frame::StopSending { stream, code } => put(buf, kind::STOP_SENDING, [stream.0, *code]),
+            Frame::MaxData { max } => put(buf, kind::MAX_DATA, [*max]),
+            Frame::MaxStreamData { stream, max } => {
+                put(buf, kind::MAX_STREAM_DATA, [stream.0, *max])
+            }
+            Frame::MaxStreams { count } => {
+                put(buf, kind::MAX_STREAMS, [(*count).min(MAX_STREAM_COUNT)])
+            }
             Frame::PathChallenge { data } => {
-                buf.put_u8(kind::PATH_CHALLENGE);
+                put(buf, kind::PATH_CHALLENGE, []);
                 buf.put_slice(data);
             }
             Frame::PathResponse { data } => {
-                buf.put_u8(kind::PATH_RESPONSE);
+                put(buf, kind::PATH_RESPONSE, []);
                 buf.put_slice(data);
             }
             Frame::PathId { path, cid } => {
-                fields(buf, kind::PATH_ID, &[path.0.into()]);
+                put(buf, kind::PATH_ID, [path.0.into()]);
                 buf.put_slice(&cid.0);
             }
-            Frame::PathStatus { path, seq, backup } => {
-                fields(buf, kind::PATH_STATUS, &[path.0.into(), *seq, u64::from(*backup)]);
+            Frame::PathStatus { path, seq, status } => {
+                put(
+                    buf,
+                    kind::PATH_STATUS,
+                    [path.0.into(), *seq, *status as u64],
+                );
             }
-            Frame::PathAbandon { path, code } => fields(buf, kind::PATH_ABANDON, &[path.0.into(), *code]),
+            Frame::PathAbandon { path, code } => {
+                put(buf, kind::PATH_ABANDON, [path.0.into(), *code])
+            }
             Frame::Addresses { seq, addresses } => {
-                let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
-                fields(buf, kind::ADDRESSES, &[*seq, addresses.len() as u64]);
-                for address in addresses {
-                    put_address(buf, address);
-                }
+                put(
+                    buf,
+                    kind::ADDRESSES,
+                    [*seq, address::sendable(addresses).len() as u64],
+                );
+                address::put_list(buf, addresses);
             }
             Frame::Close { code, reason } => {
-                let reason = cut(reason);
-                fields(buf, kind::CLOSE, &[*code, reason.len() as u64]);
+                let reason = sendable(reason);
+                put(buf, kind::CLOSE, [*code, reason.len() as u64]);
                 buf.put_slice(reason.as_bytes());
             }
         }
     }
 
-    /// Bytes that [`Frame::encode`] appends.
+    /// Bytes that [`encode`](Self::encode) writes.
     pub fn encoded_len(&self) -> usize {
-        let fields = |values: &[u64]| 1 + values.iter().map(|v| varint_len(*v)).sum::<usize>();
         match self {
-            Frame::Padding | Frame::Ping => 1,
-            Frame::Ack(ack) => ack_bytes(ack).len(),
-            Frame::Stream { stream, offset, data, .. } => {
-                fields(&[stream.0, *offset, data.len() as u64]) + data.len()
-            }
-            Frame::ResetStream { stream, code, final_size } => fields(&[stream.0, *code, *final_size]),
-            Frame::StopSending { stream, code } => fields(&[stream.0, *code]),
-            Frame::MaxData { max } => fields(&[*max]),
-            Frame::MaxStreamData { stream, max } => fields(&[stream.0, *max]),
-            Frame::MaxStreams { count } => fields(&[*count]),
-            Frame::PathChallenge { .. } | Frame::PathResponse { .. } => 9,
-            Frame::PathId { path, .. } => fields(&[path.0.into()]) + 8,
-            Frame::PathStatus { path, seq, .. } => fields(&[path.0.into(), *seq, 0]),
-            Frame::PathAbandon { path, code } => fields(&[path.0.into(), *code]),
+            Frame::Padding { len } => *len,
+            Frame::Ping => 1,
+            Frame::Ack(ack) => ack.encoded_len(),
+            Frame::Stream {
+                stream,
+                offset,
+                data,
+                ..
+            } => stream_frame_overhead(*stream, *offset, data.len()) + data.len(),
+            Frame::ResetStream {
+                stream,
+                code,
+                final_size,
+            } => len([stream.0, *code, *final_size]),
+            Frame::StopSending { stream, code } => len([stream.0, *code]),
+            Frame::MaxData { max } => len([*max]),
+            Frame::MaxStreamData { stream, max } => len([stream.0, *max]),
+            Frame::MaxStreams { count } => len([(*count).min(MAX_STREAM_COUNT)]),
+            Frame::PathChallenge { .. } | Frame::PathResponse { .. } => 1 + CHALLENGE_LEN,
+            Frame::PathId { path, .. } => len([path.0.into()]) + CID_LEN,
+            Frame::PathStatus { path, seq, status } => len([path.0.into(), *seq, *status as u64]),
+            Frame::PathAbandon { path, code } => len([path.0.into(), *code]),
             Frame::Addresses { seq, addresses } => {
-                let addresses = &addresses[..addresses.len().min(MAX_ADDRESSES)];
-                fields(&[*seq, addresses.len() as u64]) + addresses.iter().map(address_len).sum::<usize>()
+                len([*seq, address::sendable(addresses).len() as u64])
+                    + address::list_len(addresses)
             }
             Frame::Close { code, reason } => {
-                let len = cut(reason).len();
-                fields(&[*code, len as u64]) + len
+                let reason = sendable(reason).len();
+                len([*code, reason as u64]) + reason
             }
         }
     }
-
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Ok(match reader.u8("frame type")? {
-            kind::PADDING => Frame::Padding,
-            kind::PING => Frame::Ping,
-            ACK => Frame::Ack(AckFrame::decode(reader, false)?),
-            ACK_ECN => Frame::Ack(AckFrame::decode(reader, true)?),
-            kind @ (kind::STREAM | kind::STREAM_FIN) => Frame::Stream {
-                stream: StreamId(reader.varint("STREAM frame")?),
-                offset: reader.varint("STREAM frame")?,
-                fin: kind == kind::STREAM_FIN,
-                data: reader.counted(usize::MAX, "STREAM frame")?,
-            },
-            kind::RESET_STREAM => Frame::ResetStream {
-                stream: StreamId(reader.varint("RESET_STREAM frame")?),
-                code: reader.varint("RESET_STREAM frame")?,
-                final_size: reader.varint("RESET_STREAM frame")?,
-            },
-            kind::STOP_SENDING => Frame::StopSending {
-                stream: StreamId(reader.varint("STOP_SENDING frame")?),
-                code: reader.varint("STOP_SENDING frame")?,
-            },
-            kind::MAX_DATA => Frame::MaxData { max: reader.varint("MAX_DATA frame")? },
-            kind::MAX_STREAM_DATA => Frame::MaxStreamData {
-                stream: StreamId(reader.varint("MAX_STREAM_DATA frame")?),
-                max: reader.varint("MAX_STREAM_DATA frame")?,
-            },
-            kind::MAX_STREAMS => Frame::MaxStreams { count: reader.varint("MAX_STREAMS frame")? },
-            kind::PATH_CHALLENGE => Frame::PathChallenge { data: reader.array("PATH_CHALLENGE frame")? },
-            kind::PATH_RESPONSE => Frame::PathResponse { data: reader.array("PATH_RESPONSE frame")? },
-            kind::PATH_ID => Frame::PathId {
-                path: PathId(reader.varint32("PATH_ID frame")?),
-                cid: ConnectionId(reader.array("PATH_ID frame")?),
-            },
-            kind::PATH_STATUS => Frame::PathStatus {
-                path: PathId(reader.varint32("PATH_STATUS frame")?),
-                seq: reader.varint("PATH_STATUS frame")?,
-                backup: match reader.varint("PATH_STATUS frame")? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(DecodeError::Invalid { what: "PATH_STATUS frame" }),
-                },
-            },
-            kind::PATH_ABANDON => Frame::PathAbandon {
-                path: PathId(reader.varint32("PATH_ABANDON frame")?),
-                code: reader.varint("PATH_ABANDON frame")?,
-            },
-            kind::ADDRESSES => decode_addresses(reader)?,
-            kind::CLOSE => {
-                let code = reader.varint("CLOSE frame")?;
-                let reason = reader.counted(MAX_REASON_LEN, "CLOSE frame")?;
-                let reason =
-                    std::str::from_utf8(reason).map_err(|_| DecodeError::Invalid { what: "CLOSE frame" })?;
-                Frame::Close { code, reason }
-            }
-            unknown => return Err(DecodeError::UnknownFrame(unknown)),
-        })
-    }
 }
 
-/// The frames of a packet's plaintext, in order; ends after the first error.
+/// The frames of a packet's payload, in order. Ends behind the first error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
-    reader: Reader<'a>,
+    rest: &'a [u8],
 }
 
 impl<'a> Frames<'a> {
-    /// Frames of `plain`.
-    pub fn new(plain: &'a [u8]) -> Self {
-        Self { reader: Reader::new(plain) }
+    /// The frames of `payload`, an opened packet's plaintext.
+    pub fn new(payload: &'a [u8]) -> Self {
+        Self { rest: payload }
     }
 }
 
@@ -292,185 +310,140 @@ impl<'a> Iterator for Frames<'a> {
     type Item = Result<Frame<'a>, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.reader.is_empty() {
+        if self.rest.is_empty() {
             return None;
         }
-        let frame = Frame::decode(&mut self.reader);
-        match &frame {
-            Ok(Frame::Padding) => {
-                // A run of padding is one frame to whoever listens: 1200 bytes of it are common.
-                let rest = self.reader.rest();
-                let padding = rest.iter().take_while(|byte| **byte == kind::PADDING).count();
-                self.reader = Reader::new(&rest[padding..]);
-            }
-            Ok(_) => {}
-            Err(_) => self.reader = Reader::new(&[]),
+        let frame = Frame::decode(&mut self.rest);
+        if frame.is_err() {
+            self.rest = &[];
         }
         Some(frame)
     }
 }
 
-/// Bytes of a STREAM frame before its data, when the data has `len` bytes.
-pub fn stream_frame_overhead(stream: StreamId, offset: u64, len: usize) -> usize {
-    1 + varint_len(stream.0) + varint_len(offset) + varint_len(len as u64)
+impl FusedIterator for Frames<'_> {}
+
+fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
+    Ok(match reader.u8("a frame's type")? {
+        kind::PADDING => {
+            let len = reader
+                .rest()
+                .iter()
+                .take_while(|&&byte| byte == kind::PADDING)
+                .count();
+            reader.take(len, "PADDING")?;
+            Frame::Padding { len: 1 + len }
+        }
+        kind::PING => Frame::Ping,
+        kind::ACK => Frame::Ack(AckFrame::decode(reader, false)?),
+        kind::ACK_ECN => Frame::Ack(AckFrame::decode(reader, true)?),
+        kind::STREAM => stream(reader, false)?,
+        kind::STREAM_FIN => stream(reader, true)?,
+        kind::RESET_STREAM => Frame::ResetStream {
+            stream: StreamId(reader.varint("RESET_STREAM's stream")?),
+            code: reader.varint("RESET_STREAM's code")?,
+            final_size: reader.varint("RESET_STREAM's final size")?,
+        },
+        kind::STOP_SENDING => Frame::StopSending {
+            stream: StreamId(reader.varint("STOP_SENDING's stream")?),
+            code: reader.varint("STOP_SENDING's code")?,
+        },
+        kind::MAX_DATA => Frame::MaxData {
+            max: reader.varint("MAX_DATA's limit")?,
+        },
+        kind::MAX_STREAM_DATA => Frame::MaxStreamData {
+            stream: StreamId(reader.varint("MAX_STREAM_DATA's stream")?),
+            max: reader.varint("MAX_STREAM_DATA's limit")?,
+        },
+        kind::MAX_STREAMS => Frame::MaxStreams {
+            count: reader.varint_up_to(MAX_STREAM_COUNT, "MAX_STREAMS's limit")?,
+        },
+        kind::PATH_CHALLENGE => Frame::PathChallenge {
+            data: reader.array("PATH_CHALLENGE's data")?,
+        },
+        kind::PATH_RESPONSE => Frame::PathResponse {
+            data: reader.array("PATH_RESPONSE's data")?,
+        },
+        kind::PATH_ID => Frame::PathId {
+            path: path(reader, "PATH_ID's path")?,
+            cid: ConnectionId(reader.array("PATH_ID's connection id")?),
+        },
+        kind::PATH_STATUS => Frame::PathStatus {
+            path: path(reader, "PATH_STATUS's path")?,
+            seq: reader.varint("PATH_STATUS's sequence number")?,
+            status: match reader.varint_up_to(1, "PATH_STATUS's status")? {
+                0 => PathStatus::Available,
+                _ => PathStatus::Backup,
+            },
+        },
+        kind::PATH_ABANDON => Frame::PathAbandon {
+            path: path(reader, "PATH_ABANDON's path")?,
+            code: reader.varint("PATH_ABANDON's code")?,
+        },
+        kind::ADDRESSES => {
+            let seq = reader.varint("ADDRESSES's sequence number")?;
+            let count = reader.varint("ADDRESSES's count")?;
+            Frame::Addresses {
+                seq,
+                addresses: address::get_list(reader, count)?,
+            }
+        }
+        kind::CLOSE => close(reader)?,
+        kind => return Err(DecodeError::UnknownFrame { kind }),
+    })
 }
 
-fn fields(buf: &mut impl BufMut, kind: u8, values: &[u64]) {
+fn stream<'a>(reader: &mut Reader<'a>, fin: bool) -> Result<Frame<'a>, DecodeError> {
+    let stream = StreamId(reader.varint("STREAM's stream")?);
+    let offset = reader.varint("STREAM's offset")?;
+    let len = reader.count("STREAM's data")?;
+    let data = reader.take(len, "STREAM's data")?;
+    // Neither a STREAM's end nor anything that counts bytes may pass what a varint can say (RFC 9000, section 19.8).
+    let (end, limit) = (offset + len as u64, varint::MAX);
+    if end > limit {
+        return Err(DecodeError::TooLarge {
+            what: "the end of STREAM's data",
+            value: end,
+            limit,
+        });
+    }
+    Ok(Frame::Stream {
+        stream,
+        offset,
+        fin,
+        data,
+    })
+}
+
+fn close<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
+    const REASON: &str = "CLOSE's reason";
+    let code = reader.varint("CLOSE's code")?;
+    let len = reader.varint_up_to(MAX_REASON_LEN as u64, REASON)?;
+    let reason = reader.take(len as usize, REASON)?;
+    let reason = str::from_utf8(reason).map_err(|_| DecodeError::Malformed { what: REASON })?;
+    Ok(Frame::Close { code, reason })
+}
+
+fn path(reader: &mut Reader<'_>, what: &'static str) -> Result<PathId, DecodeError> {
+    Ok(PathId(reader.varint_up_to(u32::MAX.into(), what)? as u32))
+}
+
+fn put<const N: usize>(buf: &mut impl BufMut, kind: u8, fields: [u64; N]) {
     buf.put_u8(kind);
-    for value in values {
-        put_varint(buf, *value);
+    for field in fields {
+        varint::put(buf, field);
     }
 }
 
-/// An ACK that was decoded, encoded again; only tests and fuzzing do that.
-fn ack_bytes(ack: &AckFrame<'_>) -> Vec<u8> {
-    let info =
-        crate::AckInfo { path: ack.path, delay_us: ack.delay_us, receive_time_us: ack.receive_time_us, ecn: ack.ecn };
-    let mut bytes = Vec::new();
-    crate::encode_ack(&mut bytes, &info, ack.ranges(), usize::MAX);
-    bytes
+fn len<const N: usize>(fields: [u64; N]) -> usize {
+    1 + fields.map(varint::len).iter().sum::<usize>()
 }
 
-fn cut(reason: &str) -> &str {
+/// The part of a reason that is encoded: cut at a character.
+fn sendable(reason: &str) -> &str {
     let mut end = reason.len().min(MAX_REASON_LEN);
     while !reason.is_char_boundary(end) {
         end -= 1;
     }
     &reason[..end]
-}
-
-/// Appends a socket address: family (4 or 6), address, port.
-pub(crate) fn put_address(buf: &mut impl BufMut, address: &SocketAddr) {
-    match address.ip() {
-        IpAddr::V4(ip) => {
-            buf.put_u8(4);
-            buf.put_slice(&ip.octets());
-        }
-        IpAddr::V6(ip) => {
-            buf.put_u8(6);
-            buf.put_slice(&ip.octets());
-        }
-    }
-    buf.put_u16(address.port());
-}
-
-pub(crate) fn address_len(address: &SocketAddr) -> usize {
-    if address.is_ipv4() { 7 } else { 19 }
-}
-
-pub(crate) fn read_address(reader: &mut Reader<'_>, what: &'static str) -> Result<SocketAddr, DecodeError> {
-    let ip = match reader.u8(what)? {
-        4 => IpAddr::V4(Ipv4Addr::from(reader.array::<4>(what)?)),
-        6 => IpAddr::V6(Ipv6Addr::from(reader.array::<16>(what)?)),
-        _ => return Err(DecodeError::Invalid { what }),
-    };
-    Ok(SocketAddr::new(ip, reader.u16(what)?))
-}
-
-fn decode_addresses<'a>(reader: &mut Reader<'_>) -> Result<Frame<'a>, DecodeError> {
-    const WHAT: &str = "ADDRESSES frame";
-    let seq = reader.varint(WHAT)?;
-    let count = reader.varint(WHAT)?;
-    if count > MAX_ADDRESSES as u64 {
-        return Err(DecodeError::Invalid { what: WHAT });
-    }
-    let addresses = (0..count).map(|_| read_address(reader, WHAT)).collect::<Result<_, _>>()?;
-    Ok(Frame::Addresses { seq, addresses })
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn address() -> impl Strategy<Value = SocketAddr> {
-        prop_oneof![
-            any::<([u8; 4], u16)>().prop_map(|(ip, port)| SocketAddr::new(ip.into(), port)),
-            any::<([u8; 16], u16)>().prop_map(|(ip, port)| SocketAddr::new(ip.into(), port)),
-        ]
-    }
-
-    fn number() -> impl Strategy<Value = u64> {
-        (0u64..1 << 62, 0u32..62).prop_map(|(value, shift)| value >> shift)
-    }
-
-    /// Every frame that owns its content, but PADDING.
-    fn frame() -> impl Strategy<Value = Frame<'static>> {
-        let path = any::<u32>().prop_map(PathId).boxed();
-        let stream = number().prop_map(StreamId).boxed();
-        prop_oneof![
-            Just(Frame::Ping),
-            (stream.clone(), number(), number())
-                .prop_map(|(stream, code, final_size)| Frame::ResetStream { stream, code, final_size }),
-            (stream.clone(), number()).prop_map(|(stream, code)| Frame::StopSending { stream, code }),
-            number().prop_map(|max| Frame::MaxData { max }),
-            (stream.clone(), number()).prop_map(|(stream, max)| Frame::MaxStreamData { stream, max }),
-            number().prop_map(|count| Frame::MaxStreams { count }),
-            any::<[u8; 8]>().prop_map(|data| Frame::PathChallenge { data }),
-            any::<[u8; 8]>().prop_map(|data| Frame::PathResponse { data }),
-            (path.clone(), any::<[u8; 8]>()).prop_map(|(path, cid)| Frame::PathId { path, cid: ConnectionId(cid) }),
-            (path.clone(), number(), any::<bool>())
-                .prop_map(|(path, seq, backup)| Frame::PathStatus { path, seq, backup }),
-            (path, number()).prop_map(|(path, code)| Frame::PathAbandon { path, code }),
-            (number(), prop::collection::vec(address(), 0..=MAX_ADDRESSES))
-                .prop_map(|(seq, addresses)| Frame::Addresses { seq, addresses }),
-            number().prop_map(|code| Frame::Close { code, reason: "the disk is full" }),
-            (stream, number(), any::<bool>())
-                .prop_map(|(stream, offset, fin)| Frame::Stream { stream, offset, fin, data: b"some bytes" }),
-        ]
-    }
-
-    proptest! {
-        #[test]
-        fn frames_round_trip(frames in prop::collection::vec(frame(), 0..8)) {
-            let mut buf = Vec::new();
-            for frame in &frames {
-                let before = buf.len();
-                frame.encode(&mut buf);
-                prop_assert_eq!(buf.len() - before, frame.encoded_len());
-            }
-            let decoded: Result<Vec<_>, _> = Frames::new(&buf).collect();
-            prop_assert_eq!(decoded, Ok(frames));
-        }
-
-        #[test]
-        fn a_cut_off_frame_is_an_error(frame in frame()) {
-            let mut buf = Vec::new();
-            frame.encode(&mut buf);
-            for end in 1..buf.len() {
-                prop_assert!(Frames::new(&buf[..end]).any(|f| f.is_err()));
-            }
-        }
-
-        #[test]
-        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            crate::fuzzing::frames(&bytes);
-        }
-    }
-
-    #[test]
-    fn padding_is_skipped_in_one_step() {
-        let bytes = [0, 0, 0, 1, 0, 0];
-        let frames: Vec<_> = Frames::new(&bytes).map(|f| f.expect("valid")).collect();
-        assert_eq!(frames, [Frame::Padding, Frame::Ping, Frame::Padding]);
-    }
-
-    #[test]
-    fn a_long_reason_is_cut_at_a_character() {
-        let reason = "ä".repeat(1000);
-        let mut buf = Vec::new();
-        Frame::Close { code: 1, reason: &reason }.encode(&mut buf);
-        let Some(Ok(Frame::Close { reason, .. })) = Frames::new(&buf).next() else { panic!("no CLOSE") };
-        assert_eq!(reason.len(), 1024);
-    }
-
-    #[test]
-    fn overhead_is_what_the_header_takes() {
-        for (stream, offset, len) in [(0, 0, 0), (200, 1 << 20, 1000), (1, 1 << 40, 63)] {
-            let data = vec![0; len];
-            let frame = Frame::Stream { stream: StreamId(stream), offset, fin: false, data: &data };
-            assert_eq!(frame.encoded_len() - len, stream_frame_overhead(StreamId(stream), offset, len));
-        }
-    }
 }

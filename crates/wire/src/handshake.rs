@@ -1,202 +1,209 @@
 use std::ops::Deref;
 
-use crate::varint::Reader;
-use crate::{ConnectionId, DecodeError, PacketType, VERSION};
+use crate::datagram::DatagramType;
+use crate::reader::Reader;
+use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN};
 
-/// Bytes of an INIT, always: no REPLY is longer, so nobody can be made to amplify.
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u8 = 1;
+
+/// Bytes of an INIT, always, so that no answer is longer than its request.
 pub const INIT_LEN: usize = 1200;
-/// Bytes of `mac1`, the last field of INIT and REPLY.
+
+/// Bytes of the longest REPLY.
+pub const MAX_REPLY_LEN: usize = INIT_LEN;
+
+/// Bytes of `mac1`, the last field of an INIT or REPLY.
 pub const MAC1_LEN: usize = 32;
 
-/// The handshake's first message, from initiator to listener.
+/// Bytes of the longest Noise message that fits an INIT.
+pub const MAX_INIT_NOISE: usize = INIT_LEN - INIT_HEADER_LEN - MAC1_LEN;
+
+/// Bytes of the longest Noise message that fits a REPLY.
+pub const MAX_REPLY_NOISE: usize = MAX_REPLY_LEN - REPLY_HEADER_LEN - MAC1_LEN;
+
+const INIT_HEADER_LEN: usize = 2 + CID_LEN + TICKET_ID_LEN + 2;
+const REPLY_HEADER_LEN: usize = 2 + CID_LEN + 2;
+
+/// The first datagram of a handshake, from the initiator.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Init<'a> {
     /// The initiator's connection id for path 0.
     pub sender_cid: ConnectionId,
-    /// The ticket it holds.
-    pub ticket_id: [u8; 8],
-    /// Noise message 1.
+    /// Id of the ticket that the initiator holds.
+    pub ticket_id: [u8; TICKET_ID_LEN],
+    /// Noise message 1, at most [`MAX_INIT_NOISE`] bytes.
     pub noise: &'a [u8],
 }
 
-/// The handshake's second message, from listener to initiator.
+/// The answer to an [`Init`], from the listener.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// INIT's `sender_cid`.
+    /// The initiator's connection id for path 0, from its INIT.
     pub receiver_cid: ConnectionId,
-    /// Noise message 2.
+    /// Noise message 2, at most [`MAX_REPLY_NOISE`] bytes.
     pub noise: &'a [u8],
 }
 
-/// A decoded message with its MAC, still to be verified.
+/// A decoded handshake datagram with its `mac1`, which is *not* checked yet. Dereferences to the message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Maced<'a, T> {
-    /// The message.
-    pub message: T,
-    /// The bytes that `mac1` covers.
+pub struct Signed<'a, M> {
+    /// The message: an [`Init`] or a [`Reply`].
+    pub message: M,
+    /// The bytes that `mac1` is over: the datagram up to it.
     pub authenticated: &'a [u8],
-    /// The MAC.
-    pub mac1: &'a [u8],
+    /// The message's authentication code. Compare it in constant time.
+    pub mac1: &'a [u8; MAC1_LEN],
 }
 
-impl<T> Deref for Maced<'_, T> {
-    type Target = T;
+impl<M> Deref for Signed<'_, M> {
+    type Target = M;
 
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &M {
         &self.message
     }
 }
 
 impl<'a> Init<'a> {
-    const HEADER_LEN: usize = 20;
-    /// Most bytes of Noise message that an INIT holds.
-    pub const MAX_NOISE: usize = INIT_LEN - Self::HEADER_LEN - MAC1_LEN;
-
-    /// The datagram, padded to [`INIT_LEN`]; `mac` signs all that comes before the MAC.
-    ///
-    /// # Panics
-    /// If `noise` is longer than [`Init::MAX_NOISE`].
-    pub fn seal(&self, mac: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
-        assert!(self.noise.len() <= Self::MAX_NOISE, "the Noise message doesn't fit an INIT");
-        let mut datagram = start(PacketType::Init, INIT_LEN);
-        datagram.extend_from_slice(&self.sender_cid.0);
-        datagram.extend_from_slice(&self.ticket_id);
-        push_noise(&mut datagram, self.noise);
-        datagram.resize(INIT_LEN - MAC1_LEN, 0);
-        finish(datagram, mac)
-    }
-
-    /// Reads an INIT; its MAC has to be verified before anything in it is believed.
+    /// Reads an INIT.
     ///
     /// # Errors
-    /// Another type, version or length, or a Noise message that claims more bytes than there are.
-    pub fn decode(datagram: &'a [u8]) -> Result<Maced<'a, Self>, DecodeError> {
-        let (mut reader, authenticated, mac1) = open(datagram, PacketType::Init, "an INIT")?;
+    /// The datagram is no INIT, of another version, of another length than [`INIT_LEN`], or its padding isn't zero.
+    pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
+        let mut reader = Reader::new(datagram);
+        start(DatagramType::Init, &mut reader)?;
         if datagram.len() != INIT_LEN {
-            return Err(DecodeError::Invalid { what: "INIT length" });
+            let found = datagram.len();
+            return Err(DecodeError::WrongLength {
+                what: "an INIT",
+                expected: INIT_LEN,
+                found,
+            });
         }
-        let sender_cid = ConnectionId(reader.array("connection id")?);
-        let ticket_id = reader.array("ticket id")?;
-        let len = reader.u16("Noise message length")?;
-        let noise = reader.bytes(len.into(), "Noise message")?;
-        Ok(Maced { message: Self { sender_cid, ticket_id, noise }, authenticated, mac1 })
+        let (authenticated, mac1) = split_mac1(datagram, "an INIT's mac1")?;
+        let mut reader = Reader::new(&authenticated[2..]);
+        let message = Self {
+            sender_cid: ConnectionId(reader.array("an INIT's connection id")?),
+            ticket_id: reader.array("an INIT's ticket id")?,
+            noise: noise(&mut reader, "an INIT's Noise message")?,
+        };
+        if reader.rest().iter().any(|&byte| byte != 0) {
+            return Err(DecodeError::Malformed {
+                what: "an INIT's padding",
+            });
+        }
+        Ok(Signed {
+            message,
+            authenticated,
+            mac1,
+        })
+    }
+
+    /// The INIT as it is sent, [`INIT_LEN`] bytes, with the `mac1` that `sign` makes of the bytes before it.
+    ///
+    /// # Panics
+    /// If `noise` is longer than [`MAX_INIT_NOISE`].
+    pub fn seal(&self, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
+        assert!(
+            self.noise.len() <= MAX_INIT_NOISE,
+            "Noise message 1 must fit the INIT"
+        );
+        let mut datagram = Vec::with_capacity(INIT_LEN);
+        datagram.extend_from_slice(&[DatagramType::Init as u8, VERSION]);
+        datagram.extend_from_slice(&self.sender_cid.0);
+        datagram.extend_from_slice(&self.ticket_id);
+        put_noise(&mut datagram, self.noise);
+        datagram.resize(INIT_LEN - MAC1_LEN, 0);
+        append_mac1(datagram, sign)
     }
 }
 
 impl<'a> Reply<'a> {
-    const HEADER_LEN: usize = 12;
-    /// Most bytes of Noise message that a REPLY holds.
-    pub const MAX_NOISE: usize = INIT_LEN - Self::HEADER_LEN - MAC1_LEN;
-
-    /// The datagram; `mac` signs all that comes before the MAC.
-    ///
-    /// # Panics
-    /// If `noise` is longer than [`Reply::MAX_NOISE`].
-    pub fn seal(&self, mac: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
-        assert!(self.noise.len() <= Self::MAX_NOISE, "the Noise message doesn't fit a REPLY");
-        let mut datagram = start(PacketType::Reply, Self::HEADER_LEN + self.noise.len() + MAC1_LEN);
-        datagram.extend_from_slice(&self.receiver_cid.0);
-        push_noise(&mut datagram, self.noise);
-        finish(datagram, mac)
-    }
-
-    /// Reads a REPLY; its MAC has to be verified before anything in it is believed.
+    /// Reads a REPLY.
     ///
     /// # Errors
-    /// Another type or version, longer than an INIT, or a length that doesn't fit the Noise message.
-    pub fn decode(datagram: &'a [u8]) -> Result<Maced<'a, Self>, DecodeError> {
-        let (mut reader, authenticated, mac1) = open(datagram, PacketType::Reply, "a REPLY")?;
-        if datagram.len() > INIT_LEN {
-            return Err(DecodeError::Invalid { what: "REPLY length" });
+    /// The datagram is no REPLY, of another version, or longer or shorter than its Noise message says.
+    pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
+        let mut reader = Reader::new(datagram);
+        start(DatagramType::Reply, &mut reader)?;
+        if datagram.len() > MAX_REPLY_LEN {
+            let (value, limit) = (datagram.len() as u64, MAX_REPLY_LEN as u64);
+            return Err(DecodeError::TooLarge {
+                what: "a REPLY's length",
+                value,
+                limit,
+            });
         }
-        let receiver_cid = ConnectionId(reader.array("connection id")?);
-        let len = reader.u16("Noise message length")?;
-        let noise = reader.bytes(len.into(), "Noise message")?;
-        if !reader.is_empty() {
-            return Err(DecodeError::TrailingBytes { what: "REPLY" });
+        let receiver_cid = ConnectionId(reader.array("a REPLY's connection id")?);
+        let noise = noise(&mut reader, "a REPLY's Noise message")?;
+        let expected = REPLY_HEADER_LEN + noise.len() + MAC1_LEN;
+        if datagram.len() != expected {
+            let found = datagram.len();
+            return Err(DecodeError::WrongLength {
+                what: "a REPLY",
+                expected,
+                found,
+            });
         }
-        Ok(Maced { message: Self { receiver_cid, noise }, authenticated, mac1 })
+        let (authenticated, mac1) = split_mac1(datagram, "a REPLY's mac1")?;
+        let message = Self {
+            receiver_cid,
+            noise,
+        };
+        Ok(Signed {
+            message,
+            authenticated,
+            mac1,
+        })
+    }
+
+    /// The REPLY as it is sent, with the `mac1` that `sign` makes of the bytes before it.
+    ///
+    /// # Panics
+    /// If `noise` is longer than [`MAX_REPLY_NOISE`].
+    pub fn seal(&self, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
+        assert!(
+            self.noise.len() <= MAX_REPLY_NOISE,
+            "Noise message 2 must fit the REPLY"
+        );
+        let mut datagram = Vec::with_capacity(REPLY_HEADER_LEN + self.noise.len() + MAC1_LEN);
+        datagram.extend_from_slice(&[DatagramType::Reply as u8, VERSION]);
+        datagram.extend_from_slice(&self.receiver_cid.0);
+        put_noise(&mut datagram, self.noise);
+        append_mac1(datagram, sign)
     }
 }
 
-fn start(packet: PacketType, capacity: usize) -> Vec<u8> {
-    let mut datagram = Vec::with_capacity(capacity);
-    datagram.extend_from_slice(&[packet as u8, VERSION]);
-    datagram
+/// Type and version. The version comes before all else, so that an old release says the right thing of a new one.
+fn start(kind: DatagramType, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+    kind.expect(reader)?;
+    match reader.u8("the protocol version")? {
+        VERSION => Ok(()),
+        found => Err(DecodeError::UnsupportedVersion { found }),
+    }
 }
 
-fn push_noise(datagram: &mut Vec<u8>, noise: &[u8]) {
-    // Its length was checked against the datagram's, which fits 16 bits.
+fn noise<'a>(reader: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], DecodeError> {
+    let len = reader.u16(what)?;
+    reader.take(usize::from(len), what)
+}
+
+fn split_mac1<'a>(
+    datagram: &'a [u8],
+    what: &'static str,
+) -> Result<(&'a [u8], &'a [u8; MAC1_LEN]), DecodeError> {
+    datagram
+        .split_last_chunk()
+        .ok_or(DecodeError::Truncated { what })
+}
+
+fn put_noise(datagram: &mut Vec<u8>, noise: &[u8]) {
     datagram.extend_from_slice(&(noise.len() as u16).to_be_bytes());
     datagram.extend_from_slice(noise);
 }
 
-fn finish(mut datagram: Vec<u8>, mac: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
-    let mac1 = mac(&datagram);
+fn append_mac1(mut datagram: Vec<u8>, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
+    let mac1 = sign(&datagram);
     datagram.extend_from_slice(&mac1);
     datagram
-}
-
-/// Splits the MAC off and checks type and version; the reader stands behind them.
-fn open<'a>(
-    datagram: &'a [u8],
-    packet: PacketType,
-    expected: &'static str,
-) -> Result<(Reader<'a>, &'a [u8], &'a [u8]), DecodeError> {
-    if PacketType::of(datagram) != Some(packet) {
-        return Err(DecodeError::OtherType { expected });
-    }
-    let at = datagram.len().checked_sub(MAC1_LEN).filter(|at| *at >= 2);
-    let at = at.ok_or(DecodeError::Truncated { what: "handshake datagram" })?;
-    let (authenticated, mac1) = datagram.split_at(at);
-    if authenticated[1] != VERSION {
-        return Err(DecodeError::UnknownVersion(authenticated[1]));
-    }
-    Ok((Reader::new(&authenticated[2..]), authenticated, mac1))
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const CID: ConnectionId = ConnectionId([7; 8]);
-
-    proptest! {
-        #[test]
-        fn init_round_trip(noise in prop::collection::vec(any::<u8>(), 0..=Init::MAX_NOISE)) {
-            let init = Init { sender_cid: CID, ticket_id: [3; 8], noise: &noise };
-            let datagram = init.seal(|bytes| [bytes.len() as u8; 32]);
-            prop_assert_eq!(datagram.len(), INIT_LEN);
-            let decoded = Init::decode(&datagram).expect("its own encoding");
-            prop_assert_eq!(decoded.message, init);
-            prop_assert_eq!(decoded.authenticated.len(), INIT_LEN - MAC1_LEN);
-            for end in 0..datagram.len() {
-                prop_assert!(Init::decode(&datagram[..end]).is_err());
-            }
-        }
-
-        #[test]
-        fn reply_round_trip(noise in prop::collection::vec(any::<u8>(), 0..300)) {
-            let reply = Reply { receiver_cid: CID, noise: &noise };
-            let datagram = reply.seal(|_| [1; 32]);
-            prop_assert_eq!(Reply::decode(&datagram).expect("its own encoding").message, reply);
-            for end in 0..datagram.len() {
-                prop_assert!(Reply::decode(&datagram[..end]).is_err());
-            }
-        }
-
-        #[test]
-        fn any_bytes_are_safe(mut bytes in prop::collection::vec(any::<u8>(), 0..1300)) {
-            for first in [1, 2] {
-                if bytes.len() > 1 {
-                    bytes[0] = first;
-                    bytes[1] = VERSION;
-                }
-                let _ = Init::decode(&bytes);
-                let _ = Reply::decode(&bytes);
-            }
-        }
-    }
 }

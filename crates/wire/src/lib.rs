@@ -1,30 +1,46 @@
-//! Codecs of the manyway protocol, and nothing else: packets, frames, handshake datagrams, tickets.
+//! The codecs of the manyway protocol, and nothing else: datagrams, frames, transport parameters, tickets.
 //!
-//! Every decoder takes hostile bytes: it never panics and never allocates by a length it was told.
-//! Integers are big-endian; "varint" is RFC 9000, section 16. `docs/protocol.md` specifies it all.
+//! Every decoder takes bytes a hostile peer may have chosen. None panics, none allocates in proportion to
+//! what the bytes claim, and frames borrow from the packet they arrived in. What the fields mean and when
+//! they are sent is in `docs/protocol.md`.
+//!
+//! ```
+//! use manyway_wire::{Frame, Frames, StreamId};
+//!
+//! let mut packet = Vec::new();
+//! Frame::Stream { stream: StreamId(0), offset: 0, fin: true, data: b"hello" }.encode(&mut packet);
+//! Frame::Ping.encode(&mut packet);
+//!
+//! let frames: Result<Vec<_>, _> = Frames::new(&packet).collect();
+//! assert_eq!(frames.unwrap().len(), 2);
+//! ```
 
 mod ack;
+mod address;
+mod datagram;
 mod error;
 mod frame;
-mod handshake;
-mod packet;
-mod params;
-mod ticket;
-mod types;
-mod varint;
-
 #[doc(hidden)]
 pub mod fuzzing;
+mod handshake;
+mod id;
+mod params;
+mod reader;
+mod ticket;
+pub mod varint;
 
 pub use ack::{AckFrame, AckInfo, AckRanges, EcnCounts, encode_ack};
+pub use address::MAX_ADDRESSES;
+pub use datagram::{DATA_HEADER_LEN, DataHeader, DatagramType, MIN_DATA_LEN, TAG_LEN, expand_pn};
 pub use error::DecodeError;
-pub use frame::{Frame, Frames, MAX_ADDRESSES, MAX_REASON_LEN, stream_frame_overhead};
-pub use handshake::{INIT_LEN, Init, MAC1_LEN, Maced, Reply};
-pub use packet::{DATA_HEADER_LEN, DataHeader, PacketType, TAG_LEN, expand_pn};
+pub use frame::{
+    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_STREAM_COUNT, PathStatus,
+    stream_frame_capacity, stream_frame_overhead,
+};
+pub use handshake::{
+    INIT_LEN, Init, MAC1_LEN, MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,
+    VERSION,
+};
+pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
 pub use ticket::{Ticket, TicketError};
-pub use types::{ConnectionId, PathId, StreamId};
-pub use varint::{MAX_VARINT, varint_len};
-
-/// The protocol's version, in every INIT and REPLY.
-pub const VERSION: u8 = 1;

@@ -1,154 +1,169 @@
-use crate::varint::{Reader, put_varint};
-use crate::{ConnectionId, DecodeError, varint_len};
+use bytes::BufMut;
 
-/// What each side tells the other in the handshake's encrypted payload.
+use crate::reader::Reader;
+use crate::{CID_LEN, ConnectionId, DecodeError, INIT_LEN, MAX_STREAM_COUNT, varint};
+
+/// What each side says of itself in the handshake, inside its Noise message.
 ///
-/// Encoded as a list of (id varint, length varint, value); unknown ids are skipped, a missing one has
-/// the default given here, one given twice is an error. Only the connection id must be there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Everything but the connection id has a default, which counts when the parameter is missing.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TransportParameters {
-    /// The sender's connection id for path 0 (id 1).
+    /// The connection id for path 0 that packets to this side carry (parameter 1, required).
     pub cid: ConnectionId,
-    /// Bytes the peer may send at first over all streams (id 2, default 0).
+    /// Stream bytes, over all streams, that the peer may send at first (2; default 1 MiB).
     pub initial_max_data: u64,
-    /// Bytes the peer may send at first on each stream (id 3, default 0).
+    /// Bytes of each stream that the peer may send at first (3; default 1 MiB).
     pub initial_max_stream_data: u64,
-    /// Streams the peer may open at first (id 4, default 0).
+    /// Streams that the peer may open at first (4; default 128, at most 2^61).
     pub initial_max_streams: u64,
-    /// The sender gives the connection up after this long without a packet, in ms (id 5, default 30,000).
+    /// Milliseconds of silence on all paths after which this side gives the connection up (5; default 30,000).
     pub max_idle_ms: u64,
-    /// Longest time the sender holds an ACK back, in ms (id 6, default 10).
+    /// Milliseconds that this side may put off an ACK (6; default 10, at most 16,383).
     pub ack_delay_ms: u64,
-    /// Ack-eliciting packets after which the sender acknowledges at once (id 7, default 10).
+    /// Ack-eliciting packets on a path after which this side sends an ACK (7; default 10, at least 1).
     pub ack_every: u64,
-    /// Paths the sender wants to have at most (id 8, default 64).
+    /// Paths that this side keeps open at a time (8; default 64, at least 1).
     pub max_paths: u64,
-    /// Largest UDP payload the sender accepts, in bytes (id 9, default 1200).
+    /// Largest UDP payload that this side takes, in bytes (9; default and least 1200, at most 65,527).
     pub max_datagram: u64,
 }
 
 impl TransportParameters {
-    const CID: u64 = 1;
-
-    /// The defaults.
-    pub fn new(cid: ConnectionId) -> Self {
+    /// The defaults, with the given connection id for path 0.
+    pub const fn new(cid: ConnectionId) -> Self {
         Self {
             cid,
-            initial_max_data: 0,
-            initial_max_stream_data: 0,
-            initial_max_streams: 0,
+            initial_max_data: 1 << 20,
+            initial_max_stream_data: 1 << 20,
+            initial_max_streams: 128,
             max_idle_ms: 30_000,
             ack_delay_ms: 10,
             ack_every: 10,
             max_paths: 64,
-            max_datagram: 1200,
+            max_datagram: INIT_LEN as u64,
         }
     }
 
-    /// The encoding.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let mut buf = Vec::new();
-        put_varint(&mut buf, Self::CID);
-        put_varint(&mut buf, self.cid.0.len() as u64);
-        buf.extend_from_slice(&self.cid.0);
-        for (id, value) in (2..).zip(self.numbers()) {
-            put_varint(&mut buf, id);
-            put_varint(&mut buf, varint_len(value) as u64);
-            put_varint(&mut buf, value);
-        }
-        buf
-    }
-
-    /// Reads the encoding.
+    /// Reads a list of parameters: id, length in bytes, value; id and length are varints. Unknown ids are skipped.
     ///
     /// # Errors
-    /// A parameter is cut off, given twice or invalid, or the connection id is missing.
+    /// A known parameter occurs twice, has a wrong length or a value out of its range, or the connection id is missing.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
-        let mut cid = None;
-        let mut params = Self::new(ConnectionId([0; 8]));
+        let mut params = Self::new(ConnectionId::default());
         let mut seen = 0u16;
+        let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
-            let id = reader.varint("parameter id")?;
-            let mut value = Reader::new(reader.counted(usize::MAX, "parameter")?);
-            if (1..=9).contains(&id) {
-                if seen & 1 << id != 0 {
-                    return Err(DecodeError::Invalid { what: "parameter given twice" });
-                }
-                seen |= 1 << id;
-            }
-            match id {
-                Self::CID => cid = Some(ConnectionId(value.array("connection id")?)),
-                2..=9 => *params.numbers_mut()[id as usize - 2] = value.varint("parameter")?,
-                _ => continue,
-            }
-            if !value.is_empty() {
-                return Err(DecodeError::TrailingBytes { what: "parameter" });
+            let id = reader.varint("a transport parameter's id")?;
+            let len = reader.count("a transport parameter")?;
+            let value = reader.take(len, "a transport parameter")?;
+            if id == CID {
+                once(&mut seen, CID, CID_NAME)?;
+                let found = value.len();
+                let wrong = DecodeError::WrongLength {
+                    what: CID_NAME,
+                    expected: CID_LEN,
+                    found,
+                };
+                params.cid = ConnectionId(value.try_into().map_err(|_| wrong)?);
+            } else if let Some(field) = FIELDS.iter().find(|field| field.id == id) {
+                once(&mut seen, id, field.name)?;
+                *(field.of_mut)(&mut params) = field.decode(value)?;
             }
         }
-        params.cid = cid.ok_or(DecodeError::Truncated { what: "connection id parameter" })?;
-        if params.max_datagram < 1200 {
-            return Err(DecodeError::Invalid { what: "max_datagram parameter (below 1200)" });
+        if seen & 1 << CID == 0 {
+            return Err(DecodeError::Missing { what: CID_NAME });
         }
         Ok(params)
     }
 
-    /// The numeric parameters in the order of their ids, from 2 on.
-    fn numbers(&self) -> [u64; 8] {
-        let mut copy = self.clone();
-        copy.numbers_mut().map(|number| *number)
+    /// Writes all parameters, in the order of their ids. A value out of its range is written as the nearest in it.
+    pub fn encode(&self, buf: &mut impl BufMut) {
+        varint::put(buf, CID);
+        varint::put(buf, CID_LEN as u64);
+        buf.put_slice(&self.cid.0);
+        for field in &FIELDS {
+            let value = (field.of)(self).clamp(field.least, field.most);
+            varint::put(buf, field.id);
+            varint::put(buf, varint::len(value) as u64);
+            varint::put(buf, value);
+        }
     }
 
-    fn numbers_mut(&mut self) -> [&mut u64; 8] {
-        [
-            &mut self.initial_max_data,
-            &mut self.initial_max_stream_data,
-            &mut self.initial_max_streams,
-            &mut self.max_idle_ms,
-            &mut self.ack_delay_ms,
-            &mut self.ack_every,
-            &mut self.max_paths,
-            &mut self.max_datagram,
-        ]
+    /// What [`encode`](Self::encode) writes: at most 90 bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(90);
+        self.encode(&mut bytes);
+        bytes
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+const CID: u64 = 1;
+const CID_NAME: &str = "transport parameter 1 (connection id)";
 
-    use super::*;
+/// A parameter that is a number.
+struct Field {
+    id: u64,
+    name: &'static str,
+    least: u64,
+    most: u64,
+    of: fn(&TransportParameters) -> u64,
+    of_mut: fn(&mut TransportParameters) -> &mut u64,
+}
 
-    #[test]
-    fn unknown_parameters_are_skipped_and_missing_ones_have_defaults() {
-        let cid = ConnectionId([5; 8]);
-        let mut bytes = vec![0x3f, 2, 1, 2, 1, 8];
-        bytes.extend_from_slice(&cid.0);
-        assert_eq!(TransportParameters::decode(&bytes), Ok(TransportParameters::new(cid)));
-    }
-
-    #[test]
-    fn a_parameter_given_twice_is_an_error() {
-        let mut bytes = TransportParameters::new(ConnectionId([5; 8])).to_bytes();
-        bytes.extend_from_slice(&[2, 1, 0]);
-        assert!(TransportParameters::decode(&bytes).is_err());
-        assert!(TransportParameters::decode(&[]).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn round_trip(cid: [u8; 8], numbers in prop::array::uniform8(1200u64..1 << 62)) {
-            let mut params = TransportParameters::new(ConnectionId(cid));
-            for (field, number) in params.numbers_mut().into_iter().zip(numbers) {
-                *field = number;
-            }
-            let bytes = params.to_bytes();
-            prop_assert_eq!(TransportParameters::decode(&bytes), Ok(params));
+macro_rules! field {
+    ($id:literal, $name:ident, $range:expr) => {
+        Field {
+            id: $id,
+            name: concat!("transport parameter ", $id, " (", stringify!($name), ")"),
+            least: *$range.start(),
+            most: *$range.end(),
+            of: |params| params.$name,
+            of_mut: |params| &mut params.$name,
         }
+    };
+}
 
-        #[test]
-        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            let _ = TransportParameters::decode(&bytes);
+const FIELDS: [Field; 8] = [
+    field!(2, initial_max_data, (0..=varint::MAX)),
+    field!(3, initial_max_stream_data, (0..=varint::MAX)),
+    field!(4, initial_max_streams, (0..=MAX_STREAM_COUNT)),
+    field!(5, max_idle_ms, (0..=varint::MAX)),
+    field!(6, ack_delay_ms, (0..=(1 << 14) - 1)),
+    field!(7, ack_every, (1..=varint::MAX)),
+    field!(8, max_paths, (1..=varint::MAX)),
+    field!(9, max_datagram, (INIT_LEN as u64..=65_527)),
+];
+
+impl Field {
+    fn decode(&self, bytes: &[u8]) -> Result<u64, DecodeError> {
+        let what = self.name;
+        let mut reader = Reader::new(bytes);
+        let value = reader.varint_up_to(self.most, what)?;
+        if !reader.is_empty() {
+            let expected = bytes.len() - reader.rest().len();
+            return Err(DecodeError::WrongLength {
+                what,
+                expected,
+                found: bytes.len(),
+            });
         }
+        if value < self.least {
+            return Err(DecodeError::TooSmall {
+                what,
+                value,
+                limit: self.least,
+            });
+        }
+        Ok(value)
     }
+}
+
+/// Notes that the parameter was there.
+fn once(seen: &mut u16, id: u64, what: &'static str) -> Result<(), DecodeError> {
+    let bit = 1 << id;
+    if *seen & bit != 0 {
+        return Err(DecodeError::Duplicate { what });
+    }
+    *seen |= bit;
+    Ok(())
 }

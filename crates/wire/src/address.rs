@@ -1,0 +1,81 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytes::BufMut;
+
+use crate::DecodeError;
+use crate::reader::Reader;
+
+/// Most addresses in an ADDRESSES frame or in a ticket.
+pub const MAX_ADDRESSES: usize = 32;
+
+/// Bytes of the shortest address: family, IPv4 address, port.
+const MIN_LEN: usize = 1 + 4 + 2;
+
+/// The addresses that are written: the first [`MAX_ADDRESSES`].
+pub(crate) fn sendable(addresses: &[SocketAddr]) -> &[SocketAddr] {
+    &addresses[..addresses.len().min(MAX_ADDRESSES)]
+}
+
+/// Bytes of the addresses without their count.
+pub(crate) fn list_len(addresses: &[SocketAddr]) -> usize {
+    let len = |address: &SocketAddr| {
+        if address.is_ipv4() {
+            MIN_LEN
+        } else {
+            MIN_LEN + 12
+        }
+    };
+    sendable(addresses).iter().map(len).sum()
+}
+
+/// Writes the addresses without their count; an IPv6 scope or flow label is lost, it means nothing elsewhere.
+pub(crate) fn put_list(buf: &mut impl BufMut, addresses: &[SocketAddr]) {
+    for address in sendable(addresses) {
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                buf.put_u8(4);
+                buf.put_slice(&ip.octets());
+            }
+            IpAddr::V6(ip) => {
+                buf.put_u8(6);
+                buf.put_slice(&ip.octets());
+            }
+        }
+        buf.put_u16(address.port());
+    }
+}
+
+/// Reads `count` addresses; allocates for no more than the bytes at hand can hold.
+pub(crate) fn get_list(
+    reader: &mut Reader<'_>,
+    count: u64,
+) -> Result<Vec<SocketAddr>, DecodeError> {
+    let limit = MAX_ADDRESSES as u64;
+    if count > limit {
+        return Err(DecodeError::TooLarge {
+            what: "the number of addresses",
+            value: count,
+            limit,
+        });
+    }
+    let count = count as usize;
+    if reader.rest().len() < count * MIN_LEN {
+        return Err(DecodeError::Truncated {
+            what: "the list of addresses",
+        });
+    }
+    (0..count).map(|_| get(reader)).collect()
+}
+
+fn get(reader: &mut Reader<'_>) -> Result<SocketAddr, DecodeError> {
+    let ip = match reader.u8("an address's family")? {
+        4 => IpAddr::V4(Ipv4Addr::from(reader.array::<4>("an IPv4 address")?)),
+        6 => IpAddr::V6(Ipv6Addr::from(reader.array::<16>("an IPv6 address")?)),
+        _ => {
+            return Err(DecodeError::Malformed {
+                what: "an address's family",
+            });
+        }
+    };
+    Ok(SocketAddr::new(ip, reader.u16("an address's port")?))
+}
