@@ -1,5 +1,29 @@
-//! The manyway session protocol, sans-IO.
+//! The manyway session protocol, sans-IO: one encrypted connection over every path two hosts have.
+//!
+//! [`Endpoint`] owns the sockets' names, the handshakes and the connections; a driver hands it datagrams
+//! and the time, and takes datagrams, deadlines and events out of it. The same code runs under tokio in
+//! `manyway-runtime` and under a virtual clock in `manyway-simulate`. `docs/protocol.md` has the wire format.
 
 pub mod crypto;
 pub mod handshake;
 pub mod streams;
+
+mod config;
+mod connection;
+mod endpoint;
+mod event;
+mod limit;
+mod received;
+mod stats;
+
+pub use config::{Config, ConfigError};
+pub use connection::Connection;
+pub use endpoint::{
+    ConnectError, ConnectionHandle, Ecn, Endpoint, Incoming, Local, LocalId, SendErrorKind,
+    Transmit,
+};
+pub use event::{CloseReason, Event, PathDownReason};
+pub use stats::{ConnectionStats, PathState, PathStats};
+
+pub use handshake::Secrets;
+pub use manyway_wire::{PathId, StreamId, Ticket};

@@ -115,7 +115,7 @@ impl Initiator {
         .initiator(&ticket.public_key)
         .map_err(|_| HandshakeError::UnusableTicket)?;
 
-        let mut message = [0; Init::MAX_NOISE];
+        let mut message = [0; manyway_wire::MAX_INIT_NOISE];
         let len = state
             .write_message(&config.params.to_bytes(), &mut message)
             .map_err(|_| HandshakeError::UnusableTicket)?;

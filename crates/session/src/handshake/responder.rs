@@ -374,7 +374,7 @@ impl Responder {
         if self.half_open.contains_key(&params.cid) {
             return Err(Ignored::ConnectionIdTaken);
         }
-        let mut message = [0; Reply::MAX_NOISE];
+        let mut message = [0; manyway_wire::MAX_REPLY_NOISE];
         // Fails only for a peer's ephemeral key of low order.
         let len = state
             .write_message(&params.to_bytes(), &mut message)

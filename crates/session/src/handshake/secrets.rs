@@ -48,6 +48,7 @@ impl Secrets {
     /// The ticket that lets its holder connect to this listener at `addresses`.
     pub fn ticket(&self, addresses: Vec<SocketAddr>) -> Ticket {
         Ticket {
+            version: Ticket::VERSION,
             id: self.ticket_id,
             public_key: self.public_key,
             secret: *self.psk,

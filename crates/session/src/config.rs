@@ -1,0 +1,159 @@
+use std::time::Duration;
+
+use manyway_control::SlowStartKind;
+use manyway_units::Rate;
+
+use crate::crypto::Suite;
+
+/// How an endpoint's connections behave. Both sides may differ in everything but [`Config::suite`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Largest UDP payload sent and accepted, in bytes; 1200 passes every path worth having.
+    pub max_datagram: usize,
+    /// Congestion-control law, a name of `manyway_control`'s registry.
+    pub cc: String,
+    /// How a subflow's slow start ends.
+    pub slow_start: SlowStartKind,
+    /// Spread packets over the round trip instead of sending on each ACK at once.
+    pub pacing: bool,
+    /// Mark packets ECN-capable and treat CE marks as congestion.
+    pub ecn: bool,
+    /// Most bytes buffered for the application over all streams, in bytes (the window is tuned up to it).
+    pub receive_window: u64,
+    /// Most bytes written by the application and not yet acknowledged, in bytes.
+    pub send_buffer: u64,
+    /// Streams the peer may have open at a time.
+    pub max_streams: u64,
+    /// The connection ends when nothing was heard on any path for this long.
+    pub idle_timeout: Duration,
+    /// A connection attempt ends after this long.
+    pub connect_timeout: Duration,
+    /// Acknowledge at the latest after so many ack-eliciting packets (mPath's rule: 10).
+    pub ack_every: u32,
+    /// Acknowledge at the latest after this long (mPath's rule: 10 ms).
+    pub ack_delay: Duration,
+    /// Paths a connection may have at a time.
+    pub max_paths: u32,
+    /// Upper bound of the rate at which stream data leaves, over all paths.
+    pub limit: Option<Rate>,
+    /// Cipher; part of the handshake's prologue, so both sides must agree.
+    pub suite: Suite,
+    /// Packets, over all paths, after which the sending key rolls.
+    pub epoch_packets: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            max_datagram: 1200,
+            cc: "lia".into(),
+            slow_start: SlowStartKind::HyStart,
+            pacing: true,
+            ecn: true,
+            receive_window: 64 << 20,
+            send_buffer: 32 << 20,
+            max_streams: 128,
+            idle_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_secs(15),
+            ack_every: 10,
+            ack_delay: Duration::from_millis(10),
+            max_paths: 64,
+            limit: None,
+            suite: Suite::Aes256Gcm,
+            epoch_packets: 1 << 22,
+        }
+    }
+}
+
+impl Config {
+    /// Largest `max_datagram`: what fits a UDP datagram over IPv6 with its headers, in bytes.
+    pub const LARGEST_DATAGRAM: usize = 65_000;
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that is out of range, with the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(manyway_wire::INIT_LEN..=Self::LARGEST_DATAGRAM).contains(&self.max_datagram) {
+            return Err(ConfigError::OutOfRange {
+                field: "max_datagram",
+                range: "1200 to 65000 bytes",
+            });
+        }
+        if !(64 << 10..=1 << 40).contains(&self.receive_window) {
+            return Err(ConfigError::OutOfRange {
+                field: "receive_window",
+                range: "64 KiB to 1 TiB",
+            });
+        }
+        if !(64 << 10..=1 << 40).contains(&self.send_buffer) {
+            return Err(ConfigError::OutOfRange {
+                field: "send_buffer",
+                range: "64 KiB to 1 TiB",
+            });
+        }
+        if !(1..=1 << 20).contains(&self.max_streams) {
+            return Err(ConfigError::OutOfRange {
+                field: "max_streams",
+                range: "1 to 1048576",
+            });
+        }
+        if !(1..=1024).contains(&self.max_paths) {
+            return Err(ConfigError::OutOfRange {
+                field: "max_paths",
+                range: "1 to 1024",
+            });
+        }
+        if !(1..=1024).contains(&self.ack_every) {
+            return Err(ConfigError::OutOfRange {
+                field: "ack_every",
+                range: "1 to 1024 packets",
+            });
+        }
+        if self.ack_delay > Duration::from_secs(1) {
+            return Err(ConfigError::OutOfRange {
+                field: "ack_delay",
+                range: "0 to 1 s",
+            });
+        }
+        if !(1..=1 << 22).contains(&self.epoch_packets) {
+            return Err(ConfigError::OutOfRange {
+                field: "epoch_packets",
+                range: "1 to 4194304 packets",
+            });
+        }
+        if self
+            .limit
+            .is_some_and(|l| !(l.bits_per_sec() >= 8_000.0 && l.bits_per_sec().is_finite()))
+        {
+            return Err(ConfigError::OutOfRange {
+                field: "limit",
+                range: "8 kbps or more",
+            });
+        }
+        if self.idle_timeout < Duration::from_secs(1) {
+            return Err(ConfigError::OutOfRange {
+                field: "idle_timeout",
+                range: "1 s or more",
+            });
+        }
+        manyway_control::registry::controller(&self.cc, &Default::default())?;
+        Ok(())
+    }
+}
+
+/// A [`Config`] that can't work.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A number is out of its range.
+    #[error("`{field}` is out of range: choose {range}")]
+    OutOfRange {
+        /// The field of [`Config`].
+        field: &'static str,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// No law of that name.
+    #[error(transparent)]
+    Law(#[from] manyway_control::UnknownLaw),
+}

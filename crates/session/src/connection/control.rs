@@ -1,0 +1,71 @@
+use std::net::SocketAddr;
+
+use manyway_wire::{ConnectionId, Frame, PathId};
+
+use crate::streams;
+
+/// A frame that has to arrive but is not stream data; sent again when its packet is lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Control {
+    Stream(streams::Control),
+    PathId {
+        path: PathId,
+        cid: ConnectionId,
+    },
+    Abandon {
+        path: PathId,
+        code: u64,
+    },
+    Addresses {
+        seq: u64,
+        addresses: Vec<SocketAddr>,
+    },
+}
+
+impl Control {
+    /// Writes the frame if it fits into `room`.
+    pub(super) fn encode(&self, buf: &mut Vec<u8>, room: usize) -> bool {
+        let list;
+        let frame = match self {
+            Control::Stream(control) => stream_frame(control),
+            Control::PathId { path, cid } => Frame::PathId {
+                path: *path,
+                cid: *cid,
+            },
+            Control::Abandon { path, code } => Frame::PathAbandon {
+                path: *path,
+                code: *code,
+            },
+            Control::Addresses { seq, addresses } => {
+                list = addresses.clone();
+                Frame::Addresses {
+                    seq: *seq,
+                    addresses: list,
+                }
+            }
+        };
+        let fits = frame.encoded_len() <= room;
+        if fits {
+            frame.encode(buf);
+        }
+        fits
+    }
+}
+
+fn stream_frame(control: &streams::Control) -> Frame<'static> {
+    match *control {
+        streams::Control::MaxData(max) => Frame::MaxData { max },
+        streams::Control::MaxStreamData { stream, max } => Frame::MaxStreamData { stream, max },
+        streams::Control::MaxStreams(count) => Frame::MaxStreams { count },
+        streams::Control::Reset {
+            stream,
+            code,
+            final_size,
+        } => Frame::ResetStream {
+            stream,
+            code,
+            final_size,
+        },
+        streams::Control::Stop { stream, code } => Frame::StopSending { stream, code },
+    }
+}

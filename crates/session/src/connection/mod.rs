@@ -1,0 +1,636 @@
+//! One connection: streams above, paths below, and the choice between them.
+//!
+//! A path's place in the ordered sets (`ready`, `active`, `timers`, `attention`) is brought up to date by
+//! [`Connection::refresh`] after each datagram in or out, so no packet costs more than O(log paths).
+
+mod control;
+mod pairs;
+mod path;
+mod receive;
+mod schedule;
+mod timers;
+mod transmit;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use manyway_control::{Controller, Outcome};
+use manyway_units::Time;
+use manyway_wire::{ConnectionId, PathId, StreamId};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use slab::Slab;
+
+use crate::config::Config;
+use crate::crypto::{Opener, Sealer};
+use crate::endpoint::{Local, LocalId};
+use crate::event::{CloseReason, Event, PathDownReason};
+use crate::handshake::Established;
+use crate::limit::Limiter;
+use crate::received::AckPolicy;
+use crate::stats::{ConnectionStats, PathState, PathStats};
+use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
+
+use control::Control;
+use pairs::Pairs;
+pub(crate) use pairs::compatible;
+use path::{NewPath, Path, Payload};
+pub(crate) use receive::{Arrival, Opened};
+
+/// Path ids whose connection ids are announced ahead of use.
+const SPARE_PATHS: u32 = 16;
+/// Bytes the peer may send before the first window update.
+const INITIAL_RECEIVE_WINDOW: u64 = 4 << 20;
+/// Statistics kept of paths that are over.
+const MAX_CLOSED_PATHS: usize = 256;
+
+/// A connection: its streams, its paths and what is known of the peer.
+///
+/// Reached through [`Endpoint::connection`](crate::Endpoint::connection); every method is immediate, and
+/// what it causes to be sent leaves with the next [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
+#[derive(Debug)]
+pub struct Connection {
+    config: Arc<Config>,
+    initiator: bool,
+    phase: Phase,
+    rng: Pcg64Mcg,
+    sealer: Sealer,
+    opener: Opener,
+    streams: Streams,
+    controller: Box<dyn Controller>,
+    limiter: Option<Limiter>,
+    limited_until: Option<Time>,
+
+    paths: Slab<Path>,
+    by_id: BTreeMap<PathId, usize>,
+    closed_paths: VecDeque<PathStats>,
+    /// Connection ids we issued for paths not in use yet, and the peer's.
+    local_cids: BTreeMap<PathId, ConnectionId>,
+    remote_cids: BTreeMap<PathId, ConnectionId>,
+    next_local_cid: u32,
+    next_path: u32,
+    pairs: Option<Pairs>,
+    /// Addresses gained since the ticket was written (listener only).
+    gained: Vec<SocketAddr>,
+    gained_seq: u64,
+    peer_addresses_seq: Option<u64>,
+
+    /// Active paths that may send a full packet now, soonest delivery first.
+    ready: BTreeSet<(u64, usize)>,
+    /// All active paths, soonest delivery first.
+    active: BTreeSet<(u64, usize)>,
+    timers: BTreeSet<(Time, usize)>,
+    /// Paths that owe something: an ACK, a challenge or its answer, a probe.
+    attention: VecDeque<usize>,
+    control: VecDeque<Control>,
+    /// Paths whose ACK goes out on a second path too, because the peer's probe timeout ran out on them.
+    echo_acks: VecDeque<PathId>,
+
+    events: VecDeque<Event>,
+    cid_changes: Vec<CidChange>,
+    outcome: Outcome<Payload>,
+    ranges: receive::Ranges,
+    peer_max_datagram: usize,
+    idle_timeout: Duration,
+    last_heard: Time,
+    resent: u64,
+    acked: u64,
+    rejected: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Open,
+    /// CLOSE was sent and is repeated when the peer goes on talking.
+    Closing {
+        until: Time,
+        code: u64,
+        reason: String,
+        owed: Vec<usize>,
+    },
+    Closed,
+}
+
+/// What the endpoint has to do to its table of connection ids.
+#[derive(Debug)]
+pub(crate) enum CidChange {
+    Issued { cid: ConnectionId, path: PathId },
+    Retired { cid: ConnectionId },
+}
+
+/// What a connection starts from, once the handshake is through.
+pub(crate) struct Start {
+    pub(crate) initiator: bool,
+    pub(crate) established: Established,
+    pub(crate) local: Local,
+    pub(crate) remote: SocketAddr,
+    pub(crate) rtt: Option<Duration>,
+    /// Sockets and the peer's addresses: the pairs the initiator tries.
+    pub(crate) locals: Vec<Local>,
+    pub(crate) remotes: Vec<SocketAddr>,
+    pub(crate) seed: [u8; 16],
+}
+
+impl Connection {
+    pub(crate) fn new(now: Time, config: Arc<Config>, start: Start) -> Self {
+        let Start {
+            initiator,
+            established,
+            local,
+            remote,
+            rtt,
+            locals,
+            remotes,
+            seed,
+        } = start;
+        let peer = &established.peer;
+        let mut streams = Streams::new(StreamsConfig {
+            initiator,
+            initial_receive_window: Self::initial_window(&config),
+            max_receive_window: config.receive_window,
+            send_buffer: config.send_buffer,
+            max_streams: config.max_streams,
+        });
+        streams.set_peer_limits(
+            peer.initial_max_data,
+            peer.initial_max_stream_data,
+            peer.initial_max_streams,
+        );
+        let options = manyway_control::Options::default().with_slow_start(config.slow_start);
+        let controller = manyway_control::registry::controller(&config.cc, &options)
+            .expect("the endpoint validated its configuration");
+        let idle = config
+            .idle_timeout
+            .min(Duration::from_millis(peer.max_idle_ms.max(1)));
+        let mut connection = Self {
+            initiator,
+            phase: Phase::Open,
+            rng: Pcg64Mcg::from_seed(seed),
+            streams,
+            controller,
+            limiter: config
+                .limit
+                .map(|rate| Limiter::new(rate, config.max_datagram, now)),
+            limited_until: None,
+            paths: Slab::new(),
+            by_id: BTreeMap::new(),
+            closed_paths: VecDeque::new(),
+            local_cids: BTreeMap::new(),
+            remote_cids: BTreeMap::new(),
+            next_local_cid: 1,
+            next_path: 1,
+            pairs: initiator.then(|| Pairs::new(locals, remotes)),
+            gained: Vec::new(),
+            gained_seq: 0,
+            peer_addresses_seq: None,
+            ready: BTreeSet::new(),
+            active: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            attention: VecDeque::new(),
+            control: VecDeque::new(),
+            echo_acks: VecDeque::new(),
+            events: VecDeque::from([Event::Connected]),
+            cid_changes: vec![CidChange::Issued {
+                cid: established.local_cid,
+                path: PathId(0),
+            }],
+            outcome: Outcome::default(),
+            ranges: Vec::new(),
+            peer_max_datagram: usize::try_from(peer.max_datagram).unwrap_or(usize::MAX),
+            idle_timeout: idle,
+            last_heard: now,
+            resent: 0,
+            acked: 0,
+            rejected: 0,
+            sealer: established.sealer,
+            opener: established.opener,
+            config,
+        };
+        connection
+            .local_cids
+            .insert(PathId(0), established.local_cid);
+        let local_id = local.id;
+        let index = connection.create_path(
+            now,
+            NewPath {
+                id: PathId(0),
+                local,
+                remote,
+                remote_cid: Some(established.remote_cid),
+                initial_rtt: rtt,
+            },
+        );
+        if initiator {
+            // The answer to the handshake came from there: that is the validation.
+            connection.validated(now, index, rtt);
+            // The listener learns that the handshake is through from our first sealed packet.
+            connection.paths[index].probes += 1;
+            if let Some(pairs) = &mut connection.pairs {
+                pairs.on_opened(local_id, remote, PathId(0));
+            }
+        } else {
+            let challenge = connection.rng.random();
+            connection.paths[index].validation.start(now, challenge);
+        }
+        connection.issue_cids();
+        connection.refresh(now, index);
+        connection
+    }
+
+    /// Opens a stream.
+    ///
+    /// # Errors
+    /// The peer's limit on open streams is reached, or the connection is over.
+    pub fn open(&mut self) -> Result<StreamId, OpenError> {
+        self.streams.open()
+    }
+
+    /// The next stream that the peer opened, if any.
+    pub fn accept(&mut self) -> Option<StreamId> {
+        self.streams.accept()
+    }
+
+    /// Takes what fits into the send buffer from the front of `data`; returns its length in bytes.
+    ///
+    /// # Errors
+    /// [`WriteError::Blocked`] when nothing fits now, else why the stream takes no more.
+    pub fn write(&mut self, stream: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        self.streams.write(stream, data)
+    }
+
+    /// Ends our side of a stream; [`StreamEvent::Finished`](crate::streams::StreamEvent) tells when the peer has it all.
+    ///
+    /// # Errors
+    /// The stream is unknown, reset or finished already.
+    pub fn finish(&mut self, stream: StreamId) -> Result<(), WriteError> {
+        self.streams.finish(stream)
+    }
+
+    /// Gives up our side of a stream: what the peer doesn't have yet is never sent.
+    ///
+    /// # Errors
+    /// The stream is unknown or over already.
+    pub fn reset(&mut self, stream: StreamId, code: u64) -> Result<(), WriteError> {
+        self.streams.reset(stream, code)
+    }
+
+    /// The next bytes of a stream, at most `max`; `None` at its end.
+    ///
+    /// # Errors
+    /// [`ReadError::Blocked`] when nothing has arrived, [`ReadError::Reset`] when the peer gave it up.
+    pub fn read(
+        &mut self,
+        now: Time,
+        stream: StreamId,
+        max: usize,
+    ) -> Result<Option<Bytes>, ReadError> {
+        self.streams.read(now, stream, max)
+    }
+
+    /// Asks the peer to stop sending on a stream; what arrives is dropped.
+    ///
+    /// # Errors
+    /// The stream is unknown or was read to its end.
+    pub fn stop(&mut self, stream: StreamId, code: u64) -> Result<(), ReadError> {
+        self.streams.stop(stream, code)
+    }
+
+    /// Closes the connection; unacknowledged stream data is dropped. Codes below 0x100 are the session's.
+    pub fn close(&mut self, now: Time, code: u64, reason: &str) {
+        self.close_with(now, code, reason, CloseReason::Local);
+    }
+
+    /// Whether the connection is closing or closed.
+    pub fn is_closed(&self) -> bool {
+        !matches!(self.phase, Phase::Open)
+    }
+
+    /// Stream bytes written and not acknowledged yet.
+    pub fn unacked_bytes(&self) -> u64 {
+        self.streams.unacked_bytes()
+    }
+
+    /// Counters of the connection and of each path.
+    pub fn stats(&self) -> ConnectionStats {
+        let open = self
+            .by_id
+            .values()
+            .map(|&index| self.paths[index].stats(&*self.controller));
+        let mut paths: Vec<_> = self.closed_paths.iter().cloned().chain(open).collect();
+        paths.sort_by_key(|p| p.id.0);
+        ConnectionStats {
+            bytes_acked: self.acked,
+            bytes_sent: paths.iter().map(|p| p.stream_bytes_sent).sum(),
+            bytes_received: paths.iter().map(|p| p.stream_bytes_received).sum(),
+            bytes_resent: self.resent,
+            packets_rejected: self.rejected,
+            paths,
+        }
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if self.is_closed() {
+            return None;
+        }
+        self.streams.poll_event().map(Event::Stream)
+    }
+
+    pub(crate) fn take_cid_changes(&mut self) -> std::vec::Drain<'_, CidChange> {
+        self.cid_changes.drain(..)
+    }
+
+    /// A socket was added: the initiator pairs it up, the listener tells the peer.
+    pub(crate) fn add_local(&mut self, now: Time, local: &Local) {
+        if let Some(pairs) = &mut self.pairs {
+            pairs.add_local(local.clone());
+            self.open_paths(now);
+        } else {
+            self.gained.retain(|a| *a != local.addr);
+            self.gained.push(local.addr);
+            // The peer takes 32 at most; the newest are the likeliest to work.
+            let first = self
+                .gained
+                .len()
+                .saturating_sub(manyway_wire::MAX_ADDRESSES);
+            self.gained.drain(..first);
+            self.announce_addresses();
+        }
+    }
+
+    /// A socket is gone: its paths' data goes over the others.
+    pub(crate) fn remove_local(&mut self, now: Time, id: LocalId) {
+        let gone: Vec<usize> = self
+            .paths
+            .iter()
+            .filter(|(_, p)| p.local.id == id)
+            .map(|(index, _)| index)
+            .collect();
+        for index in gone {
+            self.close_path(now, index, PathDownReason::LocalGone, true);
+        }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.remove_local(id);
+        }
+    }
+
+    /// Gives up the path between these two addresses, unless it is the last one.
+    pub(crate) fn close_pair(
+        &mut self,
+        now: Time,
+        local: LocalId,
+        remote: SocketAddr,
+        reason: PathDownReason,
+    ) {
+        let index = self
+            .paths
+            .iter()
+            .find(|(_, p)| p.local.id == local && p.remote == remote)
+            .map(|(index, _)| index);
+        if let Some(index) = index
+            && self.paths.len() > 1
+        {
+            self.close_path(now, index, reason, true);
+        }
+    }
+
+    /// Gives all connection ids back.
+    pub(crate) fn retire_all(&mut self) {
+        let ids: Vec<PathId> = self.local_cids.keys().copied().collect();
+        for id in ids {
+            self.retire_cids(id);
+        }
+    }
+
+    fn announce_addresses(&mut self) {
+        self.gained_seq += 1;
+        self.control
+            .retain(|c| !matches!(c, Control::Addresses { .. }));
+        self.control.push_back(Control::Addresses {
+            seq: self.gained_seq,
+            addresses: self.gained.clone(),
+        });
+    }
+
+    fn close_with(&mut self, now: Time, code: u64, reason: &str, event: CloseReason) {
+        if self.is_closed() {
+            return;
+        }
+        let until = now + 3 * self.largest_pto();
+        let owed = self
+            .by_id
+            .values()
+            .copied()
+            .filter(|&i| self.paths[i].validation.is_validated())
+            .collect();
+        self.phase = Phase::Closing {
+            until,
+            code,
+            reason: truncated(reason),
+            owed,
+        };
+        self.events.push_back(Event::Closed(event));
+    }
+
+    /// Ends at once, without telling the peer: it knows, or it can't be reached.
+    fn end(&mut self, event: CloseReason) {
+        if matches!(self.phase, Phase::Open) {
+            self.events.push_back(Event::Closed(event));
+        }
+        self.phase = Phase::Closed;
+    }
+
+    /// The receive window to start with; it grows as the application proves to be fast.
+    pub(crate) fn initial_window(config: &Config) -> u64 {
+        INITIAL_RECEIVE_WINDOW.min(config.receive_window)
+    }
+
+    fn ack_policy(&self) -> AckPolicy {
+        AckPolicy {
+            every: self.config.ack_every,
+            delay: self.config.ack_delay,
+        }
+    }
+
+    /// The longest probe timeout of the paths in use.
+    fn largest_pto(&self) -> Duration {
+        let slowest = self
+            .active
+            .last()
+            .map(|&(_, index)| self.paths[index].sender.pto());
+        slowest
+            .or_else(|| self.paths.iter().map(|(_, p)| p.sender.pto()).max())
+            .unwrap_or(Duration::from_secs(1))
+    }
+
+    fn datagram_size(&self) -> usize {
+        self.config.max_datagram.min(self.peer_max_datagram)
+    }
+
+    fn create_path(&mut self, now: Time, new: NewPath) -> usize {
+        let id = new.id;
+        self.next_path = self.next_path.max(id.0 + 1);
+        let path = Path::new(now, new, &self.config, &mut *self.controller);
+        let index = self.paths.insert(path);
+        self.by_id.insert(id, index);
+        index
+    }
+
+    /// Tells the peer connection ids for path ids ahead of those in use.
+    fn issue_cids(&mut self) {
+        while self.next_local_cid < self.next_path.saturating_add(SPARE_PATHS) {
+            let path = PathId(self.next_local_cid);
+            self.next_local_cid += 1;
+            let mut cid = [0; 8];
+            self.rng.fill_bytes(&mut cid);
+            let cid = ConnectionId(cid);
+            self.local_cids.insert(path, cid);
+            self.cid_changes.push(CidChange::Issued { cid, path });
+            self.control.push_back(Control::PathId { path, cid });
+        }
+    }
+
+    /// Opens paths on the pairs that have none (initiator only).
+    fn open_paths(&mut self, now: Time) {
+        while self.paths.len() < self.config.max_paths as usize {
+            let Some((local, remote)) = self.pairs.as_ref().and_then(|p| p.next(now)) else {
+                return;
+            };
+            let id = PathId(self.next_path);
+            // Without the peer's connection id for it the path has to wait for the PATH_ID frame.
+            let Some(&remote_cid) = self.remote_cids.get(&id) else {
+                return;
+            };
+            let local_id = local.id;
+            let initial_rtt = self
+                .active
+                .first()
+                .map(|&(_, best)| self.paths[best].sender.rtt().smoothed());
+            let index = self.create_path(
+                now,
+                NewPath {
+                    id,
+                    local,
+                    remote,
+                    remote_cid: Some(remote_cid),
+                    initial_rtt,
+                },
+            );
+            let challenge = self.rng.random();
+            self.paths[index].validation.start(now, challenge);
+            if let Some(pairs) = &mut self.pairs {
+                pairs.on_opened(local_id, remote, id);
+            }
+            self.issue_cids();
+            self.refresh(now, index);
+        }
+    }
+
+    /// The address has answered: the path carries data from now on.
+    fn validated(&mut self, now: Time, index: usize, rtt: Option<Duration>) {
+        let path = &mut self.paths[index];
+        path.validation.set_validated();
+        if let Some(rtt) = rtt {
+            path.sender.seed_rtt(rtt);
+        }
+        if path.state != PathState::Validating {
+            return;
+        }
+        path.state = PathState::Active;
+        if let Some(pairs) = &mut self.pairs {
+            pairs.on_validated(path.local.id, path.remote);
+        }
+        self.path_up(index);
+        self.refresh(now, index);
+    }
+
+    fn path_up(&mut self, index: usize) {
+        let path = &self.paths[index];
+        self.events.push_back(Event::PathUp {
+            path: path.id,
+            name: path.local.name.clone(),
+            remote: path.remote,
+        });
+    }
+
+    fn path_down(&mut self, index: usize, reason: PathDownReason) {
+        let path = &self.paths[index];
+        let (name, remote) = (path.local.name.clone(), path.remote);
+        self.events.push_back(Event::PathDown {
+            path: path.id,
+            name,
+            remote,
+            reason,
+        });
+    }
+
+    /// Takes a path out for good; what was in flight on it is sent over the others.
+    fn close_path(&mut self, now: Time, index: usize, reason: PathDownReason, tell: bool) {
+        self.unindex(index);
+        let was_up = self.paths[index].state != PathState::Validating;
+        if was_up {
+            self.path_down(index, reason);
+        }
+        let mut path = self.paths.remove(index);
+        self.by_id.remove(&path.id);
+        self.attention.retain(|&i| i != index);
+        if let Phase::Closing { owed, .. } = &mut self.phase {
+            owed.retain(|&i| i != index);
+        }
+        path.state = PathState::Closed;
+        let stats = path.stats(&*self.controller);
+        for payload in path.sender.retire(&mut *self.controller) {
+            requeue(&mut self.streams, &mut self.control, payload);
+        }
+        if was_up {
+            self.closed_paths.push_back(stats);
+            if self.closed_paths.len() > MAX_CLOSED_PATHS {
+                self.closed_paths.pop_front();
+            }
+        }
+        self.retire_cids(path.id);
+        if tell {
+            self.control.push_back(Control::Abandon {
+                path: path.id,
+                code: 0,
+            });
+        }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.on_closed(now, path.local.id, path.remote);
+        }
+    }
+
+    fn retire_cids(&mut self, id: PathId) {
+        self.remote_cids.remove(&id);
+        if let Some(cid) = self.local_cids.remove(&id) {
+            self.cid_changes.push(CidChange::Retired { cid });
+        }
+    }
+}
+
+/// Sends what a packet carried again, as far as it is still needed.
+fn requeue(streams: &mut Streams, control: &mut VecDeque<Control>, payload: Payload) {
+    for range in payload.ranges() {
+        streams.on_lost(range);
+    }
+    for lost in payload.control {
+        match lost {
+            Control::Stream(lost) => streams.on_control_lost(&lost),
+            other => control.push_back(other),
+        }
+    }
+}
+
+/// At most what a CLOSE frame takes, cut at a character.
+fn truncated(reason: &str) -> String {
+    let mut end = reason.len().min(manyway_wire::MAX_REASON_LEN);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    reason[..end].to_owned()
+}

@@ -1,0 +1,176 @@
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use manyway_units::Time;
+use manyway_wire::PathId;
+
+use crate::endpoint::{Local, LocalId};
+
+/// A pair that didn't answer is tried again after this long, then after twice as long, up to a minute.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// The initiator's list of address pairs: every local socket with every address the peer advertised.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    locals: Vec<Local>,
+    remotes: Vec<SocketAddr>,
+    attempts: BTreeMap<(LocalId, SocketAddr), Attempt>,
+}
+
+#[derive(Debug, Default)]
+struct Attempt {
+    path: Option<PathId>,
+    failures: u32,
+    retry_at: Time,
+}
+
+impl Pairs {
+    pub(super) fn new(locals: Vec<Local>, remotes: Vec<SocketAddr>) -> Self {
+        let mut pairs = Self {
+            locals,
+            remotes,
+            attempts: BTreeMap::new(),
+        };
+        pairs.complete();
+        pairs
+    }
+
+    pub(super) fn add_local(&mut self, local: Local) {
+        self.locals.retain(|l| l.id != local.id);
+        self.locals.push(local);
+        self.complete();
+    }
+
+    pub(super) fn remove_local(&mut self, id: LocalId) {
+        self.locals.retain(|l| l.id != id);
+        self.attempts.retain(|(local, _), _| *local != id);
+    }
+
+    pub(super) fn add_remotes(&mut self, remotes: &[SocketAddr]) {
+        for remote in remotes {
+            if !self.remotes.contains(remote) {
+                self.remotes.push(*remote);
+            }
+        }
+        self.complete();
+    }
+
+    /// The path that uses this pair, from now on until [`Pairs::on_closed`].
+    pub(super) fn on_opened(&mut self, local: LocalId, remote: SocketAddr, path: PathId) {
+        self.attempts.entry((local, remote)).or_default().path = Some(path);
+    }
+
+    pub(super) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
+        if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
+            attempt.failures = 0;
+        }
+    }
+
+    /// The pair's path is over; it may be tried again after a pause.
+    pub(super) fn on_closed(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
+        if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
+            attempt.path = None;
+            let pause = FIRST_RETRY * 2u32.pow(attempt.failures.min(8));
+            attempt.retry_at = now + pause.min(LAST_RETRY);
+            attempt.failures += 1;
+        }
+    }
+
+    /// A pair to open a path on now.
+    pub(super) fn next(&self, now: Time) -> Option<(Local, SocketAddr)> {
+        let ((local, remote), _) = self
+            .attempts
+            .iter()
+            .find(|(_, a)| a.path.is_none() && a.retry_at <= now)?;
+        let local = self.locals.iter().find(|l| l.id == *local)?;
+        Some((local.clone(), *remote))
+    }
+
+    /// When a pair may be tried again.
+    pub(super) fn timer(&self, now: Time) -> Option<Time> {
+        self.attempts
+            .values()
+            .filter(|a| a.path.is_none() && a.retry_at > now)
+            .map(|a| a.retry_at)
+            .min()
+    }
+
+    fn complete(&mut self) {
+        for local in &self.locals {
+            for remote in &self.remotes {
+                if compatible(local.addr.ip(), remote.ip()) {
+                    self.attempts.entry((local.id, *remote)).or_default();
+                }
+            }
+        }
+    }
+}
+
+/// Whether a packet from `local` can reach `remote` at all: same family, and loopback only with loopback.
+pub(crate) fn compatible(local: IpAddr, remote: IpAddr) -> bool {
+    let wildcard = local.is_unspecified();
+    local.is_ipv4() == remote.is_ipv4() && (wildcard || local.is_loopback() == remote.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(id: u32, addr: &str) -> Local {
+        Local {
+            id: LocalId(id),
+            name: format!("if{id}"),
+            addr: addr.parse().expect("an address"),
+        }
+    }
+
+    fn remote(addr: &str) -> SocketAddr {
+        addr.parse().expect("an address")
+    }
+
+    #[test]
+    fn all_compatible_pairs_are_tried_once() {
+        let mut pairs = Pairs::new(
+            vec![
+                local(0, "192.0.2.1:1"),
+                local(1, "[2001:db8::1]:1"),
+                local(2, "127.0.0.1:1"),
+            ],
+            vec![remote("198.51.100.1:9"), remote("[2001:db8::9]:9")],
+        );
+        let mut opened = Vec::new();
+        while let Some((local, remote)) = pairs.next(Time::ZERO) {
+            pairs.on_opened(local.id, remote, PathId(opened.len() as u32));
+            opened.push((local.id, remote));
+        }
+        assert_eq!(
+            opened,
+            [
+                (LocalId(0), remote("198.51.100.1:9")),
+                (LocalId(1), remote("[2001:db8::9]:9"))
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failed_pair_is_tried_again_ever_more_rarely() {
+        let mut pairs = Pairs::new(
+            vec![local(0, "192.0.2.1:1")],
+            vec![remote("198.51.100.1:9")],
+        );
+        let mut now = Time::ZERO;
+        let mut pauses = Vec::new();
+        for n in 0..6 {
+            let (local, remote) = pairs.next(now).expect("due");
+            pairs.on_opened(local.id, remote, PathId(n));
+            assert!(pairs.next(now).is_none() && pairs.timer(now).is_none());
+            pairs.on_closed(now, local.id, remote);
+            let at = pairs.timer(now).expect("a retry");
+            pauses.push(at.since(now).as_secs());
+            now = at;
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 60, 60]);
+    }
+}

@@ -1,0 +1,317 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway_control::{Controller, Sender, SenderConfig};
+use manyway_units::Time;
+use manyway_wire::{ConnectionId, PathId};
+
+use crate::config::Config;
+use crate::endpoint::Local;
+use crate::received::Received;
+use crate::stats::{PathState, PathStats};
+use crate::streams::StreamRange;
+
+use super::control::Control;
+
+/// Challenges sent before a new path is given up.
+const MAX_CHALLENGES: u32 = 5;
+/// The first challenge is repeated after this long, each further one after twice as long.
+const FIRST_CHALLENGE_INTERVAL: Duration = Duration::from_millis(300);
+/// Bytes that may go to an address for each byte that came from it, until it has answered a challenge.
+const AMPLIFICATION: u64 = 3;
+/// The smallest datagram worth sending to an address that hasn't answered.
+const SMALLEST_DATAGRAM: u64 = 64;
+
+/// One path: an address pair, its congestion-controlled sender and what arrived on it.
+#[derive(Debug)]
+pub(super) struct Path {
+    pub(super) id: PathId,
+    pub(super) local: Local,
+    pub(super) remote: SocketAddr,
+    /// What we put into the header of packets on this path; none until the peer has told us.
+    pub(super) remote_cid: Option<ConnectionId>,
+    pub(super) state: PathState,
+    pub(super) sender: Sender<Payload>,
+    pub(super) received: Received,
+    pub(super) validation: Validation,
+    /// A challenge of the peer's that waits for its answer.
+    pub(super) respond: Option<[u8; 8]>,
+    /// Packets owed to probe timeouts and keep-alives.
+    pub(super) probes: u32,
+    pub(super) stalled_since: Time,
+    pub(super) last_sent: Time,
+    pub(super) marks: EcnMarks,
+    /// What is in the connection's indices for this path.
+    pub(super) indexed: Indexed,
+    pub(super) counters: Counters,
+    /// Outstanding packets below this number were already sent again elsewhere.
+    pub(super) reinjected: u64,
+}
+
+/// What a packet carried that has to arrive; kept by the subflow sender until the packet is acked or lost.
+#[derive(Debug, Default)]
+pub(super) struct Payload {
+    pub(super) epoch: u8,
+    pub(super) stream: Option<StreamRange>,
+    /// Further stream ranges, rare enough that the allocation doesn't matter.
+    pub(super) more: Vec<StreamRange>,
+    pub(super) control: Vec<Control>,
+}
+
+impl Payload {
+    pub(super) fn ranges(&self) -> impl Iterator<Item = &StreamRange> {
+        self.stream.iter().chain(&self.more)
+    }
+
+    pub(super) fn push(&mut self, range: StreamRange) {
+        if self.stream.is_none() {
+            self.stream = Some(range);
+        } else {
+            self.more.push(range);
+        }
+    }
+}
+
+/// Path validation: our challenge and the amplification limit.
+#[derive(Debug)]
+pub(super) struct Validation {
+    challenge: Option<Challenge>,
+    validated: bool,
+    received: u64,
+    sent: u64,
+}
+
+#[derive(Debug)]
+struct Challenge {
+    data: [u8; 8],
+    sent: u32,
+    first_sent: Time,
+    next: Time,
+}
+
+/// What the connection's ordered sets hold for a path, so that it can be taken out again in O(log n).
+#[derive(Debug, Default)]
+pub(super) struct Indexed {
+    pub(super) ready: Option<u64>,
+    pub(super) active: Option<u64>,
+    pub(super) timer: Option<Time>,
+    pub(super) attention: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+    pub(super) stream_bytes_sent: u64,
+    pub(super) stream_bytes_received: u64,
+}
+
+/// ECN on one path: marks sent while they come back counted, and what arrived marked (RFC 9000, section 13.4).
+#[derive(Debug)]
+pub(super) struct EcnMarks {
+    pub(super) enabled: bool,
+    confirmed: bool,
+    acked_unreported: u32,
+    pub(super) ect0: u64,
+    pub(super) ect1: u64,
+    pub(super) ce: u64,
+}
+
+impl EcnMarks {
+    /// Acknowledged packets without ECN counts after which a path counts as one that clears marks.
+    const PATIENCE: u32 = 10;
+
+    /// An ACK came; `counts` is the sum of the ECN counts in it, if any.
+    pub(super) fn on_ack(&mut self, counts: Option<u64>, newly_acked: usize) {
+        if !self.enabled || self.confirmed || newly_acked == 0 {
+            return;
+        }
+        if counts.is_some_and(|c| c > 0) {
+            self.confirmed = true;
+            return;
+        }
+        self.acked_unreported += newly_acked as u32;
+        self.enabled = self.acked_unreported < Self::PATIENCE;
+    }
+
+    pub(super) fn any_received(&self) -> bool {
+        self.ect0 + self.ect1 + self.ce > 0
+    }
+}
+
+/// What a new path starts from.
+pub(super) struct NewPath {
+    pub(super) id: PathId,
+    pub(super) local: Local,
+    pub(super) remote: SocketAddr,
+    pub(super) remote_cid: Option<ConnectionId>,
+    /// The best guess of its round-trip time: another path's.
+    pub(super) initial_rtt: Option<Duration>,
+}
+
+impl Path {
+    pub(super) fn new(
+        now: Time,
+        new: NewPath,
+        config: &Config,
+        controller: &mut dyn Controller,
+    ) -> Self {
+        let mut sender_config = SenderConfig {
+            packet_size: config.max_datagram as u32,
+            max_ack_delay: config.ack_delay,
+            pacing: config.pacing,
+            ..SenderConfig::default()
+        };
+        if let Some(rtt) = new.initial_rtt {
+            sender_config.initial_rtt = rtt;
+        }
+        Self {
+            id: new.id,
+            local: new.local,
+            remote: new.remote,
+            remote_cid: new.remote_cid,
+            state: PathState::Validating,
+            sender: Sender::new(sender_config, now, controller),
+            received: Received::new(),
+            validation: Validation {
+                challenge: None,
+                validated: false,
+                received: 0,
+                sent: 0,
+            },
+            respond: None,
+            probes: 0,
+            stalled_since: now,
+            last_sent: now,
+            marks: EcnMarks {
+                enabled: config.ecn,
+                confirmed: false,
+                acked_unreported: 0,
+                ect0: 0,
+                ect1: 0,
+                ce: 0,
+            },
+            indexed: Indexed::default(),
+            counters: Counters::default(),
+            reinjected: 0,
+        }
+    }
+
+    /// Sorting key by delivery time: the smoothed round-trip time in nanoseconds.
+    pub(super) fn delivery_key(&self) -> u64 {
+        self.sender.rtt().smoothed().as_nanos() as u64
+    }
+
+    /// Expected rate of this path, in bytes/s: a window per round trip.
+    pub(super) fn rate(&self, controller: &dyn Controller, packet_size: usize) -> f64 {
+        let rtt = self.sender.rtt().smoothed().as_secs_f64().max(1e-6);
+        controller.window(self.sender.slot()) * packet_size as f64 / rtt
+    }
+
+    pub(super) fn stats(&self, controller: &dyn Controller) -> PathStats {
+        let sender = self.sender.stats();
+        let window = if self.state == PathState::Closed {
+            0.0
+        } else {
+            controller.window(self.sender.slot())
+        };
+        PathStats {
+            id: self.id,
+            name: self.local.name.clone(),
+            local: self.local.addr,
+            remote: self.remote,
+            state: self.state,
+            rtt: self.sender.rtt().smoothed(),
+            min_rtt: self.sender.rtt().min(),
+            window,
+            bytes_in_flight: self.sender.bytes_in_flight(),
+            bytes_sent: self.counters.bytes_sent,
+            bytes_received: self.counters.bytes_received,
+            stream_bytes_sent: self.counters.stream_bytes_sent,
+            stream_bytes_received: self.counters.stream_bytes_received,
+            packets_sent: sender.packets_sent,
+            packets_lost: sender.packets_lost,
+            loss_events: sender.loss_events,
+            timeouts: sender.timeouts,
+        }
+    }
+}
+
+impl Validation {
+    pub(super) fn is_validated(&self) -> bool {
+        self.validated
+    }
+
+    /// The handshake's answer came from this very address.
+    pub(super) fn set_validated(&mut self) {
+        self.validated = true;
+        self.challenge = None;
+    }
+
+    pub(super) fn start(&mut self, now: Time, data: [u8; 8]) {
+        self.challenge = Some(Challenge {
+            data,
+            sent: 0,
+            first_sent: now,
+            next: now,
+        });
+    }
+
+    /// The challenge to send now, if one is due.
+    pub(super) fn due(&self, now: Time) -> Option<[u8; 8]> {
+        self.challenge
+            .as_ref()
+            .filter(|c| c.next <= now && c.sent < MAX_CHALLENGES)
+            .map(|c| c.data)
+    }
+
+    pub(super) fn on_challenge_sent(&mut self, now: Time) {
+        if let Some(challenge) = &mut self.challenge {
+            if challenge.sent == 0 {
+                challenge.first_sent = now;
+            }
+            challenge.next = now + FIRST_CHALLENGE_INTERVAL * 2u32.pow(challenge.sent);
+            challenge.sent += 1;
+        }
+    }
+
+    /// Whether the answer is the one we wait for; with the round-trip time if it can be told.
+    pub(super) fn on_response(&mut self, now: Time, data: [u8; 8]) -> Option<Option<Duration>> {
+        let challenge = self.challenge.take_if(|c| c.sent > 0 && c.data == data)?;
+        self.validated = true;
+        Some((challenge.sent == 1).then(|| now.since(challenge.first_sent)))
+    }
+
+    pub(super) fn timer(&self) -> Option<Time> {
+        self.challenge.as_ref().map(|c| c.next)
+    }
+
+    /// Every challenge went unanswered.
+    pub(super) fn has_failed(&self, now: Time) -> bool {
+        self.challenge
+            .as_ref()
+            .is_some_and(|c| c.sent >= MAX_CHALLENGES && c.next <= now)
+    }
+
+    pub(super) fn on_received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    pub(super) fn on_sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+    }
+
+    /// Bytes the next datagram may have.
+    pub(super) fn allowance(&self, initiator: bool) -> usize {
+        if self.validated || initiator {
+            // The initiator was told this address by the ticket or the authenticated peer; it sends challenges only.
+            return usize::MAX;
+        }
+        let left = (self.received * AMPLIFICATION).saturating_sub(self.sent);
+        if left < SMALLEST_DATAGRAM {
+            0
+        } else {
+            left as usize
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! Building datagrams: what a path owes first, then stream data on the path that delivers soonest.
+
+use std::time::Duration;
+
+use manyway_control::{Permit, Sent};
+use manyway_units::Time;
+use manyway_wire::{
+    AckInfo, DATA_HEADER_LEN, DataHeader, EcnCounts, Frame, PathId, TAG_LEN, encode_ack,
+};
+
+use crate::endpoint::Transmit;
+use crate::event::{CloseReason, code};
+use crate::stats::PathState;
+
+use super::control::Control;
+use super::path::Payload;
+use super::{Connection, Phase};
+
+/// Room in a datagram below which no stream data is added: the frame's own header would be most of it.
+const SMALLEST_CHUNK: usize = 32;
+/// A GSO batch must stay below 64 KiB with its headers.
+const MAX_BATCH: usize = 62_000;
+
+/// A datagram under construction.
+struct Packet {
+    payload: Payload,
+    ack_eliciting: bool,
+    stream_bytes: u64,
+    /// Fill the datagram up: the path has to carry this size.
+    pad: bool,
+}
+
+impl Connection {
+    /// Fills `buf` with one or more datagrams for one path.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Time,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        match self.phase {
+            Phase::Closed => return None,
+            Phase::Closing { .. } => return self.transmit_close(buf),
+            Phase::Open => {}
+        }
+        while let Some(index) = self.attention.pop_front() {
+            self.paths[index].indexed.attention = false;
+            let with_data = self.data_permitted(now, index);
+            let transmit = self.transmit(now, index, 1, with_data, buf);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        self.take_stream_control();
+        if !self.control.is_empty()
+            && let Some(index) = self.path_for_control()
+        {
+            let with_data = self.data_permitted(now, index);
+            let transmit = self.transmit(now, index, 1, with_data, buf);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        let index = self.path_for_data(now)?;
+        self.transmit(now, index, max_segments, true, buf)
+    }
+
+    fn transmit_close(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let Phase::Closing {
+            code, reason, owed, ..
+        } = &mut self.phase
+        else {
+            return None;
+        };
+        let index = owed.pop()?;
+        let (code, reason) = (*code, reason.clone());
+        buf.clear();
+        let frame = Frame::Close {
+            code,
+            reason: &reason,
+        };
+        self.paths[index].remote_cid?;
+        self.begin(index, buf);
+        frame.encode(buf);
+        let packet = Packet {
+            payload: Payload::default(),
+            ack_eliciting: false,
+            stream_bytes: 0,
+            pad: false,
+        };
+        // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
+        self.seal_and_record(Time::ZERO, index, 0, packet, buf)?;
+        Some(self.describe(index, buf.len(), buf.len()))
+    }
+
+    fn data_permitted(&mut self, now: Time, index: usize) -> bool {
+        self.streams.has_data() && self.path_for_data(now) == Some(index)
+    }
+
+    /// The path that stream data leaves on now, if any may.
+    fn path_for_data(&mut self, now: Time) -> Option<usize> {
+        if self.limited_until.is_some() {
+            return None;
+        }
+        if !self.streams.has_data() && !self.requeue_overtaken() {
+            return None;
+        }
+        if let Some(limiter) = &mut self.limiter
+            && let Err(at) = limiter.permit(now, self.config.max_datagram)
+        {
+            self.limited_until = Some(at);
+            return None;
+        }
+        self.choose()
+    }
+
+    /// Puts the oldest packet of a much slower path back into the queue, for a path that is idle.
+    fn requeue_overtaken(&mut self) -> bool {
+        while self.streams.unacked_bytes() > 0 {
+            let Some((_, slow)) = self.overtake() else {
+                return false;
+            };
+            let Some(payload) = self.outstanding(slow, 1).pop() else {
+                return false;
+            };
+            for range in payload.ranges() {
+                self.streams.on_lost(range);
+            }
+            if self.streams.has_data() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// What the oldest `max` packets in flight on a path carry, each packet at most once.
+    pub(super) fn outstanding(&mut self, index: usize, max: usize) -> Vec<Payload> {
+        let path = &mut self.paths[index];
+        let mut next = path.reinjected;
+        let payloads = path
+            .sender
+            .outstanding_from(next)
+            .take(max)
+            .map(|(number, sent)| {
+                next = number + 1;
+                Payload {
+                    epoch: sent.payload.epoch,
+                    stream: sent.payload.stream,
+                    more: sent.payload.more.clone(),
+                    control: sent.payload.control.clone(),
+                }
+            })
+            .collect();
+        path.reinjected = next;
+        payloads
+    }
+
+    fn path_for_control(&self) -> Option<usize> {
+        let first = self.ready.first().or(self.active.first());
+        first.map(|&(_, index)| index)
+    }
+
+    fn take_stream_control(&mut self) {
+        while let Some(control) = self.streams.poll_control() {
+            self.control.push_back(Control::Stream(control));
+        }
+    }
+
+    fn transmit(
+        &mut self,
+        now: Time,
+        index: usize,
+        max_segments: usize,
+        with_data: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        buf.clear();
+        let mut segment = 0;
+        let permitted = match self.paths[index].sender.permit(now, &*self.controller) {
+            Permit::Now { packets } if with_data => (packets as usize).clamp(1, max_segments),
+            _ => 1,
+        };
+        for n in 0..permitted {
+            if n > 0 && (buf.len() + segment > MAX_BATCH || !self.more_data_permitted(now)) {
+                break;
+            }
+            let start = buf.len();
+            let Some(len) = self.write_packet(now, index, with_data, buf) else {
+                buf.truncate(start);
+                break;
+            };
+            if n == 0 {
+                segment = len;
+            }
+            // Only the last datagram of a batch may be shorter.
+            if len < segment || len < self.datagram_size() {
+                break;
+            }
+        }
+        self.refresh(now, index);
+        (!buf.is_empty()).then(|| self.describe(index, buf.len(), segment))
+    }
+
+    fn more_data_permitted(&mut self, now: Time) -> bool {
+        let limited = self
+            .limiter
+            .as_mut()
+            .is_some_and(|l| l.permit(now, self.config.max_datagram).is_err());
+        !limited && self.streams.has_data()
+    }
+
+    /// Appends one sealed datagram to `buf`; `None` when there is nothing to say on this path.
+    fn write_packet(
+        &mut self,
+        now: Time,
+        index: usize,
+        with_data: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let start = buf.len();
+        let allowance = self.paths[index]
+            .validation
+            .allowance(self.initiator)
+            .min(self.datagram_size());
+        if allowance < DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK || !self.begin(index, buf) {
+            return None;
+        }
+        let end = start + allowance - TAG_LEN;
+        let mut packet = Packet {
+            payload: Payload::default(),
+            ack_eliciting: false,
+            stream_bytes: 0,
+            pad: false,
+        };
+
+        self.write_acks(now, index, end, buf);
+        self.write_path_frames(now, index, end, &mut packet, buf);
+        if self.paths[index].validation.is_validated() {
+            self.write_control(end, &mut packet, buf);
+        }
+        // A probe of a new path carries data too (mPath): if the path works, none of it was idle.
+        if with_data || (self.initiator && packet.pad) || packet_is_probe(&packet) {
+            self.write_data(end, &mut packet, buf);
+        }
+        if buf.len() == start + DATA_HEADER_LEN {
+            buf.truncate(start);
+            return None;
+        }
+        if packet.pad {
+            buf.resize(end.max(buf.len()), 0);
+        }
+        self.seal_and_record(now, index, start, packet, buf)
+    }
+
+    /// Writes the header of the path's next packet; false if the peer hasn't told the path's connection id.
+    fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> bool {
+        let epoch = self.sealer.epoch();
+        let path = &mut self.paths[index];
+        if path.remote_cid.is_none() {
+            path.remote_cid = self.remote_cids.get(&path.id).copied();
+        }
+        let Some(cid) = path.remote_cid else {
+            return false;
+        };
+        let number = path.sender.next_packet_number();
+        DataHeader {
+            cid,
+            epoch,
+            pn_low: number as u32,
+        }
+        .encode(buf);
+        true
+    }
+
+    /// The path's own ACK, and those of paths whose acknowledgements may not get through.
+    fn write_acks(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
+        if self.paths[index].received.has_unacked() {
+            self.write_ack(now, index, end, buf);
+        }
+        if !self.paths[index].validation.is_validated() {
+            return;
+        }
+        while let Some(id) = self.echo_acks.pop_front() {
+            match self.by_id.get(&id) {
+                Some(&other) if other != index => {
+                    self.write_ack(now, other, end, buf);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn write_ack(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
+        let path = &mut self.paths[index];
+        let at = path.received.largest_at();
+        let marks = &path.marks;
+        let info = AckInfo {
+            path: path.id,
+            delay_us: now.since(at).as_micros() as u64,
+            receive_time_us: at.as_micros(),
+            ecn: marks.any_received().then_some(EcnCounts {
+                ect0: marks.ect0,
+                ect1: marks.ect1,
+                ce: marks.ce,
+            }),
+        };
+        if encode_ack(
+            buf,
+            &info,
+            path.received.ranges(),
+            end.saturating_sub(buf.len()),
+        ) > 0
+        {
+            path.received.on_ack_sent();
+        }
+    }
+
+    /// Challenge, response and probe.
+    fn write_path_frames(
+        &mut self,
+        now: Time,
+        index: usize,
+        end: usize,
+        packet: &mut Packet,
+        buf: &mut Vec<u8>,
+    ) {
+        let local_cid = self.local_cids.get(&self.paths[index].id).copied();
+        let path = &mut self.paths[index];
+        let mut push = |frame: Frame<'_>| {
+            let fits = buf.len() + frame.encoded_len() <= end;
+            if fits {
+                frame.encode(buf);
+            }
+            fits
+        };
+        if let Some(data) = path.respond.take()
+            && push(Frame::PathResponse { data })
+        {
+            packet.ack_eliciting = true;
+            packet.pad = true;
+        }
+        if let Some(data) = path.validation.due(now)
+            && push(Frame::PathChallenge { data })
+        {
+            path.validation.on_challenge_sent(now);
+            packet.ack_eliciting = true;
+            packet.pad = true;
+            // The peer can't answer without it, and the packet that brought it may be lost.
+            if let Some(cid) = local_cid {
+                push(Frame::PathId { path: path.id, cid });
+            }
+        }
+        if path.probes > 0 && push(Frame::Ping) {
+            path.probes -= 1;
+            packet.ack_eliciting = true;
+        }
+    }
+
+    fn write_control(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+        self.take_stream_control();
+        while let Some(control) = self.control.pop_front() {
+            if !control.encode(buf, end.saturating_sub(buf.len())) {
+                self.control.push_front(control);
+                break;
+            }
+            packet.ack_eliciting = true;
+            packet.payload.control.push(control);
+        }
+    }
+
+    fn write_data(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+        while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK {
+            let Some(chunk) = self.streams.next_chunk(end - buf.len()) else {
+                break;
+            };
+            let range = chunk.range;
+            Frame::Stream {
+                stream: range.stream,
+                offset: range.offset,
+                fin: range.fin,
+                data: &chunk.data,
+            }
+            .encode(buf);
+            let len = u64::from(range.len);
+            packet.ack_eliciting = true;
+            packet.stream_bytes += len;
+            packet.payload.push(range);
+            if chunk.retransmission {
+                self.resent += len;
+            }
+            if let Some(limiter) = &mut self.limiter {
+                limiter.spend(range.len as usize);
+            }
+        }
+    }
+
+    /// Seals the datagram from `start` on and hands what it carries to the path's sender.
+    fn seal_and_record(
+        &mut self,
+        now: Time,
+        index: usize,
+        start: usize,
+        mut packet: Packet,
+        buf: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let app_limited = !self.streams.has_data();
+        packet.payload.epoch = self.sealer.epoch();
+        let path = &mut self.paths[index];
+        let number = path.sender.next_packet_number();
+        if let Err(error) = self
+            .sealer
+            .seal(path.id.0, number, buf, start, DATA_HEADER_LEN)
+        {
+            buf.truncate(start);
+            if matches!(self.phase, Phase::Open) {
+                let text = error.to_string();
+                self.close_with(now, code::CRYPTO, &text, CloseReason::Crypto(text.clone()));
+            }
+            return None;
+        }
+        let len = buf.len() - start;
+        path.sender.on_sent(
+            now,
+            Sent {
+                bytes: len as u32,
+                ack_eliciting: packet.ack_eliciting,
+                app_limited,
+                payload: packet.payload,
+            },
+        );
+        path.validation.on_sent(len);
+        path.counters.bytes_sent += len as u64;
+        path.counters.stream_bytes_sent += packet.stream_bytes;
+        path.last_sent = path.last_sent.max(now);
+        Some(len)
+    }
+
+    fn describe(&self, index: usize, len: usize, segment: usize) -> Transmit {
+        let path = &self.paths[index];
+        Transmit {
+            local: path.local.id,
+            remote: path.remote,
+            ecn: path.marks.enabled,
+            len,
+            segment_size: (len > segment).then_some(segment),
+        }
+    }
+
+    /// The peer's probe timeout ran out on `path`: its ACK may have been lost with the path.
+    pub(super) fn echo_ack(&mut self, index: usize) {
+        let id: PathId = self.paths[index].id;
+        let other = self.active.iter().map(|&(_, i)| i).find(|&i| i != index);
+        let Some(other) = other else { return };
+        if !self.echo_acks.contains(&id) {
+            self.echo_acks.push_back(id);
+        }
+        let path = &mut self.paths[other];
+        if !path.indexed.attention && path.state == PathState::Active {
+            path.indexed.attention = true;
+            self.attention.push_back(other);
+        }
+    }
+}
+
+/// A packet that only asks "are you there?" may as well carry data.
+fn packet_is_probe(packet: &Packet) -> bool {
+    packet.ack_eliciting && packet.payload.control.is_empty() && !packet.pad
+}
+
+/// Micros as a duration, for values that came off the wire.
+pub(super) fn micros(value: u64) -> Duration {
+    Duration::from_micros(value)
+}

@@ -1,0 +1,774 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use manyway_units::Time;
+use manyway_wire::{
+    ConnectionId, DataHeader, DatagramType, Init, PathId, Reply, Ticket, TransportParameters,
+};
+use rand::rngs::ChaCha20Rng;
+use rand::{Rng, RngExt, SeedableRng};
+
+use crate::config::{Config, ConfigError};
+use crate::connection::{Arrival, CidChange, Connection, Opened, Start, compatible};
+use crate::crypto::KeyLimits;
+use crate::event::{CloseReason, Event, PathDownReason};
+use crate::handshake::{
+    Established, HandshakeError, Initiator, InitiatorConfig, Outcome, Responder, ResponderConfig,
+    Secrets,
+};
+
+/// Copies of INIT to different address pairs leave this far apart.
+const STAGGER: Duration = Duration::from_millis(250);
+/// Bytes of datagrams waiting in the endpoint's own queue; beyond, answers to INITs are dropped.
+const MAX_QUEUED: usize = 1024;
+
+/// A socket of ours, by the number its owner gave it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocalId(pub u32);
+
+/// A socket of ours: where a path can start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// The driver's number for it; never reused.
+    pub id: LocalId,
+    /// Its interface or address, as people know it.
+    pub name: String,
+    /// The address it is bound to.
+    pub addr: SocketAddr,
+}
+
+/// A connection of an [`Endpoint`]. Valid until [`Endpoint::forget`]; never reused.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionHandle(u64);
+
+/// ECN codepoint of an arriving datagram (RFC 3168).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// A datagram that arrived.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// The socket it came by.
+    pub local: LocalId,
+    /// Whom it came from.
+    pub remote: SocketAddr,
+    /// Its ECN mark, if any.
+    pub ecn: Option<Ecn>,
+    /// Its UDP payload; opened in place.
+    pub data: &'a mut [u8],
+}
+
+/// Datagrams to send, as described by [`Endpoint::poll_transmit`]; their bytes are in its buffer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The socket to send by.
+    pub local: LocalId,
+    /// Where to.
+    pub remote: SocketAddr,
+    /// Mark them ECT(0).
+    pub ecn: bool,
+    /// Bytes in all.
+    pub len: usize,
+    /// Length of each datagram when there are several, all but the last of this size.
+    pub segment_size: Option<usize>,
+}
+
+/// Why a datagram could not be sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SendErrorKind {
+    /// The host has no route from this socket to that address.
+    NoRoute,
+    /// The datagram is larger than the interface's MTU allows.
+    TooBig,
+    /// Something that may pass.
+    Other,
+}
+
+/// Why a connection can't be attempted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No socket fits any of the ticket's addresses.
+    #[error("no local address can reach any of the ticket's addresses ({addresses}): {remedy}")]
+    NoPair {
+        /// The ticket's addresses.
+        addresses: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The ticket can't be used.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+}
+
+/// Every connection over one set of sockets; sans-IO.
+///
+/// A driver calls [`handle_datagram`](Endpoint::handle_datagram) and [`handle_timeout`](Endpoint::handle_timeout),
+/// and after anything that may have caused output [`poll_transmit`](Endpoint::poll_transmit) and
+/// [`poll_event`](Endpoint::poll_event) until both return `None`, and sleeps until [`timeout`](Endpoint::timeout).
+#[derive(Debug)]
+pub struct Endpoint {
+    config: Arc<Config>,
+    rng: ChaCha20Rng,
+    locals: BTreeMap<LocalId, Local>,
+    responders: BTreeMap<[u8; 8], Responder>,
+    attempts: BTreeMap<ConnectionHandle, Attempt>,
+    connections: BTreeMap<ConnectionHandle, Connection>,
+    next_handle: u64,
+    /// Looked up, never iterated over: its order doesn't matter.
+    cids: HashMap<ConnectionId, Owner>,
+    queue: VecDeque<Queued>,
+    events: VecDeque<(ConnectionHandle, Event)>,
+    /// Connections that may have something to send.
+    dirty: BTreeSet<ConnectionHandle>,
+    /// Connections that may have something to tell.
+    telling: BTreeSet<ConnectionHandle>,
+    timers: BTreeSet<(Time, ConnectionHandle)>,
+    timer_of: BTreeMap<ConnectionHandle, Time>,
+    now: Time,
+}
+
+#[derive(Copy, Clone, Debug)]
+enum Owner {
+    Connection(ConnectionHandle, PathId),
+    Attempt(ConnectionHandle),
+}
+
+/// A handshake under way from our side.
+#[derive(Debug)]
+struct Attempt {
+    initiator: Initiator,
+    cid: ConnectionId,
+    pairs: Vec<Pair>,
+    started: Time,
+    deadline: Time,
+    addresses: Vec<SocketAddr>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    local: LocalId,
+    remote: SocketAddr,
+    sent: u32,
+    first_sent: Time,
+    next: Time,
+}
+
+#[derive(Debug)]
+struct Queued {
+    local: LocalId,
+    remote: SocketAddr,
+    data: Bytes,
+}
+
+impl Endpoint {
+    /// An endpoint without sockets. All randomness comes from `seed`: from the operating system in
+    /// production, where it must never be used twice.
+    ///
+    /// # Errors
+    /// The configuration doesn't hold together.
+    pub fn new(config: Arc<Config>, seed: [u8; 32]) -> Result<Self, ConfigError> {
+        config.validate()?;
+        Ok(Self {
+            config,
+            rng: ChaCha20Rng::from_seed(seed),
+            locals: BTreeMap::new(),
+            responders: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            next_handle: 0,
+            cids: HashMap::new(),
+            queue: VecDeque::new(),
+            events: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            telling: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            timer_of: BTreeMap::new(),
+            now: Time::ZERO,
+        })
+    }
+
+    /// A socket is there; live connections start to use it.
+    pub fn add_local(&mut self, now: Time, local: Local) {
+        self.now = self.now.max(now);
+        for (handle, connection) in &mut self.connections {
+            connection.add_local(now, &local);
+            self.dirty.insert(*handle);
+            self.telling.insert(*handle);
+        }
+        for attempt in self.attempts.values_mut() {
+            for remote in attempt
+                .addresses
+                .iter()
+                .filter(|r| compatible(local.addr.ip(), r.ip()))
+            {
+                attempt.pairs.push(Pair {
+                    local: local.id,
+                    remote: *remote,
+                    sent: 0,
+                    first_sent: now,
+                    next: now,
+                });
+            }
+        }
+        self.locals.insert(local.id, local);
+        self.register_all(now);
+    }
+
+    /// A socket is gone; what was in flight on its paths goes over the others.
+    pub fn remove_local(&mut self, now: Time, id: LocalId) {
+        self.now = self.now.max(now);
+        self.locals.remove(&id);
+        self.queue.retain(|q| q.local != id);
+        for attempt in self.attempts.values_mut() {
+            attempt.pairs.retain(|p| p.local != id);
+        }
+        for (handle, connection) in &mut self.connections {
+            connection.remove_local(now, id);
+            self.dirty.insert(*handle);
+            self.telling.insert(*handle);
+        }
+        self.register_all(now);
+    }
+
+    /// The sockets in use.
+    pub fn locals(&self) -> impl Iterator<Item = &Local> {
+        self.locals.values()
+    }
+
+    /// Accepts connections from those who hold this ticket, from now on.
+    pub fn listen(&mut self, secrets: Secrets) {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let mut config = ResponderConfig::new(secrets, seed);
+        config.suite = self.config.suite;
+        config.limits = self.key_limits();
+        let responder = Responder::new(config);
+        self.responders
+            .insert(responder.secrets().ticket_id(), responder);
+    }
+
+    /// Starts to connect to a listener; [`Event::Connected`] or [`Event::Closed`] tells how it went.
+    ///
+    /// # Errors
+    /// No socket of ours can reach any of the ticket's addresses, or the ticket is unusable.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        ticket: &Ticket,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        self.now = self.now.max(now);
+        let mut pairs = Vec::new();
+        for remote in &ticket.addresses {
+            for local in self
+                .locals
+                .values()
+                .filter(|l| compatible(l.addr.ip(), remote.ip()))
+            {
+                let next = now + STAGGER * pairs.len() as u32;
+                pairs.push(Pair {
+                    local: local.id,
+                    remote: *remote,
+                    sent: 0,
+                    first_sent: now,
+                    next,
+                });
+            }
+        }
+        if pairs.is_empty() {
+            return Err(ConnectError::NoPair {
+                addresses: list(&ticket.addresses),
+                remedy: self.pair_remedy(ticket),
+            });
+        }
+        let cid = self.new_cid();
+        let params = self.params(cid);
+        let initiator = Initiator::new(
+            InitiatorConfig {
+                ticket,
+                params,
+                suite: self.config.suite,
+                limits: self.key_limits(),
+            },
+            &mut self.rng,
+        )?;
+        let handle = ConnectionHandle(self.next_handle);
+        self.next_handle += 1;
+        self.cids.insert(cid, Owner::Attempt(handle));
+        let deadline = now + self.config.connect_timeout;
+        let addresses = ticket.addresses.clone();
+        self.attempts.insert(
+            handle,
+            Attempt {
+                initiator,
+                cid,
+                pairs,
+                started: now,
+                deadline,
+                addresses,
+            },
+        );
+        self.register(now, handle);
+        Ok(handle)
+    }
+
+    /// A connection that is established and not forgotten. Whatever is done to it leaves with the next
+    /// [`poll_transmit`](Endpoint::poll_transmit).
+    pub fn connection(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        if !self.connections.contains_key(&handle) {
+            return None;
+        }
+        self.touch(handle);
+        self.connections.get_mut(&handle)
+    }
+
+    /// Gives up a connection attempt, or drops a connection that is closed (a live one closes first).
+    pub fn forget(&mut self, handle: ConnectionHandle) {
+        if let Some(attempt) = self.attempts.remove(&handle) {
+            self.cids.remove(&attempt.cid);
+        }
+        if let Some(mut connection) = self.connections.remove(&handle) {
+            connection.retire_all();
+            for change in connection.take_cid_changes() {
+                if let CidChange::Retired { cid } = change {
+                    self.cids.remove(&cid);
+                }
+            }
+        }
+        self.dirty.remove(&handle);
+        self.telling.remove(&handle);
+        if let Some(at) = self.timer_of.remove(&handle) {
+            self.timers.remove(&(at, handle));
+        }
+    }
+
+    /// Takes a datagram. What isn't for us, or is damaged, forged or replayed, changes nothing.
+    pub fn handle_datagram(&mut self, now: Time, incoming: Incoming<'_>) {
+        self.now = self.now.max(now);
+        match DatagramType::of(incoming.data) {
+            Some(DatagramType::Data) => self.on_data(now, incoming),
+            Some(DatagramType::Init) => self.on_init(now, incoming),
+            Some(DatagramType::Reply) => self.on_reply(now, incoming),
+            None => {}
+        }
+    }
+
+    /// Fills `buf` with up to `max_segments` datagrams for one path; `None` when there is nothing to send now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Time,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        self.now = self.now.max(now);
+        if let Some(queued) = self.queue.pop_front() {
+            buf.clear();
+            buf.extend_from_slice(&queued.data);
+            let len = buf.len();
+            return Some(Transmit {
+                local: queued.local,
+                remote: queued.remote,
+                ecn: false,
+                len,
+                segment_size: None,
+            });
+        }
+        while let Some(&handle) = self.dirty.first() {
+            let Some(connection) = self.connections.get_mut(&handle) else {
+                self.dirty.remove(&handle);
+                continue;
+            };
+            if let Some(transmit) = connection.poll_transmit(now, max_segments.max(1), buf) {
+                return Some(transmit);
+            }
+            self.settle(now, handle);
+            self.dirty.remove(&handle);
+        }
+        None
+    }
+
+    /// A datagram that [`poll_transmit`](Endpoint::poll_transmit) gave out could not be sent.
+    pub fn on_send_error(
+        &mut self,
+        now: Time,
+        local: LocalId,
+        remote: SocketAddr,
+        kind: SendErrorKind,
+    ) {
+        if kind != SendErrorKind::NoRoute {
+            // Loss detection deals with it.
+            return;
+        }
+        for (handle, connection) in &mut self.connections {
+            connection.close_pair(now, local, remote, PathDownReason::NoRoute);
+            self.dirty.insert(*handle);
+            self.telling.insert(*handle);
+        }
+        self.register_all(now);
+    }
+
+    /// When [`handle_timeout`](Endpoint::handle_timeout) has to be called next.
+    pub fn timeout(&self) -> Option<Time> {
+        let connections = self.timers.first().map(|&(at, _)| at);
+        let responders = self
+            .responders
+            .values()
+            .filter_map(Responder::timeout)
+            .min();
+        [connections, responders].into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        for responder in self.responders.values_mut() {
+            responder.expire(now);
+        }
+        while let Some(&(at, handle)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.remove(&(at, handle));
+            self.timer_of.remove(&handle);
+            if let Some(connection) = self.connections.get_mut(&handle) {
+                connection.handle_timeout(now);
+                self.settle(now, handle);
+                self.touch(handle);
+            } else {
+                self.drive_attempt(now, handle);
+            }
+        }
+    }
+
+    /// News of a connection; a handle that is new here is a connection a peer opened.
+    pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        while let Some(&handle) = self.telling.first() {
+            if let Some(event) = self
+                .connections
+                .get_mut(&handle)
+                .and_then(Connection::poll_event)
+            {
+                return Some((handle, event));
+            }
+            self.telling.remove(&handle);
+        }
+        None
+    }
+
+    /// Something was done to a connection that may make it send or tell something.
+    fn touch(&mut self, handle: ConnectionHandle) {
+        self.dirty.insert(handle);
+        self.telling.insert(handle);
+    }
+
+    fn on_data(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Incoming {
+            local,
+            remote,
+            ecn,
+            data,
+        } = incoming;
+        let Ok(header) = DataHeader::decode(data) else {
+            return;
+        };
+        let Some(local) = self.locals.get(&local) else {
+            return;
+        };
+        match self.cids.get(&header.cid) {
+            Some(&Owner::Connection(handle, path)) => {
+                if let Some(connection) = self.connections.get_mut(&handle) {
+                    connection.handle_packet(
+                        now,
+                        Arrival {
+                            path,
+                            header,
+                            local,
+                            remote,
+                            ecn,
+                            data,
+                        },
+                    );
+                    self.settle(now, handle);
+                    self.touch(handle);
+                }
+            }
+            Some(Owner::Attempt(_)) => {}
+            None => {
+                let local = local.clone();
+                self.on_first_data(now, header, local, remote, ecn, data);
+            }
+        }
+    }
+
+    /// Perhaps the first sealed packet of a half-open handshake: if it opens, the peer is authenticated.
+    fn on_first_data(
+        &mut self,
+        now: Time,
+        header: DataHeader,
+        local: Local,
+        remote: SocketAddr,
+        ecn: Option<Ecn>,
+        data: &mut [u8],
+    ) {
+        let len = data.len();
+        let Some(responder) = self
+            .responders
+            .values_mut()
+            .find(|r| r.contains(&header.cid))
+        else {
+            return;
+        };
+        let Some(opened) = responder.try_open(now, &header, data) else {
+            return;
+        };
+        let handle = ConnectionHandle(self.next_handle);
+        self.next_handle += 1;
+        let start = Start {
+            initiator: false,
+            established: opened.established,
+            local,
+            remote,
+            rtt: None,
+            locals: Vec::new(),
+            remotes: Vec::new(),
+            seed: self.rng.random(),
+        };
+        let mut connection = Connection::new(now, self.config.clone(), start);
+        connection.handle_first(
+            now,
+            Opened {
+                number: opened.packet_number,
+                len,
+                ecn,
+                plain: opened.payload,
+            },
+        );
+        self.connections.insert(handle, connection);
+        self.settle(now, handle);
+        self.touch(handle);
+    }
+
+    fn on_init(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Ok(init) = Init::decode(incoming.data) else {
+            return;
+        };
+        let cid = self.new_cid();
+        let params = self.params(cid);
+        let Some(responder) = self.responders.get_mut(&init.ticket_id) else {
+            return;
+        };
+        match responder.on_init(now, incoming.data, || params) {
+            Outcome::Reply { datagram, .. } => {
+                if self.queue.len() < MAX_QUEUED {
+                    self.queue.push_back(Queued {
+                        local: incoming.local,
+                        remote: incoming.remote,
+                        data: datagram,
+                    });
+                }
+            }
+            Outcome::Ignored(reason) => {
+                tracing::debug!(remote = %incoming.remote, %reason, "INIT ignored")
+            }
+        }
+    }
+
+    fn on_reply(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Ok(reply) = Reply::decode(incoming.data) else {
+            return;
+        };
+        let Some(&Owner::Attempt(handle)) = self.cids.get(&reply.receiver_cid) else {
+            return;
+        };
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        let pair = attempt
+            .pairs
+            .iter()
+            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
+        let Some(pair) = pair else { return };
+        // With several copies under way it can't be told which one was answered.
+        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
+        match attempt.initiator.on_reply(incoming.data) {
+            Ok(established) => self.established(now, handle, established, &incoming, rtt),
+            Err(error) if error.is_fatal() => {
+                self.fail_attempt(now, handle, CloseReason::Protocol(error.to_string()))
+            }
+            Err(error) => tracing::debug!(remote = %incoming.remote, %error, "REPLY ignored"),
+        }
+    }
+
+    fn established(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        established: Established,
+        incoming: &Incoming<'_>,
+        rtt: Option<Duration>,
+    ) {
+        let Some(attempt) = self.attempts.remove(&handle) else {
+            return;
+        };
+        self.cids.remove(&attempt.cid);
+        let Some(local) = self.locals.get(&incoming.local).cloned() else {
+            return;
+        };
+        tracing::debug!(remote = %incoming.remote, elapsed = ?now.since(attempt.started), "connected");
+        let start = Start {
+            initiator: true,
+            established,
+            local,
+            remote: incoming.remote,
+            rtt,
+            locals: self.locals.values().cloned().collect(),
+            remotes: attempt.addresses,
+            seed: self.rng.random(),
+        };
+        self.connections
+            .insert(handle, Connection::new(now, self.config.clone(), start));
+        self.settle(now, handle);
+        self.touch(handle);
+    }
+
+    /// Sends the copies of INIT that are due, or gives up.
+    fn drive_attempt(&mut self, now: Time, handle: ConnectionHandle) {
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        if attempt.deadline <= now {
+            let addresses = list(&attempt.addresses);
+            self.fail_attempt(now, handle, CloseReason::ConnectTimedOut { addresses });
+            return;
+        }
+        for pair in attempt.pairs.iter_mut().filter(|p| p.next <= now) {
+            if pair.sent == 0 {
+                pair.first_sent = now;
+            }
+            pair.next = now + STAGGER * 2u32.pow(pair.sent.min(4));
+            pair.sent += 1;
+            let data = Bytes::copy_from_slice(attempt.initiator.datagram());
+            self.queue.push_back(Queued {
+                local: pair.local,
+                remote: pair.remote,
+                data,
+            });
+        }
+        self.register(now, handle);
+    }
+
+    fn fail_attempt(&mut self, _now: Time, handle: ConnectionHandle, reason: CloseReason) {
+        self.events.push_back((handle, Event::Closed(reason)));
+        self.forget(handle);
+    }
+
+    /// After anything happened to a connection: its ids and its timer.
+    fn settle(&mut self, now: Time, handle: ConnectionHandle) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            for change in connection.take_cid_changes() {
+                match change {
+                    CidChange::Issued { cid, path } => {
+                        self.cids.insert(cid, Owner::Connection(handle, path))
+                    }
+                    CidChange::Retired { cid } => self.cids.remove(&cid),
+                };
+            }
+        }
+        self.register(now, handle);
+    }
+
+    fn register_all(&mut self, now: Time) {
+        let handles: Vec<_> = self
+            .connections
+            .keys()
+            .chain(self.attempts.keys())
+            .copied()
+            .collect();
+        for handle in handles {
+            self.settle(now, handle);
+        }
+    }
+
+    fn register(&mut self, now: Time, handle: ConnectionHandle) {
+        let timeout = match (self.connections.get(&handle), self.attempts.get(&handle)) {
+            (Some(connection), _) => connection.timeout(now),
+            (_, Some(attempt)) => attempt
+                .pairs
+                .iter()
+                .map(|p| p.next)
+                .chain([attempt.deadline])
+                .min(),
+            _ => None,
+        };
+        if self.timer_of.get(&handle).copied() == timeout {
+            return;
+        }
+        if let Some(old) = self.timer_of.remove(&handle) {
+            self.timers.remove(&(old, handle));
+        }
+        if let Some(at) = timeout {
+            self.timers.insert((at, handle));
+            self.timer_of.insert(handle, at);
+        }
+    }
+
+    fn new_cid(&mut self) -> ConnectionId {
+        ConnectionId(self.rng.random())
+    }
+
+    fn params(&self, cid: ConnectionId) -> TransportParameters {
+        let config = &*self.config;
+        let window = Connection::initial_window(config);
+        TransportParameters {
+            initial_max_data: window,
+            initial_max_stream_data: window,
+            initial_max_streams: config.max_streams,
+            max_idle_ms: config.idle_timeout.as_millis() as u64,
+            ack_delay_ms: config.ack_delay.as_millis() as u64,
+            ack_every: u64::from(config.ack_every),
+            max_paths: u64::from(config.max_paths),
+            max_datagram: config.max_datagram as u64,
+            ..TransportParameters::new(cid)
+        }
+    }
+
+    fn key_limits(&self) -> KeyLimits {
+        KeyLimits {
+            epoch_packets: self.config.epoch_packets,
+            ..KeyLimits::default()
+        }
+    }
+
+    fn pair_remedy(&self, ticket: &Ticket) -> &'static str {
+        let loopback = |addr: &SocketAddr| addr.ip().is_loopback();
+        if self.locals.is_empty() {
+            "no interface is up"
+        } else if ticket.addresses.iter().all(loopback) {
+            "they are loopback addresses, so both sides must run on the same host, bound to loopback"
+        } else if self.locals.values().all(|l| loopback(&l.addr)) {
+            "only loopback is bound here; name an interface that leads to the network"
+        } else {
+            "one side has only IPv4, the other only IPv6"
+        }
+    }
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses
+        .iter()
+        .map(SocketAddr::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}

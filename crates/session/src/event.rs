@@ -1,0 +1,99 @@
+use std::net::SocketAddr;
+
+use manyway_wire::PathId;
+
+use crate::streams::StreamEvent;
+
+/// What happened on a connection; taken by the driver with [`Endpoint::poll_event`](crate::Endpoint::poll_event).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is complete: streams may be opened.
+    Connected,
+    /// A path was validated, or carries packets again after a stall.
+    PathUp {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name.
+        name: String,
+        /// The peer's address on it.
+        remote: SocketAddr,
+    },
+    /// A path stopped carrying packets; what was in flight on it goes over the others.
+    PathDown {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name.
+        name: String,
+        /// The peer's address on it.
+        remote: SocketAddr,
+        /// Why.
+        reason: PathDownReason,
+    },
+    /// Something happened on a stream.
+    Stream(StreamEvent),
+    /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to do.
+    Closed(CloseReason),
+}
+
+/// Why a path went down.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PathDownReason {
+    /// Probe timeouts went unanswered; the path is still probed and may come back.
+    Stalled,
+    /// Nothing came back for so long that the path was given up.
+    TimedOut,
+    /// The local socket is gone.
+    LocalGone,
+    /// The peer gave it up.
+    Abandoned,
+    /// The local host has no route to the peer's address.
+    NoRoute,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// We closed it.
+    #[error("closed on this side")]
+    Local,
+    /// The peer closed it.
+    #[error("closed by the peer (code {code}){}{reason}", if reason.is_empty() { "" } else { ": " })]
+    Peer {
+        /// The application's (or protocol's) code.
+        code: u64,
+        /// The peer's words.
+        reason: String,
+    },
+    /// Nothing was heard for the idle timeout.
+    #[error(
+        "nothing was heard from the peer for {seconds} s on any of {paths} path(s): check that it still runs and is reachable"
+    )]
+    TimedOut {
+        /// The idle timeout, in seconds.
+        seconds: u64,
+        /// Paths that were open.
+        paths: usize,
+    },
+    /// The handshake went unanswered.
+    #[error(
+        "no answer from {addresses}: check that the receiver still runs, that the ticket is its newest one and that UDP gets through"
+    )]
+    ConnectTimedOut {
+        /// The addresses that were tried.
+        addresses: String,
+    },
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    Protocol(String),
+    /// Sealing or opening met a limit that must not be passed.
+    #[error("encryption stopped: {0}")]
+    Crypto(String),
+}
+
+/// Codes of CLOSE that the session itself sends; the application's start at 0x100.
+pub(crate) mod code {
+    /// A frame or its contents broke a rule.
+    pub(crate) const PROTOCOL: u64 = 1;
+    /// An AEAD limit was reached.
+    pub(crate) const CRYPTO: u64 = 2;
+}

@@ -1,0 +1,73 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway_wire::PathId;
+
+/// A connection's counters at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionStats {
+    /// Stream bytes that the peer acknowledged, each counted once.
+    pub bytes_acked: u64,
+    /// Stream bytes sent, copies included.
+    pub bytes_sent: u64,
+    /// Stream bytes received, copies included.
+    pub bytes_received: u64,
+    /// Stream bytes that were sent again because a path lost or stalled them.
+    pub bytes_resent: u64,
+    /// Datagrams that didn't open or didn't parse.
+    pub packets_rejected: u64,
+    /// Every path, open ones and those that closed, in the order of their ids.
+    pub paths: Vec<PathStats>,
+}
+
+/// A path's state as the people who look at it would say it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// Challenged, not answered yet.
+    Validating,
+    /// Carries data.
+    Active,
+    /// Probe timeouts go unanswered: probed, not used.
+    Stalled,
+    /// Over.
+    Closed,
+}
+
+/// One path's counters at one moment.
+#[derive(Clone, Debug)]
+pub struct PathStats {
+    /// The path's id; never reused within a connection.
+    pub id: PathId,
+    /// The local socket's name (an interface or address).
+    pub name: String,
+    /// The local address.
+    pub local: SocketAddr,
+    /// The peer's address.
+    pub remote: SocketAddr,
+    /// Whether it carries data.
+    pub state: PathState,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Duration,
+    /// Congestion window in packets.
+    pub window: f64,
+    /// UDP payload bytes sent and neither acknowledged nor lost.
+    pub bytes_in_flight: u64,
+    /// UDP payload bytes sent.
+    pub bytes_sent: u64,
+    /// UDP payload bytes received.
+    pub bytes_received: u64,
+    /// Stream bytes sent on this path, copies included.
+    pub stream_bytes_sent: u64,
+    /// Stream bytes received on this path, copies included.
+    pub stream_bytes_received: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Window cuts after losses.
+    pub loss_events: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+}
