@@ -1,1 +1,14 @@
-//! (in the making)
+//! Virtual-clock runs over the network model.
+//!
+//! [`World`] moves datagrams between [`Host`]s over shared [`Link`](manyway_network::Link)s, with every impairment a network can have, on an integer clock: the
+//! same seed gives the same run, bit for bit ([`World::trace_hash`]). It knows nothing about what hosts are. With the feature
+//! `stack` they are production sessions (the module `stack`).
+
+mod events;
+pub mod measure;
+mod world;
+
+pub use world::{
+    Arrival, Captured, Departure, Host, HostId, Impairments, LinkId, Route, RouteStats, SocketId,
+    World, WorldStats,
+};
