@@ -269,3 +269,163 @@ impl EcnCounts {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Frame;
+
+    const INFO: AckInfo = AckInfo {
+        path: PathId(7),
+        delay_us: 25,
+        receive_time_us: 70_000,
+        ecn: None,
+    };
+
+    fn ack(bytes: &[u8]) -> Result<AckFrame<'_>, DecodeError> {
+        match Frame::decode(&mut &*bytes)? {
+            Frame::Ack(ack) => Ok(ack),
+            other => panic!("{other:?} is no ACK"),
+        }
+    }
+
+    fn encoded(info: &AckInfo, ranges: &[RangeInclusive<u64>], budget: usize) -> Vec<u8> {
+        let mut buf = vec![0xee; 3];
+        let len = encode_ack(&mut buf, info, ranges.iter().cloned(), budget);
+        assert_eq!(buf[..3], [0xee; 3], "what was there stays");
+        assert_eq!(buf.len(), 3 + len);
+        buf.split_off(3)
+    }
+
+    #[test]
+    fn an_ack_byte_by_byte() {
+        let ecn = Some(EcnCounts {
+            ect0: 9,
+            ect1: 0,
+            ce: 64,
+        });
+        let bytes = encoded(&AckInfo { ecn, ..INFO }, &[90..=100, 88..=88, 2..=5], 1000);
+        // One missing packet is a gap of 0, as in RFC 9000; the gaps here are {89} and {6, ..., 87}.
+        #[rustfmt::skip]
+        let expected = [
+            0x03, 7, 0x40, 100, 25, 0x80, 0x01, 0x11, 0x70, // type, path, largest, delay, receive time
+            2, 10, 0, 0, 0x40, 81, 3, // count, first range, gap and range, gap and range
+            9, 0, 0x40, 64, // ECN
+        ];
+        assert_eq!(bytes, expected);
+        let ack = ack(&bytes).unwrap();
+        assert_eq!(
+            (ack.path(), ack.largest(), ack.info.ecn),
+            (PathId(7), 100, ecn)
+        );
+        assert_eq!(ack.ranges().collect::<Vec<_>>(), [90..=100, 88..=88, 2..=5]);
+    }
+
+    #[test]
+    fn the_count_is_right_at_every_length_of_it() {
+        for ranges in [1, 2, 63, 64, 65, 66, 16_383, 16_384, 16_385, 20_000] {
+            let all: Vec<_> = (0..ranges).rev().map(|i| 2 * i..=2 * i).collect();
+            let bytes = encoded(&INFO, &all, usize::MAX);
+            assert!(ack(&bytes).unwrap().ranges().eq(all), "{ranges}");
+        }
+    }
+
+    #[test]
+    fn a_budget_is_never_passed_and_never_wasted() {
+        let all: Vec<_> = (0..80).rev().map(|i| 2 * i..=2 * i).collect();
+        let whole = encoded(&INFO, &all, usize::MAX).len();
+        let smallest = encoded(&INFO, &all[..1], usize::MAX).len();
+        for budget in 0..smallest {
+            assert!(encoded(&INFO, &all, budget).is_empty());
+        }
+        for budget in smallest..=whole {
+            let bytes = encoded(&INFO, &all, budget);
+            let kept = ack(&bytes).unwrap().ranges().count();
+            assert!(bytes.len() <= budget);
+            let one_more = encoded(&INFO, &all[..(kept + 1).min(all.len())], usize::MAX);
+            assert!(kept == all.len() || one_more.len() > budget, "{budget}");
+        }
+    }
+
+    #[test]
+    #[expect(clippy::reversed_empty_ranges)]
+    fn ranges_out_of_order_end_the_ack() {
+        for bad in [5..=20, 9..=9, 10..=12, 30..=31, 7..=6, 0..=u64::MAX] {
+            let bytes = encoded(&INFO, &[10..=20, bad, 0..=1], 1000);
+            assert!(ack(&bytes).unwrap().ranges().eq([10..=20]));
+        }
+        assert!(encoded(&INFO, &[], 1000).is_empty());
+        assert!(encoded(&INFO, &[2..=1], 1000).is_empty());
+        assert!(encoded(&INFO, &[0..=varint::MAX + 1], 1000).is_empty());
+    }
+
+    #[test]
+    fn ranges_below_zero_are_refused() {
+        let bytes = |first: u8, gap: u8, len: u8| [0x02, 0, 9, 0, 0, 1, first, gap, len];
+        assert!(ack(&bytes(4, 0, 3)).unwrap().ranges().eq([5..=9, 0..=3]));
+        assert!(ack(&bytes(4, 3, 0)).unwrap().ranges().eq([5..=9, 0..=0]));
+        for (first, gap, len) in [
+            (10, 0, 0),
+            (4, 0, 4),
+            (4, 4, 0),
+            (8, 0, 0),
+            (9, 0, 0),
+            (4, 63, 0),
+        ] {
+            ack(&bytes(first, gap, len)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn a_count_beyond_the_packet_costs_nothing() {
+        let mut bytes = vec![0x02, 0, 9, 0, 0];
+        varint::put(&mut bytes, varint::MAX);
+        bytes.extend([0; 8]);
+        assert_eq!(
+            ack(&bytes),
+            Err(DecodeError::Truncated {
+                what: "an ACK's ranges"
+            })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_fits_comes_back(
+            steps in prop::collection::vec((0u64..1 << 20, 0u64..1 << 20), 1..100),
+            path: u32,
+            times in (0..=varint::MAX, 0..=varint::MAX),
+            ecn in prop::option::of(prop::array::uniform3(0..=varint::MAX)),
+            budget in 0usize..700,
+        ) {
+            let mut ranges = Vec::new();
+            let mut next = 0;
+            for (gap, len) in steps {
+                ranges.push(next + gap..=next + gap + len);
+                next += gap + len + 2;
+            }
+            ranges.reverse();
+            let info = AckInfo {
+                path: PathId(path),
+                delay_us: times.0,
+                receive_time_us: times.1,
+                ecn: ecn.map(|[ect0, ect1, ce]| EcnCounts { ect0, ect1, ce }),
+            };
+            let bytes = encoded(&info, &ranges, budget);
+            prop_assert!(bytes.len() <= budget);
+            if bytes.is_empty() {
+                prop_assert!(encoded(&info, &ranges[..1], usize::MAX).len() > budget);
+                return Ok(());
+            }
+            let frame = ack(&bytes).unwrap();
+            prop_assert_eq!(frame.info, info);
+            let kept = frame.ranges().count();
+            prop_assert!(frame.ranges().eq(ranges[..kept].iter().cloned()));
+            for cut in 0..bytes.len() {
+                prop_assert!(ack(&bytes[..cut]).is_err());
+            }
+        }
+    }
+}

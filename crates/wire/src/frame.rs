@@ -447,3 +447,6 @@ fn sendable(reason: &str) -> &str {
     }
     &reason[..end]
 }
+
+#[cfg(test)]
+mod tests;

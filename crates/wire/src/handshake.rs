@@ -207,3 +207,211 @@ fn append_mac1(mut datagram: Vec<u8>, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]
     datagram.extend_from_slice(&mac1);
     datagram
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fuzzing;
+
+    /// Not a MAC, but depends on every byte it is given.
+    fn sign(bytes: &[u8]) -> [u8; MAC1_LEN] {
+        let sum = bytes.iter().fold(bytes.len() as u64, |sum, &byte| {
+            sum.wrapping_mul(31) + u64::from(byte)
+        });
+        let mut mac1 = [0xaa; MAC1_LEN];
+        mac1[..8].copy_from_slice(&sum.to_be_bytes());
+        mac1
+    }
+
+    fn init(noise: &[u8]) -> Vec<u8> {
+        let init = Init {
+            sender_cid: ConnectionId(*b"abcdefgh"),
+            ticket_id: *b"ticketid",
+            noise,
+        };
+        init.seal(sign)
+    }
+
+    fn reply(noise: &[u8]) -> Vec<u8> {
+        Reply {
+            receiver_cid: ConnectionId(*b"abcdefgh"),
+            noise,
+        }
+        .seal(sign)
+    }
+
+    #[test]
+    fn an_init_byte_by_byte() {
+        let datagram = init(b"NOISE");
+        assert_eq!(datagram.len(), INIT_LEN);
+        assert_eq!(datagram[..20], *b"\x01\x01abcdefghticketid\x00\x05");
+        assert_eq!(datagram[20..25], *b"NOISE");
+        assert_eq!(datagram[25..1168], [0; 1143]);
+        assert_eq!(datagram[1168..], sign(&datagram[..1168]));
+
+        let signed = Init::decode(&datagram).unwrap();
+        assert_eq!(signed.authenticated, &datagram[..1168]);
+        assert_eq!(signed.mac1, &sign(&datagram[..1168]));
+        assert_eq!(
+            (signed.sender_cid.0, signed.ticket_id, signed.noise),
+            (*b"abcdefgh", *b"ticketid", &b"NOISE"[..])
+        );
+    }
+
+    #[test]
+    fn a_reply_byte_by_byte() {
+        let datagram = reply(b"NOISE");
+        assert_eq!(datagram[..17], *b"\x02\x01abcdefgh\x00\x05NOISE");
+        assert_eq!(datagram[17..], sign(&datagram[..17]));
+        let signed = Reply::decode(&datagram).unwrap();
+        assert_eq!(signed.authenticated, &datagram[..17]);
+        assert_eq!(
+            (signed.receiver_cid.0, signed.noise),
+            (*b"abcdefgh", &b"NOISE"[..])
+        );
+    }
+
+    #[test]
+    fn the_longest_messages_fit() {
+        let noise = [7; INIT_LEN];
+        assert_eq!(
+            Init::decode(&init(&noise[..MAX_INIT_NOISE]))
+                .unwrap()
+                .noise
+                .len(),
+            1148
+        );
+        let longest = reply(&noise[..MAX_REPLY_NOISE]);
+        assert_eq!(
+            longest.len(),
+            MAX_REPLY_LEN,
+            "no answer is longer than its request"
+        );
+        assert_eq!(Reply::decode(&longest).unwrap().noise.len(), 1156);
+    }
+
+    #[test]
+    #[should_panic(expected = "must fit the INIT")]
+    fn too_long_a_message_is_a_mistake_of_the_caller() {
+        init(&[0; MAX_INIT_NOISE + 1]);
+    }
+
+    #[test]
+    fn an_init_that_is_not_one() {
+        let good = init(b"NOISE");
+        let with = |at: usize, byte: u8| {
+            let mut datagram = good.clone();
+            datagram[at] = byte;
+            Init::decode(&datagram).map(|_| ()).unwrap_err()
+        };
+        assert_eq!(
+            with(0, 0x02),
+            DecodeError::WrongType {
+                expected: "an INIT",
+                found: 2
+            }
+        );
+        assert_eq!(with(1, 2), DecodeError::UnsupportedVersion { found: 2 });
+        assert_eq!(
+            with(18, 5),
+            DecodeError::Truncated {
+                what: "an INIT's Noise message"
+            }
+        );
+        assert_eq!(
+            with(19, 4),
+            DecodeError::Malformed {
+                what: "an INIT's padding"
+            }
+        );
+        for at in [25, 600, 1167] {
+            assert_eq!(
+                with(at, 1),
+                DecodeError::Malformed {
+                    what: "an INIT's padding"
+                }
+            );
+        }
+        let mut long = good.clone();
+        long.push(0);
+        for datagram in [&good[..1199], &long] {
+            assert!(matches!(
+                Init::decode(datagram),
+                Err(DecodeError::WrongLength { expected: 1200, .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_not_one() {
+        let good = reply(b"NOISE");
+        let mut long = good.clone();
+        long.push(0);
+        let error = Reply::decode(&long).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error,
+            DecodeError::WrongLength {
+                what: "a REPLY",
+                expected: 49,
+                found: 50
+            }
+        );
+        let mut other = good.clone();
+        other[1] = 9;
+        assert_eq!(
+            Reply::decode(&other),
+            Err(DecodeError::UnsupportedVersion { found: 9 })
+        );
+        assert!(matches!(
+            Reply::decode(&init(b"")),
+            Err(DecodeError::WrongType { .. })
+        ));
+        let mut huge = reply(&[0; MAX_REPLY_NOISE]);
+        huge.push(0);
+        assert!(matches!(
+            Reply::decode(&huge),
+            Err(DecodeError::TooLarge { value: 1201, .. })
+        ));
+    }
+
+    #[test]
+    fn every_prefix_is_refused() {
+        let (init, reply) = (init(b"NOISE"), reply(b"NOISE"));
+        for cut in 0..init.len() {
+            assert!(Init::decode(&init[..cut]).is_err());
+        }
+        for cut in 0..reply.len() {
+            assert!(Reply::decode(&reply[..cut]).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(cid: [u8; 8], ticket_id: [u8; 8], noise in prop::collection::vec(any::<u8>(), 0..=MAX_INIT_NOISE)) {
+            let cid = ConnectionId(cid);
+            let message = Init { sender_cid: cid, ticket_id, noise: &noise };
+            let datagram = message.seal(sign);
+            prop_assert_eq!(Init::decode(&datagram).unwrap().message, message);
+            let message = Reply { receiver_cid: cid, noise: &noise };
+            let datagram = message.seal(sign);
+            prop_assert_eq!(Reply::decode(&datagram).unwrap().message, message);
+        }
+
+        #[test]
+        fn anything_is_safe(bytes: Vec<u8>, at: prop::sample::Index, byte: u8) {
+            for (kind, target) in [(1, fuzzing::init as fn(&[u8])), (2, fuzzing::reply)] {
+                target(&bytes);
+                let mut headed = vec![kind, VERSION];
+                headed.extend(&bytes);
+                target(&headed);
+                headed.resize(INIT_LEN, 0);
+                target(&headed);
+                let mut damaged = if kind == 1 { init(&bytes) } else { reply(&bytes) };
+                *at.get_mut(&mut damaged) = byte;
+                target(&damaged);
+            }
+        }
+    }
+}

@@ -167,3 +167,169 @@ fn once(seen: &mut u16, id: u64, what: &'static str) -> Result<(), DecodeError> 
     *seen |= bit;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fuzzing;
+
+    const MY_CID: ConnectionId = ConnectionId(*b"12345678");
+
+    /// A list of parameters: id and value.
+    fn list(parameters: &[(u64, &[u8])]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (id, value) in parameters {
+            varint::put(&mut bytes, *id);
+            varint::put(&mut bytes, value.len() as u64);
+            bytes.extend_from_slice(value);
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_defaults_byte_by_byte() {
+        #[rustfmt::skip]
+        let expected = [
+            1, 8, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
+            2, 4, 0x80, 0x10, 0, 0,
+            3, 4, 0x80, 0x10, 0, 0,
+            4, 2, 0x40, 0x80,
+            5, 4, 0x80, 0, 0x75, 0x30,
+            6, 1, 10,
+            7, 1, 10,
+            8, 2, 0x40, 64,
+            9, 2, 0x44, 0xb0,
+        ];
+        assert_eq!(TransportParameters::new(MY_CID).to_bytes(), expected);
+    }
+
+    #[test]
+    fn what_is_missing_has_its_default() {
+        let bytes = list(&[(1, &MY_CID.0)]);
+        assert_eq!(
+            TransportParameters::decode(&bytes),
+            Ok(TransportParameters::new(MY_CID))
+        );
+        let error = TransportParameters::decode(&list(&[(2, &[5])])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "transport parameter 1 (connection id) is missing"
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_skipped() {
+        let bytes = list(&[
+            (10, b"new"),
+            (1, &MY_CID.0),
+            (varint::MAX, &[]),
+            (10, b"twice"),
+            (7, &[3]),
+        ]);
+        let params = TransportParameters::decode(&bytes).unwrap();
+        assert_eq!(
+            params,
+            TransportParameters {
+                ack_every: 3,
+                ..TransportParameters::new(MY_CID)
+            }
+        );
+    }
+
+    #[test]
+    fn errors_name_the_parameter() {
+        let cid = (1, &MY_CID.0[..]);
+        for (parameters, message) in [
+            (
+                &[cid, cid][..],
+                "transport parameter 1 (connection id) is given twice",
+            ),
+            (
+                &[cid, (7, &[3]), (7, &[3])],
+                "transport parameter 7 (ack_every) is given twice",
+            ),
+            (
+                &[(1, b"short")],
+                "transport parameter 1 (connection id) has 5 bytes instead of 8",
+            ),
+            (
+                &[cid, (2, &[0x40])],
+                "it ends in the middle of transport parameter 2 (initial_max_data)",
+            ),
+            (
+                &[cid, (5, &[])],
+                "it ends in the middle of transport parameter 5 (max_idle_ms)",
+            ),
+            (
+                &[cid, (7, &[3, 3])],
+                "transport parameter 7 (ack_every) has 2 bytes instead of 1",
+            ),
+            (
+                &[cid, (7, &[0])],
+                "transport parameter 7 (ack_every) is 0, and at least 1 is needed",
+            ),
+            (
+                &[cid, (8, &[0])],
+                "transport parameter 8 (max_paths) is 0, and at least 1 is needed",
+            ),
+            (
+                &[cid, (9, &[0x44, 0xaf])],
+                "transport parameter 9 (max_datagram) is 1199, and at least 1200 is needed",
+            ),
+            (
+                &[cid, (9, &[0x80, 0, 0xff, 0xf8])],
+                "transport parameter 9 (max_datagram) is 65528, and at most 65527 is allowed",
+            ),
+            (
+                &[cid, (6, &[0x80, 0, 0x40, 0])],
+                "transport parameter 6 (ack_delay_ms) is 16384, and at most 16383 is allowed",
+            ),
+        ] {
+            let error = TransportParameters::decode(&list(parameters)).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_length_beyond_the_list_is_refused() {
+        let mut bytes = vec![1];
+        varint::put(&mut bytes, varint::MAX);
+        bytes.extend(MY_CID.0);
+        assert_eq!(
+            TransportParameters::decode(&bytes),
+            Err(DecodeError::Truncated {
+                what: "a transport parameter"
+            })
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(cid: [u8; 8], numbers: [u64; 8]) {
+            let mut params = TransportParameters::new(ConnectionId(cid));
+            for (field, number) in FIELDS.iter().zip(numbers) {
+                *(field.of_mut)(&mut params) = number;
+            }
+            let bytes = params.to_bytes();
+            prop_assert!(bytes.len() <= 90);
+            let decoded = TransportParameters::decode(&bytes).unwrap();
+            for field in &FIELDS {
+                prop_assert_eq!((field.of)(&decoded), (field.of)(&params).clamp(field.least, field.most));
+            }
+            prop_assert_eq!(decoded.to_bytes(), &*bytes);
+            // A list that ends between two parameters is one, too; never another.
+            for cut in 0..bytes.len() {
+                fuzzing::params(&bytes[..cut]);
+            }
+        }
+
+        #[test]
+        fn anything_is_safe(bytes: Vec<u8>, mut damaged in Just(TransportParameters::new(MY_CID).to_bytes()), at: prop::sample::Index, byte: u8) {
+            fuzzing::params(&bytes);
+            *at.get_mut(&mut damaged) = byte;
+            fuzzing::params(&damaged);
+        }
+    }
+}

@@ -187,12 +187,233 @@ fn wrong_prefix(text: &str) -> TicketError {
     }
 }
 
-/// CRC-32 (the polynomial of IEEE 802.3, reflected) of the prefix and `bytes`.
+/// CRC-32 of the prefix and `bytes`.
 fn checksum(bytes: &[u8]) -> u32 {
-    let all = PREFIX.as_bytes().iter().chain(bytes);
-    !all.fold(!0, |crc, &byte| {
+    !crc(crc(!0, PREFIX.as_bytes()), bytes)
+}
+
+/// One run of CRC-32's shift register (the polynomial of IEEE 802.3, reflected), bit by bit: tickets are short.
+fn crc(start: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(start, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
             crc >> 1 ^ (0xedb8_8320 * (crc & 1))
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fuzzing;
+
+    fn example() -> Ticket {
+        Ticket {
+            version: Ticket::VERSION,
+            id: *b"ticketid",
+            public_key: [0x11; 32],
+            secret: [0x7e; 32],
+            addresses: vec![
+                "192.0.2.1:4433".parse().unwrap(),
+                "[2001:db8::1]:4433".parse().unwrap(),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_text_is_stable() {
+        // CRC-32's usual check value.
+        assert_eq!(!crc(!0, b"123456789"), 0xcbf4_3926);
+        insta::assert_snapshot!(example());
+    }
+
+    #[test]
+    fn white_space_around_it_is_ignored() {
+        assert_eq!(format!("  {}\r\n", example()).parse(), Ok(example()));
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let text = format!("{:?}", example());
+        assert!(!text.contains("126") && !text.contains("7e"), "{text}");
+        assert!(text.contains("192.0.2.1:4433"));
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let text = example().to_string();
+        let error = |text: &str| text.parse::<Ticket>().unwrap_err();
+        assert_eq!(error(""), TicketError::WrongPrefix);
+        assert_eq!(error("https://example.org"), TicketError::WrongPrefix);
+        assert_eq!(error("mw2abc"), TicketError::UnknownVersion);
+        assert_eq!(error("mw1"), TicketError::WrongLength { found: 3 });
+        assert_eq!(error(&text[..50]), TicketError::WrongLength { found: 50 });
+        assert!(
+            matches!(error(&text.repeat(20)), TicketError::BadCharacter { .. }),
+            "a 1 inside"
+        );
+        assert!(matches!(
+            error(&format!("mw1{}", "a".repeat(1091))),
+            TicketError::WrongLength { .. }
+        ));
+        let broken = format!("{}\n{}", &text[..60], &text[60..]);
+        assert_eq!(
+            error(&broken),
+            TicketError::BadCharacter {
+                position: 61,
+                character: '\n'
+            }
+        );
+        assert_eq!(error(&text.to_uppercase()), TicketError::WrongPrefix);
+        assert_eq!(
+            error(&format!("{}é{}", &text[..9], &text[10..])),
+            TicketError::BadCharacter {
+                position: 10,
+                character: 'é'
+            }
+        );
+    }
+
+    /// Text with a right checksum whose content is wrong.
+    #[test]
+    fn content_is_checked_behind_the_checksum() {
+        let text = |mut bytes: Vec<u8>| {
+            bytes.put_u32(checksum(&bytes));
+            format!("{PREFIX}{}", BASE32.encode(&bytes))
+        };
+        let mut bytes = vec![0; MIN_LEN - 4];
+        assert!(text(bytes.clone()).parse::<Ticket>().is_ok());
+        bytes.push(0);
+        let error = text(bytes.clone()).parse::<Ticket>().unwrap_err();
+        assert!(
+            matches!(
+                error,
+                TicketError::Malformed(DecodeError::WrongLength { .. })
+            ),
+            "{error}"
+        );
+        bytes[72] = 33;
+        let error = text(bytes.clone()).parse::<Ticket>().unwrap_err();
+        assert!(
+            matches!(
+                error,
+                TicketError::Malformed(DecodeError::TooLarge { value: 33, .. })
+            ),
+            "{error}"
+        );
+        bytes[72] = 1;
+        let error = text(bytes).parse::<Ticket>().unwrap_err();
+        assert!(
+            matches!(error, TicketError::Malformed(DecodeError::Truncated { .. })),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_wrong_character_is_found() {
+        let text = example().to_string();
+        for at in 0..text.len() {
+            for wrong in (0..128u8).map(char::from) {
+                let mut flipped = text.clone();
+                flipped.replace_range(at..=at, wrong.encode_utf8(&mut [0; 4]));
+                if flipped != text {
+                    flipped.parse::<Ticket>().expect_err(&flipped);
+                }
+            }
+        }
+    }
+
+    /// Proves for tickets of every length that any two wrong characters are found: the checksum is linear, so it
+    /// is enough that no two ways to change one character change the checksum alike.
+    #[test]
+    fn every_two_wrong_characters_are_found() {
+        // What counts is the distance from the end, so the longest ticket stands for all with its padding bits,
+        // and there are as many paddings as remainders of a length by 5.
+        for len in MAX_LEN - 4..=MAX_LEN {
+            let mut seen = HashSet::new();
+            for at in 0..encoded_len(len) {
+                for change in 1u8..32 {
+                    let error = flipped(len, at, change);
+                    // A change of the padding is found without the checksum.
+                    let Some(error) = error else { continue };
+                    let (body, sum) = error.split_last_chunk().expect("long enough");
+                    let syndrome = crc(0, body) ^ u32::from_be_bytes(*sum);
+                    assert!(
+                        syndrome != 0 && seen.insert(syndrome),
+                        "character {at} of {len} bytes"
+                    );
+                }
+            }
+        }
+    }
+
+    /// The model behind the proof is what a wrong character really does.
+    #[test]
+    fn a_wrong_character_changes_the_bytes_as_modelled() {
+        let bytes = [0; 100];
+        let text = BASE32.encode(&bytes);
+        for (at, change) in (0..text.len()).flat_map(|at| (1u8..32).map(move |change| (at, change)))
+        {
+            let mut wrong = text.clone().into_bytes();
+            wrong[at] = DIGITS.as_bytes()[usize::from(change)];
+            assert_eq!(BASE32.decode(&wrong).ok(), flipped(bytes.len(), at, change));
+        }
+    }
+
+    /// The bytes in which a ticket of `len` bytes changes when `change` is added to its base32 digit `at`.
+    fn flipped(len: usize, at: usize, change: u8) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        for bit in (0..5).filter(|bit| change >> (4 - bit) & 1 == 1) {
+            let position = 5 * at + bit;
+            *bytes.get_mut(position / 8)? |= 0x80 >> (position % 8);
+        }
+        Some(bytes)
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(
+            id: [u8; 8],
+            public_key: [u8; 32],
+            secret: [u8; 32],
+            addresses in prop::collection::vec(
+                (any::<bool>(), any::<[u8; 16]>(), any::<u16>()).prop_map(|(v6, ip, port)| match v6 {
+                    true => SocketAddr::new(ip.into(), port),
+                    false => SocketAddr::new([ip[0], ip[1], ip[2], ip[3]].into(), port),
+                }),
+                0..=MAX_ADDRESSES,
+            ),
+        ) {
+            let ticket = Ticket { version: Ticket::VERSION, id, public_key, secret, addresses };
+            let text = ticket.to_string();
+            prop_assert_eq!(text.parse(), Ok(ticket));
+            fuzzing::ticket(text.as_bytes());
+        }
+
+        #[test]
+        fn two_wrong_characters(a: prop::sample::Index, b: prop::sample::Index, x in "[a-z2-7]", y in "[a-z2-7]") {
+            let text = example().to_string();
+            let mut flipped = text.clone();
+            for (at, wrong) in [(a.index(text.len()), x), (b.index(text.len()), y)] {
+                flipped.replace_range(at..=at, &wrong);
+            }
+            prop_assert!(flipped == text || flipped.parse::<Ticket>().is_err(), "{}", flipped);
+        }
+
+        #[test]
+        fn every_prefix_is_refused(cut: prop::sample::Index) {
+            let text = example().to_string();
+            prop_assert!(text[..cut.index(text.len())].parse::<Ticket>().is_err());
+        }
+
+        #[test]
+        fn anything_is_safe(bytes: Vec<u8>, text in "(mw1)?\\PC{0,300}", digits in "mw1[a-z2-7]{120,400}") {
+            fuzzing::ticket(&bytes);
+            fuzzing::ticket(text.as_bytes());
+            fuzzing::ticket(digits.as_bytes());
+        }
+    }
 }
