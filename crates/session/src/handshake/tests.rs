@@ -177,14 +177,14 @@ fn each_side_learns_the_others_parameters() {
     let ticket = ticket();
     let config = InitiatorConfig {
         ticket: &ticket,
-        params: ours.clone(),
+        params: ours,
         suite: Suite::default(),
         limits: KeyLimits::default(),
     };
     let mut initiator = Initiator::new(config, &mut rng(9)).unwrap();
     let mut responder = responder();
     let Outcome::Reply { datagram, cid, .. } =
-        responder.on_init(Time::ZERO, initiator.datagram(), || theirs.clone())
+        responder.on_init(Time::ZERO, initiator.datagram(), || theirs)
     else {
         panic!("no reply")
     };
