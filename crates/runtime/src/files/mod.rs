@@ -1,1 +1,48 @@
-//! (in the making)
+//! Files over streams: [`send`] and [`receive`] put the transfer protocol (`docs/transfer.md`) over any pair of
+//! [`AsyncRead`](tokio::io::AsyncRead) and [`AsyncWrite`](tokio::io::AsyncWrite), and real files at its ends.
+//!
+//! Who sends is independent of who connected. Disk work runs on blocking threads that exchange buffers of 256 KiB with the
+//! async side through short queues, so that disks, hashing and network overlap and memory stays at a few MiB whatever is
+//! transferred. (Summaries hold about 100 bytes and the name of each file.)
+//!
+//! **What the receiver guarantees.** Nothing is created outside its directory: names are
+//! [`SafeName`](manyway_transfer::SafeName)s, and every directory below it is opened without following symbolic links and
+//! used by descriptor. A file appears under its final name once, complete, verified and synced to disk; until then it is
+//! `.NAME.manyway-part-XXXXXXXX` beside it, and is removed if the transfer ends early, by error or by dropping the future
+//! (in which case the blocking thread removes it moments later). Success is reported after files and directories are synced.
+//!
+//! **What travels.** Regular files and directories, the permission bits (as sent; never setuid, setgid or sticky) and
+//! modification times. A path given to [`Sources::new`] may be a symbolic link and is followed; links and special files
+//! *inside* a directory are left out and counted in [`SendSummary::skipped`]. Directories that exist at the receiver keep
+//! their own mode and time.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), manyway_runtime::files::TransferError> {
+//! use manyway_runtime::files::{self, Progress, ReceiveOptions, Sources};
+//! # let (ours, theirs) = tokio::io::duplex(1 << 16);
+//! let sources = Sources::new(["photos", "notes.txt"])?; // checked before anything is connected
+//! let sending = files::send(tokio::io::split(ours), sources, Progress::new());
+//! let receiving = files::receive(tokio::io::split(theirs), "inbox", ReceiveOptions::default(), Progress::new());
+//! let (sent, received) = tokio::try_join!(sending, receiving)?;
+//! assert_eq!(sent.files[0].blake3, received.files[0].blake3);
+//! # Ok(())
+//! # }
+//! ```
+
+mod buffers;
+mod error;
+mod progress;
+mod receive;
+mod send;
+mod spool;
+mod summary;
+mod talk;
+
+pub use error::TransferError;
+pub use progress::{Phase, Progress};
+pub use receive::{ReceiveOptions, receive};
+pub use send::{Sources, send};
+pub use summary::{FileSummary, ReceiveSummary, SendSummary, Skipped};
+
+#[cfg(test)]
+mod tests;

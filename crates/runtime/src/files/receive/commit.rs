@@ -1,0 +1,239 @@
+//! Bringing complete files to disk and to their final names, behind the back of the thread that writes.
+//!
+//! Files are synced, then named, then their directories are synced, and only then reported. All that has queued up meanwhile
+//! is done as one batch, in parallel: a file system's journal then commits once for many files.
+
+use super::super::progress::Progress;
+use super::super::summary::FileSummary;
+use super::Outgoing;
+use super::part::{Complete, write_failure};
+use super::tree::Dir;
+use manyway_transfer::message::Batch;
+use manyway_transfer::{Entry, Failure, Message, Policy, Renamed, Saved};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::Receiver;
+use tokio::sync::mpsc;
+
+/// Most jobs in a batch, and so most files waiting open; the queue holds as many again.
+pub(super) const BATCH: usize = 64;
+/// Threads that sync a batch.
+const SYNCERS: usize = 8;
+
+/// What there is to do, in the manifest's order.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A complete, verified file.
+    File(Box<Complete>),
+    /// A directory was made in this one.
+    Grown(Arc<Dir>),
+    /// A directory we made is complete: give it its mode and time.
+    Finished(Arc<Dir>, Entry),
+}
+
+/// The committer's parts.
+pub(super) struct Committer {
+    pub(super) policy: Policy,
+    pub(super) out: mpsc::Sender<Outgoing>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) files: Vec<FileSummary>,
+}
+
+impl Committer {
+    /// Works until there are no more jobs, or one fails; the async side is then told to stop.
+    pub(super) fn run(mut self, jobs: Receiver<Job>) -> Result<Vec<FileSummary>, Failure> {
+        let mut batch = Vec::new();
+        while let Ok(job) = jobs.recv() {
+            batch.push(job);
+            batch.extend(jobs.try_iter().take(BATCH - 1));
+            if let Err(failure) = self.commit(&mut batch) {
+                // If nobody listens any more, there is nothing to stop.
+                let _ = self.out.blocking_send(Outgoing::Stop);
+                return Err(failure);
+            }
+        }
+        Ok(self.files)
+    }
+
+    fn commit(&mut self, batch: &mut Vec<Job>) -> Result<(), Failure> {
+        let files = batch.iter().filter_map(|job| match job {
+            Job::File(file) => Some(&file.part),
+            _ => None,
+        });
+        in_parallel(&files.collect::<Vec<_>>(), |part| part.sync())?;
+
+        let mut touched: Vec<Arc<Dir>> = Vec::new();
+        let mut touch = |dir: &Arc<Dir>| {
+            if !touched.iter().any(|other| Arc::ptr_eq(other, dir)) {
+                touched.push(dir.clone());
+            }
+        };
+        let mut report = Report::default();
+        for job in batch.iter_mut() {
+            match job {
+                Job::File(file) => {
+                    self.place(file, &mut report)?;
+                    touch(file.part.dir());
+                }
+                Job::Grown(dir) => touch(dir),
+                Job::Finished(dir, entry) => {
+                    let restored = dir.restore(entry);
+                    restored.map_err(|error| {
+                        write_failure("setting mode and time", &entry.name, error)
+                    })?;
+                    touch(dir);
+                }
+            }
+        }
+        in_parallel(&touched, |dir| dir.sync().map_err(sync_failure))?;
+        batch.clear();
+        self.report(report);
+        Ok(())
+    }
+
+    fn place(&mut self, file: &mut Complete, report: &mut Report) -> Result<(), Failure> {
+        let name = file.part.place(self.policy)?;
+        if name != file.part.entry.name {
+            report.add(Renamed {
+                file: self.files.len() as u64,
+                name: name.clone(),
+            });
+        }
+        self.files
+            .push(FileSummary::new(&name, file.part.entry.size, file.digest));
+        Ok(())
+    }
+
+    /// Tells the sender, unless it is gone, which will show elsewhere.
+    fn report(&mut self, report: Report) {
+        let files = self.files.len() as u64;
+        if files > self.progress.files_done() {
+            self.progress.set_files_done(files);
+            for saved in report.messages(files) {
+                let _ = self
+                    .out
+                    .blocking_send(Outgoing::Frame(Message::Saved(saved).to_bytes()));
+            }
+        }
+    }
+}
+
+/// Renamed files, in messages that are not too long.
+#[derive(Default)]
+struct Report {
+    full: Vec<Saved>,
+    renamed: Vec<Renamed>,
+    batch: Batch,
+}
+
+impl Report {
+    fn add(&mut self, renamed: Renamed) {
+        if !self.batch.add(renamed.name.as_str()) {
+            self.batch = Batch::default();
+            self.batch.add(renamed.name.as_str());
+            self.full.push(Saved {
+                files: renamed.file,
+                renamed: std::mem::take(&mut self.renamed),
+            });
+        }
+        self.renamed.push(renamed);
+    }
+
+    fn messages(mut self, files: u64) -> Vec<Saved> {
+        self.full.push(Saved {
+            files,
+            renamed: self.renamed,
+        });
+        self.full
+    }
+}
+
+/// Does it to all, by several threads if there are several; the first failure counts.
+fn in_parallel<T: Sync>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<(), Failure> + Sync,
+) -> Result<(), Failure> {
+    if let [only] = items {
+        return work(only);
+    }
+    let next = AtomicUsize::new(0);
+    let worker = || -> Result<(), Failure> {
+        while let Some(item) = items.get(next.fetch_add(1, Relaxed)) {
+            work(item)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..items.len().min(SYNCERS))
+            .map(|_| scope.spawn(worker))
+            .collect();
+        threads.into_iter().fold(worker(), |result, thread| {
+            result.and(
+                thread
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
+        })
+    })
+}
+
+fn sync_failure(error: std::io::Error) -> Failure {
+    Failure::disk(
+        manyway_transfer::failure::Side::Receiver,
+        "syncing",
+        "a directory",
+        &error,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use manyway_transfer::{FailureCode, SafeName};
+
+    #[test]
+    fn parallel_work_reaches_all_and_reports_a_failure() {
+        for n in [0, 1, 2, 7, 8, 9, 100] {
+            let items: Vec<AtomicUsize> = (0..n).map(AtomicUsize::new).collect();
+            let add = |item: &AtomicUsize| {
+                item.fetch_add(1000, Relaxed);
+                Ok(())
+            };
+            in_parallel(&items, add).unwrap();
+            assert!(
+                items
+                    .iter()
+                    .enumerate()
+                    .all(|(i, item)| item.load(Relaxed) == 1000 + i)
+            );
+        }
+        let failed = in_parallel(&[1, 2, 3], |n| match n {
+            3 => Err(Failure::new(FailureCode::Write, "three")),
+            _ => Ok(()),
+        });
+        assert_eq!(failed.unwrap_err().reason, "three");
+    }
+
+    #[test]
+    fn long_reports_are_split_and_ascend() {
+        let long = SafeName::parse(&["n"; 16].map(|n| n.repeat(255)).join("/")).unwrap();
+        let mut report = Report::default();
+        for file in 0..64 {
+            report.add(Renamed {
+                file,
+                name: long.clone(),
+            });
+        }
+        let messages = report.messages(64);
+        assert!(messages.len() > 3 && messages.is_sorted_by(|a, b| a.files < b.files));
+        let mut next = 0;
+        for saved in messages {
+            for renamed in &saved.renamed {
+                assert!(renamed.file == next && renamed.file < saved.files);
+                next += 1;
+            }
+            Message::Saved(saved).to_bytes();
+        }
+        assert_eq!(next, 64);
+    }
+}

@@ -1,0 +1,388 @@
+//! The receiver's blocking thread: reads frames, decides, writes, hashes and verifies.
+
+use super::super::progress::{Phase, Progress};
+use super::super::spool::{Entries, Spool};
+use super::super::summary::ReceiveSummary;
+use super::commit::{BATCH, Committer, Job};
+use super::inbox::{Frame, Inbox};
+use super::part::{Complete, MOST_NUMBERS, Part, write_failure};
+use super::tree::{Dir, Level, Tree};
+use super::{Outgoing, ReceiveOptions};
+use manyway_transfer::failure::Side;
+use manyway_transfer::{
+    Conflict, Decision, Entry, Failure, FailureCode, Kind, Manifest, Message, Policy,
+    ProtocolError, Totals, Verifier, decide, numbered,
+};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+use tokio::sync::mpsc;
+
+/// Why the consumer ends early.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Something is wrong here.
+    Here(Failure),
+    /// The sender says that something is wrong there.
+    There(Failure),
+    /// The stream is at its end, or the committer has failed.
+    Gone,
+}
+
+impl<T: Into<Failure>> From<T> for End {
+    fn from(failure: T) -> Self {
+        End::Here(failure.into())
+    }
+}
+
+/// The consumer's parts.
+pub(super) struct Consumer {
+    dir: PathBuf,
+    options: ReceiveOptions,
+    inbox: Inbox,
+    out: mpsc::Sender<Outgoing>,
+    progress: Arc<Progress>,
+}
+
+impl Consumer {
+    pub(super) fn new(
+        dir: &Path,
+        options: ReceiveOptions,
+        inbox: Inbox,
+        out: mpsc::Sender<Outgoing>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            options,
+            inbox,
+            out,
+            progress,
+        }
+    }
+
+    /// Everything, from the manifest to the sender's farewell.
+    pub(super) fn run(mut self) -> Result<ReceiveSummary, End> {
+        let root = self.open_dir()?;
+        let (entries, totals) = self.take_manifest(&root)?;
+        let started = Instant::now();
+        self.progress.enter(Phase::Transferring);
+        self.say(Outgoing::Frame(Message::Accept.to_bytes()));
+        let files = self.take_content(&root, entries)?;
+        let seconds = started.elapsed().as_secs_f64();
+        self.say(Outgoing::Last(Message::Done(totals).to_bytes()));
+        // All is on disk: that the sender hears of it is worth waiting for, but changes nothing here.
+        let _ = self.inbox.message();
+        Ok(ReceiveSummary {
+            files,
+            directories: totals.entries - totals.files,
+            bytes: totals.bytes,
+            seconds,
+        })
+    }
+
+    fn open_dir(&self) -> Result<Arc<Dir>, Failure> {
+        let opened = fs::create_dir_all(&self.dir).and_then(|()| Dir::root(&self.dir));
+        opened.map_err(|error| {
+            let name = self.dir.display().to_string();
+            Failure::disk(Side::Receiver, "opening", name, &error)
+        })
+    }
+
+    /// Takes the whole manifest, checks it, and refuses what cannot be received before any content is sent.
+    fn take_manifest(&mut self, root: &Arc<Dir>) -> Result<(Entries, Totals), End> {
+        let mut manifest = Manifest::new();
+        let mut spool = Spool::new(Some(&self.dir));
+        let mut preview = Preview::new(root.clone(), self.options.policy);
+        loop {
+            let message = self.inbox.message()?;
+            match &message {
+                Message::Entries(entries) => {
+                    for entry in entries {
+                        manifest.push(entry)?;
+                        preview.look(entry)?;
+                    }
+                    spool.append(&message).map_err(spool_failure)?;
+                    self.progress.set_totals(manifest.totals());
+                }
+                Message::Offered(claimed) => {
+                    let totals = manifest.finish(*claimed)?;
+                    preview.verdict()?;
+                    if self.options.check_space {
+                        check_space(root, &self.dir, totals)?;
+                    }
+                    return Ok((spool.entries().map_err(spool_failure)?, totals));
+                }
+                other => return Err(ProtocolError::Unexpected(other.kind()).into()),
+            }
+        }
+    }
+
+    /// Takes the content of all files, with the committer at work beside it.
+    fn take_content(
+        &mut self,
+        root: &Arc<Dir>,
+        entries: Entries,
+    ) -> Result<Vec<super::super::summary::FileSummary>, End> {
+        let committer = Committer {
+            policy: self.options.policy,
+            out: self.out.clone(),
+            progress: self.progress.clone(),
+            files: Vec::new(),
+        };
+        let (jobs, queue) = sync_channel(BATCH);
+        std::thread::scope(|scope| {
+            let committer = scope.spawn(move || committer.run(queue));
+            let mut intake = Intake {
+                consumer: self,
+                tree: Tree::new(root.clone()),
+                jobs,
+            };
+            let taken = intake.take(entries);
+            // Also after a failure: what is complete stays, with the right modes.
+            let left = intake.leave_all();
+            drop(intake);
+            let committed = committer
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            match (taken.and(left), committed) {
+                (Err(end @ (End::Here(_) | End::There(_))), _) => Err(end),
+                (_, Err(failure)) => Err(failure.into()),
+                (Err(End::Gone), _) => Err(End::Gone),
+                (Ok(()), Ok(files)) => Ok(files),
+            }
+        })
+    }
+
+    /// Hands a frame to the async side. If that has gone, the inbox will end, too.
+    fn say(&self, outgoing: Outgoing) {
+        let _ = self.out.blocking_send(outgoing);
+    }
+}
+
+/// The content phase.
+struct Intake<'a> {
+    consumer: &'a mut Consumer,
+    tree: Tree,
+    jobs: SyncSender<Job>,
+}
+
+impl Intake<'_> {
+    fn take(&mut self, entries: Entries) -> Result<(), End> {
+        for entry in entries {
+            let entry = entry.map_err(spool_failure)?;
+            for level in self.tree.leave_for(&entry.name) {
+                finish(&self.jobs, level)?;
+            }
+            match entry.kind {
+                Kind::Directory => self.take_directory(entry)?,
+                Kind::File => self.take_file(entry)?,
+            }
+        }
+        self.consumer.progress.enter(Phase::Syncing);
+        Ok(())
+    }
+
+    fn leave_all(&mut self) -> Result<(), End> {
+        self.tree
+            .leave_to(0)
+            .try_for_each(|level| finish(&self.jobs, level))
+    }
+
+    fn take_directory(&mut self, entry: Entry) -> Result<(), End> {
+        let parent = self.parent()?;
+        let policy = self.consumer.options.policy;
+        let failure = |error| write_failure("creating the directory", &entry.name, error);
+        let mut name = entry.name.file_name().to_owned();
+        for n in 1..=MOST_NUMBERS {
+            match parent.make(&name) {
+                Ok(()) => {
+                    let dir = Some(parent.open(&name).map_err(failure)?);
+                    self.tree.enter(Level {
+                        dir,
+                        made: Some(entry),
+                    });
+                    return send(&self.jobs, Job::Grown(parent));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failure(error).into()),
+            }
+            match decide(
+                policy,
+                Kind::Directory,
+                parent.existing(&name).map_err(failure)?,
+            ) {
+                Decision::Merge => {
+                    let dir = Some(parent.open(&name).map_err(failure)?);
+                    self.tree.enter(Level { dir, made: None });
+                    return Ok(());
+                }
+                Decision::Rename => name = numbered(entry.name.file_name(), n),
+                Decision::Refuse(conflict) => {
+                    return Err(Failure::conflict(&entry.name, conflict).into());
+                }
+                // It is gone again.
+                Decision::Create | Decision::Replace => {}
+            }
+        }
+        Err(Failure::conflict(&entry.name, Conflict::Exists).into())
+    }
+
+    fn take_file(&mut self, entry: Entry) -> Result<(), End> {
+        let parent = self.parent()?;
+        let mut verifier = Verifier::new(&entry);
+        let mut part = Part::new(parent, entry)?;
+        #[cfg(test)]
+        {
+            part = part.with_fault(self.consumer.options.disk_fault.clone());
+        }
+        let Consumer {
+            inbox, progress, ..
+        } = &mut *self.consumer;
+        progress.set_current(part.entry.name.as_str());
+        let expected = loop {
+            match inbox.frame()? {
+                Frame::Data(len) => {
+                    let mut left = len;
+                    while left > 0 {
+                        let bytes = inbox.some(left)?;
+                        left -= bytes.len();
+                        let updated = verifier.update(bytes);
+                        updated.map_err(|error| Failure::content(&part.entry.name, error))?;
+                        part.write(bytes)?;
+                        progress.add_bytes(bytes.len() as u64);
+                    }
+                }
+                Frame::Message(Message::Trailer(digest)) => break digest,
+                Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
+            }
+        };
+        let verified = verifier.verify(expected);
+        let digest = verified.map_err(|error| Failure::content(&part.entry.name, error))?;
+        part.restore()?;
+        send(&self.jobs, Job::File(Box::new(Complete { part, digest })))
+    }
+
+    fn parent(&self) -> Result<Arc<Dir>, Failure> {
+        let missing = || {
+            Failure::new(
+                FailureCode::Other,
+                "a directory is missing that should have been made",
+            )
+        };
+        self.tree.innermost().cloned().ok_or_else(missing)
+    }
+}
+
+fn finish(jobs: &SyncSender<Job>, level: Level) -> Result<(), End> {
+    match (level.dir, level.made) {
+        (Some(dir), Some(entry)) => send(jobs, Job::Finished(dir, entry)),
+        _ => Ok(()),
+    }
+}
+
+/// A committer that doesn't take jobs any more has failed, and says why itself.
+fn send(jobs: &SyncSender<Job>, job: Job) -> Result<(), End> {
+    jobs.send(job).map_err(|_| End::Gone)
+}
+
+/// A look at what exists, before anything is accepted.
+struct Preview {
+    tree: Tree,
+    policy: Policy,
+    conflicts: Vec<(Entry, Conflict)>,
+    count: u64,
+}
+
+impl Preview {
+    fn new(root: Arc<Dir>, policy: Policy) -> Self {
+        Self {
+            tree: Tree::new(root),
+            policy,
+            conflicts: Vec::new(),
+            count: 0,
+        }
+    }
+
+    fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
+        if self.policy == Policy::Rename {
+            // Whatever exists, there will be another name.
+            return Ok(());
+        }
+        self.tree.leave_for(&entry.name).for_each(drop);
+        let failure = |error| write_failure("looking it up", &entry.name, error);
+        let mut inside = None;
+        if let Some(parent) = self.tree.innermost() {
+            let existing = parent.existing(entry.name.file_name()).map_err(failure)?;
+            match decide(self.policy, entry.kind, existing) {
+                Decision::Merge => {
+                    inside = Some(parent.open(entry.name.file_name()).map_err(failure)?)
+                }
+                Decision::Refuse(conflict) => self.note(entry, conflict),
+                Decision::Create | Decision::Replace | Decision::Rename => {}
+            }
+        }
+        if entry.kind == Kind::Directory {
+            self.tree.enter(Level {
+                dir: inside,
+                made: None,
+            });
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, entry: &Entry, conflict: Conflict) {
+        self.count += 1;
+        if self.conflicts.len() < 4 {
+            self.conflicts.push((entry.clone(), conflict));
+        }
+    }
+
+    fn verdict(&self) -> Result<(), Failure> {
+        let Some(((first, conflict), others)) = self.conflicts.split_first() else {
+            return Ok(());
+        };
+        if self.count == 1 {
+            return Err(Failure::conflict(&first.name, *conflict));
+        }
+        let others: Vec<&str> = others
+            .iter()
+            .map(|(entry, _)| entry.name.as_str())
+            .collect();
+        let more = if self.count > 4 { ", …" } else { "" };
+        let reason = format_args!(
+            "{conflict} (and {} more: {}{more})",
+            self.count - 1,
+            others.join(", ")
+        );
+        Err(Failure::new(FailureCode::Conflict, reason).of(&first.name))
+    }
+}
+
+fn check_space(root: &Arc<Dir>, path: &Path, totals: Totals) -> Result<(), Failure> {
+    let Ok(stat) = nix::sys::statvfs::fstatvfs(&**root) else {
+        return Ok(());
+    };
+    let free = (stat.blocks_available() as u64).saturating_mul(stat.fragment_size() as u64);
+    if totals.bytes <= free {
+        return Ok(());
+    }
+    let reason = format_args!(
+        "the receiver's disk has {free} bytes free, and {} are to come; make room there, or receive into a directory on \
+         another disk",
+        totals.bytes
+    );
+    Err(Failure::new(FailureCode::DiskFull, reason).of(path.display().to_string()))
+}
+
+fn spool_failure(error: io::Error) -> Failure {
+    Failure::disk(
+        Side::Receiver,
+        "storing the list of files",
+        "the receiving directory",
+        &error,
+    )
+}

@@ -1,0 +1,240 @@
+//! The receiving side: the async side moves bytes; a blocking thread speaks the protocol and writes, and another one brings
+//! complete files to disk and to their final names.
+
+mod commit;
+mod consumer;
+mod inbox;
+mod part;
+mod tree;
+
+use super::buffers::{Buffer, Pool, QUEUE};
+use super::error::TransferError;
+use super::progress::{Phase, Progress};
+use super::summary::ReceiveSummary;
+use super::talk::{LINGER, conclude, greet, joined, lost};
+use consumer::{Consumer, End};
+use manyway_transfer::{Policy, Role};
+use std::future::poll_fn;
+use std::io;
+use std::path::Path;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// What a receiver may choose.
+#[derive(Clone, Debug)]
+pub struct ReceiveOptions {
+    /// What to do about names that exist.
+    pub policy: Policy,
+    /// Refuse a transfer that is larger than the free space, before it begins (default). Without, it fails when the disk
+    /// is full; a file system that compresses may have room for more than it says.
+    pub check_space: bool,
+    #[cfg(test)]
+    pub(super) disk_fault: Option<part::DiskFault>,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            check_space: true,
+            #[cfg(test)]
+            disk_fault: None,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) use part::DiskFault;
+
+/// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).
+///
+/// Returns when everything is on disk and the sender knows.
+///
+/// # Errors
+/// [`TransferError`]; it names the file and the cause, whichever side it comes from. Files that were complete before stay.
+pub async fn receive<R, W>(
+    (mut reader, mut writer): (R, W),
+    dir: impl AsRef<Path>,
+    options: ReceiveOptions,
+    progress: Arc<Progress>,
+) -> Result<ReceiveSummary, TransferError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    match attempt(&mut reader, &mut writer, dir.as_ref(), options, &progress).await {
+        Ok(summary) => {
+            progress.enter(Phase::Done);
+            let _ = timeout(LINGER, writer.shutdown()).await;
+            Ok(summary)
+        }
+        Err(error) => Err(conclude(reader, writer, error).await),
+    }
+}
+
+/// What the blocking threads hand to the async side.
+enum Outgoing {
+    /// A frame to send.
+    Frame(Vec<u8>),
+    /// The last frame: after it, only the sender's farewell is awaited.
+    Last(Vec<u8>),
+    /// The disk has failed: read no more.
+    Stop,
+}
+
+async fn attempt<R, W>(
+    reader: &mut R,
+    writer: &mut W,
+    dir: &Path,
+    options: ReceiveOptions,
+    progress: &Arc<Progress>,
+) -> Result<ReceiveSummary, TransferError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    greet(reader, writer, Role::Receiver, progress).await?;
+    let pool = Arc::new(Pool::default());
+    let (to_consumer, chunks) = mpsc::channel(QUEUE);
+    let (out, outgoing) = mpsc::channel(QUEUE);
+    let consumer = Consumer::new(
+        dir,
+        options,
+        inbox::Inbox::new(chunks, pool.clone()),
+        out,
+        progress.clone(),
+    );
+    let mut consumer = tokio::task::spawn_blocking(move || consumer.run());
+
+    // Dropping `feed` closes the consumer's inbox, which ends it.
+    let mut feed = Some(Box::pin(feed(reader, to_consumer, &pool)));
+    let mut speak = pin!(speak(writer, outgoing));
+    let mut speaking = true;
+    let mut cause = None;
+    let mut deadline = None;
+    let result = loop {
+        let patience = deadline.unwrap_or_else(Instant::now);
+        tokio::select! {
+            result = &mut consumer => break joined(result),
+            error = next(&mut feed), if feed.is_some() => {
+                cause.get_or_insert(error);
+                feed = None;
+            }
+            spoken = &mut speak, if speaking => {
+                speaking = false;
+                match spoken {
+                    Ok(Spoken::Stop) => feed = None,
+                    Ok(Spoken::All) => deadline = Some(Instant::now() + LINGER),
+                    // Why the sender doesn't listen may be in what it has sent.
+                    Err(error) => {
+                        cause.get_or_insert(error);
+                        deadline = Some(Instant::now() + LINGER);
+                    }
+                }
+            }
+            () = sleep_until(patience), if deadline.is_some() && feed.is_some() => feed = None,
+        }
+    };
+    if speaking {
+        // What was queued before the consumer ended.
+        let _ = timeout(LINGER, speak).await;
+    }
+    result.map_err(|end| match end {
+        End::Here(failure) => TransferError::Here(failure),
+        End::There(failure) => TransferError::There(failure),
+        End::Gone => {
+            let ended = || {
+                io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the sender ended the stream early",
+                )
+            };
+            lost(progress.doing("receiving"), cause.unwrap_or_else(ended))
+        }
+    })
+}
+
+async fn next<F: Future<Output = io::Error>>(feed: &mut Option<Pin<Box<F>>>) -> io::Error {
+    match feed {
+        Some(feed) => feed.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Hands what arrives to the consumer, until the stream ends; that is never its own wish.
+async fn feed<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    consumer: mpsc::Sender<Buffer>,
+    pool: &Pool,
+) -> io::Error {
+    loop {
+        let mut buffer = pool.take();
+        match read_available(reader, &mut buffer).await {
+            Ok(()) if buffer.len == 0 => {
+                return io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the sender ended the stream early",
+                );
+            }
+            Ok(()) => {}
+            Err(error) => return error,
+        }
+        if consumer.send(buffer).await.is_err() {
+            // The consumer has ended, and its result is what counts.
+            return std::future::pending().await;
+        }
+    }
+}
+
+/// Reads at least one byte, unless the stream is at its end, and then as many as are there.
+async fn read_available<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    buffer: &mut Buffer,
+) -> io::Result<()> {
+    poll_fn(|context| {
+        while buffer.len < buffer.bytes.len() {
+            let mut room = ReadBuf::new(&mut buffer.bytes[buffer.len..]);
+            match Pin::new(&mut *reader).poll_read(context, &mut room) {
+                Poll::Ready(Ok(())) if room.filled().is_empty() => break,
+                Poll::Ready(Ok(())) => buffer.len += room.filled().len(),
+                // What came before the error is worth reading; the error comes again.
+                Poll::Pending | Poll::Ready(Err(_)) if buffer.len > 0 => break,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
+}
+
+enum Spoken {
+    /// There is nothing more to say.
+    All,
+    /// The disk has failed.
+    Stop,
+}
+
+/// Sends what the blocking threads have to say.
+async fn speak<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+) -> io::Result<Spoken> {
+    while let Some(item) = outgoing.recv().await {
+        let (frame, last) = match item {
+            Outgoing::Frame(frame) => (frame, false),
+            Outgoing::Last(frame) => (frame, true),
+            Outgoing::Stop => return Ok(Spoken::Stop),
+        };
+        writer.write_all(&frame).await?;
+        writer.flush().await?;
+        if last {
+            break;
+        }
+    }
+    Ok(Spoken::All)
+}

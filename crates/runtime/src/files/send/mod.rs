@@ -1,0 +1,251 @@
+//! The sending side: one blocking thread lists, reads and hashes; the async side writes what it hands over and listens.
+
+mod outbox;
+mod producer;
+mod sources;
+
+pub use sources::Sources;
+
+use super::buffers::{Buffer, Pool, QUEUE};
+use super::error::TransferError;
+use super::progress::{Phase, Progress};
+use super::summary::SendSummary;
+use super::talk::{LINGER, conclude, greet, join, lost, read_message, write_message};
+use manyway_transfer::{
+    Failure, FailureCode, FrameKind, Message, ProtocolError, Role, SafeName, Saved, Totals,
+};
+use producer::{Produced, Producer, Stop};
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+/// Sends files over a stream to a side that runs [`receive`](super::receive()).
+///
+/// Returns when the receiver has everything on disk, or knows why not.
+///
+/// # Errors
+/// [`TransferError`]; it names the file and the cause, whichever side it comes from.
+pub async fn send<R, W>(
+    (mut reader, mut writer): (R, W),
+    sources: Sources,
+    progress: Arc<Progress>,
+) -> Result<SendSummary, TransferError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    match attempt(&mut reader, &mut writer, sources, &progress).await {
+        Ok(summary) => {
+            progress.enter(Phase::Done);
+            // All is on the receiver's disk, whether or not it hears this.
+            let bye = async {
+                write_message(&mut writer, &Message::Bye).await?;
+                writer.shutdown().await
+            };
+            let _ = timeout(LINGER, bye).await;
+            Ok(summary)
+        }
+        Err(error) => Err(conclude(reader, writer, error).await),
+    }
+}
+
+async fn attempt<R, W>(
+    reader: &mut R,
+    writer: &mut W,
+    sources: Sources,
+    progress: &Arc<Progress>,
+) -> Result<SendSummary, TransferError>
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    greet(reader, writer, Role::Sender, progress).await?;
+    let pool = Arc::new(Pool::default());
+    let (chunks, from_producer) = mpsc::channel(QUEUE);
+    let (go, wait) = oneshot::channel();
+    let producer = Producer::new(sources, chunks, pool.clone(), progress.clone());
+    let mut producer = tokio::task::spawn_blocking(move || producer.run(wait));
+
+    let stop = AtomicBool::new(false);
+    let mut pump = pin!(pump(writer, from_producer, &pool, &stop, progress));
+    let mut listen = pin!(listen(reader, go, progress));
+    tokio::select! {
+        heard = &mut listen => match heard {
+            // It may be here before the pump has noticed that it is done.
+            Ok(heard) => match timeout(LINGER, pump).await {
+                Ok(_) => summarise(join(&mut producer).await?, heard),
+                Err(_) => Err(ProtocolError::Unexpected(FrameKind::Done).into()),
+            },
+            Err(error) => {
+                // What the pump has begun must end with a whole frame, or the receiver would take what we have to say
+                // for content.
+                stop.store(true, Relaxed);
+                if matches!(error, TransferError::Here(_)) {
+                    let _ = timeout(LINGER, pump).await;
+                }
+                Err(error)
+            }
+        },
+        pumped = &mut pump => match pumped {
+            Ok(()) => {
+                let produced = match join(&mut producer).await {
+                    // It was not told to go on: the receiver has ended it, and says why.
+                    Err(Stop::Gone) => return Err(listen.await.err().unwrap_or_else(ended)),
+                    other => other?,
+                };
+                progress.enter(Phase::Syncing);
+                summarise(produced, listen.await?)
+            }
+            Err(source) => Err(last_words(listen, lost(progress.doing("sending"), source)).await),
+        },
+    }
+}
+
+impl From<Stop> for TransferError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Failure(failure) => failure.into(),
+            Stop::Gone => ended(),
+        }
+    }
+}
+
+fn ended() -> TransferError {
+    Failure::new(FailureCode::Cancelled, "the transfer ended early").into()
+}
+
+/// Writes the producer's buffers until there are no more.
+async fn pump<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    mut chunks: mpsc::Receiver<Buffer>,
+    pool: &Pool,
+    stop: &AtomicBool,
+    progress: &Progress,
+) -> io::Result<()> {
+    while !stop.load(Relaxed) {
+        let chunk = match chunks.try_recv() {
+            Ok(chunk) => chunk,
+            Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) => {
+                writer.flush().await?;
+                match chunks.recv().await {
+                    Some(chunk) => chunk,
+                    None => break,
+                }
+            }
+        };
+        writer.write_all(chunk.filled()).await?;
+        progress.add_bytes(chunk.content);
+        pool.put(chunk);
+    }
+    writer.flush().await
+}
+
+/// What the receiver had to say.
+struct Heard {
+    took: Duration,
+    totals: Totals,
+    renamed: BTreeMap<u64, SafeName>,
+}
+
+/// Listens to the receiver until it is done.
+async fn listen<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    go: oneshot::Sender<()>,
+    progress: &Progress,
+) -> Result<Heard, TransferError> {
+    let mut go = Some(go);
+    let mut started = Instant::now();
+    let mut saved = 0;
+    let mut renamed = BTreeMap::new();
+    loop {
+        let message = read_message(reader)
+            .await
+            .map_err(|error| error.into_transfer_error(|| progress.doing("sending")))?;
+        match message {
+            Message::Failure(failure) => return Err(TransferError::There(failure)),
+            Message::Accept if go.is_some() => {
+                started = Instant::now();
+                progress.enter(Phase::Transferring);
+                // A producer that isn't there any more has a failure to report.
+                let _ = go.take().map(|go| go.send(()));
+            }
+            Message::Saved(report) if go.is_none() => {
+                saved = note(report, saved, progress, &mut renamed)?;
+            }
+            // All content must have gone out for that.
+            Message::Done(totals) if go.is_none() && totals.bytes == progress.bytes_done() => {
+                return Ok(Heard {
+                    took: started.elapsed(),
+                    totals,
+                    renamed,
+                });
+            }
+            other => return Err(ProtocolError::Unexpected(other.kind()).into()),
+        }
+    }
+}
+
+/// Takes a progress report; its bounds keep a hostile receiver from filling our memory.
+fn note(
+    report: Saved,
+    before: u64,
+    progress: &Progress,
+    renamed: &mut BTreeMap<u64, SafeName>,
+) -> Result<u64, ProtocolError> {
+    let new = before..report.files;
+    if new.is_empty() || report.files > progress.files_total() {
+        return Err(ProtocolError::Counts(FrameKind::Saved));
+    }
+    for item in report.renamed {
+        if !new.contains(&item.file) || renamed.insert(item.file, item.name).is_some() {
+            return Err(ProtocolError::Counts(FrameKind::Saved));
+        }
+    }
+    progress.set_files_done(report.files);
+    Ok(report.files)
+}
+
+/// The write side is broken; a failure the receiver sent before may explain it better.
+async fn last_words(
+    listen: impl Future<Output = Result<Heard, TransferError>>,
+    otherwise: TransferError,
+) -> TransferError {
+    match timeout(LINGER, listen).await {
+        Ok(Err(error @ TransferError::There(_))) => error,
+        _ => otherwise,
+    }
+}
+
+fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferError> {
+    let Produced {
+        mut files,
+        totals,
+        skipped,
+    } = produced;
+    if heard.totals != totals {
+        return Err(ProtocolError::Counts(FrameKind::Done).into());
+    }
+    for (file, name) in heard.renamed {
+        if let Some(file) = usize::try_from(file)
+            .ok()
+            .and_then(|file| files.get_mut(file))
+        {
+            file.saved_as = Some(name.as_str().to_owned());
+        }
+    }
+    Ok(SendSummary {
+        files,
+        directories: totals.entries - totals.files,
+        skipped,
+        bytes: totals.bytes,
+        seconds: heard.took.as_secs_f64(),
+    })
+}

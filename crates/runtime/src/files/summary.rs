@@ -1,0 +1,75 @@
+//! What a transfer did.
+
+use manyway_transfer::{Digest, SafeName};
+use serde::Serialize;
+
+/// A finished transfer, as its sender sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct SendSummary {
+    /// The files, in the order they were sent.
+    pub files: Vec<FileSummary>,
+    /// Number of directories.
+    pub directories: u64,
+    /// What was left out.
+    pub skipped: Skipped,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// From the receiver's acceptance to its report that all is on disk.
+    pub seconds: f64,
+}
+
+/// A finished transfer, as its receiver sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReceiveSummary {
+    /// The files, in the order they came.
+    pub files: Vec<FileSummary>,
+    /// Number of directories, new or filled.
+    pub directories: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// From acceptance until all was on disk.
+    pub seconds: f64,
+}
+
+/// One transferred file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileSummary {
+    /// Its name: relative to what was sent; at the receiver, below the receiving directory.
+    pub name: String,
+    /// The receiver's name for it, if that is another (sender only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub saved_as: Option<String>,
+    /// Its length.
+    pub bytes: u64,
+    /// Its hash, equal on both sides; serialized as hex.
+    pub blake3: Digest,
+}
+
+impl FileSummary {
+    pub(super) fn new(name: &SafeName, bytes: u64, blake3: Digest) -> Self {
+        Self {
+            name: name.as_str().to_owned(),
+            saved_as: None,
+            bytes,
+            blake3,
+        }
+    }
+}
+
+/// What a sender leaves out: symbolic links and special files inside directories.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// How many.
+    pub count: u64,
+    /// The first hundred, each with the reason.
+    pub examples: Vec<String>,
+}
+
+impl Skipped {
+    pub(super) fn add(&mut self, name: &SafeName, reason: &str) {
+        self.count += 1;
+        if self.examples.len() < 100 {
+            self.examples.push(format!("{name}: {reason}"));
+        }
+    }
+}

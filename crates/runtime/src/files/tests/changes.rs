@@ -1,0 +1,257 @@
+//! Files that change under the sender, and disks that fail under the receiver.
+
+use super::*;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use tempfile::tempdir;
+
+/// A transfer of `top/{a, f, z}`, `f` being of 6 MB, with `act` done to `f` when the `n`-th frame of kind `at` passes.
+/// Returns what both sides say; the receiver must have nothing but what was complete.
+async fn meddled(at: FrameKind, n: usize, act: impl Fn(&Path)) -> (TransferError, TransferError) {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    for (name, len) in [("a", 10), ("f", 6_000_000), ("z", 10)] {
+        fs::write(top.join(name), content(len)).unwrap();
+    }
+    let victim = top.join("f");
+    let ((sender, link_a), (link_b, receiver)) = (pair(), pair());
+    let mut seen = 0;
+    let hook = |kind| {
+        seen += usize::from(kind == at);
+        if kind == at && seen == n {
+            act(&victim);
+        }
+    };
+    let ((), sent, received) = tokio::join!(
+        carry(link_a, link_b, hook),
+        send(sender, Sources::new([&top]).unwrap(), Progress::new()),
+        receive(
+            receiver,
+            to.path(),
+            ReceiveOptions::default(),
+            Progress::new()
+        )
+    );
+    let left = names(to.path());
+    assert!(left == ["top", "top/a"], "{left:?}");
+    (sent.unwrap_err(), received.unwrap_err())
+}
+
+fn check(ends: (TransferError, TransferError), code: FailureCode, cause: &str) {
+    let (sent, received) = ends;
+    assert_eq!((sent.code(), received.code()), (Some(code), Some(code)));
+    assert!(
+        sent.to_string().starts_with("top/f: ") && sent.to_string().contains(cause),
+        "{sent}"
+    );
+    assert_eq!(
+        received.to_string(),
+        format!("the other side gave up: {sent}")
+    );
+}
+
+fn resize(path: &Path, len: u64) {
+    fs::File::options()
+        .write(true)
+        .open(path)
+        .unwrap()
+        .set_len(len)
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_shrinks() {
+    let before = meddled(FrameKind::Accept, 1, |f| resize(f, 999)).await;
+    check(
+        before,
+        FailureCode::Changed,
+        "shrank from 6000000 to 999 bytes",
+    );
+    let during = meddled(FrameKind::Data, 2, |f| resize(f, 999)).await;
+    check(
+        during,
+        FailureCode::Changed,
+        "shrank from 6000000 to 999 bytes",
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_grows() {
+    let before = meddled(FrameKind::Accept, 1, |f| resize(f, 7_000_000)).await;
+    check(
+        before,
+        FailureCode::Changed,
+        "grew from 6000000 to 7000000 bytes",
+    );
+    let during = meddled(FrameKind::Data, 2, |f| resize(f, 7_000_000)).await;
+    check(
+        during,
+        FailureCode::Changed,
+        "grew from 6000000 to 7000000 bytes",
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_to() {
+    let rewrite = |f: &Path| {
+        fs::File::options()
+            .write(true)
+            .open(f)
+            .unwrap()
+            .write_all(b"other")
+            .unwrap()
+    };
+    check(
+        meddled(FrameKind::Data, 2, rewrite).await,
+        FailureCode::Changed,
+        "it was written to",
+    );
+}
+
+#[tokio::test]
+async fn a_file_that_vanishes_or_is_something_else() {
+    let vanished = meddled(FrameKind::Accept, 1, |f| fs::remove_file(f).unwrap()).await;
+    check(
+        vanished,
+        FailureCode::Vanished,
+        "opening failed at the sender: No such file",
+    );
+    let directory = |f: &Path| {
+        fs::remove_file(f).unwrap();
+        fs::create_dir(f).unwrap();
+    };
+    check(
+        meddled(FrameKind::Accept, 1, directory).await,
+        FailureCode::Changed,
+        "no longer a regular file",
+    );
+    let link = |f: &Path| {
+        fs::remove_file(f).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", f).unwrap();
+    };
+    check(
+        meddled(FrameKind::Accept, 1, link).await,
+        FailureCode::Read,
+        "symbolic link",
+    );
+    // A pipe must not hang the sender.
+    let pipe = |f: &Path| {
+        fs::remove_file(f).unwrap();
+        nix::unistd::mkfifo(f, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    };
+    check(
+        meddled(FrameKind::Accept, 1, pipe).await,
+        FailureCode::Changed,
+        "no longer a regular file",
+    );
+}
+
+/// A name inside a directory that the other side could not take: found while listing, said on both sides.
+#[tokio::test]
+async fn names_found_below_that_cannot_travel() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    fs::write(top.join("line\nbreak"), "").unwrap();
+    let (sent, received) = transfer([&top], to.path(), ReceiveOptions::default()).await;
+    let sent = sent.unwrap_err().to_string();
+    assert!(
+        sent.contains(
+            "top/line\\nbreak: cannot be sent: it has the control character 0x0a; rename it"
+        ),
+        "{sent}"
+    );
+    assert!(received.unwrap_err().to_string().ends_with(&sent));
+    assert_eq!(names(to.path()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_disk_that_fails() {
+    for (errno, code, cause) in [
+        (
+            28,
+            FailureCode::DiskFull,
+            "No space left on device (os error 28); make room there",
+        ),
+        (122, FailureCode::DiskFull, "quota"),
+        (5, FailureCode::Write, "Input/output error"),
+    ] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        for (name, len) in [("a", 1000), ("big.iso", 6_000_000), ("z", 1)] {
+            fs::write(from.path().join(name), content(len)).unwrap();
+        }
+        let options = ReceiveOptions {
+            disk_fault: Some(receive::DiskFault {
+                after: Arc::new(2_000_000.into()),
+                errno,
+            }),
+            ..ReceiveOptions::default()
+        };
+        let paths = ["a", "big.iso", "z"].map(|name| from.path().join(name));
+        let (sent, received) = transfer(&paths, to.path(), options).await;
+        let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
+        assert_eq!((sent.code(), received.code()), (Some(code), Some(code)));
+        let text = received.to_string();
+        assert!(
+            text.starts_with("big.iso: writing failed at the receiver: "),
+            "{text}"
+        );
+        assert!(
+            text.to_lowercase().contains(&cause.to_lowercase()),
+            "{text}"
+        );
+        assert_eq!(sent.to_string(), format!("the other side gave up: {text}"));
+        assert_eq!(names(to.path()), ["a"]);
+    }
+}
+
+/// A file system of 1 MiB; only where we may mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=1m", "manyway-test"])
+            .arg(at);
+        let mounted = nix::unistd::geteuid().is_root() && mount.output().ok()?.status.success();
+        mounted.then(|| Self(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_is_really_full() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let Some(disk) = SmallDisk::mount(to.path()) else {
+        // Not root: the test above has injected the same error.
+        return;
+    };
+    fs::write(from.path().join("big"), content(3 << 20)).unwrap();
+    for (check_space, cause) in [
+        (true, "bytes free, and 3145728 are to come"),
+        (false, "No space left on device"),
+    ] {
+        let options = ReceiveOptions {
+            check_space,
+            ..ReceiveOptions::default()
+        };
+        let (sent, received) = transfer([from.path().join("big")], to.path(), options).await;
+        let (sent, received) = (sent.unwrap_err().to_string(), received.unwrap_err());
+        assert_eq!(received.code(), Some(FailureCode::DiskFull));
+        assert!(
+            sent.contains(cause) && sent.ends_with(&received.to_string()),
+            "{sent}"
+        );
+        assert_eq!(names(to.path()), [""; 0]);
+    }
+    drop(disk);
+}
