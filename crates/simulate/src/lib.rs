@@ -6,6 +6,8 @@
 
 mod events;
 pub mod measure;
+#[cfg(feature = "stack")]
+pub mod stack;
 mod world;
 
 pub use world::{

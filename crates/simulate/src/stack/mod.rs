@@ -1,0 +1,12 @@
+//! Production sessions as hosts of a [`World`](crate::World): the real handshake, sealing, streams, scheduler and congestion control over
+//! virtual links.
+
+mod host;
+mod pair;
+mod pattern;
+mod traffic;
+
+pub use host::SessionHost;
+pub use pair::{PairSpec, PathSpec, SessionPair};
+pub use pattern::{fill, first_mismatch};
+pub use traffic::{Content, Received, Source, Traffic, TrafficConfig};

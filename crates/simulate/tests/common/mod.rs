@@ -1,0 +1,203 @@
+//! What the integration tests share: two sessions, their paths, and what must hold whatever the network does.
+#![allow(dead_code, missing_docs)]
+
+use std::time::Duration;
+
+use manyway_network::LinkConfig;
+use manyway_session::{Config, ConnectionStats};
+use manyway_simulate::stack::{
+    PairSpec, PathSpec, SessionHost, SessionPair, Source, TrafficConfig,
+};
+use manyway_simulate::{Impairments, LinkId, World};
+use manyway_units::{Rate, Time};
+
+pub const MS: Duration = Duration::from_millis(1);
+
+/// A link with DropTail of one bandwidth-delay product.
+pub fn mbps(mbps: f64, one_way_ms: u64) -> LinkConfig {
+    LinkConfig::new(Rate::from_mbps(mbps), MS * one_way_ms as u32)
+}
+
+#[derive(Clone)]
+pub struct Setup {
+    seed: u64,
+    config: Config,
+    paths: Vec<(LinkConfig, LinkConfig, Impairments)>,
+    upload: Vec<u64>,
+    download: Vec<u64>,
+    server_sockets: bool,
+}
+
+impl Setup {
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            config: Config::default(),
+            paths: vec![],
+            upload: vec![],
+            download: vec![],
+            server_sockets: false,
+        }
+    }
+
+    pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// A path with the same link in both directions.
+    pub fn path(self, link: LinkConfig) -> Self {
+        self.impaired(link, Impairments::default())
+    }
+
+    pub fn impaired(mut self, link: LinkConfig, impairments: Impairments) -> Self {
+        self.paths.push((link.clone(), link, impairments));
+        self
+    }
+
+    /// The client sends so many bytes on a stream of its own.
+    pub fn upload(mut self, bytes: u64) -> Self {
+        self.upload.push(bytes);
+        self
+    }
+
+    /// The server sends so many bytes on a stream of its own.
+    pub fn download(mut self, bytes: u64) -> Self {
+        self.download.push(bytes);
+        self
+    }
+
+    pub fn server_sockets(mut self) -> Self {
+        self.server_sockets = true;
+        self
+    }
+
+    pub fn build(self) -> Run {
+        let mut world = World::new(self.seed);
+        let mut links = Vec::new();
+        let mut paths = Vec::new();
+        for (forward, reverse, impairments) in self.paths {
+            let there = world.add_link(forward).expect("a valid link");
+            let back = world.add_link(reverse).expect("a valid link");
+            links.push([there, back]);
+            paths.push(PathSpec {
+                forward: vec![there],
+                reverse: vec![back],
+                jitter: Duration::ZERO,
+                impairments,
+            });
+        }
+        let traffic = |bytes: &[u64]| TrafficConfig {
+            sources: bytes.iter().map(|n| Source { bytes: Some(*n) }).collect(),
+            ..TrafficConfig::default()
+        };
+        let spec = PairSpec {
+            number: 0,
+            client: self.config.clone(),
+            server: self.config,
+            client_traffic: traffic(&self.upload),
+            server_traffic: traffic(&self.download),
+            paths,
+            server_sockets: self.server_sockets,
+        };
+        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration");
+        pair.connect(&mut world).expect("addresses that fit");
+        Run {
+            world,
+            pair,
+            links,
+            upload: self.upload,
+            download: self.download,
+        }
+    }
+}
+
+pub struct Run {
+    pub world: World<SessionHost>,
+    pub pair: SessionPair,
+    /// Forward and reverse link of each path.
+    pub links: Vec<[LinkId; 2]>,
+    upload: Vec<u64>,
+    download: Vec<u64>,
+}
+
+impl Run {
+    pub fn client(&self) -> &SessionHost {
+        self.world.host(self.pair.client)
+    }
+
+    pub fn server(&self) -> &SessionHost {
+        self.world.host(self.pair.server)
+    }
+
+    pub fn client_stats(&mut self) -> ConnectionStats {
+        self.world
+            .host_mut(self.pair.client)
+            .stats()
+            .expect("a connection")
+    }
+
+    pub fn server_stats(&mut self) -> ConnectionStats {
+        self.world
+            .host_mut(self.pair.server)
+            .stats()
+            .expect("a connection")
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        let until = self.world.now() + time;
+        self.world.run_until(until);
+    }
+
+    pub fn set_path_up(&mut self, path: usize, up: bool) {
+        for link in self.links[path] {
+            self.world.set_link_up(link, up);
+        }
+    }
+
+    /// Runs until everything has been read to its end; how long that took since the beginning of time.
+    pub fn complete(&mut self, limit: Duration) -> Duration {
+        let (client, server) = (self.pair.client, self.pair.server);
+        let (up, down) = (self.upload.len(), self.download.len());
+        let open = |host: &SessionHost, streams: usize| {
+            host.traffic()
+                .received()
+                .filter(|r| r.ended.is_some())
+                .count()
+                < streams
+        };
+        let done = self.world.run_while(MS * 10, Time::ZERO + limit, |world| {
+            open(world.host(server), up) || open(world.host(client), down)
+        });
+        if !done {
+            let stats = self.world.host_mut(client).stats();
+            let (client, server) = (self.client().traffic().log(), self.server().traffic().log());
+            panic!(
+                "not done after {limit:?}: client {client:?}, server {server:?}; client {stats:#?}"
+            );
+        }
+        self.check_content();
+        let ends = [self.server(), self.client()]
+            .into_iter()
+            .flat_map(|h| h.traffic().received());
+        ends.filter_map(|r| r.ended)
+            .max()
+            .map_or(Duration::ZERO, |at| at.since(Time::ZERO))
+    }
+
+    /// Each stream that was read to its end has all its bytes, and no byte anywhere was wrong.
+    pub fn check_content(&self) {
+        for (host, sent) in [
+            (self.server(), &self.upload),
+            (self.client(), &self.download),
+        ] {
+            for (received, bytes) in host.traffic().received().zip(sent) {
+                assert_eq!(received.mismatch, None, "a wrong byte");
+                assert!(received.bytes <= *bytes, "more bytes than were sent");
+                if received.ended.is_some() {
+                    assert_eq!(received.bytes, *bytes, "the end came too soon");
+                }
+            }
+        }
+    }
+}
