@@ -1,0 +1,272 @@
+//! Replays the fuzz targets' corpus, so that whatever a fuzzer found once stays found, without a fuzzer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use bytes::BufMut;
+use manyway_wire::{
+    AckInfo, ConnectionId, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN, PathId,
+    PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack, fuzzing, varint,
+};
+
+type Target = fn(&[u8]);
+
+const TARGETS: [(&str, Target); 6] = [
+    ("frames", fuzzing::frames),
+    ("data_header", fuzzing::data_header),
+    ("init", fuzzing::init),
+    ("reply", fuzzing::reply),
+    ("params", fuzzing::params),
+    ("ticket", fuzzing::ticket),
+];
+
+#[test]
+fn every_file_of_the_corpus_passes() {
+    for (name, target) in TARGETS {
+        let files = files(name);
+        assert!(!files.is_empty(), "the corpus of {name} is empty");
+        for file in files {
+            let bytes = fs::read(&file).expect("a readable file");
+            let outcome = std::panic::catch_unwind(|| target(&bytes));
+            assert!(
+                outcome.is_ok(),
+                "{} breaks the parser: see the panic above",
+                file.display()
+            );
+        }
+    }
+}
+
+/// Every target is built by the fuzz crate, and has a corpus here.
+#[test]
+fn fuzz_targets_and_corpus_belong_together() {
+    let mut expected: Vec<_> = TARGETS.map(|(name, _)| name.to_owned()).to_vec();
+    expected.sort();
+    let targets = entries(&root().join("fuzz_targets"));
+    let targets: Vec<_> = targets
+        .iter()
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+        .collect();
+    assert_eq!(targets, expected);
+    let corpora = entries(&root().join("corpus"));
+    let corpora: Vec<_> = corpora
+        .iter()
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .collect();
+    assert_eq!(corpora, expected);
+}
+
+/// The seeds still are what the encoders write: a fuzzer that starts from them gets deep at once.
+#[test]
+fn seeds_are_up_to_date() {
+    for (target, name, bytes) in seeds() {
+        let file = seed_file(target, name);
+        let found = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        assert!(
+            found == bytes,
+            "{} is out of date: see fuzz/README.md",
+            file.display()
+        );
+    }
+}
+
+#[test]
+#[ignore = "writes into the tree"]
+fn write_seeds() {
+    for (target, name, bytes) in seeds() {
+        let file = seed_file(target, name);
+        fs::create_dir_all(file.parent().expect("a directory")).expect("a writable tree");
+        fs::write(file, bytes).expect("a writable tree");
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+}
+
+fn files(target: &str) -> Vec<PathBuf> {
+    entries(&root().join("corpus").join(target))
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("a readable directory").path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn seed_file(target: &str, name: &str) -> PathBuf {
+    root()
+        .join("corpus")
+        .join(target)
+        .join(format!("seed-{name}"))
+}
+
+fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let mut seeds = frames();
+    seeds.extend(acks());
+    seeds.extend(datagrams());
+    seeds.extend(parameters());
+    seeds.extend(tickets());
+    seeds
+}
+
+fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let (stream, path) = (StreamId::new(false, 3), PathId(70_000));
+    let addresses = vec![
+        "192.0.2.1:4433".parse().expect("an address"),
+        "[2001:db8::1]:1".parse().expect("an address"),
+    ];
+    let payload = |frames: &[Frame<'_>]| {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.encode(&mut bytes));
+        bytes
+    };
+    let data = payload(&[
+        Frame::Stream {
+            stream,
+            offset: 1 << 40,
+            fin: false,
+            data: b"some bytes of a file",
+        },
+        Frame::Stream {
+            stream: StreamId(0),
+            offset: 0,
+            fin: true,
+            data: b"",
+        },
+        Frame::ResetStream {
+            stream,
+            code: 7,
+            final_size: 1 << 20,
+        },
+        Frame::StopSending { stream, code: 7 },
+    ]);
+    let limits = payload(&[
+        Frame::MaxData { max: 1 << 26 },
+        Frame::MaxStreamData {
+            stream,
+            max: varint::MAX,
+        },
+        Frame::MaxStreams { count: 128 },
+        Frame::Ping,
+    ]);
+    let paths = payload(&[
+        Frame::PathChallenge { data: [1; 8] },
+        Frame::PathResponse { data: [2; 8] },
+        Frame::PathId {
+            path,
+            cid: ConnectionId([3; 8]),
+        },
+        Frame::PathStatus {
+            path,
+            seq: 1,
+            status: PathStatus::Backup,
+        },
+        Frame::PathAbandon {
+            path: PathId(u32::MAX),
+            code: 0,
+        },
+        Frame::Addresses { seq: 4, addresses },
+        Frame::Padding { len: 30 },
+    ]);
+    let close = payload(&[Frame::Close {
+        code: 0x100,
+        reason: "the disk is full: größer",
+    }]);
+    vec![
+        ("frames", "data", data),
+        ("frames", "limits", limits),
+        ("frames", "paths", paths),
+        ("frames", "close", close),
+    ]
+}
+
+fn acks() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let ack = |ranges: u64, ecn| {
+        let mut bytes = Vec::new();
+        let info = AckInfo {
+            path: PathId(1),
+            delay_us: 10_000,
+            receive_time_us: 1 << 33,
+            ecn,
+        };
+        let ranges = (0..ranges).rev().map(|i| 100 * i..=100 * i + 97 - i % 3);
+        encode_ack(&mut bytes, &info, ranges, 1000);
+        bytes
+    };
+    let ecn = Some(EcnCounts {
+        ect0: 100_000,
+        ect1: 0,
+        ce: 12,
+    });
+    vec![
+        ("frames", "ack", ack(3, None)),
+        ("frames", "ack-ecn-70-ranges", ack(70, ecn)),
+    ]
+}
+
+fn datagrams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let cid = ConnectionId(*b"12345678");
+    let noise: Vec<u8> = (0..200).collect();
+    let mut packet = DataHeader {
+        cid,
+        epoch: 255,
+        pn_low: 0xffff_fffe,
+    }
+    .to_bytes()
+    .to_vec();
+    packet.put_bytes(0xcc, 40 + TAG_LEN);
+    let mac1 = |authenticated: &[u8]| [authenticated.len() as u8; MAC1_LEN];
+    let init = Init {
+        sender_cid: cid,
+        ticket_id: *b"ticketid",
+        noise: &noise,
+    }
+    .seal(mac1);
+    assert_eq!(init.len(), INIT_LEN);
+    let reply = Reply {
+        receiver_cid: cid,
+        noise: &noise,
+    }
+    .seal(mac1);
+    vec![
+        ("data_header", "packet", packet),
+        ("init", "init", init),
+        ("reply", "reply", reply),
+    ]
+}
+
+fn parameters() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let defaults = TransportParameters::new(ConnectionId([9; 8])).to_bytes();
+    let mut with_unknown = vec![0x20, 3, 1, 2, 3];
+    with_unknown.extend(&defaults);
+    vec![
+        ("params", "defaults", defaults),
+        ("params", "with-unknown", with_unknown),
+    ]
+}
+
+fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let ticket = |addresses: &[&str]| {
+        let ticket = Ticket {
+            version: Ticket::VERSION,
+            id: [1; 8],
+            public_key: [2; 32],
+            secret: [3; 32],
+            addresses: addresses
+                .iter()
+                .map(|address| address.parse().expect("an address"))
+                .collect(),
+        };
+        ticket.to_string().into_bytes()
+    };
+    let two = ticket(&["203.0.113.9:40000", "[2001:db8::2]:40000"]);
+    vec![
+        ("ticket", "no-address", ticket(&[])),
+        ("ticket", "two-addresses", two),
+    ]
+}
