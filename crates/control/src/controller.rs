@@ -114,3 +114,36 @@ pub trait Controller: Send + Debug {
     /// Whether the path is below its slow-start threshold.
     fn in_slow_start(&self, slot: Slot) -> bool;
 }
+
+impl<C: Controller + ?Sized> Controller for Box<C> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+    fn add_path(&mut self, path: NewPath) -> Slot {
+        (**self).add_path(path)
+    }
+    fn remove_path(&mut self, slot: Slot) {
+        (**self).remove_path(slot);
+    }
+    fn on_ack(&mut self, ack: &Ack) {
+        (**self).on_ack(ack);
+    }
+    fn on_loss(&mut self, loss: &Loss) {
+        (**self).on_loss(loss);
+    }
+    fn on_ecn(&mut self, loss: &Loss) {
+        (**self).on_ecn(loss);
+    }
+    fn on_timeout(&mut self, slot: Slot, now: Time) {
+        (**self).on_timeout(slot, now);
+    }
+    fn on_round_end(&mut self, round: &Round) {
+        (**self).on_round_end(round);
+    }
+    fn window(&self, slot: Slot) -> f64 {
+        (**self).window(slot)
+    }
+    fn in_slow_start(&self, slot: Slot) -> bool {
+        (**self).in_slow_start(slot)
+    }
+}

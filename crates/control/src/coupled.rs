@@ -231,3 +231,6 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
             .is_some_and(|member| member.slow_start.active(self.paths[member.at].window))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,7 +30,12 @@ impl Rtt {
     /// Takes a sample: `latest` is the time from sending to acknowledgement, of which the peer says
     /// it held back `ack_delay`.
     pub fn update(&mut self, latest: Duration, ack_delay: Duration) {
-        let latest = nanos(latest);
+        self.update_nanos(nanos(latest), nanos(ack_delay));
+    }
+
+    /// [`Rtt::update`] in ns.
+    #[inline]
+    pub(crate) fn update_nanos(&mut self, latest: u64, ack_delay: u64) {
         self.latest = latest;
         if !self.sampled {
             self.sampled = true;
@@ -41,7 +46,7 @@ impl Rtt {
         }
         // The smallest is taken before the delay is, so that no peer can fake a short path.
         self.min = self.min.min(latest);
-        let adjusted = self.without_delay(latest, nanos(ack_delay));
+        let adjusted = self.without_delay(latest, ack_delay);
         let error = self.smoothed.abs_diff(adjusted);
         self.variance = self.variance - self.variance / 4 + error / 4;
         self.smoothed = self.smoothed - self.smoothed / 8 + adjusted / 8;
@@ -75,19 +80,15 @@ impl Rtt {
     /// The probe timeout without the peer's delay and without backoff: `smoothed + max(4·variance,
     /// 1 ms)` (RFC 9002 §6.2.1).
     pub fn pto_base(&self) -> Duration {
-        Duration::from_nanos(self.pto_base_nanos())
-    }
-
-    pub(crate) fn pto_base_nanos(&self) -> u64 {
-        self.smoothed
-            .saturating_add(self.variance.saturating_mul(4).max(GRANULARITY))
+        let deviation = self.variance.saturating_mul(4).max(GRANULARITY);
+        Duration::from_nanos(self.smoothed.saturating_add(deviation))
     }
 
     /// How long a packet may be overtaken before it counts as lost: `threshold · max(latest,
-    /// smoothed)`, at least 1 ms (RFC 9002 §6.1.2); ns.
-    pub(crate) fn loss_delay_nanos(&self, threshold: f64) -> u64 {
+    /// smoothed)`, at least 1 ms (RFC 9002 §6.1.2).
+    pub(crate) fn loss_delay(&self, threshold: f64) -> Duration {
         let rtt = self.latest.max(self.smoothed) as f64;
-        ((rtt * threshold) as u64).max(GRANULARITY)
+        Duration::from_nanos(((rtt * threshold) as u64).max(GRANULARITY))
     }
 
     /// `latest` without the peer's `delay`, unless that would go below the smallest sample; ns.
@@ -109,9 +110,12 @@ impl Rtt {
     }
 }
 
-/// A span in ns; beyond 292 years, which only a hostile clock makes, it is cut so that sums of a few hold.
+/// A span in ns; cut at 146 years, which only a hostile clock makes, so that sums of a few hold.
+#[inline]
 pub(crate) fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).map_or(u64::MAX / 2, |n| n.min(u64::MAX / 2))
+    // Spelled out because `Duration::as_nanos` is 128 bits wide.
+    let secs = span.as_secs().min(u64::MAX / 4_000_000_000);
+    secs * 1_000_000_000 + u64::from(span.subsec_nanos())
 }
 
 #[cfg(test)]
@@ -163,6 +167,6 @@ mod tests {
         rtt.update(Duration::MAX, Duration::MAX);
         rtt.update(Duration::ZERO, Duration::MAX);
         assert!(rtt.pto_base() > Duration::from_secs(1));
-        assert!(rtt.loss_delay_nanos(1.125) > 0);
+        assert!(rtt.loss_delay(1.125) > Duration::ZERO);
     }
 }

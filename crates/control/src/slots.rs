@@ -45,3 +45,23 @@ impl<T> Slots<T> {
         self.entries.iter_mut().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_dense_and_reused() {
+        let mut slots = Slots::new();
+        let (a, b, c) = (slots.insert('a'), slots.insert('b'), slots.insert('c'));
+        assert_eq!([a.index(), b.index(), c.index()], [0, 1, 2]);
+        assert_eq!(slots.remove(b), Some('b'));
+        assert_eq!(slots.remove(b), None);
+        assert_eq!(slots.get(b), None);
+        assert_eq!(slots.insert('d'), b);
+        assert_eq!(slots.get(b), Some(&'d'));
+        assert_eq!(slots.get_mut(Slot(9)), None);
+        assert_eq!(slots.remove(Slot(9)), None);
+        assert_eq!(slots.iter_mut().map(|c| *c).collect::<String>(), "adc");
+    }
+}

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::controller::Ack;
 use crate::options::{MAX_WINDOW, SlowStartKind};
+use crate::rtt::nanos;
 
 /// RFC 9406 §4.3.
 const MIN_RTT_THRESH: u64 = 4_000_000;
@@ -113,7 +114,7 @@ impl SlowStart {
     }
 
     fn on_sample(&mut self, rtt: Duration, packets: f64) {
-        let rtt = u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX - 1);
+        let rtt = nanos(rtt);
         self.current_min = self.current_min.min(rtt);
         self.samples += (packets / 2.0).max(1.0);
         if self.samples < N_RTT_SAMPLE {
@@ -136,5 +137,129 @@ impl SlowStart {
             }
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use manyway_units::Time;
+
+    use super::*;
+    use crate::controller::Slot;
+
+    fn ack(rtt_ms: f64, packets: f64) -> Ack {
+        let rtt = Duration::from_secs_f64(rtt_ms / 1e3);
+        Ack {
+            slot: Slot(0),
+            now: Time::ZERO,
+            packets,
+            rtt,
+            rtt_sampled: true,
+            smoothed_rtt: rtt,
+            min_rtt: rtt,
+            one_way: None,
+            app_limited: false,
+            in_recovery: false,
+        }
+    }
+
+    /// One round of `acks` single-packet acknowledgements; the window after it.
+    fn round(slow: &mut SlowStart, mut window: f64, acks: usize, rtt_ms: f64) -> f64 {
+        for _ in 0..acks {
+            let ack = ack(rtt_ms, 1.0);
+            slow.on_ack(&ack);
+            window = slow.grow(window, &ack);
+        }
+        slow.on_round_end(window);
+        window
+    }
+
+    #[test]
+    fn grows_by_what_is_acknowledged_up_to_the_threshold() {
+        let mut slow = SlowStart::new(SlowStartKind::Standard);
+        assert_eq!(slow.grow(10.0, &ack(20.0, 10.0)), 20.0);
+        slow.set_threshold(25.0);
+        assert!(slow.active(20.0));
+        assert_eq!(slow.grow(20.0, &ack(20.0, 10.0)), 25.0);
+        assert!(!slow.active(25.0));
+    }
+
+    #[test]
+    fn conservative_for_five_rounds_after_the_delay_grew() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        let mut window = round(&mut slow, 10.0, 10, 40.0);
+        assert_eq!(window, 20.0);
+        // 40/8 = 5 ms is the threshold between 4 and 16: 44.9 doesn't reach it, 45 does.
+        window = round(&mut slow, window, 20, 44.9);
+        assert_eq!(window, 40.0);
+        // Judged at the eighth sample: 8 packets at full growth less one, the rest at a quarter.
+        window = round(&mut slow, window, 40, 44.9 + 5.7);
+        assert_eq!(window, 40.0 + 7.0 + 33.0 / 4.0);
+        for _ in 0..3 {
+            window = round(&mut slow, window, 40, 60.0);
+            assert!(slow.active(window));
+        }
+        window = round(&mut slow, window, 40, 60.0);
+        assert!(!slow.active(window));
+        assert_eq!(slow.threshold(), window);
+    }
+
+    #[test]
+    fn resumes_when_the_delay_falls_again() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        let mut window = round(&mut slow, 10.0, 10, 40.0);
+        window = round(&mut slow, window, 20, 60.0);
+        assert!(matches!(slow.phase, Phase::Conservative { .. }));
+        window = round(&mut slow, window, 20, 41.0);
+        assert_eq!(slow.phase, Phase::Watching);
+        assert!(slow.active(window));
+    }
+
+    #[test]
+    fn thresholds_are_clamped() {
+        // 8 ms / 8 = 1 ms, but 4 at least; 400 ms / 8 = 50 ms, but 16 at most.
+        for (base, below, above) in [(8.0, 11.9, 12.0), (400.0, 415.9, 416.0)] {
+            let mut slow = SlowStart::new(SlowStartKind::HyStart);
+            round(&mut slow, 10.0, 10, base);
+            let mut calm = slow.clone();
+            round(&mut calm, 20.0, 10, below);
+            assert_eq!(calm.phase, Phase::Watching);
+            round(&mut slow, 20.0, 10, above);
+            assert!(matches!(slow.phase, Phase::Conservative { .. }));
+        }
+    }
+
+    #[test]
+    fn two_acknowledgements_of_ten_are_eight_samples() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        round(&mut slow, 10.0, 10, 40.0);
+        slow.on_ack(&ack(60.0, 10.0));
+        assert_eq!(slow.phase, Phase::Watching);
+        slow.on_ack(&ack(60.0, 10.0));
+        assert!(matches!(slow.phase, Phase::Conservative { .. }));
+    }
+
+    #[test]
+    fn smoothed_times_are_no_samples() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        round(&mut slow, 10.0, 10, 40.0);
+        for _ in 0..20 {
+            slow.on_ack(&Ack {
+                rtt_sampled: false,
+                ..ack(60.0, 1.0)
+            });
+        }
+        assert_eq!(slow.phase, Phase::Watching);
+    }
+
+    #[test]
+    fn restarts_towards_the_threshold_of_the_last_cut() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        slow.restart(100.0, 2.0);
+        assert_eq!(slow.threshold(), 50.0);
+        slow.set_threshold(30.0);
+        slow.restart(30.0, 2.0);
+        assert_eq!(slow.threshold(), 30.0);
+        assert_eq!(slow.phase, Phase::Standard);
     }
 }

@@ -197,3 +197,6 @@ impl CubicPath {
         self.stage = Stage::Pending { after_loss: false };
     }
 }
+
+#[cfg(test)]
+mod tests;

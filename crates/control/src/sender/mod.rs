@@ -51,7 +51,9 @@ pub struct Sender<P> {
     recovery: Recovery,
     pacer: Pacer,
     pto_count: u32,
-    last_eliciting: Time,
+    /// When the last ack-eliciting packet was sent or the last probe timeout fired: the next one is
+    /// counted from here.
+    pto_from: Time,
     /// The current round ends when this packet or a later one is acknowledged.
     round_end: u64,
     /// The most that was in flight in the last and in the current round, bytes.
@@ -92,7 +94,7 @@ impl<P> Sender<P> {
             recovery: Recovery::new(&config),
             pacer: Pacer::new(now, config.packet_size),
             pto_count: 0,
-            last_eliciting: now,
+            pto_from: now,
             round_end: 0,
             peak: [0; 2],
             ce_count: 0,
@@ -151,7 +153,7 @@ impl<P> Sender<P> {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += u64::from(packet.bytes);
         if packet.ack_eliciting {
-            self.last_eliciting = now;
+            self.pto_from = now;
             if self.config.pacing {
                 self.pacer.on_sent(now, packet.bytes);
             }
@@ -222,6 +224,7 @@ impl<P> Sender<P> {
         match self.pto_time() {
             Some(due) if due <= now => {
                 self.pto_count = self.pto_count.saturating_add(1);
+                self.pto_from = now;
                 self.stats.timeouts += 1;
                 TimerEvent::Probe {
                     count: self.pto_count,
@@ -342,10 +345,10 @@ impl<P> Sender<P> {
         if !self.rtt.has_sample() {
             self.recovery.on_first_sample(self.flight.next());
         }
-        let latest = now.since(newly.sent);
-        let delay = ack.delay.min(self.config.max_ack_delay);
-        self.rtt.update(latest, delay);
-        let adjusted = self.rtt.without_delay(nanos(latest), nanos(delay));
+        let latest = nanos(now.since(newly.sent));
+        let delay = nanos(ack.delay.min(self.config.max_ack_delay));
+        self.rtt.update_nanos(latest, delay);
+        let adjusted = self.rtt.without_delay(latest, delay);
         Some(Duration::from_nanos(adjusted))
     }
 
@@ -411,6 +414,6 @@ impl<P> Sender<P> {
         }
         let pto = self.pto();
         let backed_off = pto.saturating_mul(1 << self.pto_count.min(20));
-        Some(self.last_eliciting + backed_off.min(MAX_BACKOFF.max(pto)))
+        Some(self.pto_from + backed_off.min(MAX_BACKOFF.max(pto)))
     }
 }

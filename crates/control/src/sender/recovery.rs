@@ -96,6 +96,9 @@ impl Recovery {
 
     /// How many of the packets `ack` acknowledges had been declared lost.
     pub(super) fn spurious(&mut self, now: Time, ack: &AckInfo<'_>, rtt: &Rtt) -> u64 {
+        if self.remembered.is_empty() {
+            return 0;
+        }
         let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));
         while let Some(&(_, lost)) = self.remembered.front()
             && now.since(lost) > memory
@@ -144,17 +147,18 @@ impl Recovery {
     ) -> Option<Batch> {
         self.loss_time = None;
         let largest = self.largest_acked?;
-        let delay = Duration::from_nanos(rtt.loss_delay_nanos(self.time_threshold));
         let mut batch: Option<Batch> = None;
         while let Some((number, entry)) = flight.front() {
             match &entry.sent {
                 None => self.run = None,
                 Some(_) if number > largest => break,
                 Some(sent) if sent.ack_eliciting => {
-                    let due = entry.at + delay;
-                    if largest - number < self.packet_threshold && due > now {
-                        self.loss_time = Some(due);
-                        break;
+                    if largest - number < self.packet_threshold {
+                        let due = entry.at + rtt.loss_delay(self.time_threshold);
+                        if due > now {
+                            self.loss_time = Some(due);
+                            break;
+                        }
                     }
                     let lost = Batch {
                         bytes: u64::from(sent.bytes),

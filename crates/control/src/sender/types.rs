@@ -54,6 +54,7 @@ impl SenderConfig {
         };
         self.initial_window = bounded(self.initial_window);
         self.initial_rtt = self.initial_rtt.max(Duration::from_micros(1));
+        self.max_ack_delay = self.max_ack_delay.min(Duration::from_secs(3600));
         self
     }
 }

@@ -1,0 +1,341 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::law::Scalar;
+use crate::laws::{Balia, Lia, Reno};
+use crate::options::SlowStartKind;
+use crate::registry;
+
+fn new_path(window: f64, size: u32, rtt_ms: u64) -> NewPath {
+    NewPath {
+        now: Time::ZERO,
+        initial_window: window,
+        packet_size: size,
+        initial_rtt: Duration::from_millis(rtt_ms),
+    }
+}
+
+fn ack(slot: Slot, packets: f64, rtt_ms: u64) -> Ack {
+    let rtt = Duration::from_millis(rtt_ms);
+    Ack {
+        slot,
+        now: Time::ZERO,
+        packets,
+        rtt,
+        rtt_sampled: true,
+        smoothed_rtt: rtt,
+        min_rtt: rtt,
+        one_way: None,
+        app_limited: false,
+        in_recovery: false,
+    }
+}
+
+fn loss(slot: Slot) -> Loss {
+    Loss {
+        slot,
+        now: Time::ZERO,
+        sent: Time::ZERO,
+        packets: 1.0,
+    }
+}
+
+/// A path that a first loss has taken to congestion avoidance with `window` packets.
+fn avoiding<L: WindowLaw + Send + Debug>(
+    controller: &mut Coupled<L>,
+    window: f64,
+    size: u32,
+    rtt_ms: u64,
+) -> Slot {
+    let slot = controller.add_path(new_path(window, size, rtt_ms));
+    let member = controller.slots.get_mut(slot).unwrap();
+    member.slow_start.set_threshold(window);
+    slot
+}
+
+#[test]
+fn slow_start_is_each_paths_own_and_avoidance_is_coupled() {
+    let mut lia = Coupled::new(Lia, Options::default());
+    let a = lia.add_path(new_path(10.0, 1500, 50));
+    let b = avoiding(&mut lia, 10.0, 1500, 50);
+    assert!(lia.in_slow_start(a) && !lia.in_slow_start(b));
+    lia.on_ack(&ack(a, 10.0, 50));
+    assert_eq!(lia.window(a), 20.0);
+    // max(w)/W² with w = 20 and 10.
+    lia.on_ack(&ack(b, 1.0, 50));
+    assert!((lia.window(b) - 10.0 - 20.0 / 900.0).abs() < 1e-12);
+}
+
+#[test]
+fn reno_grows_by_one_packet_a_window_and_halves() {
+    let mut reno = Coupled::new(Reno, Options::default());
+    let slot = avoiding(&mut reno, 10.0, 1500, 50);
+    for _ in 0..10 {
+        reno.on_ack(&ack(slot, 1.0, 50));
+    }
+    assert!((reno.window(slot) - 11.0).abs() < 0.05);
+    let before = reno.window(slot);
+    reno.on_loss(&loss(slot));
+    assert_eq!(reno.window(slot), before / 2.0);
+    assert_eq!(reno.ssthresh(slot), Some(before / 2.0));
+    assert!(!reno.in_slow_start(slot));
+}
+
+#[test]
+fn unused_windows_and_old_packets_grow_nothing() {
+    let mut reno = Coupled::new(Reno, Options::default());
+    for slot in [
+        avoiding(&mut reno, 10.0, 1500, 50),
+        reno.add_path(new_path(10.0, 1500, 50)),
+    ] {
+        reno.on_ack(&Ack {
+            app_limited: true,
+            ..ack(slot, 5.0, 50)
+        });
+        reno.on_ack(&Ack {
+            in_recovery: true,
+            ..ack(slot, 5.0, 50)
+        });
+        assert_eq!(reno.window(slot), 10.0);
+    }
+}
+
+/// RFC 6356 in bytes on paths with different packet sizes (there MSS_i differs by subflow).
+#[test]
+fn laws_compare_bytes_where_packet_sizes_differ() {
+    let mut lia = Coupled::new(Lia, Options::default());
+    let small = avoiding(&mut lia, 30.0, 1000, 20);
+    let large = avoiding(&mut lia, 10.0, 4000, 40);
+    // Bytes: 30,000 and 40,000. cwnd/rtt²: 7.5e7 and 2.5e7; Σ cwnd/rtt: 1.5e6 + 1e6.
+    let increase = 7.5e7 / 2.5e6f64.powi(2);
+    lia.on_ack(&ack(small, 1.0, 20));
+    assert!((lia.window(small) - 30.0 - increase * 1000.0).abs() < 1e-9);
+    let mut lia = Coupled::new(Lia, Options::default());
+    avoiding(&mut lia, 30.0, 1000, 20);
+    let slot = avoiding(&mut lia, 10.0, 4000, 40);
+    assert_eq!(slot, large);
+    lia.on_ack(&ack(large, 1.0, 40));
+    assert!((lia.window(large) - 10.0 - increase * 4000.0).abs() < 1e-9);
+}
+
+#[test]
+fn balia_may_go_to_one_packet_while_it_has_another_path() {
+    let mut balia = Coupled::new(Balia, Options::default());
+    let a = avoiding(&mut balia, 4.0, 1500, 50);
+    let b = avoiding(&mut balia, 40.0, 1500, 50);
+    balia.on_loss(&loss(a));
+    // α = 10, capped: three quarters of two.
+    assert_eq!(balia.window(a), 1.0);
+    balia.on_timeout(b, Time::ZERO);
+    assert_eq!(balia.window(b), 1.0);
+    balia.remove_path(b);
+    assert_eq!(balia.window(b), 0.0);
+    assert_eq!(balia.window(a), 2.0);
+}
+
+#[test]
+fn a_timeout_slow_starts_to_the_last_threshold() {
+    let mut reno = Coupled::new(Reno, Options::default());
+    let slot = reno.add_path(new_path(40.0, 1500, 50));
+    reno.on_loss(&loss(slot));
+    reno.on_timeout(slot, Time::ZERO);
+    assert_eq!(reno.window(slot), 2.0);
+    assert!(reno.in_slow_start(slot));
+    reno.on_ack(&ack(slot, 30.0, 50));
+    assert_eq!(reno.window(slot), 20.0);
+}
+
+#[test]
+fn the_floor_is_an_option() {
+    let options = Options::default().with_window_floor(1.5);
+    let mut balia = Coupled::new(Balia, options);
+    let a = avoiding(&mut balia, 2.0, 1500, 50);
+    avoiding(&mut balia, 40.0, 1500, 50);
+    balia.on_loss(&loss(a));
+    assert_eq!(balia.window(a), 1.5);
+    for nonsense in [f64::NAN, -3.0, 0.0] {
+        let options = Options::default().with_window_floor(nonsense);
+        assert_eq!(Coupled::new(Lia, options).window_floor(), 1.0);
+    }
+}
+
+#[test]
+fn slots_are_reused_and_late_calls_ignored() {
+    let mut lia = Coupled::new(Lia, Options::default());
+    let slots: Vec<_> = (0..3)
+        .map(|i| lia.add_path(new_path(10.0 + f64::from(i), 1500, 50)))
+        .collect();
+    lia.remove_path(slots[0]);
+    lia.remove_path(slots[0]);
+    lia.on_loss(&loss(slots[0]));
+    lia.on_timeout(slots[0], Time::ZERO);
+    lia.on_ack(&ack(slots[0], 5.0, 50));
+    assert_eq!(lia.paths(), 2);
+    assert_eq!(lia.window(slots[1]), 11.0);
+    assert_eq!(lia.window(slots[2]), 12.0);
+    assert_eq!(lia.add_path(new_path(20.0, 1500, 50)), slots[0]);
+    assert_eq!(lia.window(slots[0]), 20.0);
+}
+
+/// Reno that counts its evaluations, each of which would be O(n) for a coupled law.
+#[derive(Debug, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl WindowLaw for Counted {
+    fn increase<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Reno.increase(paths, r)
+    }
+    fn decrease<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
+        Reno.decrease(paths, r)
+    }
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+}
+
+#[test]
+fn the_law_is_evaluated_every_eighth_of_n_acknowledgements() {
+    for (paths, want) in [(1, 800), (8, 800), (16, 400), (64, 100), (200, 32)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let mut controller = Coupled::new(Counted(count.clone()), Options::default());
+        let slots: Vec<_> = (0..paths)
+            .map(|_| avoiding(&mut controller, 10.0, 1500, 50))
+            .collect();
+        for _ in 0..800 {
+            controller.on_ack(&ack(slots[0], 1.0, 50));
+        }
+        assert_eq!(count.load(Ordering::Relaxed), want, "{paths} paths");
+        // What the path's own events and membership changes throw away is computed anew.
+        controller.on_round_end(&Round {
+            slot: slots[0],
+            now: Time::ZERO,
+        });
+        controller.on_ack(&ack(slots[0], 1.0, 50));
+        controller.on_loss(&loss(slots[0]));
+        controller.on_ack(&ack(slots[0], 1.0, 50));
+        avoiding(&mut controller, 10.0, 1500, 50);
+        controller.on_ack(&ack(slots[0], 1.0, 50));
+        assert_eq!(count.load(Ordering::Relaxed), want + 3, "{paths} paths");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add {
+        window: f64,
+        size: u32,
+        rtt_us: u64,
+    },
+    Remove(usize),
+    Ack {
+        path: usize,
+        packets: f64,
+        rtt_us: u64,
+        limited: bool,
+    },
+    Loss(usize),
+    Ecn(usize),
+    Timeout(usize),
+    Round(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let rtt = prop_oneof![Just(0u64), 1..2_000_000u64];
+    prop_oneof![
+        2 => (prop_oneof![Just(f64::NAN), -5.0..1e9f64], any::<u32>(), rtt.clone())
+            .prop_map(|(window, size, rtt_us)| Step::Add { window, size, rtt_us }),
+        1 => any::<usize>().prop_map(Step::Remove),
+        20 => (any::<usize>(), 0.0..2000.0f64, rtt, any::<bool>())
+            .prop_map(|(path, packets, rtt_us, limited)| Step::Ack { path, packets, rtt_us, limited }),
+        3 => any::<usize>().prop_map(Step::Loss),
+        1 => any::<usize>().prop_map(Step::Ecn),
+        1 => any::<usize>().prop_map(Step::Timeout),
+        4 => any::<usize>().prop_map(Step::Round),
+    ]
+}
+
+fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step: &Step) {
+    let pick = |n: usize| slots.get(n % slots.len().max(1)).copied();
+    match *step {
+        Step::Add {
+            window,
+            size,
+            rtt_us,
+        } => {
+            let slot = controller.add_path(NewPath {
+                now,
+                ..new_path(window, size, rtt_us / 1000)
+            });
+            assert!(!slots.contains(&slot), "a slot in use was handed out");
+            slots.push(slot);
+        }
+        Step::Remove(n) => {
+            if let Some(slot) = pick(n) {
+                controller.remove_path(slot);
+                slots.retain(|&other| other != slot);
+                assert_eq!(controller.window(slot), 0.0);
+            }
+        }
+        Step::Ack {
+            path,
+            packets,
+            rtt_us,
+            limited,
+        } => {
+            let slot = pick(path).unwrap_or(Slot(7));
+            controller.on_ack(&Ack {
+                now,
+                app_limited: limited,
+                smoothed_rtt: Duration::from_micros(rtt_us),
+                ..ack(slot, packets, rtt_us / 1000)
+            });
+        }
+        Step::Loss(n) => controller.on_loss(&Loss {
+            now,
+            ..loss(pick(n).unwrap_or(Slot(7)))
+        }),
+        Step::Ecn(n) => controller.on_ecn(&Loss {
+            now,
+            ..loss(pick(n).unwrap_or(Slot(7)))
+        }),
+        Step::Timeout(n) => controller.on_timeout(pick(n).unwrap_or(Slot(7)), now),
+        Step::Round(n) => controller.on_round_end(&Round {
+            slot: pick(n).unwrap_or(Slot(7)),
+            now,
+        }),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn windows_are_finite_and_never_below_the_floor(
+        steps in proptest::collection::vec((step(), 0..50u64), 0..300),
+        floor in prop_oneof![Just(None), (1.0..4.0f64).prop_map(Some)],
+        kind in prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)],
+    ) {
+        for (name, _) in registry::names() {
+            let options = Options { slow_start: kind, window_floor: floor };
+            let mut controller = registry::controller(name, &options).unwrap();
+            let mut slots = Vec::new();
+            let mut now = Time::ZERO;
+            for (step, millis) in &steps {
+                now += Duration::from_millis(*millis);
+                apply(&mut *controller, &mut slots, now, step);
+                let natural = if name == "balia" && slots.len() > 1 { 1.0 } else { 2.0 };
+                for &slot in &slots {
+                    let window = controller.window(slot);
+                    prop_assert!(window.is_finite(), "{name} {window}");
+                    prop_assert!(window >= floor.unwrap_or(natural), "{name} {window} {step:?}");
+                    prop_assert!(window <= MAX_WINDOW, "{name} {window}");
+                }
+            }
+        }
+    }
+}
