@@ -1,3 +1,53 @@
 //! Sockets, interfaces, the async API and disk: the tokio edge of manyway.
+//!
+//! [`Endpoint`] binds a UDP socket per local address and runs every connection over them in a task of its own.
+//! [`Connection`] is what both sides hold, [`SendStream`] and [`RecvStream`] are what they write and read:
+//!
+//! ```no_run
+//! use manyway_runtime::{Endpoint, EndpointOptions};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let receiver = Endpoint::bind(EndpointOptions::default()).await?;
+//! let ticket = receiver.listen()?;
+//!
+//! let sender = Endpoint::bind(EndpointOptions::default()).await?;
+//! let connection = sender.connect(&ticket).await?;
+//! let (mut send, _) = connection.open_bi().await?;
+//! send.write_all(b"over every path").await?;
+//! send.shutdown().await?; // the other side has it
+//!
+//! let accepted = receiver.accept().await.ok_or("closed")?;
+//! let (_, mut receive) = accepted.accept_bi().await?;
+//! let mut text = String::new();
+//! receive.read_to_string(&mut text).await?;
+//! # Ok(()) }
+//! ```
+//!
+//! What a connection can't do on a path, it says: [`Event::PathProblem`] names the place and the remedy.
 
 pub mod files;
+
+mod clock;
+mod connection;
+mod driver;
+mod endpoint;
+mod error;
+mod event;
+mod interfaces;
+mod os;
+mod problem;
+mod socket;
+mod stream;
+
+pub use connection::Connection;
+pub use endpoint::{Endpoint, EndpointOptions};
+pub use error::{BindError, ConnectError, ConnectionLost, ReadError, WriteError};
+pub use event::Event;
+pub use interfaces::{PathSelector, PathSelectorError};
+pub use problem::{PathProblem, ProblemKind};
+pub use stream::{RecvStream, SendStream};
+
+pub use manyway_session::{
+    CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState, PathStats, Secrets, StreamId, Ticket,
+};

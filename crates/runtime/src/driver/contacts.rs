@@ -1,0 +1,153 @@
+//! Whom each socket has been sending to, so that a path that doesn't come up can be explained.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use manyway_session::LocalId;
+use manyway_units::Time;
+
+use crate::interfaces::Place;
+use crate::problem::{PathProblem, ProblemKind, foresee};
+
+/// A pair gets this long to come up before it needs an explanation.
+const PATIENCE: Duration = Duration::from_millis(900);
+/// A pair that nothing was sent to for this long is of no interest.
+const RECENT: Duration = Duration::from_secs(4);
+/// Pairs are forgotten after this long.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+/// Pairs kept; a peer names at most 32 addresses, so this is plenty for many connections.
+const MAX_CONTACTS: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(super) struct Contacts {
+    pairs: BTreeMap<(LocalId, SocketAddr), Contact>,
+    /// What was told already, and has to change before it is told again.
+    told: BTreeMap<LocalId, ProblemKind>,
+}
+
+#[derive(Debug)]
+struct Contact {
+    first: Time,
+    last: Time,
+    /// What the system said when we sent.
+    error: Option<ProblemKind>,
+}
+
+impl Contacts {
+    /// Something is sent.
+    pub(super) fn on_send(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
+        if let Some(contact) = self.pairs.get_mut(&(local, remote)) {
+            contact.last = now;
+        } else if self.pairs.len() < MAX_CONTACTS {
+            self.pairs.insert((local, remote), Contact { first: now, last: now, error: None });
+        }
+    }
+
+    /// It wasn't sent.
+    pub(super) fn on_error(&mut self, local: LocalId, remote: SocketAddr, kind: ProblemKind) {
+        if let Some(contact) = self.pairs.get_mut(&(local, remote)) {
+            contact.error = Some(kind);
+        }
+    }
+
+    /// A host said that nobody listens there.
+    pub(super) fn on_refusal(&mut self, local: LocalId, host: IpAddr) {
+        let pairs = self.pairs.iter_mut().filter(|((l, remote), _)| *l == local && remote.ip() == host);
+        for (_, contact) in pairs {
+            contact.error.get_or_insert(ProblemKind::Refused);
+        }
+    }
+
+    /// A socket is gone.
+    pub(super) fn forget(&mut self, local: LocalId) {
+        self.pairs.retain(|(l, _), _| *l != local);
+        self.told.remove(&local);
+    }
+
+    /// The problems of sockets that no path works from, one for each, unless it was told before.
+    pub(super) fn news(&mut self, now: Time, places: &BTreeMap<LocalId, &Place>, working: &BTreeSet<LocalId>) -> Vec<PathProblem> {
+        self.pairs.retain(|_, contact| now.since(contact.last) < FORGOTTEN);
+        let mut news = Vec::new();
+        for (&local, &place) in places {
+            if working.contains(&local) {
+                self.told.remove(&local);
+                continue;
+            }
+            let recent = |contact: &Contact| now.since(contact.first) >= PATIENCE && now.since(contact.last) < RECENT;
+            let mut pairs = self.pairs.range(of(local)).filter(|(_, contact)| recent(contact));
+            let Some(problem) = pairs.find_map(|(&(_, remote), contact)| explain(place, remote, contact)) else { continue };
+            if self.told.insert(local, problem.kind.clone()).as_ref() != Some(&problem.kind) {
+                news.push(problem);
+            }
+        }
+        news
+    }
+
+    /// Every known problem on the way to these addresses.
+    pub(super) fn problems(&self, places: &BTreeMap<LocalId, &Place>, addresses: &[SocketAddr]) -> Vec<PathProblem> {
+        let pairs = self.pairs.iter().filter(|((_, remote), _)| addresses.contains(remote));
+        let explained = pairs.filter_map(|(&(local, remote), contact)| explain(places.get(&local)?, remote, contact));
+        explained.collect()
+    }
+}
+
+fn of(local: LocalId) -> std::ops::RangeInclusive<(LocalId, SocketAddr)> {
+    let least: SocketAddr = ([0, 0, 0, 0], 0).into();
+    let most: SocketAddr = ([0xffff; 8], u16::MAX).into();
+    (local, least)..=(local, most)
+}
+
+/// What the system said, else what its tables say.
+fn explain(place: &Place, remote: SocketAddr, contact: &Contact) -> Option<PathProblem> {
+    let kind = contact.error.clone().or_else(|| foresee(place, remote.ip()))?;
+    Some(PathProblem { name: place.name(), local: place.ip, remote, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_told_once_until_a_path_works() {
+        let place = Place { ip: "127.0.0.1".parse().unwrap(), device: None };
+        let local = LocalId(3);
+        let places = BTreeMap::from([(local, &place)]);
+        let remote: SocketAddr = "127.0.0.9:7".parse().unwrap();
+        let (none, all) = (BTreeSet::new(), BTreeSet::from([local]));
+        let mut contacts = Contacts::default();
+        let mut now = Time::from_millis(10);
+        contacts.on_send(now, local, remote);
+        contacts.on_error(local, remote, ProblemKind::Forbidden);
+        assert!(contacts.news(now, &places, &none).is_empty(), "it may yet come up");
+        now += Duration::from_secs(1);
+        let told = contacts.news(now, &places, &none);
+        assert_eq!((told.len(), &told[0].kind, told[0].remote), (1, &ProblemKind::Forbidden, remote));
+        assert!(contacts.news(now, &places, &none).is_empty(), "told before");
+        assert!(contacts.news(now, &places, &all).is_empty(), "it works");
+        assert_eq!(contacts.news(now, &places, &none).len(), 1, "it broke again");
+        assert_eq!(contacts.problems(&places, &[remote]).len(), 1);
+        assert!(contacts.problems(&places, &["127.0.0.9:8".parse().unwrap()]).is_empty());
+        now += FORGOTTEN;
+        assert!(contacts.news(now, &places, &none).is_empty());
+        assert!(contacts.pairs.is_empty());
+    }
+
+    #[test]
+    fn a_refusal_explains_the_hosts_pairs_and_is_no_flood() {
+        let place = Place { ip: "127.0.0.1".parse().unwrap(), device: None };
+        let places = BTreeMap::from([(LocalId(1), &place)]);
+        let mut contacts = Contacts::default();
+        for port in 0..10_000 {
+            contacts.on_send(Time::ZERO, LocalId(1), ([127, 0, 0, 2], port).into());
+        }
+        assert_eq!(contacts.pairs.len(), MAX_CONTACTS);
+        let refused: SocketAddr = ([127, 0, 0, 2], 5).into();
+        contacts.on_refusal(LocalId(1), "127.0.0.3".parse().unwrap());
+        assert!(contacts.problems(&places, &[refused]).is_empty());
+        contacts.on_refusal(LocalId(1), refused.ip());
+        assert_eq!(contacts.problems(&places, &[refused])[0].kind, ProblemKind::Refused);
+        contacts.forget(LocalId(1));
+        assert!(contacts.pairs.is_empty());
+    }
+}

@@ -1,0 +1,320 @@
+//! The task that runs an endpoint: datagrams in, datagrams out, timers, and news to those who wait.
+//!
+//! One future does all of it and never waits for one socket while another has work. A turn is bounded: one receive
+//! call per socket and a number of batches out, then the task yields and is polled again.
+
+pub(crate) mod contacts;
+pub(crate) mod shared;
+pub(crate) mod sockets;
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use manyway_session::{self as session, Ecn, Incoming, Local, LocalId, PathState, SendErrorKind, Transmit};
+use manyway_units::Time;
+use quinn_udp::EcnCodepoint;
+
+use crate::event::Event;
+use crate::os::timer::Timer;
+use crate::problem::{self, ProblemKind};
+use crate::socket::{Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure};
+
+use contacts::Contacts;
+use shared::{Shared, State};
+use sockets::{Bound, Change, Sockets};
+
+/// Batches sent in one turn.
+const BATCHES_PER_TURN: usize = 32;
+/// How often a path that doesn't come up is looked into.
+const REVIEW: Duration = Duration::from_secs(1);
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    sockets: Sockets,
+    contacts: Contacts,
+    timer: Timer,
+    receive: ReceiveBuffers,
+    send: Vec<u8>,
+    max_segments: usize,
+    next_review: Time,
+}
+
+impl Driver {
+    /// Takes the sockets into use. Must be called within a tokio runtime.
+    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets, max_datagram: usize) -> Self {
+        let now = shared.clock.now();
+        let ids: Vec<_> = sockets.iter().map(|(id, _)| id).collect();
+        let mut driver = Self {
+            shared,
+            sockets,
+            contacts: Contacts::default(),
+            timer: Timer::new(),
+            receive: ReceiveBuffers::new(),
+            send: Vec::with_capacity(MAX_BATCH_BYTES),
+            max_segments: (MAX_BATCH_BYTES / max_datagram).clamp(1, MAX_BATCH_SEGMENTS),
+            next_review: now + REVIEW,
+        };
+        driver.on_change(now, Change { added: ids, removed: Vec::new() });
+        driver
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let now = this.shared.clock.now();
+        let (wanted, places) = this.shared.look(|state| {
+            state.set_driver(cx);
+            (state.is_wanted(), state.places.take())
+        });
+        if !wanted {
+            return Poll::Ready(());
+        }
+        if let Some(change) = places.map(|places| this.sockets.follow(&places)) {
+            this.on_change(now, change);
+        }
+        this.review(now);
+        let mut busy = this.poll_receive(cx);
+        this.on_timeout();
+        // Before transmission too: a connection that is turned away hears of it at once.
+        this.dispatch();
+        busy |= this.transmit(cx);
+        let deadline = this.dispatch();
+        if this.poll_deadline(cx, deadline).is_ready() {
+            busy = true;
+        }
+        if busy {
+            // Let others run, then go on.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Driver {
+    /// Takes what has arrived; whether there may be more.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> bool {
+        let Self { shared, sockets, receive, .. } = self;
+        let mut more = false;
+        for (local, Bound { socket, .. }) in sockets.iter_mut() {
+            let count = match socket.poll_receive(cx, receive) {
+                Poll::Ready(Ok(count)) => count,
+                // The device may be gone; the watch over the interfaces will tell.
+                Poll::Ready(Err(error)) => {
+                    tracing::debug!(addr = %socket.addr(), %error, "can't receive");
+                    continue;
+                }
+                Poll::Pending => continue,
+            };
+            more = true;
+            for Filled { remote, ecn, datagrams } in receive.filled(count) {
+                let ecn = ecn.map(mark);
+                let now = shared.clock.now();
+                // The lock is released between buffers, so that handles needn't wait for a whole megabyte.
+                shared.look(|state| {
+                    for data in datagrams {
+                        state.session.handle_datagram(now, Incoming { local, remote, ecn, data });
+                    }
+                });
+            }
+        }
+        more
+    }
+
+    fn on_timeout(&mut self) {
+        let now = self.shared.clock.now();
+        self.shared.look(|state| {
+            if state.session.timeout().is_some_and(|at| at <= now) {
+                state.session.handle_timeout(now);
+            }
+        });
+    }
+
+    /// Sends what there is to send; whether there may be more.
+    fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
+        self.flush(cx);
+        for _ in 0..BATCHES_PER_TURN {
+            let now = self.shared.clock.now();
+            let Self { shared, send, max_segments, .. } = self;
+            let Some(transmit) = shared.look(|state| state.session.poll_transmit(now, *max_segments, send)) else {
+                self.flush(cx);
+                return false;
+            };
+            self.send(now, transmit);
+        }
+        self.flush(cx);
+        true
+    }
+
+    fn send(&mut self, now: Time, transmit: Transmit) {
+        let Transmit { local, remote, ecn, len, segment_size } = transmit;
+        // The socket may have gone since.
+        let Some(Bound { socket, .. }) = self.sockets.get_mut(local) else { return };
+        if problem::is_impossible(socket.addr().ip(), remote) {
+            return self.shared.look(|state| state.session.on_send_error(now, local, remote, SendErrorKind::NoRoute));
+        }
+        self.contacts.on_send(now, local, remote);
+        let batch = Batch {
+            remote,
+            ecn: ecn.then_some(EcnCodepoint::Ect0),
+            contents: &self.send[..len],
+            segment: segment_size.unwrap_or(len),
+        };
+        if let Err(failure) = socket.send(batch) {
+            self.on_failure(now, local, failure);
+        }
+    }
+
+    /// Sends what waited for room in the kernel's buffers.
+    fn flush(&mut self, cx: &mut Context<'_>) {
+        let now = self.shared.clock.now();
+        let mut failures = Vec::new();
+        for (local, Bound { socket, .. }) in self.sockets.iter_mut() {
+            while let Poll::Ready(Err(failure)) = socket.poll_flush(cx) {
+                failures.push((local, failure));
+            }
+        }
+        for (local, failure) in failures {
+            self.on_failure(now, local, failure);
+        }
+    }
+
+    fn on_failure(&mut self, now: Time, local: LocalId, failure: SendFailure) {
+        let SendFailure { remote, bytes, error } = failure;
+        if problem::is_passing(&error) {
+            return;
+        }
+        tracing::debug!(%remote, %error, "can't send");
+        let kind = problem::from_error(&error, bytes);
+        let told = match kind {
+            ProblemKind::NoRoute => SendErrorKind::NoRoute,
+            ProblemKind::TooBig { .. } => SendErrorKind::TooBig,
+            _ => SendErrorKind::Other,
+        };
+        self.contacts.on_error(local, remote, kind);
+        self.shared.look(|state| state.session.on_send_error(now, local, remote, told));
+    }
+
+    /// Passes news on; when there is something to do again.
+    fn dispatch(&mut self) -> Option<Time> {
+        let Self { shared, sockets, contacts, .. } = self;
+        let now = shared.clock.now();
+        shared.look(|state| {
+            while let Some((handle, event)) = state.session.poll_event() {
+                match event {
+                    session::Event::Connected => state.on_connected(now, handle, &shared.incoming),
+                    session::Event::Closed(reason) => {
+                        let problems = match state.attempt(handle) {
+                            Some(addresses) => {
+                                note_refusals(sockets, contacts);
+                                contacts.problems(&sockets.places(), addresses)
+                            }
+                            None => Vec::new(),
+                        };
+                        state.on_closed(now, handle, reason, problems);
+                    }
+                    session::Event::Stream(event) => state.on_stream_event(handle, event),
+                    session::Event::PathUp { path, name, remote } => {
+                        state.tell(handle, Event::PathUp { path, name, remote });
+                    }
+                    session::Event::PathDown { path, name, remote, reason } => {
+                        state.tell(handle, Event::PathDown { path, name, remote, reason });
+                    }
+                }
+            }
+            let drained = state.drain(now, &shared.idle);
+            state.session.timeout().into_iter().chain(drained).min()
+        })
+    }
+
+    fn poll_deadline(&mut self, cx: &mut Context<'_>, deadline: Option<Time>) -> Poll<()> {
+        let deadline = deadline.unwrap_or(Time::MAX).min(self.next_review);
+        match self.shared.clock.instant(deadline) {
+            Some(instant) => self.timer.poll_until(cx, instant),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Sockets came and went: tells the session, the peers and whoever watches.
+    fn on_change(&mut self, now: Time, change: Change) {
+        let Self { shared, sockets, contacts, .. } = self;
+        shared.look(|state| {
+            for (id, bound) in change.removed {
+                contacts.forget(id);
+                state.locals.remove(&id);
+                state.session.remove_local(now, id);
+                state.tell_all(Event::LocalRemoved { name: bound.place.name(), addr: bound.socket.addr() });
+            }
+            for id in change.added {
+                let Some(bound) = sockets.get(id) else { continue };
+                let (name, addr) = (bound.place.name(), bound.socket.addr());
+                state.locals.insert(id, (name.clone(), addr));
+                state.session.add_local(now, Local { id, name: name.clone(), addr });
+                state.tell_all(Event::LocalAdded { name, addr });
+            }
+        });
+    }
+
+    /// Looks into the sockets that no path works from.
+    fn review(&mut self, now: Time) {
+        if now < self.next_review {
+            return;
+        }
+        self.next_review = now + REVIEW;
+        let Self { shared, sockets, contacts, .. } = self;
+        note_refusals(sockets, contacts);
+        for (_, Bound { socket, .. }) in sockets.iter_mut() {
+            match socket.take_dropped() {
+                0 => {}
+                dropped => tracing::debug!(addr = %socket.addr(), dropped, "the send buffer was full"),
+            }
+        }
+        let working = shared.look(|state| working(state, sockets));
+        let news = contacts.news(now, &sockets.places(), &working);
+        shared.look(|state| news.into_iter().for_each(|problem| state.tell_all(Event::PathProblem(problem))));
+    }
+}
+
+/// Remembers which hosts said that nobody listens there.
+fn note_refusals(sockets: &mut Sockets, contacts: &mut Contacts) {
+    for (local, Bound { socket, .. }) in sockets.iter_mut() {
+        for host in socket.take_refusals() {
+            contacts.on_refusal(local, host);
+        }
+    }
+}
+
+/// The sockets that a working path starts at.
+fn working(state: &mut State, sockets: &Sockets) -> BTreeSet<LocalId> {
+    let mut addrs = BTreeSet::<SocketAddr>::new();
+    let handles: Vec<_> = state.slots.keys().copied().collect();
+    for handle in handles {
+        if let Some(stats) = state.session.connection(handle).map(|connection| connection.stats()) {
+            addrs.extend(stats.paths.iter().filter(|path| path.state == PathState::Active).map(|path| path.local));
+        }
+    }
+    sockets.iter().filter(|(_, bound)| addrs.contains(&bound.socket.addr())).map(|(id, _)| id).collect()
+}
+
+fn mark(ecn: EcnCodepoint) -> Ecn {
+    match ecn {
+        EcnCodepoint::Ect0 => Ecn::Ect0,
+        EcnCodepoint::Ect1 => Ecn::Ect1,
+        EcnCodepoint::Ce => Ecn::Ce,
+    }
+}
+
+/// However the driver ends, nobody waits for it for ever.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.sockets.clear();
+        self.shared.on_stopped();
+    }
+}

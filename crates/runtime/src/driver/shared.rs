@@ -1,0 +1,437 @@
+//! What the driver and the handles share: the session core, and who waits for what.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use manyway_session::streams::StreamEvent;
+use manyway_session::{self as session, CloseReason, ConnectionHandle, LocalId, StreamId};
+use manyway_units::Time;
+use tokio::sync::{Notify, broadcast};
+
+use crate::clock::Clock;
+use crate::error::ConnectionLost;
+use crate::event::Event;
+use crate::interfaces::{Place, Selection};
+use crate::problem::PathProblem;
+
+/// Events kept for each of those who watch.
+const EVENTS: usize = 256;
+/// Connections that peers opened and nobody accepted yet; further ones are closed.
+const MAX_WAITING: usize = 64;
+/// The code of CLOSE for a connection that nobody takes.
+const CODE_REFUSED: u64 = 0x100;
+/// A closing connection answers late packets for so many round trips, within these bounds.
+const DRAIN_ROUND_TRIPS: u32 = 4;
+const SHORTEST_DRAIN: Duration = Duration::from_millis(50);
+const LONGEST_DRAIN: Duration = Duration::from_millis(500);
+
+/// The endpoint, as its driver and every handle hold it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    state: Mutex<State>,
+    /// A peer's connection waits to be accepted, or none ever will again.
+    pub(crate) incoming: Arc<Notify>,
+    /// The last connection is gone, or the driver.
+    pub(crate) idle: Arc<Notify>,
+    /// The interfaces shall be looked at now.
+    pub(crate) rescan: Arc<Notify>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) session: session::Endpoint,
+    pub(crate) slots: BTreeMap<ConnectionHandle, Slot>,
+    pub(crate) waiting: VecDeque<ConnectionHandle>,
+    /// Closed connections that nobody holds any more, by the time they may be forgotten.
+    draining: BTreeSet<(Time, ConnectionHandle)>,
+    /// Names and addresses of the sockets.
+    pub(crate) locals: BTreeMap<LocalId, (String, SocketAddr)>,
+    pub(crate) selection: Selection,
+    /// What the selection means now; taken by the driver.
+    pub(crate) places: Option<BTreeSet<Place>>,
+    /// `Endpoint` handles.
+    pub(crate) handles: usize,
+    /// No connection is made or taken any more.
+    pub(crate) closing: bool,
+    /// The driver shall stop.
+    pub(crate) stop: bool,
+    /// It has, and the sockets are closed.
+    pub(crate) stopped: bool,
+    pub(crate) events: broadcast::Sender<Event>,
+    driver: Option<Waker>,
+    wakeups: Wakeups,
+}
+
+/// Whom to wake when the lock is released.
+#[derive(Debug, Default)]
+struct Wakeups {
+    tasks: Vec<Waker>,
+    everyone: Vec<Arc<Notify>>,
+}
+
+/// A connection, to those who hold it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) phase: Phase,
+    /// Connections and streams that hold it.
+    pub(crate) handles: usize,
+    pub(crate) signals: Arc<Signals>,
+    pub(crate) sends: BTreeMap<StreamId, SendState>,
+    pub(crate) receives: BTreeMap<StreamId, Option<Waker>>,
+    pub(crate) events: broadcast::Sender<Event>,
+    /// Where a connection attempt goes.
+    addresses: Vec<SocketAddr>,
+    /// Once closed: late packets are answered until then.
+    drained: Time,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Phase {
+    Connecting,
+    Established,
+    /// Over; with what is known to have stood in the way, if it never was established.
+    Closed(CloseReason, Vec<PathProblem>),
+}
+
+/// What tasks wait for on a connection. All are signalled when it is over.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// The phase has changed.
+    pub(crate) phase: Arc<Notify>,
+    /// The peer opened a stream.
+    pub(crate) opened: Arc<Notify>,
+    /// The peer allows more streams.
+    pub(crate) available: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct SendState {
+    pub(crate) waker: Option<Waker>,
+    /// The peer has everything.
+    pub(crate) finished: bool,
+    /// The peer wants no more.
+    pub(crate) stopped: Option<u64>,
+}
+
+impl Shared {
+    pub(crate) fn new(clock: Clock, session: session::Endpoint, selection: Selection) -> Arc<Self> {
+        let state = State {
+            session,
+            slots: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            draining: BTreeSet::new(),
+            locals: BTreeMap::new(),
+            selection,
+            places: None,
+            handles: 0,
+            closing: false,
+            stop: false,
+            stopped: false,
+            events: broadcast::channel(EVENTS).0,
+            driver: None,
+            wakeups: Wakeups::default(),
+        };
+        Arc::new(Self {
+            clock,
+            state: Mutex::new(state),
+            incoming: Arc::default(),
+            idle: Arc::default(),
+            rescan: Arc::default(),
+        })
+    }
+
+    /// Does something that may give the driver work.
+    pub(crate) fn act<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = action(&mut state);
+        let driver = state.driver.take();
+        self.release(state);
+        driver.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Does something that gives the driver no work, or is the driver's.
+    pub(crate) fn look<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = action(&mut state);
+        self.release(state);
+        result
+    }
+
+    /// Acts until `action` gives something, each time `notify` says that it might.
+    pub(crate) async fn act_until<R>(&self, notify: &Notify, mut action: impl FnMut(&mut State) -> Option<R>) -> R {
+        loop {
+            let mut notified = pin!(notify.notified());
+            notified.as_mut().enable();
+            if let Some(result) = self.act(&mut action) {
+                return result;
+            }
+            notified.await;
+        }
+    }
+
+    /// A panic elsewhere doesn't make the state unusable: no method leaves it half changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakers run foreign code, which may want the lock: so unlock first.
+    fn release(&self, mut state: MutexGuard<'_, State>) {
+        let wakeups = std::mem::take(&mut state.wakeups);
+        drop(state);
+        wakeups.tasks.into_iter().for_each(Waker::wake);
+        wakeups.everyone.iter().for_each(|notify| notify.notify_waiters());
+    }
+
+    /// The driver is gone: nothing will ever happen again.
+    pub(crate) fn on_stopped(&self) {
+        self.look(|state| {
+            (state.stop, state.stopped, state.closing) = (true, true, true);
+            let handles: Vec<_> = state.slots.keys().copied().collect();
+            for handle in handles {
+                state.end(handle, Time::ZERO, CloseReason::Local, Vec::new());
+            }
+            state.wakeups.everyone.extend([self.incoming.clone(), self.idle.clone()]);
+        });
+    }
+}
+
+impl State {
+    /// The task that [`Shared::act`] wakes.
+    pub(crate) fn set_driver(&mut self, cx: &Context<'_>) {
+        match &mut self.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+    }
+
+    /// A connection attempt to these addresses, held once.
+    pub(crate) fn on_connecting(&mut self, handle: ConnectionHandle, addresses: Vec<SocketAddr>) -> Arc<Signals> {
+        let slot = Slot::new(Phase::Connecting, 1, addresses);
+        let signals = slot.signals.clone();
+        self.slots.insert(handle, slot);
+        signals
+    }
+
+    /// Where a connection attempt goes, if it is one.
+    pub(crate) fn attempt(&self, handle: ConnectionHandle) -> Option<&[SocketAddr]> {
+        let slot = self.slots.get(&handle)?;
+        matches!(slot.phase, Phase::Connecting).then_some(&slot.addresses)
+    }
+
+    /// A connection is established; a handle that is new here is one that a peer opened.
+    pub(crate) fn on_connected(&mut self, now: Time, handle: ConnectionHandle, incoming: &Arc<Notify>) {
+        if let Some(slot) = self.slots.get_mut(&handle) {
+            slot.phase = Phase::Established;
+            self.wakeups.everyone.push(slot.signals.phase.clone());
+            return;
+        }
+        self.slots.insert(handle, Slot::new(Phase::Established, 0, Vec::new()));
+        if !self.closing && self.handles > 0 && self.waiting.len() < MAX_WAITING {
+            self.waiting.push_back(handle);
+            self.wakeups.everyone.push(incoming.clone());
+        } else if let Some(connection) = self.session.connection(handle) {
+            connection.close(now, CODE_REFUSED, "the receiver takes no more connections");
+        }
+    }
+
+    /// A connection is over.
+    pub(crate) fn on_closed(&mut self, now: Time, handle: ConnectionHandle, reason: CloseReason, problems: Vec<PathProblem>) {
+        let told_by_us = matches!(reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Crypto(_));
+        let drain = if told_by_us { self.drain_time(handle) } else { Duration::ZERO };
+        self.end(handle, now + drain, reason, problems);
+    }
+
+    /// CLOSE may get lost: it is repeated to who goes on talking for a few round trips.
+    fn drain_time(&mut self, handle: ConnectionHandle) -> Duration {
+        let stats = self.session.connection(handle).map(|connection| connection.stats());
+        let slowest = stats.and_then(|stats| stats.paths.iter().map(|path| path.rtt).max());
+        (slowest.unwrap_or_default() * DRAIN_ROUND_TRIPS).clamp(SHORTEST_DRAIN, LONGEST_DRAIN)
+    }
+
+    fn end(&mut self, handle: ConnectionHandle, drained: Time, reason: CloseReason, problems: Vec<PathProblem>) {
+        let Some(slot) = self.slots.get_mut(&handle) else { return };
+        if matches!(slot.phase, Phase::Closed(..)) {
+            return;
+        }
+        slot.phase = Phase::Closed(reason.clone(), problems);
+        slot.drained = drained;
+        let _ = slot.events.send(Event::Closed(reason));
+        self.wakeups.tasks.extend(slot.sends.values_mut().filter_map(|send| send.waker.take()));
+        self.wakeups.tasks.extend(slot.receives.values_mut().filter_map(Option::take));
+        let Signals { phase, opened, available } = &*slot.signals;
+        self.wakeups.everyone.extend([phase, opened, available].map(Arc::clone));
+        // What arrived before may still be read by whoever holds it, or will accept it.
+        if slot.handles == 0 && !self.waiting.contains(&handle) {
+            self.draining.insert((drained, handle));
+        }
+    }
+
+    pub(crate) fn on_stream_event(&mut self, handle: ConnectionHandle, event: StreamEvent) {
+        let Some(slot) = self.slots.get_mut(&handle) else { return };
+        let waker = match event {
+            StreamEvent::Opened => return self.wakeups.everyone.push(slot.signals.opened.clone()),
+            StreamEvent::Available => return self.wakeups.everyone.push(slot.signals.available.clone()),
+            StreamEvent::Readable(id) => slot.receives.get_mut(&id).and_then(Option::take),
+            StreamEvent::Writable(id) => slot.sends.get_mut(&id).and_then(|send| send.waker.take()),
+            StreamEvent::Finished(id) => slot.sends.get_mut(&id).and_then(|send| {
+                send.finished = true;
+                send.waker.take()
+            }),
+            StreamEvent::Stopped { id, code } => slot.sends.get_mut(&id).and_then(|send| {
+                send.stopped = Some(code);
+                send.waker.take()
+            }),
+        };
+        self.wakeups.tasks.extend(waker);
+    }
+
+    /// Tells who watches a connection.
+    pub(crate) fn tell(&self, handle: ConnectionHandle, event: Event) {
+        if let Some(slot) = self.slots.get(&handle) {
+            let _ = slot.events.send(event);
+        }
+    }
+
+    /// Tells everyone who watches.
+    pub(crate) fn tell_all(&self, event: Event) {
+        for slot in self.slots.values() {
+            let _ = slot.events.send(event.clone());
+        }
+        let _ = self.events.send(event);
+    }
+
+    /// One holder of a connection is gone; the last one closes it.
+    pub(crate) fn let_go(&mut self, now: Time, handle: ConnectionHandle) {
+        let Some(slot) = self.slots.get_mut(&handle) else { return };
+        slot.handles -= 1;
+        if slot.handles > 0 {
+            return;
+        }
+        match slot.phase {
+            Phase::Connecting => self.forget(handle),
+            Phase::Established => self.close(now, handle, 0, ""),
+            Phase::Closed(..) => {
+                self.draining.insert((slot.drained, handle));
+            }
+        }
+    }
+
+    /// One `Endpoint` handle is gone. Without any, nobody can accept what waits.
+    pub(crate) fn let_endpoint_go(&mut self, now: Time) {
+        self.handles -= 1;
+        if self.handles > 0 {
+            return;
+        }
+        for handle in std::mem::take(&mut self.waiting) {
+            match self.slots.get(&handle) {
+                Some(Slot { phase: Phase::Closed(..), drained, .. }) => {
+                    self.draining.insert((*drained, handle));
+                }
+                _ => self.close(now, handle, CODE_REFUSED, "the receiver takes no more connections"),
+            }
+        }
+    }
+
+    /// Closes a connection; the driver learns of it as the session's event.
+    pub(crate) fn close(&mut self, now: Time, handle: ConnectionHandle, code: u64, reason: &str) {
+        if let Some(connection) = self.session.connection(handle) {
+            connection.close(now, code, reason);
+        }
+    }
+
+    /// Ends everything: attempts at once, connections with a CLOSE.
+    pub(crate) fn close_all(&mut self, now: Time, incoming: &Arc<Notify>) {
+        self.closing = true;
+        self.wakeups.everyone.push(incoming.clone());
+        self.waiting.clear();
+        let handles: Vec<_> = self.slots.keys().copied().collect();
+        for handle in handles {
+            match self.slots.get(&handle).map(|slot| &slot.phase) {
+                Some(Phase::Connecting) => {
+                    self.session.forget(handle);
+                    self.end(handle, now, CloseReason::Local, Vec::new());
+                }
+                Some(Phase::Established) => self.close(now, handle, 0, ""),
+                _ => {}
+            }
+            // Those that nobody accepted and that were over already.
+            if let Some(Slot { phase: Phase::Closed(..), handles: 0, drained, .. }) = self.slots.get(&handle) {
+                self.draining.insert((*drained, handle));
+            }
+        }
+    }
+
+    /// Whether every connection is over, and what was to be said about it has been.
+    pub(crate) fn is_drained(&self, now: Time) -> bool {
+        self.slots.values().all(|slot| matches!(slot.phase, Phase::Closed(..)) && slot.drained <= now)
+    }
+
+    /// Forgets what is drained and held by nobody; when to come back.
+    pub(crate) fn drain(&mut self, now: Time, idle: &Arc<Notify>) -> Option<Time> {
+        while let Some(&(drained, handle)) = self.draining.first() {
+            if drained > now {
+                break;
+            }
+            self.draining.pop_first();
+            self.forget(handle);
+        }
+        if self.closing && self.is_drained(now) {
+            self.wakeups.everyone.push(idle.clone());
+        }
+        let held = self.slots.values().filter(|slot| self.closing && slot.drained > now).map(|slot| slot.drained).min();
+        self.draining.first().map(|&(drained, _)| drained).into_iter().chain(held).min()
+    }
+
+    fn forget(&mut self, handle: ConnectionHandle) {
+        self.session.forget(handle);
+        self.slots.remove(&handle);
+    }
+
+    /// Whether anybody could still want anything of the endpoint.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.stop && (self.handles > 0 || !self.slots.is_empty())
+    }
+
+    /// The state of a connection that must not be over.
+    ///
+    /// # Errors
+    /// It is over.
+    pub(crate) fn established(&mut self, handle: ConnectionHandle) -> Result<(&mut session::Connection, &mut Slot), ConnectionLost> {
+        let lost = || ConnectionLost(CloseReason::Local);
+        let slot = self.slots.get_mut(&handle).ok_or_else(lost)?;
+        if let Phase::Closed(reason, _) = &slot.phase {
+            return Err(ConnectionLost(reason.clone()));
+        }
+        Ok((self.session.connection(handle).ok_or_else(lost)?, slot))
+    }
+}
+
+impl Slot {
+    fn new(phase: Phase, handles: usize, addresses: Vec<SocketAddr>) -> Self {
+        Self {
+            phase,
+            handles,
+            signals: Arc::default(),
+            sends: BTreeMap::new(),
+            receives: BTreeMap::new(),
+            events: broadcast::channel(EVENTS).0,
+            addresses,
+            drained: Time::MAX,
+        }
+    }
+}
+
+/// Remembers to wake the task; pending.
+pub(crate) fn wait<T>(place: &mut Option<Waker>, cx: &Context<'_>) -> Poll<T> {
+    match place {
+        Some(waker) => waker.clone_from(cx.waker()),
+        none => *none = Some(cx.waker().clone()),
+    }
+    Poll::Pending
+}

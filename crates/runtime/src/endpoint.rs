@@ -1,0 +1,297 @@
+//! The endpoint: a set of sockets, and every connection over them.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use manyway_session::{self as session, CloseReason, Config, Secrets, Ticket};
+use tokio::sync::{Notify, broadcast};
+use tokio::time::MissedTickBehavior;
+use zeroize::Zeroizing;
+
+use crate::clock::Clock;
+use crate::connection::Connection;
+use crate::driver::Driver;
+use crate::driver::shared::{Phase, Shared};
+use crate::driver::sockets::Sockets;
+use crate::error::{BindError, ConnectError};
+use crate::event::Event;
+use crate::interfaces::{PathSelector, Selection};
+use crate::os::addresses::{InterfaceAddress, interface_addresses};
+
+/// How often the interfaces are looked at.
+const SCAN: Duration = Duration::from_secs(1);
+/// Longest wait of [`Endpoint::close`].
+const LONGEST_CLOSE: Duration = Duration::from_secs(2);
+/// Addresses that fit a ticket.
+const MAX_ADDRESSES: usize = 32;
+
+/// How to bind an [`Endpoint`].
+#[derive(Clone, Debug, Default)]
+pub struct EndpointOptions {
+    /// How connections behave.
+    pub config: Config,
+    /// The ways out of the host to use. Empty: every interface that is up and leads outside this host (bridges to
+    /// containers and guests don't), or loopback if none does.
+    pub paths: Vec<PathSelector>,
+    /// UDP port of every socket; 0 for any, the same on all addresses where possible.
+    pub port: u16,
+}
+
+/// A set of sockets, one per local address, and every connection over them.
+///
+/// A cheap handle; the sockets live in a task of their own until every endpoint, connection and stream handle is gone
+/// and the connections have said goodbye. Interfaces that come and go are followed.
+#[derive(Debug)]
+pub struct Endpoint {
+    shared: Arc<Shared>,
+}
+
+impl Endpoint {
+    /// Binds a socket to every address that `options` name. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// An interface or address doesn't exist or can't be bound, or the configuration can't work.
+    pub async fn bind(options: EndpointOptions) -> Result<Self, BindError> {
+        let EndpointOptions { config, paths, port } = options;
+        let present = scan().await?;
+        let selection = select(paths, &present)?;
+        let sockets = Sockets::bind(&selection.places(&present), port)?;
+        let mut seed = [0; 32];
+        aws_lc_rs::rand::fill(&mut seed).map_err(|_| BindError::Random)?;
+        let max_datagram = config.max_datagram;
+        let session = session::Endpoint::new(Arc::new(config), seed)?;
+        let shared = Shared::new(Clock::start(), session, selection);
+        let endpoint = Self::hold(shared.clone());
+        tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
+        tokio::spawn(Driver::new(shared, sockets, max_datagram));
+        Ok(endpoint)
+    }
+
+    fn hold(shared: Arc<Shared>) -> Self {
+        shared.look(|state| state.handles += 1);
+        Self { shared }
+    }
+
+    /// Accepts connections of those who hold the ticket returned, which names this endpoint's addresses.
+    ///
+    /// # Errors
+    /// The system gave no random numbers for the ticket's secrets.
+    pub fn listen(&self) -> Result<Ticket, BindError> {
+        let mut bytes = Zeroizing::new([0; Secrets::BYTES]);
+        aws_lc_rs::rand::fill(&mut *bytes).map_err(|_| BindError::Random)?;
+        let secrets = Secrets::from_bytes(&*bytes).expect("the length is right");
+        Ok(self.listen_with(secrets))
+    }
+
+    /// As [`Endpoint::listen`], for a ticket whose secrets were kept, so that earlier copies of it work again.
+    pub fn listen_with(&self, secrets: Secrets) -> Ticket {
+        let mut addresses: Vec<_> = self.locals().into_iter().map(|(_, addr)| addr).collect();
+        addresses.truncate(MAX_ADDRESSES);
+        let ticket = secrets.ticket(addresses);
+        self.shared.act(|state| state.session.listen(secrets));
+        ticket
+    }
+
+    /// The sockets: their interface or address, and the address they are bound to.
+    pub fn locals(&self) -> Vec<(String, SocketAddr)> {
+        self.shared.look(|state| state.locals.values().cloned().collect())
+    }
+
+    /// The next connection that a peer opened; `None` when the endpoint is closed.
+    pub async fn accept(&self) -> Option<Connection> {
+        let handle = self.shared.act_until(&self.shared.incoming, |state| {
+            let handle = state.waiting.pop_front();
+            let held = handle.and_then(|handle| {
+                state.slots.get_mut(&handle)?.handles += 1;
+                Some(handle)
+            });
+            if held.is_some() { Some(held) } else { state.closing.then_some(None) }
+        });
+        Some(Connection::new(self.shared.clone(), handle.await?))
+    }
+
+    /// Connects to the listener that made the ticket, over every pair of addresses that can reach each other.
+    ///
+    /// # Errors
+    /// Nobody answered, the ticket can't be used from here, or the endpoint was closed. Dropping the future gives the
+    /// attempt up.
+    pub async fn connect(&self, ticket: &Ticket) -> Result<Connection, ConnectError> {
+        self.reach_loopback(ticket).await?;
+        let now = self.shared.clock.now();
+        let (handle, signals) = self.shared.act(|state| {
+            if state.closing {
+                return Err(ConnectError::Closed);
+            }
+            let handle = state.session.connect(now, ticket)?;
+            Ok((handle, state.on_connecting(handle, ticket.addresses.clone())))
+        })?;
+        let connection = Connection::new(self.shared.clone(), handle);
+        let phase = self.shared.act_until(&signals.phase, |state| {
+            let phase = state.slots.get(&handle)?.phase.clone();
+            (!matches!(phase, Phase::Connecting)).then_some(phase)
+        });
+        match phase.await {
+            Phase::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
+                Err(ConnectError::TimedOut { addresses: ticket.addresses.clone(), problems })
+            }
+            Phase::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
+            Phase::Closed(reason, _) => Err(ConnectError::Ended(reason)),
+            Phase::Connecting | Phase::Established => Ok(connection),
+        }
+    }
+
+    /// A ticket of this very host, with nothing but loopback addresses, asks for a loopback socket.
+    async fn reach_loopback(&self, ticket: &Ticket) -> Result<(), ConnectError> {
+        let only_loopback = ticket.addresses.iter().all(|a| a.ip().is_loopback()) && !ticket.addresses.is_empty();
+        let automatic = self.shared.look(|state| {
+            state.selection.everything && !state.locals.values().any(|(_, addr)| addr.ip().is_loopback())
+        });
+        if only_loopback && automatic {
+            let add = self.add_path(PathSelector::Address(Ipv4Addr::LOCALHOST.into()));
+            add.await.map_err(|_| ConnectError::Closed)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a way out of the host; live connections start to use it.
+    ///
+    /// # Errors
+    /// There is no such interface or address now, or the endpoint is closed. An address that can't be bound is tried
+    /// again each second.
+    pub async fn add_path(&self, selector: PathSelector) -> Result<(), BindError> {
+        let present = scan().await?;
+        let places = check(&selector, &present)?;
+        let mut events = self.events();
+        let added = self.shared.act(|state| {
+            if state.stop {
+                return Err(BindError::Closed);
+            }
+            state.selection.excluded.remove(&selector);
+            state.selection.selectors.insert(selector);
+            state.places = Some(state.selection.places(&present));
+            Ok(!state.locals.values().any(|(_, addr)| places.contains(&addr.ip())))
+        })?;
+        // The driver binds it in its next turn.
+        while added {
+            match tokio::time::timeout(SCAN, events.recv()).await {
+                Ok(Ok(Event::LocalAdded { addr, .. })) if places.contains(&addr.ip()) => break,
+                Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
+                Ok(Err(broadcast::error::RecvError::Closed)) | Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up a way out of the host; what is in flight on its paths goes over the others.
+    pub fn remove_path(&self, selector: &PathSelector) {
+        self.shared.act(|state| {
+            state.selection.selectors.remove(selector);
+            state.selection.excluded.insert(selector.clone());
+        });
+        self.shared.rescan.notify_one();
+    }
+
+    /// News of the local sockets: those that came and went, and why no path works from one.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.shared.look(|state| state.events.subscribe())
+    }
+
+    /// Closes every connection, tells the peers, and gives the sockets back. Handles that remain see
+    /// [`CloseReason::Local`].
+    pub async fn close(self) {
+        let now = self.shared.clock.now();
+        self.shared.act(|state| state.close_all(now, &self.shared.incoming));
+        let clock = self.shared.clock;
+        let drained = self.shared.act_until(&self.shared.idle, |state| {
+            (state.stopped || state.is_drained(clock.now())).then_some(())
+        });
+        // A round trip of seconds is no reason to keep the program from ending.
+        let _ = tokio::time::timeout(LONGEST_CLOSE, drained).await;
+        self.shared.act(|state| state.stop = true);
+        self.shared.act_until(&self.shared.idle, |state| state.stopped.then_some(())).await;
+    }
+}
+
+impl Clone for Endpoint {
+    fn clone(&self) -> Self {
+        Self::hold(self.shared.clone())
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        let now = self.shared.clock.now();
+        self.shared.act(|state| state.let_endpoint_go(now));
+    }
+}
+
+async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {
+    let scanned = tokio::task::spawn_blocking(interface_addresses).await;
+    scanned.unwrap_or_else(|stopped| Err(stopped.into())).map_err(BindError::Interfaces)
+}
+
+/// What the endpoint wants sockets on, every selector of which must mean something now.
+fn select(paths: Vec<PathSelector>, present: &[InterfaceAddress]) -> Result<Selection, BindError> {
+    for selector in &paths {
+        check(selector, present)?;
+    }
+    let mut selection = Selection { everything: paths.is_empty(), selectors: paths.into_iter().collect(), ..Selection::default() };
+    if selection.places(present).is_empty() {
+        selection.selectors.insert(PathSelector::Address(Ipv4Addr::LOCALHOST.into()));
+    }
+    Ok(selection)
+}
+
+/// The addresses that a selector means now.
+fn check(selector: &PathSelector, present: &[InterfaceAddress]) -> Result<BTreeSet<IpAddr>, BindError> {
+    let places = Selection { selectors: BTreeSet::from([selector.clone()]), ..Selection::default() }.places(present);
+    if !places.is_empty() {
+        return Ok(places.into_iter().map(|place| place.ip).collect());
+    }
+    let available = available(present);
+    Err(match selector {
+        PathSelector::Address(ip) => BindError::NoAddress { ip: *ip, available },
+        PathSelector::Interface(name) if present.iter().any(|a| a.interface == *name) => {
+            BindError::Unusable { name: name.clone(), available }
+        }
+        PathSelector::Interface(name) => BindError::NoInterface { name: name.clone(), available },
+    })
+}
+
+/// "eth0 (192.0.2.7, 2001:db8::7), wlan0 (198.51.100.3)"
+fn available(present: &[InterfaceAddress]) -> String {
+    let names: BTreeSet<_> = present.iter().map(|a| &a.interface).collect();
+    let usable = names.into_iter().filter_map(|name| {
+        let selector = PathSelector::Interface(name.clone());
+        let selection = Selection { selectors: BTreeSet::from([selector]), ..Selection::default() };
+        let addresses: Vec<_> = selection.places(present).iter().map(|place| place.ip.to_string()).collect();
+        (!addresses.is_empty()).then(|| format!("{name} ({})", addresses.join(", ")))
+    });
+    let usable: Vec<_> = usable.collect();
+    if usable.is_empty() { "none: no interface is up".into() } else { usable.join(", ") }
+}
+
+/// Looks at the interfaces again and again, and tells the driver what the selection means now.
+async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
+    let mut ticks = tokio::time::interval(SCAN);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = rescan.notified() => {}
+        }
+        let Ok(present) = scan().await.inspect_err(|error| tracing::warn!(%error, "interfaces are not followed")) else {
+            continue;
+        };
+        let Some(shared) = shared.upgrade() else { return };
+        let stop = shared.act(|state| {
+            state.places = Some(state.selection.places(&present));
+            state.stop
+        });
+        if stop {
+            return;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use std::net::SocketAddr;
+
+use manyway_session::{CloseReason, PathDownReason, PathId};
+
+use crate::problem::PathProblem;
+
+/// News from an endpoint or a connection, for those who watch.
+///
+/// [`Endpoint::events`](crate::Endpoint::events) tells what concerns the local sockets, [`Connection::events`](crate::Connection::events)
+/// that and what concerns the connection. Who falls behind loses the oldest; nothing depends on them being read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A path was validated, or carries packets again after a stall.
+    PathUp {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name: an interface or an address.
+        name: String,
+        /// The peer's address on it.
+        remote: SocketAddr,
+    },
+    /// A path stopped carrying packets; what was in flight on it goes over the others.
+    PathDown {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name: an interface or an address.
+        name: String,
+        /// The peer's address on it.
+        remote: SocketAddr,
+        /// Why.
+        reason: PathDownReason,
+    },
+    /// No path from a local socket works, and this is why. Told once until one works.
+    PathProblem(PathProblem),
+    /// A local address got a socket: an interface came up, or a path was added.
+    LocalAdded {
+        /// The interface's name, or the address.
+        name: String,
+        /// The address it is bound to.
+        addr: SocketAddr,
+    },
+    /// A local address lost its socket: its interface went away, or its path was removed.
+    LocalRemoved {
+        /// The interface's name, or the address.
+        name: String,
+        /// The address it was bound to.
+        addr: SocketAddr,
+    },
+    /// The connection is over.
+    Closed(CloseReason),
+}

@@ -1,0 +1,9 @@
+//! What only the operating system knows or can do: its addresses, its routes, a precise timer, a socket's device.
+//!
+//! Everything here degrades: what a system doesn't offer is answered with "unknown", never with a failure
+//! of the endpoint.
+
+pub(crate) mod addresses;
+pub(crate) mod options;
+pub(crate) mod route;
+pub(crate) mod timer;

@@ -1,0 +1,6 @@
+//! Two endpoints over loopback addresses, through the public API only.
+
+mod common;
+mod ends;
+mod refusals;
+mod transfer;
