@@ -1,1 +1,53 @@
-fn main() {}
+//! `manyway`: move data over every path you have.
+
+mod args;
+mod demo;
+mod destination;
+mod events;
+mod exchange;
+mod exit;
+mod live;
+mod logging;
+mod meter;
+mod options;
+mod recv;
+mod screen;
+mod send;
+mod ssh;
+mod summary;
+mod ticket;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::screen::Screen;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let screen = Screen::new(cli.output.quiet);
+    logging::start(&screen, &cli.output);
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&screen, &error.into()),
+    };
+    let result = runtime.block_on(run(&screen, cli));
+    // A blocking read of a pipe or a disk must not keep a finished program alive.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&screen, &error),
+    }
+}
+
+async fn run(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Send(args) => send::run(screen, args).await,
+        Command::Recv(args) => recv::run(screen, args).await,
+        Command::Demo(args) => demo::run(screen, args).await,
+    }
+}

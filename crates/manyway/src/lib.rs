@@ -1,1 +1,78 @@
-//! (in the making)
+//! Move data over every path you have.
+//!
+//! A [`Connection`] runs over all pairs of local interfaces and peer addresses that carry packets, at
+//! the same time, with one coupled congestion controller over all of them: where paths share a
+//! bottleneck they together take no more than one TCP flow would. Everything is encrypted and
+//! authenticated end to end; a [`Ticket`] is all that one side must know of the other.
+//!
+//! ```
+//! use manyway::{Endpoint, EndpointOptions};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // One side listens. Its ticket goes to the other side: over the phone, ssh, a QR code.
+//! let listener = Endpoint::bind(EndpointOptions {
+//!     paths: vec!["127.0.0.1".parse()?],
+//!     ..EndpointOptions::default()
+//! })
+//! .await?;
+//! let ticket = listener.listen()?;
+//! let echo = tokio::spawn(async move {
+//!     let connection = listener.accept().await.expect("the endpoint is open");
+//!     let (mut send, mut receive) = connection.accept_bi().await?;
+//!     tokio::io::copy(&mut receive, &mut send).await?;
+//!     send.shutdown().await?;
+//!     connection.closed().await;
+//!     Ok::<_, std::io::Error>(())
+//! });
+//!
+//! // The other side connects: over every interface, unless told otherwise.
+//! let endpoint = Endpoint::bind(EndpointOptions {
+//!     paths: vec!["127.0.0.1".parse()?],
+//!     ..EndpointOptions::default()
+//! })
+//! .await?;
+//! let connection = endpoint.connect(&ticket).await?;
+//! let (mut send, mut receive) = connection.open_bi().await?;
+//! send.write_all(b"over every path").await?;
+//! send.shutdown().await?;
+//! let mut answer = String::new();
+//! receive.read_to_string(&mut answer).await?;
+//! assert_eq!(answer, "over every path");
+//! for path in connection.stats().paths {
+//!     println!("{} → {}: {} bytes sent", path.name, path.remote, path.bytes_sent);
+//! }
+//! connection.close(0, "done");
+//! endpoint.close().await;
+//! echo.await??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! This crate is a thin facade: the rooms behind it are `manyway-control` (congestion control),
+//! `manyway-session` (the protocol, without I/O) and `manyway-runtime` (sockets, tokio, disk).
+
+pub use manyway_runtime::{
+    BindError, ConnectError, Connection, ConnectionLost, Endpoint, EndpointOptions, Event,
+    PathProblem, PathSelector, ProblemKind, ReadError, RecvStream, SendStream, WriteError,
+};
+pub use manyway_session::{
+    CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId, PathState,
+    PathStats, Secrets, StreamId, Ticket,
+};
+pub use manyway_units::{ByteSize, Rate};
+
+/// Congestion control: the laws, the coupled controller, the subflow sender. [`Config::cc`] takes a
+/// name of [`control::registry::names`].
+pub use manyway_control as control;
+
+/// Files and directories over a pair of streams: see [`send`](files::send) and
+/// [`receive`](files::receive).
+pub mod files {
+    pub use manyway_runtime::files::{
+        FileSummary, Phase, Progress, ReceiveOptions, ReceiveSummary, SendSummary, Skipped,
+        Sources, TransferError, receive, send,
+    };
+    pub use manyway_transfer::{Digest, Failure, FailureCode, Policy};
+}

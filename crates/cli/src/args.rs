@@ -1,0 +1,399 @@
+//! The command line. Every option has an environment twin; the command line wins.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, Parser, Subcommand};
+use manyway::{ByteSize, PathSelector, Rate};
+
+use crate::demo::LinkSpec;
+
+/// Move data over every path you have.
+///
+/// manyway sends files over all network paths between two hosts at once, encrypted end to end, with
+/// congestion control that takes no more than its fair share where the paths meet.
+#[derive(Debug, Parser)]
+#[command(name = "manyway", version, after_long_help = EXAMPLES, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) output: Output,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  manyway recv ~/inbox                    on the receiving host: prints a ticket
+  manyway send film.mkv --to mw1…         on the sending host
+  manyway send photos/                    or the other way round: prints a ticket,
+  manyway recv mw1…                       and this fetches
+  manyway send backup.tar server:backups  starts the far side over ssh
+  manyway demo                            see it work on this host alone
+
+Exit status: 0 done, 1 failed, 2 wrong usage.
+The guide is docs/guide.md in the source tree.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Send(SendArgs),
+    Recv(RecvArgs),
+    Demo(DemoArgs),
+}
+
+/// How much is said, and where.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Output {
+    /// Say nothing but errors (and a ticket that has no file to go to)
+    #[arg(short, long, global = true, env = "MANYWAY_QUIET", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Say more: -v what happens to paths, -vv what the protocol does, -vvv everything
+    #[arg(short, long, global = true, env = "MANYWAY_VERBOSE", hide_env_values = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// What sending and receiving have in common.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct Network {
+    /// Use this interface or local address only; repeat it for several
+    ///
+    /// Without it, every interface that is up is used and those that come and go are followed.
+    #[arg(
+        long = "path",
+        value_name = "IFACE|ADDR",
+        env = "MANYWAY_PATH",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) interfaces: Vec<PathSelector>,
+
+    /// UDP port of our sockets; 0 lets the system choose
+    #[arg(
+        long,
+        default_value_t = 0,
+        env = "MANYWAY_PORT",
+        hide_env_values = true
+    )]
+    pub(crate) port: u16,
+
+    /// Congestion-control law for what this side sends; a wrong name lists them all
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "lia",
+        env = "MANYWAY_CC",
+        hide_env_values = true
+    )]
+    pub(crate) cc: String,
+
+    /// Send no faster than this over all paths together, e.g. 20Mbps or 2MB/s
+    #[arg(
+        long,
+        value_name = "RATE",
+        env = "MANYWAY_LIMIT",
+        hide_env_values = true
+    )]
+    pub(crate) limit: Option<Rate>,
+
+    /// Most memory for data that arrived and isn't on disk yet
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "64MiB",
+        env = "MANYWAY_RECEIVE_WINDOW",
+        hide_env_values = true
+    )]
+    pub(crate) receive_window: ByteSize,
+
+    /// Print one JSON object per transfer on standard output
+    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// What a side that waits for the other needs.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Ticket")]
+pub(crate) struct Invitation {
+    /// Write the ticket to this file, readable by you alone; with -q it is not printed then
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "MANYWAY_TICKET_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) ticket_file: Option<PathBuf>,
+
+    /// Add an address to the ticket that leads to this host, e.g. a router's forwarded port; repeatable
+    ///
+    /// ADDR alone takes the port of our sockets. Our own interfaces' addresses are always in it.
+    #[arg(
+        long,
+        value_name = "ADDR[:PORT]",
+        env = "MANYWAY_ADVERTISE",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) advertise: Vec<String>,
+}
+
+/// Send files and directories
+///
+/// With --to they go to whoever printed the ticket; with HOST:DIR as the last argument, manyway is
+/// started on HOST over ssh; with neither, a ticket is printed and the files wait to be fetched.
+#[derive(Debug, Args)]
+#[command(after_long_help = SEND_EXAMPLES)]
+pub(crate) struct SendArgs {
+    /// What to send; the last one may be HOST:DIR, the destination over ssh
+    ///
+    /// A local name with a colon in it is written ./na:me.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+
+    /// The receiver's ticket, or @FILE with the ticket in it
+    ///
+    /// Programs of other users of this host can see a ticket on a command line; @FILE and the
+    /// environment hide it.
+    #[arg(
+        long,
+        value_name = "TICKET",
+        env = "MANYWAY_TICKET",
+        hide_env_values = true
+    )]
+    pub(crate) to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) conflict: ConflictArgs,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) invitation: Invitation,
+    #[command(flatten)]
+    pub(crate) ssh: SshArgs,
+}
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  manyway send film.mkv --to mw1…
+  manyway send photos/ notes.txt --to @ticket
+  manyway send photos/
+  manyway send backup.tar ann@server:backups --path eth0 --path wlan0
+  manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json";
+
+/// How the far side is started.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Over ssh")]
+pub(crate) struct SshArgs {
+    /// The ssh command and its own options
+    #[arg(
+        long,
+        value_name = "CMD",
+        default_value = "ssh",
+        env = "MANYWAY_SSH",
+        hide_env_values = true
+    )]
+    pub(crate) ssh: String,
+
+    /// The program on the far side
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "manyway",
+        env = "MANYWAY_REMOTE_BIN",
+        hide_env_values = true
+    )]
+    pub(crate) remote_bin: String,
+
+    /// UDP port of the far side's sockets, e.g. one that its firewall lets in
+    #[arg(
+        long,
+        value_name = "PORT",
+        env = "MANYWAY_REMOTE_PORT",
+        hide_env_values = true
+    )]
+    pub(crate) remote_port: Option<u16>,
+}
+
+/// What happens to names that exist already at the receiver.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Existing files")]
+pub(crate) struct ConflictArgs {
+    /// Replace files that exist (the default is to refuse); when sending, only with HOST:DIR
+    #[arg(long, env = "MANYWAY_OVERWRITE", hide_env_values = true, conflicts_with = "rename",
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) overwrite: bool,
+
+    /// Keep both: the new one becomes "name (1).ext"; when sending, only with HOST:DIR
+    #[arg(long, env = "MANYWAY_RENAME", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) rename: bool,
+}
+
+/// Receive files and directories
+///
+/// Without a ticket it prints one and receives whatever is sent to it until it is stopped; with a
+/// ticket it fetches what the other side offers.
+#[derive(Debug, Args)]
+#[command(after_long_help = RECV_EXAMPLES, override_usage = "manyway recv [OPTIONS] [DIR]\n       manyway recv [OPTIONS] TICKET [DIR]")]
+pub(crate) struct RecvArgs {
+    /// The sender's ticket (mw1…, or @FILE with the ticket in it) and the directory to receive into
+    ///
+    /// DIR is the current directory unless given; it is created if only its last part is missing. A
+    /// directory whose name begins with mw1 or @ is written ./mw1…
+    #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
+    pub(crate) what: Vec<OsString>,
+
+    /// The sender's ticket, or @FILE, as an option
+    #[arg(
+        long,
+        value_name = "TICKET",
+        env = "MANYWAY_TICKET",
+        hide_env_values = true
+    )]
+    pub(crate) from: Option<String>,
+
+    /// End after one transfer
+    #[arg(long, env = "MANYWAY_ONCE", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) once: bool,
+
+    /// End when standard input does; how the far side over ssh notices that its caller is gone
+    #[arg(long, hide = true, env = "MANYWAY_WHILE_STDIN", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) while_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) conflict: ConflictArgs,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    #[command(flatten)]
+    pub(crate) invitation: Invitation,
+}
+
+const RECV_EXAMPLES: &str = "\
+Examples:
+  manyway recv ~/inbox
+  manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
+  manyway recv mw1… ~/Downloads --rename
+  MANYWAY_TICKET=@ticket manyway recv";
+
+/// See it work on this host alone
+///
+/// A sender and a receiver in one process, real sockets, and links between them with a rate and a
+/// delay. A file of random bytes goes over the best link alone, then over all of them; both copies
+/// are verified. Needs no root and no configuration, takes less than a minute.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// A link as RATE/DELAY, one way; repeat it for several
+    #[arg(
+        long = "link",
+        value_name = "RATE/DELAY",
+        default_values = ["40Mbps/10ms", "20Mbps/40ms"],
+        env = "MANYWAY_LINK",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) links: Vec<LinkSpec>,
+
+    /// Size of the file; by default what the best link carries in 15 seconds
+    #[arg(long, env = "MANYWAY_SIZE", hide_env_values = true)]
+    pub(crate) size: Option<ByteSize>,
+
+    /// Congestion-control law
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "lia",
+        env = "MANYWAY_CC",
+        hide_env_values = true
+    )]
+    pub(crate) cc: String,
+
+    /// Where the plot of each path's rate goes
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "manyway-demo.svg",
+        env = "MANYWAY_SVG",
+        hide_env_values = true
+    )]
+    pub(crate) svg: PathBuf,
+
+    /// Print the result as one JSON object on standard output
+    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn help(subcommand: Option<&str>) -> String {
+        let mut command = Cli::command().term_width(100);
+        command.build();
+        let chosen = match subcommand {
+            Some(name) => command.find_subcommand_mut(name).unwrap(),
+            None => &mut command,
+        };
+        chosen.render_long_help().to_string()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_texts() {
+        insta::assert_snapshot!("help", help(None));
+        for name in ["send", "recv", "demo"] {
+            insta::assert_snapshot!(format!("help_{name}"), help(Some(name)));
+        }
+    }
+
+    #[test]
+    fn every_option_has_an_environment_twin() {
+        let command = Cli::command();
+        for subcommand in command.get_subcommands() {
+            for option in subcommand.get_opts().chain(command.get_opts()) {
+                let name = option.get_id();
+                let env = option.get_env().and_then(|env| env.to_str());
+                assert!(
+                    env.is_some_and(|env| env.starts_with("MANYWAY_")),
+                    "--{name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tickets_never_show_up_in_help() {
+        let command = Cli::command();
+        for subcommand in command.get_subcommands() {
+            assert!(
+                subcommand
+                    .get_opts()
+                    .all(|option| option.is_hide_env_values_set())
+            );
+        }
+    }
+
+    #[test]
+    fn recv_takes_two_positionals_at_most() {
+        assert!(Cli::try_parse_from(["manyway", "recv", "a", "b", "c"]).is_err());
+        let Command::Recv(args) = Cli::try_parse_from(["manyway", "recv", "mw1x", "in", "--once"])
+            .unwrap()
+            .command
+        else {
+            panic!("recv");
+        };
+        assert_eq!(args.what, ["mw1x", "in"]);
+        assert!(args.once);
+    }
+}

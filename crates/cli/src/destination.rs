@@ -1,0 +1,121 @@
+//! `HOST:DIR`, as scp's users know it.
+
+use std::ffi::{OsStr, OsString};
+
+use crate::exit::usage;
+
+/// Where the far side is started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// What ssh is given: a host, an alias of its configuration, `user@host`.
+    pub(crate) host: String,
+    /// The directory there, as one shell-safe relative or absolute path that is never empty and never
+    /// begins with `-`.
+    pub(crate) dir: String,
+}
+
+/// Takes the destination off the end of the paths, when there is one: a colon before any slash.
+pub(crate) fn split(paths: &mut Vec<OsString>) -> anyhow::Result<Option<Remote>> {
+    let Some(remote) = paths.last().map(|last| parse(last)).transpose()?.flatten() else {
+        return Ok(None);
+    };
+    paths.pop();
+    if paths.is_empty() {
+        return Err(usage(format!(
+            "nothing to send to {}: name the files before it",
+            remote.host
+        )));
+    }
+    Ok(Some(remote))
+}
+
+fn parse(argument: &OsStr) -> anyhow::Result<Option<Remote>> {
+    let lossy = argument.to_string_lossy();
+    let Some((host, dir)) = lossy.split_once(':') else {
+        return Ok(None);
+    };
+    if host.contains('/') || host.is_empty() {
+        return Ok(None);
+    }
+    if argument.to_str().is_none() || lossy.contains('\0') {
+        return Err(usage(format!(
+            "the directory in {lossy:?} must be UTF-8 to go through ssh"
+        )));
+    }
+    // ssh would take it for an option.
+    if host.starts_with('-') {
+        return Err(usage(format!("{host:?} is not a host's name")));
+    }
+    Ok(Some(Remote {
+        host: host.to_owned(),
+        dir: relative(dir),
+    }))
+}
+
+/// ssh begins in the home directory, so `~/x` is `x`; a leading `./` keeps `-x`, `@x` and `mw1x` from
+/// being taken for anything but a directory.
+fn relative(dir: &str) -> String {
+    let dir = dir
+        .strip_prefix("~/")
+        .or(dir.strip_prefix('~').filter(|rest| rest.is_empty()))
+        .unwrap_or(dir);
+    match dir {
+        "" | "." => ".".to_owned(),
+        dir if dir.starts_with('/') => dir.to_owned(),
+        dir => format!("./{}", dir.strip_prefix("./").unwrap_or(dir)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remote(text: &str) -> Option<(String, String)> {
+        parse(OsStr::new(text))
+            .unwrap()
+            .map(|remote| (remote.host, remote.dir))
+    }
+
+    #[test]
+    fn a_colon_before_any_slash_is_a_host() {
+        let is = |text: &str, host: &str, dir: &str| {
+            assert_eq!(
+                remote(text),
+                Some((host.to_owned(), dir.to_owned())),
+                "{text}"
+            );
+        };
+        is("server:", "server", ".");
+        is("server:in", "server", "./in");
+        is("ann@server:/srv/a b", "ann@server", "/srv/a b");
+        is("server:~", "server", ".");
+        is("server:~/in", "server", "./in");
+        is("server:~bob/in", "server", "./~bob/in");
+        is("server:-rf", "server", "./-rf");
+        is("server:mw1abc", "server", "./mw1abc");
+        is("server:a:b", "server", "./a:b");
+        for local in ["file", "./a:b", "dir/a:b", "/a:b", ":x"] {
+            assert_eq!(remote(local), None, "{local}");
+        }
+    }
+
+    #[test]
+    fn options_are_not_hosts() {
+        let error = parse(OsStr::new("-oProxyCommand=x:dir")).unwrap_err();
+        assert!(error.to_string().contains("not a host's name"));
+    }
+
+    #[test]
+    fn the_destination_is_the_last_argument() {
+        let mut paths: Vec<OsString> = ["a", "b:c", "server:in"].map(Into::into).into();
+        assert_eq!(split(&mut paths).unwrap().unwrap().host, "server");
+        assert_eq!(paths, ["a", "b:c"]);
+        let mut paths: Vec<OsString> = vec!["server:in".into()];
+        assert!(
+            split(&mut paths)
+                .unwrap_err()
+                .to_string()
+                .contains("nothing to send")
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! One transfer over one connection, whoever dialled and whichever way the files go.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use manyway::files::{self, Progress, ReceiveOptions, Sources, TransferError};
+use manyway::{Connection, RecvStream, SendStream};
+use tokio::time::timeout;
+
+use crate::events;
+use crate::exit::{Interrupted, Stop};
+use crate::live::Live;
+use crate::meter::Direction;
+use crate::screen::Screen;
+use crate::summary::{Outcome, Summary};
+
+/// The side that hears the last word closes the connection; the other waits this long for that before
+/// it closes by itself.
+const GOODBYE: Duration = Duration::from_secs(3);
+/// Application codes of CLOSE.
+const DONE: u64 = 0x100;
+const FAILED: u64 = 0x101;
+const INTERRUPTED: u64 = 0x102;
+
+/// What is to be done.
+#[derive(Debug, Clone)]
+pub(crate) enum Job {
+    /// Send these files and directories.
+    Send(Sources),
+    /// Receive into this directory.
+    Receive(PathBuf, ReceiveOptions),
+}
+
+impl Job {
+    fn direction(&self) -> Direction {
+        match self {
+            Job::Send(_) => Direction::Sending,
+            Job::Receive(..) => Direction::Receiving,
+        }
+    }
+}
+
+/// Who opens the stream: the side that dialled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// We dialled.
+    Dialled,
+    /// We were dialled.
+    Answered,
+}
+
+/// A transfer about to happen.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) screen: &'a Screen,
+    pub(crate) stop: &'a Stop,
+    pub(crate) connection: Connection,
+    pub(crate) side: Side,
+    /// Whether the user named the interfaces to use.
+    pub(crate) named: bool,
+}
+
+impl Exchange<'_> {
+    /// Carries it through and closes the connection, whatever comes of it.
+    pub(crate) async fn run(self, job: Job) -> anyhow::Result<Summary> {
+        let direction = job.direction();
+        let progress = Progress::new();
+        let live = Live::new(
+            self.screen,
+            direction,
+            progress.clone(),
+            self.connection.clone(),
+        );
+        let result = tokio::select! {
+            result = self.transfer(job, progress) => result,
+            () = self.stop.requested() => Err(Interrupted.into()),
+            never = live.run() => match never {},
+            never = events::follow(self.screen, &self.connection, self.named) => match never {},
+        };
+        let stats = self.connection.stats();
+        self.close(&result).await;
+        Ok(Summary::new(result?, &stats))
+    }
+
+    async fn transfer(&self, job: Job, progress: Arc<Progress>) -> anyhow::Result<Outcome> {
+        let (send, receive) = self.streams().await?;
+        let streams = (receive, send);
+        Ok(match job {
+            Job::Send(sources) => Outcome::Sent(files::send(streams, sources, progress).await?),
+            Job::Receive(dir, options) => {
+                Outcome::Received(files::receive(streams, dir, options, progress).await?)
+            }
+        })
+    }
+
+    async fn streams(&self) -> anyhow::Result<(SendStream, RecvStream)> {
+        let opened = match self.side {
+            Side::Dialled => self.connection.open_bi().await,
+            Side::Answered => self.connection.accept_bi().await,
+        };
+        opened.context("the connection ended before the transfer began")
+    }
+
+    async fn close(&self, result: &anyhow::Result<Outcome>) {
+        let (code, reason) = match result {
+            Ok(_) => (DONE, String::new()),
+            Err(error) if error.is::<Interrupted>() => {
+                (INTERRUPTED, "stopped by its user".to_owned())
+            }
+            Err(error) => (FAILED, format!("{error:#}")),
+        };
+        if spoke_last(result) {
+            timeout(GOODBYE, self.connection.closed()).await.ok();
+        }
+        self.connection.close(code, &reason);
+    }
+}
+
+/// Whether the transfer's last message was ours.
+fn spoke_last(result: &anyhow::Result<Outcome>) -> bool {
+    match result {
+        Ok(outcome) => matches!(outcome, Outcome::Sent(_)),
+        Err(error) => matches!(error.downcast_ref(), Some(TransferError::Here(_))),
+    }
+}

@@ -1,0 +1,313 @@
+//! The live view: a line per path and the total, redrawn on a terminal, a plain line now and then
+//! without one.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use manyway::files::{Phase, Progress};
+use manyway::{Connection, ConnectionStats, PathState};
+use manyway_units::{ByteSize, Rate, format_duration};
+
+use crate::meter::{Direction, Labels, Meter, Row};
+use crate::screen::Screen;
+
+const REDRAW: Duration = Duration::from_millis(250);
+const PLAIN_LINE: Duration = Duration::from_secs(5);
+
+/// Shows a transfer until it is dropped; what it drew vanishes with it.
+#[derive(Debug)]
+pub(crate) struct Live<'a> {
+    screen: &'a Screen,
+    progress: Arc<Progress>,
+    connection: Connection,
+    direction: Direction,
+    labels: Labels,
+    started: Instant,
+    bars: Vec<ProgressBar>,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(
+        screen: &'a Screen,
+        direction: Direction,
+        progress: Arc<Progress>,
+        connection: Connection,
+    ) -> Self {
+        Self {
+            screen,
+            progress,
+            connection,
+            direction,
+            labels: Labels::new(),
+            started: Instant::now(),
+            bars: Vec::new(),
+        }
+    }
+
+    /// Calls paths by other names.
+    pub(crate) fn labelled(mut self, labels: Labels) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Redraws for ever; the caller drops it when the transfer is over.
+    pub(crate) async fn run(mut self) -> std::convert::Infallible {
+        let terminal = self.screen.is_terminal();
+        let mut meter = Meter::new(self.direction, std::mem::take(&mut self.labels));
+        let mut total = TotalRate::default();
+        let mut next_line = PLAIN_LINE;
+        loop {
+            tokio::time::sleep(REDRAW).await;
+            let at = self.started.elapsed();
+            let stats = self.connection.stats();
+            let standing = Standing::of(&self.progress, self.direction, &stats);
+            let rows = meter.sample(at, &stats);
+            let view = View {
+                at,
+                standing,
+                rate: total.sample(at, standing.done),
+                rows,
+            };
+            if terminal {
+                self.redraw(&view);
+            } else if at >= next_line {
+                next_line = at + PLAIN_LINE;
+                self.screen.say(&view.plain_line());
+            }
+        }
+    }
+
+    fn redraw(&mut self, view: &View) {
+        let lines = view.lines();
+        while self.bars.len() < lines.len() {
+            let bar = self.screen.bars().add(ProgressBar::no_length());
+            bar.set_style(
+                ProgressStyle::with_template("{msg}").expect("the template is well-formed"),
+            );
+            self.bars.push(bar);
+        }
+        for bar in self.bars.drain(lines.len()..) {
+            bar.finish_and_clear();
+        }
+        for (bar, line) in self.bars.iter().zip(lines) {
+            bar.set_message(line);
+            bar.tick();
+        }
+    }
+}
+
+impl Drop for Live<'_> {
+    fn drop(&mut self) {
+        for bar in &self.bars {
+            bar.finish_and_clear();
+            self.screen.bars().remove(bar);
+        }
+    }
+}
+
+/// The goodput, smoothed over some ten seconds so that the ETA doesn't jump.
+#[derive(Debug, Default)]
+struct TotalRate {
+    last: Option<(Duration, u64)>,
+    smoothed: f64,
+}
+
+impl TotalRate {
+    fn sample(&mut self, at: Duration, done: u64) -> Rate {
+        if let Some((since, before)) = self.last.replace((at, done)) {
+            let span = at.saturating_sub(since);
+            let now = Rate::of(done.saturating_sub(before), span).bits_per_sec();
+            // Until ten seconds have passed it is the mean since the start.
+            let weight = (span.as_secs_f64() / at.as_secs_f64().clamp(0.1, 10.0)).min(1.0);
+            self.smoothed += weight * (now - self.smoothed);
+        }
+        Rate::from_bits_per_sec(self.smoothed)
+    }
+}
+
+/// How far a transfer has come.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    phase: Phase,
+    done: u64,
+    total: u64,
+    files: u64,
+}
+
+impl Standing {
+    fn of(progress: &Progress, direction: Direction, stats: &ConnectionStats) -> Self {
+        let total = progress.bytes_total();
+        let mut done = progress.bytes_done();
+        let mut phase = progress.phase();
+        if direction == Direction::Sending {
+            // What was written to the stream may wait in its buffer for long; done is what was acknowledged.
+            done = done.min(stats.bytes_acked);
+            if phase == Phase::Syncing && done < total {
+                phase = Phase::Transferring;
+            }
+        }
+        Self {
+            phase,
+            done,
+            total,
+            files: progress.files_total(),
+        }
+    }
+}
+
+/// One moment of a transfer.
+#[derive(Debug)]
+struct View {
+    at: Duration,
+    standing: Standing,
+    rate: Rate,
+    rows: Vec<Row>,
+}
+
+impl View {
+    /// A line per path, then the total.
+    fn lines(&self) -> Vec<String> {
+        let width = self
+            .rows
+            .iter()
+            .map(|row| row.label.chars().count())
+            .max()
+            .unwrap_or(0);
+        let mut lines: Vec<String> = self.rows.iter().map(|row| path_line(row, width)).collect();
+        lines.push(self.total());
+        lines
+    }
+
+    fn plain_line(&self) -> String {
+        let mut line = format!("{:.0} s: {}", self.at.as_secs_f64(), self.total());
+        for row in &self.rows {
+            write!(line, "; {}", path_line(row, 0)).expect("a String takes everything");
+        }
+        line
+    }
+
+    fn total(&self) -> String {
+        let Standing {
+            phase,
+            done,
+            total,
+            files,
+        } = self.standing;
+        let size = ByteSize::new(total);
+        match phase {
+            Phase::Greeting => "waiting for the other side".to_owned(),
+            Phase::Listing => format!("listing: {files} files, {size}"),
+            Phase::Transferring => {
+                let part = 100.0 * done as f64 / total.max(1) as f64;
+                format!("{part:.0} % of {size}, {:.1}, {}", self.rate, self.eta())
+            }
+            Phase::Syncing | Phase::Done => format!("all of {size} is there, bringing it to disk"),
+        }
+    }
+
+    fn eta(&self) -> String {
+        let left = self.standing.total.saturating_sub(self.standing.done);
+        let seconds = match left {
+            0 => 0.0,
+            left => (left as f64 / self.rate.bytes_per_sec()).ceil(),
+        };
+        match seconds < 1e7 {
+            true => format!("{} left", format_duration(Duration::from_secs_f64(seconds))),
+            false => "stalled".to_owned(),
+        }
+    }
+}
+
+fn path_line(row: &Row, width: usize) -> String {
+    let mut line = format!("{:width$}  ", row.label);
+    match row.state {
+        PathState::Validating => line.push_str("being tried"),
+        PathState::Stalled => line.push_str("stalled: no answers"),
+        _ => {
+            let rtt = row.rtt.as_secs_f64() * 1e3;
+            write!(line, "{:>10.1}  rtt {rtt:.0} ms", row.rate).expect("a String takes everything");
+        }
+    }
+    if let (Some(window), Some(loss), PathState::Active) = (row.window, row.loss, row.state) {
+        write!(line, "  window {window:.0}  loss {:.2} %", loss * 100.0)
+            .expect("a String takes everything");
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(label: &str, state: PathState) -> Row {
+        Row {
+            label: label.to_owned(),
+            state,
+            rate: Rate::from_mbps(38.25),
+            rtt: Duration::from_micros(20_400),
+            window: Some(71.6),
+            loss: Some(0.0012),
+        }
+    }
+
+    fn view() -> View {
+        let mut receiving = row("lte0 → 198.51.100.1", PathState::Active);
+        (receiving.window, receiving.loss) = (None, None);
+        View {
+            at: Duration::from_millis(5003),
+            standing: Standing {
+                phase: Phase::Transferring,
+                done: 25_000_000,
+                total: 100_000_000,
+                files: 3,
+            },
+            rate: Rate::from_mbps(60.0),
+            rows: vec![
+                row("eth0 → 203.0.113.5", PathState::Active),
+                row("wlan0 → 203.0.113.5", PathState::Stalled),
+                row("usb0 → 203.0.113.5", PathState::Validating),
+                receiving,
+            ],
+        }
+    }
+
+    #[test]
+    fn lines() {
+        insta::assert_snapshot!("live", view().lines().join("\n"));
+        insta::assert_snapshot!("plain", view().plain_line());
+    }
+
+    #[test]
+    fn the_total_tells_its_phase() {
+        let mut view = view();
+        view.rate = Rate::ZERO;
+        assert!(view.total().ends_with("stalled"), "{}", view.total());
+        for (phase, words) in [
+            (Phase::Greeting, "waiting for the other side"),
+            (Phase::Listing, "listing: 3 files, 100 MB"),
+            (
+                Phase::Syncing,
+                "all of 100 MB is there, bringing it to disk",
+            ),
+        ] {
+            view.standing.phase = phase;
+            assert_eq!(view.total(), words);
+        }
+    }
+
+    #[test]
+    fn the_total_rate_is_a_mean_at_first_and_forgets_later() {
+        let mut rate = TotalRate::default();
+        let mut last = Rate::ZERO;
+        for step in 0..=20_u64 {
+            last = rate.sample(Duration::from_millis(250 * step), 1_000_000 * step);
+        }
+        assert!((last.mbps() - 32.0).abs() < 0.5, "{last}");
+        for step in 21..=400 {
+            last = rate.sample(Duration::from_millis(250 * step), 20_000_000);
+        }
+        assert!(last.mbps() < 0.1, "{last}");
+    }
+}

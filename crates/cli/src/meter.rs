@@ -1,0 +1,194 @@
+//! Rates from counters: what a connection's statistics say about the last two seconds.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway::{ConnectionStats, PathId, PathState, PathStats};
+use manyway_units::Rate;
+
+/// Rates are means over this span.
+const SPAN: Duration = Duration::from_secs(2);
+
+/// Which way the files go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Away from us.
+    Sending,
+    /// To us.
+    Receiving,
+}
+
+impl Direction {
+    /// Stream bytes that went this way on a path.
+    fn bytes(self, path: &PathStats) -> u64 {
+        match self {
+            Direction::Sending => path.stream_bytes_sent,
+            Direction::Receiving => path.stream_bytes_received,
+        }
+    }
+}
+
+/// A path as the live view shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// `wlan0 → 203.0.113.5`.
+    pub(crate) label: String,
+    pub(crate) state: PathState,
+    pub(crate) rate: Rate,
+    pub(crate) rtt: Duration,
+    /// Packets; only a sender has one.
+    pub(crate) window: Option<f64>,
+    /// Share of the packets sent that were lost; only a sender knows.
+    pub(crate) loss: Option<f64>,
+}
+
+/// What paths to these addresses are called, where interface and address would say little.
+pub(crate) type Labels = BTreeMap<SocketAddr, String>;
+
+/// Turns successive statistics into rates.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    direction: Direction,
+    labels: Labels,
+    samples: BTreeMap<PathId, VecDeque<(Duration, u64)>>,
+}
+
+impl Meter {
+    pub(crate) fn new(direction: Direction, labels: Labels) -> Self {
+        Self {
+            direction,
+            labels,
+            samples: BTreeMap::new(),
+        }
+    }
+
+    /// Rows of the paths that aren't closed, in the order of their ids, `at` this time since the start.
+    pub(crate) fn sample(&mut self, at: Duration, stats: &ConnectionStats) -> Vec<Row> {
+        let open = || {
+            stats
+                .paths
+                .iter()
+                .filter(|path| path.state != PathState::Closed)
+        };
+        self.samples
+            .retain(|id, _| open().any(|path| path.id == *id));
+        open().map(|path| self.row(at, path)).collect()
+    }
+
+    fn row(&mut self, at: Duration, path: &PathStats) -> Row {
+        let samples = self.samples.entry(path.id).or_default();
+        samples.push_back((at, self.direction.bytes(path)));
+        // One sample older than the span stays, so that a mean covers all of it.
+        while samples.len() > 2 && at.saturating_sub(samples[1].0) >= SPAN {
+            samples.pop_front();
+        }
+        let (since, before) = samples[0];
+        let sending = self.direction == Direction::Sending;
+        Row {
+            label: match self.labels.get(&path.remote) {
+                Some(label) => label.clone(),
+                None => format!("{} → {}", path.name, path.remote.ip()),
+            },
+            state: path.state,
+            rate: Rate::of(
+                self.direction.bytes(path).saturating_sub(before),
+                at.saturating_sub(since),
+            ),
+            rtt: path.rtt,
+            window: sending.then_some(path.window),
+            loss: sending.then(|| loss(path)),
+        }
+    }
+}
+
+/// Packets lost per packet sent, 0 to 1.
+pub(crate) fn loss(path: &PathStats) -> f64 {
+    path.packets_lost as f64 / path.packets_sent.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(id: u32, state: PathState, sent: u64) -> PathStats {
+        PathStats {
+            id: PathId(id),
+            name: "eth0".to_owned(),
+            local: "192.0.2.7:1".parse().unwrap(),
+            remote: SocketAddr::from(([203, 0, 113, 5], 4000 + id as u16)),
+            state,
+            rtt: Duration::from_millis(20),
+            min_rtt: Duration::from_millis(19),
+            window: 10.0,
+            bytes_in_flight: 0,
+            bytes_sent: 2 * sent,
+            bytes_received: 0,
+            stream_bytes_sent: sent,
+            stream_bytes_received: sent / 2,
+            packets_sent: 200,
+            packets_lost: 1,
+            loss_events: 0,
+            timeouts: 0,
+        }
+    }
+
+    fn stats(paths: Vec<PathStats>) -> ConnectionStats {
+        ConnectionStats {
+            paths,
+            ..ConnectionStats::default()
+        }
+    }
+
+    #[test]
+    fn rates_cover_the_last_seconds_only() {
+        let mut meter = Meter::new(Direction::Sending, Labels::new());
+        let mut rate = Rate::ZERO;
+        for step in 0..=40_u64 {
+            // 1 Mbyte/s for five seconds, nothing after that.
+            let sent = 250_000 * step.min(20);
+            let rows = meter.sample(
+                Duration::from_millis(250 * step),
+                &stats(vec![path(1, PathState::Active, sent)]),
+            );
+            rate = rows[0].rate;
+            if (1..=20).contains(&step) {
+                assert!((rate.mbps() - 8.0).abs() < 1e-9, "{step}: {rate}");
+            }
+        }
+        assert_eq!(rate, Rate::ZERO);
+    }
+
+    #[test]
+    fn closed_paths_vanish() {
+        let mut meter = Meter::new(Direction::Sending, Labels::new());
+        let both = vec![
+            path(1, PathState::Active, 0),
+            path(2, PathState::Validating, 0),
+        ];
+        assert_eq!(meter.sample(Duration::ZERO, &stats(both)).len(), 2);
+        let one = vec![path(1, PathState::Closed, 0), path(2, PathState::Active, 9)];
+        let rows = meter.sample(Duration::from_secs(1), &stats(one));
+        assert_eq!(
+            (rows.len(), rows[0].label.as_str()),
+            (1, "eth0 → 203.0.113.5")
+        );
+        assert_eq!(meter.samples.len(), 1);
+    }
+
+    #[test]
+    fn a_receiver_knows_neither_window_nor_loss() {
+        let labels = Labels::from([("203.0.113.5:4001".parse().unwrap(), "slow link".to_owned())]);
+        let mut meter = Meter::new(Direction::Receiving, labels);
+        meter.sample(Duration::ZERO, &stats(vec![path(1, PathState::Active, 0)]));
+        let rows = meter.sample(
+            Duration::from_secs(1),
+            &stats(vec![path(1, PathState::Active, 1000)]),
+        );
+        assert_eq!((rows[0].window, rows[0].loss), (None, None));
+        assert_eq!(
+            (rows[0].rate, rows[0].label.as_str()),
+            (Rate::from_bits_per_sec(4000.0), "slow link")
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! From the command line to an endpoint.
+
+use anyhow::Context;
+use manyway::files::{Policy, ReceiveOptions};
+use manyway::{Config, Endpoint, EndpointOptions};
+
+use crate::args::{ConflictArgs, Network};
+use crate::exit::usage;
+
+/// Checks the options and binds the sockets.
+pub(crate) async fn bind(network: &Network) -> anyhow::Result<Endpoint> {
+    let options = EndpointOptions {
+        config: config(network)?,
+        paths: network.interfaces.clone(),
+        port: network.port,
+        ..EndpointOptions::default()
+    };
+    Endpoint::bind(options)
+        .await
+        .context("can't open the sockets")
+}
+
+fn config(network: &Network) -> anyhow::Result<Config> {
+    let config = Config {
+        cc: network.cc.clone(),
+        limit: network.limit,
+        receive_window: network.receive_window.bytes(),
+        ..Config::default()
+    };
+    config
+        .validate()
+        .map_err(|error| usage(error.to_string()))?;
+    Ok(config)
+}
+
+/// What to do with names that exist.
+pub(crate) fn receive(conflict: ConflictArgs) -> ReceiveOptions {
+    let policy = match (conflict.overwrite, conflict.rename) {
+        (true, _) => Policy::Overwrite,
+        (_, true) => Policy::Rename,
+        _ => Policy::Refuse,
+    };
+    ReceiveOptions {
+        policy,
+        ..ReceiveOptions::default()
+    }
+}

@@ -1,0 +1,255 @@
+//! The far side over ssh: `ssh HOST manyway recv --once … DIR`, and the ticket it prints.
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use manyway::Ticket;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::args::{ConflictArgs, SshArgs};
+use crate::destination::Remote;
+use crate::exit::usage;
+use crate::screen::Screen;
+use crate::ticket;
+
+/// The far side ends by itself when the transfer does; this long is left for that.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// `ssh -G` and name resolution are a help, not a need.
+const LOOKUP: Duration = Duration::from_secs(3);
+
+/// What is started, and where.
+#[derive(Debug)]
+pub(crate) struct Invocation<'a> {
+    pub(crate) remote: &'a Remote,
+    pub(crate) ssh: &'a SshArgs,
+    pub(crate) conflict: ConflictArgs,
+}
+
+/// A receiver that runs on the far side. Dropping it ends ssh, whereupon the receiver's standard
+/// input ends and it stops.
+#[derive(Debug)]
+pub(crate) struct Far {
+    child: Child,
+    errors: JoinHandle<()>,
+}
+
+/// Starts the receiver and waits for its ticket.
+pub(crate) async fn start(screen: &Screen, what: &Invocation<'_>) -> anyhow::Result<(Far, Ticket)> {
+    let words = ssh_words(&what.ssh.ssh)?;
+    let host = &what.remote.host;
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .arg(host)
+        .arg(remote_command(what)?)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .with_context(|| {
+            format!(
+                "can't start {:?}: is ssh installed? (--ssh CMD names another)",
+                words[0]
+            )
+        })?;
+    let stderr = child.stderr.take().context("ssh has no standard error")?;
+    let mut lines = BufReader::new(stderr).lines();
+
+    let (said, addresses) = tokio::join!(
+        listen_for_ticket(screen, host, &mut lines),
+        addresses_of(host, &words)
+    );
+    let Some(mut ticket) = said else {
+        let status = child.wait().await.context("waiting for ssh")?;
+        return Err(why_no_ticket(what, status));
+    };
+    // Behind address translation the receiver doesn't know the address by which we reach its host.
+    ticket::add_host(&mut ticket, addresses);
+    let errors = tokio::spawn(pass_on(screen.clone(), host.clone(), lines));
+    Ok((Far { child, errors }, ticket))
+}
+
+impl Far {
+    /// Lets the far side end by itself, so that its last words are seen. After a failure on our side it
+    /// may still wait for us: the end of its standard input tells it not to.
+    pub(crate) async fn finish(mut self, done: bool) {
+        if !done {
+            drop(self.child.stdin.take());
+        }
+        if timeout(GOODBYE, self.child.wait()).await.is_ok() {
+            timeout(GOODBYE, self.errors).await.ok();
+        }
+    }
+}
+
+/// The shell command for the far side; everything variable is quoted.
+fn remote_command(what: &Invocation<'_>) -> anyhow::Result<String> {
+    let quoted = |text: &str| {
+        shlex::try_quote(text)
+            .map(|quoted| quoted.into_owned())
+            .map_err(|error| usage(format!("{text:?} can't go through ssh: {error}")))
+    };
+    let mut command = quoted(&what.ssh.remote_bin)?;
+    command.push_str(" recv --once --quiet --while-stdin");
+    if what.conflict.overwrite {
+        command.push_str(" --overwrite");
+    }
+    if what.conflict.rename {
+        command.push_str(" --rename");
+    }
+    if let Some(port) = what.ssh.remote_port {
+        command.push_str(&format!(" --port {port}"));
+    }
+    command.push_str(" -- ");
+    command.push_str(&quoted(&what.remote.dir)?);
+    Ok(command)
+}
+
+fn ssh_words(command: &str) -> anyhow::Result<Vec<String>> {
+    match shlex::split(command) {
+        Some(words) if !words.is_empty() => Ok(words),
+        _ => Err(usage(format!(
+            "--ssh {command:?} is not a command: check its quotes"
+        ))),
+    }
+}
+
+/// Reads until a line has a ticket; everything else is for the user's eyes (`command not found`).
+async fn listen_for_ticket(
+    screen: &Screen,
+    host: &str,
+    lines: &mut Lines<BufReader<ChildStderr>>,
+) -> Option<Ticket> {
+    while let Ok(Some(line)) = lines.next_line().await {
+        match ticket::find(&line) {
+            Some(ticket) => return Some(ticket),
+            None => screen.error(&format!("{host}: {line}")),
+        }
+    }
+    None
+}
+
+async fn pass_on(screen: Screen, host: String, mut lines: Lines<BufReader<ChildStderr>>) {
+    while let Ok(Some(line)) = lines.next_line().await {
+        screen.error(&format!("{host}: {line}"));
+    }
+}
+
+fn why_no_ticket(what: &Invocation<'_>, status: ExitStatus) -> anyhow::Error {
+    let host = &what.remote.host;
+    let program = &what.ssh.remote_bin;
+    let reason = match status.code() {
+        Some(127) => format!(
+            "{program} isn't installed on {host}, or not in the PATH of its non-interactive shell: \
+             install it there, or say where it is with --remote-bin PATH"
+        ),
+        Some(126) => format!("{program} on {host} can't be executed: check its permissions"),
+        Some(255) => format!("ssh could not reach {host}"),
+        Some(code) => {
+            format!("{program} on {host} ended with status {code} before it gave a ticket")
+        }
+        None => format!("ssh to {host} was killed"),
+    };
+    anyhow::anyhow!(reason)
+}
+
+/// The addresses by which ssh reaches the host, if they can be found out quickly.
+async fn addresses_of(host: &str, ssh: &[String]) -> Vec<IpAddr> {
+    let name = match timeout(LOOKUP, configured_name(host, ssh)).await {
+        Ok(Ok(name)) => name,
+        _ => host.rsplit('@').next().unwrap_or(host).to_owned(),
+    };
+    let lookup = tokio::task::spawn_blocking(move || (name, 0).to_socket_addrs());
+    match timeout(LOOKUP, lookup).await {
+        Ok(Ok(Ok(addresses))) => addresses.map(|address| address.ip()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The host name behind an alias of ssh's configuration. Only ssh itself understands the question.
+async fn configured_name(host: &str, ssh: &[String]) -> anyhow::Result<String> {
+    if !std::path::Path::new(&ssh[0]).ends_with("ssh") {
+        bail!("{} may not know -G", ssh[0]);
+    }
+    let output = Command::new(&ssh[0])
+        .args(&ssh[1..])
+        .args(["-G", host])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let name = text.lines().find_map(|line| line.strip_prefix("hostname "));
+    name.map(str::to_owned).context("no hostname in ssh -G")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(dir: &str, bin: &str) -> String {
+        let remote = Remote {
+            host: "server".to_owned(),
+            dir: dir.to_owned(),
+        };
+        let ssh = SshArgs {
+            ssh: "ssh".to_owned(),
+            remote_bin: bin.to_owned(),
+            remote_port: Some(4433),
+        };
+        remote_command(&Invocation {
+            remote: &remote,
+            ssh: &ssh,
+            conflict: ConflictArgs {
+                overwrite: false,
+                rename: true,
+            },
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn a_shell_sees_the_very_directory() {
+        for dir in [
+            "./in",
+            "/srv/a b",
+            "./it's; rm -rf $HOME `x` \"y\" \\",
+            "./-x",
+            "./ä*?\n",
+        ] {
+            let sh = std::process::Command::new("sh")
+                .arg("-c")
+                .arg(command(dir, "printf").replacen(" recv", " '%s|'", 1))
+                .output()
+                .unwrap();
+            let said = String::from_utf8(sh.stdout).unwrap();
+            assert_eq!(
+                said,
+                format!("--once|--quiet|--while-stdin|--rename|--port|4433|--|{dir}|")
+            );
+        }
+    }
+
+    #[test]
+    fn the_program_is_quoted_too() {
+        assert!(
+            command("./in", "/opt/my tools/manyway").starts_with("'/opt/my tools/manyway' recv")
+        );
+    }
+
+    #[test]
+    fn ssh_may_have_options() {
+        assert_eq!(
+            ssh_words("ssh -p 2222 -i 'my key'").unwrap(),
+            ["ssh", "-p", "2222", "-i", "my key"]
+        );
+        assert!(ssh_words("").is_err());
+        assert!(ssh_words("ssh 'x").is_err());
+    }
+}

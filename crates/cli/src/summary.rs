@@ -1,0 +1,247 @@
+//! What a transfer came to: a table for people, one JSON object for programs.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anyhow::Context;
+use manyway::files::{FileSummary, ReceiveSummary, SendSummary, Skipped};
+use manyway::{ConnectionStats, PathStats};
+use manyway_report::{Column, Table};
+use manyway_units::{ByteSize, Rate, format_duration};
+use serde::Serialize;
+
+use crate::screen::Screen;
+
+/// A finished transfer. Serialised, this is `--json`'s object; fields are added, never changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    /// `sent` or `received`.
+    pub(crate) direction: &'static str,
+    /// Bytes of all files.
+    pub(crate) bytes: u64,
+    /// From the receiver's acceptance to the confirmation that everything is on disk.
+    pub(crate) seconds: f64,
+    /// `bytes` in `seconds`.
+    pub(crate) goodput_bps: f64,
+    /// Every file with its BLAKE3 hash; `saved_as` where the receiver chose another name.
+    pub(crate) files: Vec<FileSummary>,
+    pub(crate) directories: u64,
+    /// Symbolic links and special files that were left out; only a sender knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) skipped: Option<Skipped>,
+    /// Every path that was open at some time.
+    pub(crate) paths: Vec<PathRecord>,
+}
+
+/// What a transfer did, on either side.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Sent(SendSummary),
+    Received(ReceiveSummary),
+}
+
+/// A path of the transfer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct PathRecord {
+    /// The interface or local address.
+    pub(crate) name: String,
+    pub(crate) local: String,
+    pub(crate) remote: String,
+    /// UDP payload, headers and resent data included.
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) rtt_ms: f64,
+    pub(crate) min_rtt_ms: f64,
+}
+
+impl PathRecord {
+    fn of(path: &PathStats) -> Self {
+        Self {
+            name: path.name.clone(),
+            local: path.local.to_string(),
+            remote: path.remote.to_string(),
+            bytes_sent: path.bytes_sent,
+            bytes_received: path.bytes_received,
+            packets_sent: path.packets_sent,
+            packets_lost: path.packets_lost,
+            rtt_ms: path.rtt.as_secs_f64() * 1e3,
+            min_rtt_ms: path.min_rtt.as_secs_f64() * 1e3,
+        }
+    }
+}
+
+impl Summary {
+    pub(crate) fn new(outcome: Outcome, stats: &ConnectionStats) -> Self {
+        let (direction, bytes, seconds, files, directories, skipped) = match outcome {
+            Outcome::Sent(s) => (
+                "sent",
+                s.bytes,
+                s.seconds,
+                s.files,
+                s.directories,
+                Some(s.skipped),
+            ),
+            Outcome::Received(r) => ("received", r.bytes, r.seconds, r.files, r.directories, None),
+        };
+        Self {
+            direction,
+            bytes,
+            seconds,
+            goodput_bps: Rate::from_bytes_per_sec(bytes as f64 / seconds.max(1e-9)).bits_per_sec(),
+            files,
+            directories,
+            skipped,
+            paths: stats.paths.iter().map(PathRecord::of).collect(),
+        }
+    }
+
+    /// Some lines for people.
+    pub(crate) fn text(&self) -> String {
+        let sent = self.direction == "sent";
+        let mut table = Table::new([
+            Column::left("path"),
+            Column::right(if sent { "sent" } else { "received" }),
+            Column::right("share"),
+            Column::right("rtt"),
+            Column::right(if sent { "lost" } else { "" }),
+        ]);
+        let bytes = |path: &PathRecord| {
+            if sent {
+                path.bytes_sent
+            } else {
+                path.bytes_received
+            }
+        };
+        let total: u64 = self.paths.iter().map(bytes).sum();
+        for path in &self.paths {
+            let lost = 100.0 * path.packets_lost as f64 / path.packets_sent.max(1) as f64;
+            table.row([
+                format!("{} → {}", path.name, path.remote),
+                ByteSize::new(bytes(path)).to_string(),
+                format!("{:.1} %", 100.0 * bytes(path) as f64 / total.max(1) as f64),
+                format!("{:.1} ms", path.rtt_ms),
+                if sent {
+                    format!("{lost:.2} %")
+                } else {
+                    String::new()
+                },
+            ]);
+        }
+        let headline = format!(
+            "{} {}, {} in {}: {:.1}",
+            if sent { "Sent" } else { "Received" },
+            match self.files.as_slice() {
+                [file] => file.name.clone(),
+                files => format!("{} files", files.len()),
+            },
+            ByteSize::new(self.bytes),
+            format_duration(Duration::from_secs_f64(self.seconds)),
+            Rate::from_bits_per_sec(self.goodput_bps),
+        );
+        let skipped = self.skipped.iter().flat_map(|skipped| &skipped.examples);
+        let skipped: String = skipped
+            .map(|example| format!("\nleft out: {example}"))
+            .collect();
+        format!("{headline}{skipped}\n{}", table.to_string().trim_end())
+    }
+}
+
+/// Tells what came of a transfer, on the screen or as JSON, and hands the error on.
+pub(crate) fn finish(
+    screen: &Screen,
+    json: bool,
+    result: anyhow::Result<Summary>,
+) -> anyhow::Result<()> {
+    match &result {
+        Ok(summary) => {
+            screen.say(&summary.text());
+            if json {
+                print_json(summary)?;
+            }
+        }
+        Err(error) if json => print_json(&Failed {
+            error: format!("{error:#}"),
+        })?,
+        Err(_) => {}
+    }
+    result.map(drop)
+}
+
+/// `--json`'s object of a transfer that failed.
+#[derive(Debug, Serialize)]
+struct Failed {
+    error: String,
+}
+
+/// One line of JSON on standard output.
+pub(crate) fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(object).context("writing JSON")?;
+    line.push(b'\n');
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(&line)
+        .and_then(|()| stdout.flush())
+        .context("can't write to standard output")
+}
+
+#[cfg(test)]
+mod tests {
+    use manyway::files::Digest;
+
+    use super::*;
+
+    fn summary(direction: &'static str) -> Summary {
+        let path = |name: &str, remote: &str, sent, received| PathRecord {
+            name: name.to_owned(),
+            local: "192.0.2.7:4000".to_owned(),
+            remote: remote.to_owned(),
+            bytes_sent: sent,
+            bytes_received: received,
+            packets_sent: 1000,
+            packets_lost: 3,
+            rtt_ms: 20.25,
+            min_rtt_ms: 19.5,
+        };
+        Summary {
+            direction,
+            bytes: 3_000_000,
+            seconds: 1.5,
+            goodput_bps: 16e6,
+            files: vec![file("film.mkv", 3_000_000)],
+            directories: 0,
+            skipped: (direction == "sent").then(|| Skipped {
+                count: 1,
+                examples: vec!["photos/link: a symbolic link".to_owned()],
+            }),
+            paths: vec![
+                path("eth0", "203.0.113.5:4433", 2_000_000, 20_000),
+                path("wlan0", "203.0.113.5:4433", 1_100_000, 10_000),
+            ],
+        }
+    }
+
+    fn file(name: &str, bytes: u64) -> FileSummary {
+        FileSummary {
+            name: name.to_owned(),
+            saved_as: None,
+            bytes,
+            blake3: Digest([0xab; 32]),
+        }
+    }
+
+    #[test]
+    fn for_people() {
+        insta::assert_snapshot!("sent", summary("sent").text());
+        let mut received = summary("received");
+        received.files.push(file("b/empty", 0));
+        insta::assert_snapshot!("received", received.text());
+    }
+
+    #[test]
+    fn for_programs() {
+        let json = serde_json::to_string_pretty(&summary("sent")).unwrap();
+        insta::assert_snapshot!("json", json);
+    }
+}
