@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use manyway_control::{
-    AckInfo, Balia, Controller, Coupled, Cubic, Lia, Options, Outcome, Reno, Sender, SenderConfig,
-    Sent,
+    AckInfo, Balia, Controller, Coupled, Cubic, Lia, Loss, Options, Outcome, Reno, Sender,
+    SenderConfig, Sent,
 };
 use manyway_units::Time;
 
@@ -33,6 +33,13 @@ impl Flow {
             outcome: Outcome::default(),
             now: Time::ZERO,
         };
+        // Out of slow start, so that the law has work to do.
+        controller.on_loss(&Loss {
+            slot: flow.sender.slot(),
+            now: flow.now,
+            sent: flow.now,
+            packets: 1.0,
+        });
         for _ in 0..IN_FLIGHT {
             flow.send();
         }
