@@ -231,6 +231,15 @@ impl RecvHalf {
         }
     }
 
+    /// Bytes that count as received and not as consumed.
+    #[cfg(test)]
+    pub(super) fn unread(&self) -> u64 {
+        match self.state {
+            State::Open => self.highest - self.assembler.read_offset(),
+            State::Reset(_) | State::Stopped { .. } | State::Over => 0,
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
         self.assembler.allocated()

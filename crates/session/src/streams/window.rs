@@ -52,6 +52,12 @@ impl Window {
         self.due
     }
 
+    /// Bytes read or thrown away.
+    #[cfg(test)]
+    pub(super) fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
     /// The peer has sent something: the clock for tuning runs.
     pub(super) fn on_data(&mut self, now: Time) {
         self.since.get_or_insert(now);

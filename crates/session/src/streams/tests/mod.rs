@@ -121,6 +121,12 @@ impl Streams {
         let any = |f: fn(&super::send::SendHalf) -> bool| self.streams.values().any(|s| f(&s.send));
         assert_eq!(!self.ledger.resend.is_empty(), any(|s| s.wants_resend()));
         assert_eq!(!self.ledger.fresh.is_empty(), any(|s| s.sendable() > 0));
+        let unread: u64 = self.streams.values().map(|s| s.recv.unread()).sum();
+        assert_eq!(
+            self.received,
+            self.window.consumed() + unread,
+            "credit leaks"
+        );
         let share = (64 << 10).min(self.config.send_buffer / 8);
         assert!(
             self.ledger.buffered <= self.config.send_buffer + share * self.streams.len() as u64

@@ -160,6 +160,7 @@ impl Play {
     fn compare(&self) {
         for side in 0..2 {
             let streams = &self.network.sides[side];
+            streams.check_books();
             assert_eq!(streams.open_streams(), 0, "{:?}", streams.streams);
             assert_eq!(
                 (
