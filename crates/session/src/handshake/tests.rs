@@ -509,6 +509,16 @@ fn connection_ids_are_checked() {
 }
 
 #[test]
+fn the_prologue_is_the_documented_one() {
+    let id = *b"ticketid";
+    assert_eq!(prologue(&id, Suite::Aes256Gcm), b"manyway\x01ticketid\x01");
+    assert_eq!(
+        prologue(&id, Suite::ChaCha20Poly1305),
+        b"manyway\x01ticketid\x02"
+    );
+}
+
+#[test]
 fn the_same_seeds_give_the_same_bytes() {
     let run = |seed| {
         let (mut initiator, mut responder) = (initiator(seed), responder());
