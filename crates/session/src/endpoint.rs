@@ -433,12 +433,14 @@ impl Endpoint {
         for responder in self.responders.values_mut() {
             responder.expire(now);
         }
-        while let Some(&(at, handle)) = self.timers.first() {
-            if at > now {
-                break;
-            }
-            self.timers.remove(&(at, handle));
-            self.timer_of.remove(&handle);
+        // Taken once: a timer that waits for a datagram to leave may still be due afterwards.
+        let due: Vec<_> = self
+            .timers
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .map(|&(_, handle)| handle)
+            .collect();
+        for handle in due {
             if let Some(connection) = self.connections.get_mut(&handle) {
                 connection.handle_timeout(now);
                 self.settle(now, handle);

@@ -426,7 +426,7 @@ impl Connection {
             .by_id
             .values()
             .copied()
-            .filter(|&i| self.paths[i].validation.is_validated())
+            .filter(|&i| self.paths[i].validation.takes_close(self.initiator))
             .collect();
         self.phase = Phase::Closing {
             until,

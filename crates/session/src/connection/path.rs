@@ -17,6 +17,8 @@ use super::control::Control;
 const MAX_CHALLENGES: u32 = 5;
 /// The first challenge is repeated after this long, each further one after twice as long.
 const FIRST_CHALLENGE_INTERVAL: Duration = Duration::from_millis(300);
+/// A path that isn't validated by then is given up, whatever kept the challenges from leaving.
+const VALIDATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes that may go to an address for each byte that came from it, until it has answered a challenge.
 const AMPLIFICATION: u64 = 3;
 /// The smallest datagram worth sending to an address that hasn't answered.
@@ -87,6 +89,7 @@ struct Challenge {
     sent: u32,
     first_sent: Time,
     next: Time,
+    deadline: Time,
 }
 
 /// What the connection's ordered sets hold for a path, so that it can be taken out again in O(log n).
@@ -250,6 +253,7 @@ impl Validation {
 
     pub(super) fn start(&mut self, now: Time, data: [u8; 8]) {
         self.challenge = Some(Challenge {
+            deadline: now + VALIDATION_TIMEOUT,
             data,
             sent: 0,
             first_sent: now,
@@ -265,14 +269,17 @@ impl Validation {
             .map(|c| c.data)
     }
 
-    pub(super) fn on_challenge_sent(&mut self, now: Time) {
-        if let Some(challenge) = &mut self.challenge {
-            if challenge.sent == 0 {
-                challenge.first_sent = now;
-            }
-            challenge.next = now + FIRST_CHALLENGE_INTERVAL * 2u32.pow(challenge.sent);
-            challenge.sent += 1;
+    /// Whether it was the first one.
+    pub(super) fn on_challenge_sent(&mut self, now: Time) -> bool {
+        let Some(challenge) = &mut self.challenge else {
+            return false;
+        };
+        if challenge.sent == 0 {
+            challenge.first_sent = now;
         }
+        challenge.next = now + FIRST_CHALLENGE_INTERVAL * 2u32.pow(challenge.sent);
+        challenge.sent += 1;
+        challenge.sent == 1
     }
 
     /// Whether the answer is the one we wait for; with the round-trip time if it can be told.
@@ -282,15 +289,21 @@ impl Validation {
         Some((challenge.sent == 1).then(|| now.since(challenge.first_sent)))
     }
 
-    pub(super) fn timer(&self) -> Option<Time> {
-        self.challenge.as_ref().map(|c| c.next)
+    /// When there is something to do about the challenge. One that is due already waits for the next
+    /// datagram out, not for the time.
+    pub(super) fn timer(&self, now: Time) -> Option<Time> {
+        let challenge = self.challenge.as_ref()?;
+        if self.due(now).is_some() {
+            Some(challenge.deadline)
+        } else {
+            Some(challenge.next.min(challenge.deadline))
+        }
     }
 
-    /// Every challenge went unanswered.
+    /// Every challenge went unanswered, or couldn't even be sent for too long.
     pub(super) fn has_failed(&self, now: Time) -> bool {
-        self.challenge
-            .as_ref()
-            .is_some_and(|c| c.sent >= MAX_CHALLENGES && c.next <= now)
+        let failed = |c: &Challenge| c.sent >= MAX_CHALLENGES && c.next <= now || c.deadline <= now;
+        self.challenge.as_ref().is_some_and(failed)
     }
 
     pub(super) fn on_received(&mut self, bytes: usize) {
@@ -299,6 +312,11 @@ impl Validation {
 
     pub(super) fn on_sent(&mut self, bytes: usize) {
         self.sent += bytes as u64;
+    }
+
+    /// Whether a CLOSE may go there: a peer turned away at once hasn't validated the path to it yet.
+    pub(super) fn takes_close(&self, initiator: bool) -> bool {
+        self.validated || (!initiator && self.allowance(initiator) > 0)
     }
 
     /// Bytes the next datagram may have.

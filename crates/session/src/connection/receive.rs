@@ -76,11 +76,12 @@ impl Connection {
             Phase::Closing { owed, .. } => {
                 // Whoever goes on talking hasn't heard; one CLOSE for each such datagram can't amplify much,
                 // and after three probe timeouts it ends.
-                if let Some(&index) = self.by_id.get(&id)
-                    && self.paths[index].validation.is_validated()
-                    && !owed.contains(&index)
-                {
-                    owed.push(index);
+                if let Some(&index) = self.by_id.get(&id) {
+                    let validation = &mut self.paths[index].validation;
+                    validation.on_received(data.len());
+                    if validation.takes_close(self.initiator) && !owed.contains(&index) {
+                        owed.push(index);
+                    }
                 }
                 return;
             }
@@ -321,6 +322,7 @@ impl Connection {
     /// Passes on what a sender handed out as acked or lost.
     pub(super) fn take_outcome(&mut self, acked_on: Option<usize>) {
         debug_assert!(acked_on.is_some() || self.outcome.acked.is_empty());
+        let unacked = self.streams.unacked_bytes();
         for (_, payload) in self.outcome.acked.drain(..) {
             self.sealer.on_acked(payload.epoch);
             for range in payload.ranges() {
@@ -332,6 +334,7 @@ impl Connection {
                 }
             }
         }
+        self.acked += unacked.saturating_sub(self.streams.unacked_bytes());
         for (_, payload) in self.outcome.lost.drain(..) {
             requeue(&mut self.streams, &mut self.control, payload);
         }

@@ -47,7 +47,7 @@ impl Connection {
         let timer = [
             path.sender.timeout(),
             path.received.deadline(),
-            path.validation.timer(),
+            path.validation.timer(now),
             paced,
             Some(path.last_sent + self.idle_timeout / 3),
         ]

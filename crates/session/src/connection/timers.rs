@@ -46,11 +46,17 @@ impl Connection {
         if self.limited_until.is_some_and(|at| at <= now) {
             self.limited_until = None;
         }
-        while let Some(&(at, index)) = self.timers.first() {
-            if at > now {
-                break;
+        // Taken once: a timer that waits for a datagram to leave may still be due afterwards.
+        let due: Vec<usize> = self
+            .timers
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .map(|&(_, index)| index)
+            .collect();
+        for index in due {
+            if self.paths.contains(index) {
+                self.on_path_timer(now, index);
             }
-            self.on_path_timer(now, index);
         }
         self.open_paths(now);
     }
@@ -92,7 +98,10 @@ impl Connection {
 
     /// Nothing came back for a probe timeout: probe, and don't let the data wait for the answer.
     fn on_probe_timeout(&mut self, now: Time, index: usize) {
-        self.paths[index].probes = 1;
+        // A path that isn't validated is probed by its challenges alone.
+        if self.paths[index].state != PathState::Validating {
+            self.paths[index].probes = 1;
+        }
         if self.paths[index].state == PathState::Active && self.active.len() > 1 {
             self.paths[index].state = PathState::Stalled;
             self.paths[index].stalled_since = now;

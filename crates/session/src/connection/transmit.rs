@@ -18,6 +18,8 @@ use super::{Connection, Phase};
 
 /// Room in a datagram below which no stream data is added: the frame's own header would be most of it.
 const SMALLEST_CHUNK: usize = 32;
+/// Unsent bytes from which on a connection counts as moving bulk data.
+const BULK: u64 = 256 << 10;
 /// A GSO batch must stay below 64 KiB with its headers.
 const MAX_BATCH: usize = 62_000;
 
@@ -28,6 +30,23 @@ struct Packet {
     stream_bytes: u64,
     /// Fill the datagram up: the path has to carry this size.
     pad: bool,
+    /// It answers a probe timeout or keeps the path alive.
+    probe: bool,
+    /// It is the first to this address.
+    first_challenge: bool,
+}
+
+impl Packet {
+    fn new() -> Self {
+        Self {
+            payload: Payload::default(),
+            ack_eliciting: false,
+            stream_bytes: 0,
+            pad: false,
+            probe: false,
+            first_challenge: false,
+        }
+    }
 }
 
 impl Connection {
@@ -43,7 +62,11 @@ impl Connection {
             Phase::Closing { .. } => return self.transmit_close(buf),
             Phase::Open => {}
         }
-        while let Some(index) = self.attention.pop_front() {
+        // Each once: what can't leave yet (an address that hasn't answered) stays in the queue.
+        for _ in 0..self.attention.len() {
+            let Some(index) = self.attention.pop_front() else {
+                break;
+            };
             self.paths[index].indexed.attention = false;
             let with_data = self.data_permitted(now, index);
             let transmit = self.transmit(now, index, 1, with_data, buf);
@@ -66,31 +89,36 @@ impl Connection {
     }
 
     fn transmit_close(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let Phase::Closing {
-            code, reason, owed, ..
-        } = &mut self.phase
-        else {
-            return None;
-        };
-        let index = owed.pop()?;
-        let (code, reason) = (*code, reason.clone());
-        buf.clear();
-        let frame = Frame::Close {
-            code,
-            reason: &reason,
-        };
-        self.paths[index].remote_cid?;
-        self.begin(index, buf);
-        frame.encode(buf);
-        let packet = Packet {
-            payload: Payload::default(),
-            ack_eliciting: false,
-            stream_bytes: 0,
-            pad: false,
-        };
-        // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
-        self.seal_and_record(Time::ZERO, index, 0, packet, buf)?;
-        Some(self.describe(index, buf.len(), buf.len()))
+        loop {
+            let Phase::Closing {
+                code, reason, owed, ..
+            } = &mut self.phase
+            else {
+                return None;
+            };
+            let index = owed.pop()?;
+            let (code, reason) = (*code, reason.clone());
+            buf.clear();
+            let mut frame = Frame::Close {
+                code,
+                reason: &reason,
+            };
+            let room = self.paths[index]
+                .validation
+                .allowance(self.initiator)
+                .saturating_sub(DATA_HEADER_LEN + TAG_LEN);
+            if frame.encoded_len() > room {
+                frame = Frame::Close { code, reason: "" };
+            }
+            if frame.encoded_len() > room || !self.begin(index, buf) {
+                continue;
+            }
+            frame.encode(buf);
+            let packet = Packet::new();
+            // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
+            self.seal_and_record(Time::ZERO, index, 0, packet, buf)?;
+            return Some(self.describe(index, buf.len(), buf.len()));
+        }
     }
 
     fn data_permitted(&mut self, now: Time, index: usize) -> bool {
@@ -226,20 +254,14 @@ impl Connection {
             return None;
         }
         let end = start + allowance - TAG_LEN;
-        let mut packet = Packet {
-            payload: Payload::default(),
-            ack_eliciting: false,
-            stream_bytes: 0,
-            pad: false,
-        };
+        let mut packet = Packet::new();
 
         self.write_acks(now, index, end, buf);
         self.write_path_frames(now, index, end, &mut packet, buf);
         if self.paths[index].validation.is_validated() {
             self.write_control(end, &mut packet, buf);
         }
-        // A probe of a new path carries data too (mPath): if the path works, none of it was idle.
-        if with_data || (self.initiator && packet.pad) || packet_is_probe(&packet) {
+        if with_data || self.may_carry_data(index, &packet) {
             self.write_data(end, &mut packet, buf);
         }
         if buf.len() == start + DATA_HEADER_LEN {
@@ -250,6 +272,18 @@ impl Connection {
             buf.resize(end.max(buf.len()), 0);
         }
         self.seal_and_record(now, index, start, packet, buf)
+    }
+
+    /// Whether a packet that leaves anyway should be filled with stream data, window or not.
+    fn may_carry_data(&self, index: usize, packet: &Packet) -> bool {
+        let path = &self.paths[index];
+        if path.state == PathState::Validating {
+            // The first probe of a new path carries data too (mPath): if the path works, it was not idle.
+            // Only in the midst of bulk: what somebody waits for doesn't go where nobody may be.
+            return packet.first_challenge && self.streams.unsent_bytes() > BULK;
+        }
+        // A probe may as well carry what is missing; but not on a path that others have taken over from.
+        packet.probe && (path.state == PathState::Active || self.active.is_empty())
     }
 
     /// Writes the header of the path's next packet; false if the peer hasn't told the path's connection id.
@@ -342,7 +376,7 @@ impl Connection {
         if let Some(data) = path.validation.due(now)
             && push(Frame::PathChallenge { data })
         {
-            path.validation.on_challenge_sent(now);
+            packet.first_challenge = path.validation.on_challenge_sent(now) && self.initiator;
             packet.ack_eliciting = true;
             packet.pad = true;
             // The peer can't answer without it, and the packet that brought it may be lost.
@@ -352,6 +386,7 @@ impl Connection {
         }
         if path.probes > 0 && push(Frame::Ping) {
             path.probes -= 1;
+            packet.probe = true;
             packet.ack_eliciting = true;
         }
     }
@@ -460,11 +495,6 @@ impl Connection {
             self.attention.push_back(other);
         }
     }
-}
-
-/// A packet that only asks "are you there?" may as well carry data.
-fn packet_is_probe(packet: &Packet) -> bool {
-    packet.ack_eliciting && packet.payload.control.is_empty() && !packet.pad
 }
 
 /// Micros as a duration, for values that came off the wire.
