@@ -94,6 +94,9 @@ pub struct Connection {
     outcome: Outcome<Payload>,
     ranges: receive::Ranges,
     peer_max_datagram: usize,
+    /// How long the peer holds ACKs back, and how many paths it wants at most.
+    peer_ack_delay: Duration,
+    peer_max_paths: usize,
     idle_timeout: Duration,
     last_heard: Time,
     resent: u64,
@@ -200,6 +203,8 @@ impl Connection {
             outcome: Outcome::default(),
             ranges: Vec::new(),
             peer_max_datagram: usize::try_from(peer.max_datagram).unwrap_or(usize::MAX),
+            peer_ack_delay: Duration::from_millis(peer.ack_delay_ms),
+            peer_max_paths: usize::try_from(peer.max_paths).unwrap_or(usize::MAX),
             idle_timeout: idle,
             last_heard: now,
             resent: 0,
@@ -468,6 +473,10 @@ impl Connection {
             .unwrap_or(Duration::from_secs(1))
     }
 
+    fn max_paths(&self) -> usize {
+        self.peer_max_paths.min(self.config.max_paths as usize)
+    }
+
     fn datagram_size(&self) -> usize {
         self.config.max_datagram.min(self.peer_max_datagram)
     }
@@ -475,7 +484,13 @@ impl Connection {
     fn create_path(&mut self, now: Time, new: NewPath) -> usize {
         let id = new.id;
         self.next_path = self.next_path.max(id.0 + 1);
-        let path = Path::new(now, new, &self.config, &mut *self.controller);
+        let path = Path::new(
+            now,
+            new,
+            &self.config,
+            self.peer_ack_delay,
+            &mut *self.controller,
+        );
         let index = self.paths.insert(path);
         self.by_id.insert(id, index);
         index
@@ -497,7 +512,7 @@ impl Connection {
 
     /// Opens paths on the pairs that have none (initiator only).
     fn open_paths(&mut self, now: Time) {
-        while self.paths.len() < self.config.max_paths as usize {
+        while self.paths.len() < self.max_paths() {
             let Some((local, remote)) = self.pairs.as_ref().and_then(|p| p.next(now)) else {
                 return;
             };

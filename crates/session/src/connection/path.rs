@@ -157,11 +157,12 @@ impl Path {
         now: Time,
         new: NewPath,
         config: &Config,
+        peer_ack_delay: Duration,
         controller: &mut dyn Controller,
     ) -> Self {
         let mut sender_config = SenderConfig {
             packet_size: config.max_datagram as u32,
-            max_ack_delay: config.ack_delay,
+            max_ack_delay: peer_ack_delay,
             pacing: config.pacing,
             ..SenderConfig::default()
         };
