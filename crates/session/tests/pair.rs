@@ -227,7 +227,7 @@ fn a_stream_crosses_three_paths_and_uses_them_all() {
     let client = pair.client;
     let stats = pair.ends[0].connection(client).expect("alive").stats();
     for path in stats.paths.iter().filter(|p| p.state == PathState::Active) {
-        assert!(path.stream_bytes_sent > 200_000, "{path:#?}");
+        assert!(path.stream_bytes_sent > 100_000, "{path:#?}");
     }
     assert_eq!(
         stats
