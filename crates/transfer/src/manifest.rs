@@ -65,11 +65,14 @@ pub struct Totals {
 pub struct Manifest {
     last: Option<(SafeName, Kind)>,
     totals: Totals,
+    name_bytes: u64,
 }
 
 impl Manifest {
     /// Most entries in one transfer.
     pub const MAX_ENTRIES: u64 = 1 << 24;
+    /// Most bytes of names in one transfer.
+    pub const MAX_NAME_BYTES: u64 = 1 << 31;
     /// Most bytes in one transfer: what file offsets can express.
     pub const MAX_BYTES: u64 = i64::MAX as u64;
 
@@ -140,7 +143,11 @@ impl Manifest {
         totals.entries += 1;
         totals.files += u64::from(entry.is_file());
         totals.bytes = totals.bytes.saturating_add(entry.size);
-        if totals.entries > Self::MAX_ENTRIES || totals.bytes > Self::MAX_BYTES {
+        self.name_bytes += entry.name.as_str().len() as u64;
+        if totals.entries > Self::MAX_ENTRIES
+            || self.name_bytes > Self::MAX_NAME_BYTES
+            || totals.bytes > Self::MAX_BYTES
+        {
             return Err(ManifestError::TooMuch(entry.name.clone()));
         }
         Ok(())
@@ -161,9 +168,9 @@ pub enum ManifestError {
     /// No directory of the manifest holds it.
     #[error("`{0}` is offered without the directory that holds it")]
     NoParent(SafeName),
-    /// More entries than [`Manifest::MAX_ENTRIES`] or bytes than [`Manifest::MAX_BYTES`].
+    /// More than [`Manifest::MAX_ENTRIES`], [`Manifest::MAX_NAME_BYTES`] or [`Manifest::MAX_BYTES`].
     #[error(
-        "too much for one transfer at `{0}`: at most 16777216 entries and 2^63 bytes; send it in several parts"
+        "too much for one transfer at `{0}`: at most 2^24 entries, 2^31 bytes of names and 2^63 bytes of content; send it in several parts"
     )]
     TooMuch(SafeName),
     /// The sender's totals are not those of its entries.

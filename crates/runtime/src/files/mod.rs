@@ -3,7 +3,7 @@
 //!
 //! Who sends is independent of who connected. Disk work runs on blocking threads that exchange buffers of 256 KiB with the
 //! async side through short queues, so that disks, hashing and network overlap and memory stays at a few MiB whatever is
-//! transferred. (Summaries hold about 100 bytes and the name of each file.)
+//! transferred. (Summaries hold about 100 bytes and the name of each file, up to [`FileSummary::MOST`] files.)
 //!
 //! **What the receiver guarantees.** Nothing is created outside its directory: names are
 //! [`SafeName`](manyway_transfer::SafeName)s, and every directory below it is opened without following symbolic links and

@@ -6,8 +6,10 @@ use serde::Serialize;
 /// A finished transfer, as its sender sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct SendSummary {
-    /// The files, in the order they were sent.
+    /// The files, in the order they were sent; of more than [`FileSummary::MOST`], the first.
     pub files: Vec<FileSummary>,
+    /// Number of files.
+    pub file_count: u64,
     /// Number of directories.
     pub directories: u64,
     /// What was left out.
@@ -21,8 +23,10 @@ pub struct SendSummary {
 /// A finished transfer, as its receiver sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReceiveSummary {
-    /// The files, in the order they came.
+    /// The files, in the order they came; of more than [`FileSummary::MOST`], the first.
     pub files: Vec<FileSummary>,
+    /// Number of files.
+    pub file_count: u64,
     /// Number of directories, new or filled.
     pub directories: u64,
     /// Bytes of content.
@@ -46,6 +50,9 @@ pub struct FileSummary {
 }
 
 impl FileSummary {
+    /// Most files a summary lists: it is held in memory, and what fills it comes from elsewhere.
+    pub const MOST: usize = 1 << 20;
+
     pub(super) fn new(name: &SafeName, bytes: u64, blake3: Digest) -> Self {
         Self {
             name: name.as_str().to_owned(),

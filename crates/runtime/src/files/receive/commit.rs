@@ -37,6 +37,8 @@ pub(super) struct Committer {
     pub(super) out: mpsc::Sender<Outgoing>,
     pub(super) progress: Arc<Progress>,
     pub(super) files: Vec<FileSummary>,
+    /// Files placed.
+    pub(super) placed: u64,
 }
 
 impl Committer {
@@ -95,18 +97,21 @@ impl Committer {
         let name = file.part.place(self.policy)?;
         if name != file.part.entry.name {
             report.add(Renamed {
-                file: self.files.len() as u64,
+                file: self.placed,
                 name: name.clone(),
             });
         }
-        self.files
-            .push(FileSummary::new(&name, file.part.entry.size, file.digest));
+        self.placed += 1;
+        if self.files.len() < FileSummary::MOST {
+            let (size, digest) = (file.part.entry.size, file.digest);
+            self.files.push(FileSummary::new(&name, size, digest));
+        }
         Ok(())
     }
 
     /// Tells the sender, unless it is gone, which will show elsewhere.
     fn report(&mut self, report: Report) {
-        let files = self.files.len() as u64;
+        let files = self.placed;
         if files > self.progress.files_done() {
             self.progress.set_files_done(files);
             for saved in report.messages(files) {

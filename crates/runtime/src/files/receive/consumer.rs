@@ -78,6 +78,7 @@ impl Consumer {
         let _ = self.inbox.message();
         Ok(ReceiveSummary {
             files,
+            file_count: totals.files,
             directories: totals.entries - totals.files,
             bytes: totals.bytes,
             seconds,
@@ -85,7 +86,7 @@ impl Consumer {
     }
 
     fn open_dir(&self) -> Result<Arc<Dir>, Failure> {
-        let opened = fs::create_dir_all(&self.dir).and_then(|()| Dir::root(&self.dir));
+        let opened = make_dir(&self.dir).and_then(|()| Dir::root(&self.dir));
         opened.map_err(|error| {
             let name = self.dir.display().to_string();
             Failure::disk(Side::Receiver, "opening", name, &error)
@@ -132,6 +133,7 @@ impl Consumer {
             out: self.out.clone(),
             progress: self.progress.clone(),
             files: Vec::new(),
+            placed: 0,
         };
         let (jobs, queue) = sync_channel(BATCH);
         std::thread::scope(|scope| {
@@ -277,6 +279,24 @@ impl Intake<'_> {
     }
 }
 
+/// Makes a directory and those above it that are missing, each safely on disk.
+fn make_dir(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let above = match path.parent() {
+        Some(above) if !above.as_os_str().is_empty() => above,
+        _ => Path::new("."),
+    };
+    make_dir(above)?;
+    match fs::create_dir(path) {
+        // Somebody else has made it meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => Dir::root(above)?.sync(),
+    }
+}
+
 fn finish(jobs: &SyncSender<Job>, level: Level) -> Result<(), End> {
     match (level.dir, level.made) {
         (Some(dir), Some(entry)) => send(jobs, Job::Finished(dir, entry)),
@@ -366,7 +386,7 @@ fn check_space(root: &Arc<Dir>, path: &Path, totals: Totals) -> Result<(), Failu
     let Ok(stat) = nix::sys::statvfs::fstatvfs(&**root) else {
         return Ok(());
     };
-    let free = (stat.blocks_available() as u64).saturating_mul(stat.fragment_size() as u64);
+    let free = stat.blocks_available().saturating_mul(stat.fragment_size());
     if totals.bytes <= free {
         return Ok(());
     }

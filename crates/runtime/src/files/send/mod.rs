@@ -243,6 +243,7 @@ fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferEr
     }
     Ok(SendSummary {
         files,
+        file_count: totals.files,
         directories: totals.entries - totals.files,
         skipped,
         bytes: totals.bytes,

@@ -101,13 +101,15 @@ impl Producer {
     }
 
     fn send_files(&mut self, entries: Entries, totals: Totals) -> Result<Vec<FileSummary>, Stop> {
-        let mut files = Vec::with_capacity(totals.files as usize);
+        let mut files = Vec::with_capacity(FileSummary::MOST.min(totals.files as usize));
         for entry in entries {
             let entry = entry.map_err(spool_failure)?;
             if entry.is_file() {
                 self.progress.set_current(entry.name.as_str());
                 let digest = self.send_file(&entry)?;
-                files.push(FileSummary::new(&entry.name, entry.size, digest));
+                if files.len() < FileSummary::MOST {
+                    files.push(FileSummary::new(&entry.name, entry.size, digest));
+                }
             }
         }
         self.out.flush()?;
