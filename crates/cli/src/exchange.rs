@@ -1,16 +1,18 @@
 //! One transfer over one connection, whoever dialled and whichever way the files go.
 
+use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use manyway::files::{self, Progress, ReceiveOptions, Sources, TransferError};
-use manyway::{Connection, RecvStream, SendStream};
+use manyway::{CloseReason, Connection, ConnectionLost, RecvStream, SendStream};
 use tokio::time::timeout;
 
 use crate::events;
-use crate::exit::{Interrupted, Stop};
+use crate::exit::{Interrupted, Stop, words};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::screen::Screen;
@@ -73,14 +75,19 @@ impl Exchange<'_> {
             progress.clone(),
             self.connection.clone(),
         );
+        let mut transfer = pin!(self.transfer(job, progress));
         let result = tokio::select! {
-            result = self.transfer(job, progress) => result,
+            result = &mut transfer => result,
             () = self.stop.requested() => Err(Interrupted.into()),
             never = live.run() => match never {},
             never = events::follow(self.screen, &self.connection, self.named) => match never {},
         };
         let stats = self.connection.stats();
         self.close(&result).await;
+        if interrupted(&result) {
+            // With the connection closed it fails, and takes its incomplete files with it.
+            timeout(GOODBYE, transfer).await.ok();
+        }
         Ok(Summary::new(result?, &stats))
     }
 
@@ -88,9 +95,13 @@ impl Exchange<'_> {
         let (send, receive) = self.streams().await?;
         let streams = (receive, send);
         Ok(match job {
-            Job::Send(sources) => Outcome::Sent(files::send(streams, sources, progress).await?),
+            Job::Send(sources) => {
+                let sent = files::send(streams, sources, progress).await;
+                Outcome::Sent(sent.map_err(explain)?)
+            }
             Job::Receive(dir, options) => {
-                Outcome::Received(files::receive(streams, dir, options, progress).await?)
+                let received = files::receive(streams, dir, options, progress).await;
+                Outcome::Received(received.map_err(explain)?)
             }
         })
     }
@@ -106,16 +117,35 @@ impl Exchange<'_> {
     async fn close(&self, result: &anyhow::Result<Outcome>) {
         let (code, reason) = match result {
             Ok(_) => (DONE, String::new()),
-            Err(error) if error.is::<Interrupted>() => {
-                (INTERRUPTED, "stopped by its user".to_owned())
-            }
-            Err(error) => (FAILED, format!("{error:#}")),
+            Err(_) if interrupted(result) => (INTERRUPTED, "it was stopped by its user".to_owned()),
+            Err(error) => (FAILED, words(error)),
         };
         if spoke_last(result) {
             timeout(GOODBYE, self.connection.closed()).await.ok();
         }
         self.connection.close(code, &reason);
     }
+}
+
+fn interrupted(result: &anyhow::Result<Outcome>) -> bool {
+    result
+        .as_ref()
+        .is_err_and(|error| error.is::<Interrupted>())
+}
+
+/// The other side's reason for closing the connection says more than the stream's error.
+fn explain(error: TransferError) -> anyhow::Error {
+    if let TransferError::Stream { doing, source } = &error
+        && let Some(ConnectionLost(CloseReason::Peer { reason, .. })) = lost(source)
+        && !reason.is_empty()
+    {
+        return anyhow!("the other side closed the connection {doing}: {reason}");
+    }
+    error.into()
+}
+
+fn lost(error: &io::Error) -> Option<&ConnectionLost> {
+    error.get_ref()?.downcast_ref()
 }
 
 /// Whether the transfer's last message was ours.

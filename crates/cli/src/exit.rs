@@ -1,11 +1,10 @@
 //! How the program ends: 0 done, 1 failed, 2 wrong usage.
 
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io, thread};
 
-use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::screen::Screen;
 
@@ -81,17 +80,49 @@ async fn signalled() {
     }
 }
 
+/// A thread of its own: a read that never returns must not keep the runtime from ending.
 async fn stdin_ended() {
-    let mut stdin = tokio::io::stdin();
-    let mut ignored = [0; 256];
-    while stdin.read(&mut ignored).await.is_ok_and(|n| n > 0) {}
+    let (ended, end) = oneshot::channel();
+    thread::spawn(move || {
+        io::copy(&mut io::stdin(), &mut io::sink()).ok();
+        ended.send(()).ok();
+    });
+    end.await.ok();
+}
+
+/// An error and its causes in one line, each said once: some errors repeat their cause.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut words = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !words.contains(&cause) {
+            words.push_str(": ");
+            words.push_str(&cause);
+        }
+    }
+    words
 }
 
 /// Says what went wrong and chooses the exit status.
 pub(crate) fn report(screen: &Screen, error: &anyhow::Error) -> ExitCode {
-    screen.error(&format!("manyway: {error:#}"));
+    screen.error(&format!("manyway: {}", words(error)));
     match error.downcast_ref::<Usage>() {
         Some(_) => ExitCode::from(2),
         None => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = || io::Error::other("disk full");
+        let repeats = anyhow::Error::new(cause()).context("can't write a: disk full");
+        assert_eq!(words(&repeats), "can't write a: disk full");
+        let plain = Err::<(), _>(cause()).context("can't write a").unwrap_err();
+        assert_eq!(words(&plain), "can't write a: disk full");
     }
 }

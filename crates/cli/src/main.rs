@@ -18,6 +18,7 @@ mod summary;
 mod ticket;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -36,8 +37,8 @@ fn main() -> ExitCode {
         Err(error) => return exit::report(&screen, &error.into()),
     };
     let result = runtime.block_on(run(&screen, cli));
-    // A blocking read of a pipe or a disk must not keep a finished program alive.
-    runtime.shutdown_background();
+    // Threads that remove incomplete files get their time, a disk that hangs doesn't get ours.
+    runtime.shutdown_timeout(Duration::from_secs(3));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&screen, &error),

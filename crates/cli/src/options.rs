@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use manyway::files::{Policy, ReceiveOptions};
-use manyway::{Config, Endpoint, EndpointOptions};
+use manyway::{Config, ConfigError, Endpoint, EndpointOptions};
 
 use crate::args::{ConflictArgs, Network};
 use crate::exit::usage;
@@ -27,9 +27,17 @@ fn config(network: &Network) -> anyhow::Result<Config> {
         receive_window: network.receive_window.bytes(),
         ..Config::default()
     };
-    config
-        .validate()
-        .map_err(|error| usage(error.to_string()))?;
+    config.validate().map_err(|error| {
+        usage(match error {
+            ConfigError::OutOfRange { field, range } => {
+                format!(
+                    "--{} is out of range: choose {range}",
+                    field.replace('_', "-")
+                )
+            }
+            other => other.to_string(),
+        })
+    })?;
     Ok(config)
 }
 

@@ -5,13 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use manyway::{Connection, Endpoint, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
 use crate::exchange::{Exchange, Job, Side};
-use crate::exit::{Interrupted, Stop, usage};
+use crate::exit::{Interrupted, Stop, usage, words};
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
 use crate::{options, ticket};
@@ -57,10 +57,19 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> 
 
 /// Creates the directory when only its last part is missing: anything more is likely a slip.
 fn prepare(dir: &Path) -> anyhow::Result<()> {
+    let shown = dir.display();
     match fs::create_dir(dir) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("can't receive into {}", dir.display())),
+        Err(_) if dir.is_dir() => Ok(()),
+        Err(error) => Err(match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                anyhow!("can't receive into {shown}: it is not a directory")
+            }
+            io::ErrorKind::NotFound => {
+                anyhow!("can't receive into {shown}: create its parent directory first")
+            }
+            _ => anyhow::Error::new(error).context(format!("can't create {shown}")),
+        }),
     }
 }
 
@@ -101,7 +110,7 @@ impl Receiver {
                     }
                     running.spawn(async move {
                         if let Err(error) = receiver.serve(connection).await {
-                            receiver.screen.error(&format!("manyway: {error:#}"));
+                            receiver.screen.error(&format!("manyway: {}", words(&error)));
                         }
                     });
                 }

@@ -10,6 +10,7 @@ use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
 
+use crate::exit::words;
 use crate::screen::Screen;
 
 /// A finished transfer. Serialised, this is `--json`'s object; fields are added, never changed.
@@ -162,7 +163,7 @@ pub(crate) fn finish(
             }
         }
         Err(error) if json => print_json(&Failed {
-            error: format!("{error:#}"),
+            error: words(error),
         })?,
         Err(_) => {}
     }
