@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,6 +54,8 @@ pub struct Traffic {
     connected: Option<Time>,
     closed: Option<(Time, CloseReason)>,
     log: Vec<(Time, Event)>,
+    /// Streams that we opened; the peer only ends its side of them.
+    own: BTreeSet<(ConnectionHandle, StreamId)>,
     sending: BTreeMap<(ConnectionHandle, StreamId), Sending>,
     received: BTreeMap<(ConnectionHandle, StreamId), Received>,
     finished: Vec<(Time, StreamId)>,
@@ -94,6 +96,7 @@ impl Traffic {
             connected: None,
             closed: None,
             log: Vec::new(),
+            own: BTreeSet::new(),
             sending: BTreeMap::new(),
             received: BTreeMap::new(),
             finished: Vec::new(),
@@ -120,7 +123,7 @@ impl Traffic {
         &self.log
     }
 
-    /// What was read, by stream, in the order of connections and stream ids.
+    /// What was read, by stream that the peer opened, in the order of connections and stream ids.
     pub fn received(&self) -> impl ExactSizeIterator<Item = &Received> {
         self.received.values()
     }
@@ -160,7 +163,6 @@ impl Traffic {
         match stream_event {
             StreamEvent::Opened => {
                 while let Some(stream) = connection.accept() {
-                    self.received.entry((handle, stream)).or_default();
                     self.read(now, handle, connection, stream);
                 }
             }
@@ -193,6 +195,7 @@ impl Traffic {
                 end: source.bytes,
                 pending: Bytes::new(),
             };
+            self.own.insert((handle, stream));
             self.sending.insert((handle, stream), sending);
             self.write(handle, connection, stream);
         }
@@ -230,6 +233,11 @@ impl Traffic {
         connection: &mut Connection,
         stream: StreamId,
     ) {
+        if self.own.contains(&(handle, stream)) {
+            // Its end is to be read, or the stream stays.
+            while matches!(connection.read(now, stream, CHUNK), Ok(Some(_))) {}
+            return;
+        }
         let received = self.received.entry((handle, stream)).or_default();
         loop {
             match connection.read(now, stream, CHUNK) {

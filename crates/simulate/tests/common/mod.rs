@@ -1,5 +1,5 @@
 //! What the integration tests share: two sessions, their paths, and what must hold whatever the network does.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::time::Duration;
 
