@@ -13,7 +13,6 @@ pub(crate) async fn bind(network: &Network) -> anyhow::Result<Endpoint> {
         config: config(network)?,
         paths: network.interfaces.clone(),
         port: network.port,
-        ..EndpointOptions::default()
     };
     Endpoint::bind(options)
         .await

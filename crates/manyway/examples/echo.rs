@@ -5,6 +5,12 @@
 //! cargo run --example echo -- mw1… 'hello'     # sends a line and prints the answer
 //! ```
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints"
+)]
+
 use anyhow::{Context, ensure};
 use manyway::{Connection, Endpoint, EndpointOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -39,7 +45,7 @@ async fn serve(endpoint: &Endpoint) -> anyhow::Result<()> {
 async fn echo(connection: &Connection) -> anyhow::Result<()> {
     while let Ok((mut send, mut receive)) = connection.accept_bi().await {
         tokio::io::copy(&mut receive, &mut send).await?;
-        send.shutdown().await?;
+        send.finish()?;
     }
     Ok(())
 }
@@ -51,7 +57,7 @@ async fn ask(endpoint: Endpoint, ticket: &str, text: &str) -> anyhow::Result<()>
     let connection = endpoint.connect(&ticket).await?;
     let (mut send, receive) = connection.open_bi().await?;
     send.write_all(text.as_bytes()).await?;
-    send.shutdown().await?;
+    send.finish()?;
     let mut answer = String::new();
     receive.take(LONGEST).read_to_string(&mut answer).await?;
     ensure!(answer == text, "the answer differs: {answer:?}");

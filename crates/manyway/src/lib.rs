@@ -22,7 +22,7 @@
 //!     let connection = listener.accept().await.expect("the endpoint is open");
 //!     let (mut send, mut receive) = connection.accept_bi().await?;
 //!     tokio::io::copy(&mut receive, &mut send).await?;
-//!     send.shutdown().await?;
+//!     send.finish()?;
 //!     connection.closed().await;
 //!     Ok::<_, std::io::Error>(())
 //! });
@@ -36,7 +36,7 @@
 //! let connection = endpoint.connect(&ticket).await?;
 //! let (mut send, mut receive) = connection.open_bi().await?;
 //! send.write_all(b"over every path").await?;
-//! send.shutdown().await?;
+//! send.finish()?;
 //! let mut answer = String::new();
 //! receive.read_to_string(&mut answer).await?;
 //! assert_eq!(answer, "over every path");
