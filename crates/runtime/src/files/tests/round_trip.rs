@@ -242,3 +242,17 @@ proptest! {
         prop_assert_eq!(snapshot(to.path()), snapshot(from.path()));
     }
 }
+
+/// Both futures may be spawned.
+#[tokio::test]
+async fn transfers_run_as_tasks() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::write(from.path().join("f"), "f").unwrap();
+    let (ours, theirs) = pair();
+    let sources = Sources::new([from.path().join("f")]).unwrap();
+    let sending = tokio::spawn(send(ours, sources, Progress::new()));
+    let dir = to.path().to_owned();
+    let receiving = receive(theirs, dir, ReceiveOptions::default(), Progress::new());
+    let received = tokio::spawn(receiving).await.unwrap().unwrap();
+    assert_eq!(sending.await.unwrap().unwrap().files, received.files);
+}
