@@ -25,8 +25,12 @@ pub struct Connection {
 impl Connection {
     /// Takes over one holding that was counted already.
     pub(crate) fn new(shared: Arc<Shared>, handle: ConnectionHandle) -> Self {
-        let signals = shared.look(|state| state.slots.get(&handle).map(|slot| slot.signals.clone()));
-        Self { hold: Hold { shared, handle }, signals: signals.unwrap_or_default() }
+        let signals =
+            shared.look(|state| state.slots.get(&handle).map(|slot| slot.signals.clone()));
+        Self {
+            hold: Hold { shared, handle },
+            signals: signals.unwrap_or_default(),
+        }
     }
 
     /// Opens a stream; waits while the peer allows no more. The peer hears of it with its first bytes, or its end.
@@ -35,13 +39,18 @@ impl Connection {
     /// The connection is over.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionLost> {
         let handle = self.hold.handle;
-        let id = self.hold.shared.act_until(&self.signals.available, |state| match state.established(handle) {
-            Ok((connection, _)) => match connection.open() {
-                Ok(id) => Some(Ok(id)),
-                Err(OpenError::Limit { .. }) => None,
-            },
-            Err(lost) => Some(Err(lost)),
-        });
+        let id = self
+            .hold
+            .shared
+            .act_until(&self.signals.available, |state| {
+                match state.established(handle) {
+                    Ok((connection, _)) => match connection.open() {
+                        Ok(id) => Some(Ok(id)),
+                        Err(OpenError::Limit { .. }) => None,
+                    },
+                    Err(lost) => Some(Err(lost)),
+                }
+            });
         let id = id.await?;
         Ok(self.hold.shared.look(|state| self.halves(state, id)))
     }
@@ -54,7 +63,11 @@ impl Connection {
         let handle = self.hold.handle;
         let id = self.hold.shared.act_until(&self.signals.opened, |state| {
             // What arrived before the end may still be accepted and read.
-            match state.session.connection(handle).and_then(|connection| connection.accept()) {
+            match state
+                .session
+                .connection(handle)
+                .and_then(|connection| connection.accept())
+            {
                 Some(id) => Some(Ok(id)),
                 None => state.established(handle).err().map(Err),
             }
@@ -69,52 +82,67 @@ impl Connection {
             slot.sends.insert(id, SendState::default());
             slot.receives.insert(id, None);
         }
-        let hold = || Hold { shared: self.hold.shared.clone(), handle: self.hold.handle };
+        let hold = || Hold {
+            shared: self.hold.shared.clone(),
+            handle: self.hold.handle,
+        };
         (SendStream::new(hold(), id), RecvStream::new(hold(), id))
     }
 
     /// Counters of the connection and of each path, as of now.
     pub fn stats(&self) -> ConnectionStats {
-        let connection = |state: &mut State| Some(state.session.connection(self.hold.handle)?.stats());
+        let connection =
+            |state: &mut State| Some(state.session.connection(self.hold.handle)?.stats());
         self.hold.shared.look(connection).unwrap_or_default()
     }
 
     /// News of the paths, and of the end, from now on.
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.hold.shared.look(|state| match state.slots.get(&self.hold.handle) {
-            Some(slot) => slot.events.subscribe(),
-            None => broadcast::channel(1).1,
-        })
+        self.hold
+            .shared
+            .look(|state| match state.slots.get(&self.hold.handle) {
+                Some(slot) => slot.events.subscribe(),
+                None => broadcast::channel(1).1,
+            })
     }
 
     /// Closes the connection and tells the peer why. What it hasn't acknowledged yet is dropped. Codes below 0x100 are
     /// the protocol's own; of the reason, 1024 bytes are sent.
     pub fn close(&self, code: u64, reason: &str) {
         let now = self.hold.shared.clock.now();
-        self.hold.shared.act(|state| state.close(now, self.hold.handle, code, reason));
+        self.hold
+            .shared
+            .act(|state| state.close(now, self.hold.handle, code, reason));
     }
 
     /// Waits for the connection's end, and tells its reason.
     pub async fn closed(&self) -> CloseReason {
-        let reason = self.hold.shared.act_until(&self.signals.phase, |state| match state.slots.get(&self.hold.handle) {
-            Some(slot) => match &slot.phase {
-                Phase::Closed(reason, _) => Some(reason.clone()),
-                _ => None,
-            },
-            None => Some(CloseReason::Local),
+        let reason = self.hold.shared.act_until(&self.signals.phase, |state| {
+            match state.slots.get(&self.hold.handle) {
+                Some(slot) => match &slot.phase {
+                    Phase::Closed(reason, _) => Some(reason.clone()),
+                    _ => None,
+                },
+                None => Some(CloseReason::Local),
+            }
         });
         reason.await
     }
 
     /// The reason of the connection's end, if it is over.
     pub fn close_reason(&self) -> Option<CloseReason> {
-        self.hold.shared.look(|state| state.established(self.hold.handle).err().map(|lost| lost.0))
+        self.hold
+            .shared
+            .look(|state| state.established(self.hold.handle).err().map(|lost| lost.0))
     }
 }
 
 impl Clone for Connection {
     fn clone(&self) -> Self {
-        Self { hold: self.hold.clone(), signals: self.signals.clone() }
+        Self {
+            hold: self.hold.clone(),
+            signals: self.signals.clone(),
+        }
     }
 }
 
@@ -127,8 +155,16 @@ pub(crate) struct Hold {
 
 impl Clone for Hold {
     fn clone(&self) -> Self {
-        self.shared.look(|state| state.slots.get_mut(&self.handle).map(|slot| slot.handles += 1));
-        Self { shared: self.shared.clone(), handle: self.handle }
+        self.shared.look(|state| {
+            state
+                .slots
+                .get_mut(&self.handle)
+                .map(|slot| slot.handles += 1)
+        });
+        Self {
+            shared: self.shared.clone(),
+            handle: self.handle,
+        }
     }
 }
 

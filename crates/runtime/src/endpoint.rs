@@ -54,7 +54,11 @@ impl Endpoint {
     /// # Errors
     /// An interface or address doesn't exist or can't be bound, or the configuration can't work.
     pub async fn bind(options: EndpointOptions) -> Result<Self, BindError> {
-        let EndpointOptions { config, paths, port } = options;
+        let EndpointOptions {
+            config,
+            paths,
+            port,
+        } = options;
         let present = scan().await?;
         let selection = select(paths, &present)?;
         let sockets = Sockets::bind(&selection.places(&present), port)?;
@@ -96,7 +100,8 @@ impl Endpoint {
 
     /// The sockets: their interface or address, and the address they are bound to.
     pub fn locals(&self) -> Vec<(String, SocketAddr)> {
-        self.shared.look(|state| state.locals.values().cloned().collect())
+        self.shared
+            .look(|state| state.locals.values().cloned().collect())
     }
 
     /// The next connection that a peer opened; `None` when the endpoint is closed.
@@ -107,7 +112,11 @@ impl Endpoint {
                 state.slots.get_mut(&handle)?.handles += 1;
                 Some(handle)
             });
-            if held.is_some() { Some(held) } else { state.closing.then_some(None) }
+            if held.is_some() {
+                Some(held)
+            } else {
+                state.closing.then_some(None)
+            }
         });
         Some(Connection::new(self.shared.clone(), handle.await?))
     }
@@ -125,7 +134,10 @@ impl Endpoint {
                 return Err(ConnectError::Closed);
             }
             let handle = state.session.connect(now, ticket)?;
-            Ok((handle, state.on_connecting(handle, ticket.addresses.clone())))
+            Ok((
+                handle,
+                state.on_connecting(handle, ticket.addresses.clone()),
+            ))
         })?;
         let connection = Connection::new(self.shared.clone(), handle);
         let phase = self.shared.act_until(&signals.phase, |state| {
@@ -134,7 +146,10 @@ impl Endpoint {
         });
         match phase.await {
             Phase::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
-                Err(ConnectError::TimedOut { addresses: ticket.addresses.clone(), problems })
+                Err(ConnectError::TimedOut {
+                    addresses: ticket.addresses.clone(),
+                    problems,
+                })
             }
             Phase::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
             Phase::Closed(reason, _) => Err(ConnectError::Ended(reason)),
@@ -144,9 +159,14 @@ impl Endpoint {
 
     /// A ticket of this very host, with nothing but loopback addresses, asks for a loopback socket.
     async fn reach_loopback(&self, ticket: &Ticket) -> Result<(), ConnectError> {
-        let only_loopback = ticket.addresses.iter().all(|a| a.ip().is_loopback()) && !ticket.addresses.is_empty();
+        let only_loopback =
+            ticket.addresses.iter().all(|a| a.ip().is_loopback()) && !ticket.addresses.is_empty();
         let automatic = self.shared.look(|state| {
-            state.selection.everything && !state.locals.values().any(|(_, addr)| addr.ip().is_loopback())
+            state.selection.everything
+                && !state
+                    .locals
+                    .values()
+                    .any(|(_, addr)| addr.ip().is_loopback())
         });
         if only_loopback && automatic {
             let add = self.add_path(PathSelector::Address(Ipv4Addr::LOCALHOST.into()));
@@ -171,15 +191,23 @@ impl Endpoint {
             state.selection.excluded.remove(&selector);
             state.selection.selectors.insert(selector);
             state.places = Some(state.selection.places(&present));
-            Ok(!state.locals.values().any(|(_, addr)| places.contains(&addr.ip())))
+            Ok(!state
+                .locals
+                .values()
+                .any(|(_, addr)| places.contains(&addr.ip())))
         })?;
-        // The driver binds it in its next turn.
-        while added {
-            match tokio::time::timeout(SCAN, events.recv()).await {
-                Ok(Ok(Event::LocalAdded { addr, .. })) if places.contains(&addr.ip()) => break,
-                Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
-                Ok(Err(broadcast::error::RecvError::Closed)) | Err(_) => break,
-            }
+        if added {
+            // The driver binds it in its next turn.
+            let bound = async {
+                loop {
+                    match events.recv().await {
+                        Ok(Event::LocalAdded { addr, .. }) if places.contains(&addr.ip()) => break,
+                        Err(broadcast::error::RecvError::Closed) => break,
+                        Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(SCAN, bound).await;
         }
         Ok(())
     }
@@ -202,7 +230,8 @@ impl Endpoint {
     /// [`CloseReason::Local`].
     pub async fn close(self) {
         let now = self.shared.clock.now();
-        self.shared.act(|state| state.close_all(now, &self.shared.incoming));
+        self.shared
+            .act(|state| state.close_all(now, &self.shared.incoming));
         let clock = self.shared.clock;
         let drained = self.shared.act_until(&self.shared.idle, |state| {
             (state.stopped || state.is_drained(clock.now())).then_some(())
@@ -210,7 +239,9 @@ impl Endpoint {
         // A round trip of seconds is no reason to keep the program from ending.
         let _ = tokio::time::timeout(LONGEST_CLOSE, drained).await;
         self.shared.act(|state| state.stop = true);
-        self.shared.act_until(&self.shared.idle, |state| state.stopped.then_some(())).await;
+        self.shared
+            .act_until(&self.shared.idle, |state| state.stopped.then_some(()))
+            .await;
     }
 }
 
@@ -229,7 +260,9 @@ impl Drop for Endpoint {
 
 async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {
     let scanned = tokio::task::spawn_blocking(interface_addresses).await;
-    scanned.unwrap_or_else(|stopped| Err(stopped.into())).map_err(BindError::Interfaces)
+    scanned
+        .unwrap_or_else(|stopped| Err(stopped.into()))
+        .map_err(BindError::Interfaces)
 }
 
 /// What the endpoint wants sockets on, every selector of which must mean something now.
@@ -237,16 +270,29 @@ fn select(paths: Vec<PathSelector>, present: &[InterfaceAddress]) -> Result<Sele
     for selector in &paths {
         check(selector, present)?;
     }
-    let mut selection = Selection { everything: paths.is_empty(), selectors: paths.into_iter().collect(), ..Selection::default() };
+    let mut selection = Selection {
+        everything: paths.is_empty(),
+        selectors: paths.into_iter().collect(),
+        ..Selection::default()
+    };
     if selection.places(present).is_empty() {
-        selection.selectors.insert(PathSelector::Address(Ipv4Addr::LOCALHOST.into()));
+        selection
+            .selectors
+            .insert(PathSelector::Address(Ipv4Addr::LOCALHOST.into()));
     }
     Ok(selection)
 }
 
 /// The addresses that a selector means now.
-fn check(selector: &PathSelector, present: &[InterfaceAddress]) -> Result<BTreeSet<IpAddr>, BindError> {
-    let places = Selection { selectors: BTreeSet::from([selector.clone()]), ..Selection::default() }.places(present);
+fn check(
+    selector: &PathSelector,
+    present: &[InterfaceAddress],
+) -> Result<BTreeSet<IpAddr>, BindError> {
+    let places = Selection {
+        selectors: BTreeSet::from([selector.clone()]),
+        ..Selection::default()
+    }
+    .places(present);
     if !places.is_empty() {
         return Ok(places.into_iter().map(|place| place.ip).collect());
     }
@@ -254,9 +300,15 @@ fn check(selector: &PathSelector, present: &[InterfaceAddress]) -> Result<BTreeS
     Err(match selector {
         PathSelector::Address(ip) => BindError::NoAddress { ip: *ip, available },
         PathSelector::Interface(name) if present.iter().any(|a| a.interface == *name) => {
-            BindError::Unusable { name: name.clone(), available }
+            BindError::Unusable {
+                name: name.clone(),
+                available,
+            }
         }
-        PathSelector::Interface(name) => BindError::NoInterface { name: name.clone(), available },
+        PathSelector::Interface(name) => BindError::NoInterface {
+            name: name.clone(),
+            available,
+        },
     })
 }
 
@@ -265,12 +317,23 @@ fn available(present: &[InterfaceAddress]) -> String {
     let names: BTreeSet<_> = present.iter().map(|a| &a.interface).collect();
     let usable = names.into_iter().filter_map(|name| {
         let selector = PathSelector::Interface(name.clone());
-        let selection = Selection { selectors: BTreeSet::from([selector]), ..Selection::default() };
-        let addresses: Vec<_> = selection.places(present).iter().map(|place| place.ip.to_string()).collect();
+        let selection = Selection {
+            selectors: BTreeSet::from([selector]),
+            ..Selection::default()
+        };
+        let addresses: Vec<_> = selection
+            .places(present)
+            .iter()
+            .map(|place| place.ip.to_string())
+            .collect();
         (!addresses.is_empty()).then(|| format!("{name} ({})", addresses.join(", ")))
     });
     let usable: Vec<_> = usable.collect();
-    if usable.is_empty() { "none: no interface is up".into() } else { usable.join(", ") }
+    if usable.is_empty() {
+        "none: no interface is up".into()
+    } else {
+        usable.join(", ")
+    }
 }
 
 /// Looks at the interfaces again and again, and tells the driver what the selection means now.
@@ -282,10 +345,15 @@ async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
             _ = ticks.tick() => {}
             () = rescan.notified() => {}
         }
-        let Ok(present) = scan().await.inspect_err(|error| tracing::warn!(%error, "interfaces are not followed")) else {
+        let Ok(present) = scan()
+            .await
+            .inspect_err(|error| tracing::warn!(%error, "interfaces are not followed"))
+        else {
             continue;
         };
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
         let stop = shared.act(|state| {
             state.places = Some(state.selection.places(&present));
             state.stop

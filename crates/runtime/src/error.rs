@@ -17,7 +17,9 @@ pub enum BindError {
         available: String,
     },
     /// The interface has no address that a peer could answer.
-    #[error("interface `{name}` is down or has no usable address (link-local ones don't count): bring it up, or choose one of {available}")]
+    #[error(
+        "interface `{name}` is down or has no usable address (link-local ones don't count): bring it up, or choose one of {available}"
+    )]
     Unusable {
         /// The interface.
         name: String,
@@ -59,7 +61,9 @@ pub enum BindError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; another program uses the port: choose another, or 0 for any",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose a higher one",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need privileges: choose a higher one"
+        }
         _ => "",
     }
 }
@@ -93,7 +97,11 @@ pub enum ConnectError {
 pub(crate) fn list(addresses: &[SocketAddr]) -> String {
     match addresses {
         [] => "nowhere (the ticket has no address)".into(),
-        _ => addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", "),
+        _ => addresses
+            .iter()
+            .map(SocketAddr::to_string)
+            .collect::<Vec<_>>()
+            .join(", "),
     }
 }
 
@@ -107,7 +115,9 @@ impl From<ConnectionLost> for io::Error {
         let kind = match &lost.0 {
             CloseReason::Local => io::ErrorKind::ConnectionAborted,
             CloseReason::Peer { .. } => io::ErrorKind::ConnectionReset,
-            CloseReason::TimedOut { .. } | CloseReason::ConnectTimedOut { .. } => io::ErrorKind::TimedOut,
+            CloseReason::TimedOut { .. } | CloseReason::ConnectTimedOut { .. } => {
+                io::ErrorKind::TimedOut
+            }
             CloseReason::Protocol(_) | CloseReason::Crypto(_) => io::ErrorKind::InvalidData,
         };
         io::Error::new(kind, lost)
@@ -169,22 +179,54 @@ mod tests {
     #[test]
     fn errors_name_the_thing_and_the_remedy() {
         let addr = "192.0.2.1:80".parse().unwrap();
-        let error = BindError::Socket { addr, device: Some("eth0".into()), error: io::ErrorKind::AddrInUse.into() };
-        assert!(error.to_string().starts_with("can't bind 192.0.2.1:80 on eth0: "), "{error}");
-        assert!(error.to_string().ends_with("choose another, or 0 for any"), "{error}");
-        let error = ConnectError::TimedOut { addresses: vec![addr, "[::1]:9".parse().unwrap()], problems: Vec::new() };
-        assert!(error.to_string().starts_with("no answer from 192.0.2.1:80, [::1]:9: check"), "{error}");
+        let error = BindError::Socket {
+            addr,
+            device: Some("eth0".into()),
+            error: io::ErrorKind::AddrInUse.into(),
+        };
+        assert!(
+            error
+                .to_string()
+                .starts_with("can't bind 192.0.2.1:80 on eth0: "),
+            "{error}"
+        );
+        assert!(
+            error.to_string().ends_with("choose another, or 0 for any"),
+            "{error}"
+        );
+        let error = ConnectError::TimedOut {
+            addresses: vec![addr, "[::1]:9".parse().unwrap()],
+            problems: Vec::new(),
+        };
+        assert!(
+            error
+                .to_string()
+                .starts_with("no answer from 192.0.2.1:80, [::1]:9: check"),
+            "{error}"
+        );
     }
 
     #[test]
     fn stream_errors_keep_their_meaning_as_io_errors() {
         let lost = |reason| io::Error::from(WriteError::Lost(ConnectionLost(reason)));
-        assert_eq!(lost(CloseReason::Local).kind(), io::ErrorKind::ConnectionAborted);
-        let timed_out = lost(CloseReason::TimedOut { seconds: 30, paths: 2 });
+        assert_eq!(
+            lost(CloseReason::Local).kind(),
+            io::ErrorKind::ConnectionAborted
+        );
+        let timed_out = lost(CloseReason::TimedOut {
+            seconds: 30,
+            paths: 2,
+        });
         assert_eq!(timed_out.kind(), io::ErrorKind::TimedOut);
         assert!(timed_out.to_string().contains("30 s"), "{timed_out}");
-        assert_eq!(io::Error::from(WriteError::Stopped(7)).kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            io::Error::from(WriteError::Stopped(7)).kind(),
+            io::ErrorKind::BrokenPipe
+        );
         let reset: io::Error = ReadError::Reset(9).into();
-        assert_eq!(reset.get_ref().and_then(|e| e.downcast_ref()), Some(&ReadError::Reset(9)));
+        assert_eq!(
+            reset.get_ref().and_then(|e| e.downcast_ref()),
+            Some(&ReadError::Reset(9))
+        );
     }
 }

@@ -18,7 +18,9 @@ pub enum PathSelector {
 
 /// A path selector that is neither an address nor a possible interface name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is neither an IP address nor an interface name: write for example `192.0.2.7`, `2001:db8::7` or `eth0`")]
+#[error(
+    "`{0}` is neither an IP address nor an interface name: write for example `192.0.2.7`, `2001:db8::7` or `eth0`"
+)]
 pub struct PathSelectorError(String);
 
 impl FromStr for PathSelector {
@@ -31,7 +33,12 @@ impl FromStr for PathSelector {
         }
         // Linux's rules for a device name (dev_valid_name): 1 to 15 bytes, no slash, colon or white space.
         let forbidden = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
-        if text.is_empty() || text.len() > 15 || text == "." || text == ".." || text.contains(forbidden) {
+        if text.is_empty()
+            || text.len() > 15
+            || text == "."
+            || text == ".."
+            || text.contains(forbidden)
+        {
             return Err(PathSelectorError(text.into()));
         }
         Ok(Self::Interface(text.into()))
@@ -86,36 +93,64 @@ pub(crate) struct Selection {
 impl Selection {
     /// The places that the selection means on a host with these addresses.
     pub(crate) fn places(&self, present: &[InterfaceAddress]) -> BTreeSet<Place> {
-        let mut places: BTreeSet<Place> = self.selectors.iter().flat_map(|s| selected(s, present)).collect();
+        let mut places: BTreeSet<Place> = self
+            .selectors
+            .iter()
+            .flat_map(|s| selected(s, present))
+            .collect();
         if self.everything {
-            places.extend(usable(present.iter().filter(|a| !a.ip.is_loopback() && !a.host_only)));
+            places.extend(usable(
+                present
+                    .iter()
+                    .filter(|a| !a.ip.is_loopback() && !a.host_only),
+            ));
         }
         // An address can be bound once. An interface's wish is the stronger one: it says by where packets leave.
-        let bound: BTreeSet<IpAddr> = places.iter().filter(|p| p.device.is_some()).map(|p| p.ip).collect();
-        places.retain(|place| (place.device.is_some() || !bound.contains(&place.ip)) && !self.excludes(place));
+        let bound: BTreeSet<IpAddr> = places
+            .iter()
+            .filter(|p| p.device.is_some())
+            .map(|p| p.ip)
+            .collect();
+        places.retain(|place| {
+            (place.device.is_some() || !bound.contains(&place.ip)) && !self.excludes(place)
+        });
         places
     }
 
     fn excludes(&self, place: &Place) -> bool {
-        let device = place.device.as_ref().map(|d| PathSelector::Interface(d.name.clone()));
-        self.excluded.contains(&PathSelector::Address(place.ip)) || device.is_some_and(|d| self.excluded.contains(&d))
+        let device = place
+            .device
+            .as_ref()
+            .map(|d| PathSelector::Interface(d.name.clone()));
+        self.excluded.contains(&PathSelector::Address(place.ip))
+            || device.is_some_and(|d| self.excluded.contains(&d))
     }
 }
 
 fn selected(selector: &PathSelector, present: &[InterfaceAddress]) -> Vec<Place> {
     match selector {
-        PathSelector::Interface(name) => usable(present.iter().filter(|a| a.interface == *name)).collect(),
+        PathSelector::Interface(name) => {
+            usable(present.iter().filter(|a| a.interface == *name)).collect()
+        }
         PathSelector::Address(ip) => {
             let there = present.iter().any(|a| a.ip == *ip && a.up);
             // All of 127.0.0.0/8 is local, though only 127.0.0.1 is listed.
             let there = there || matches!(ip, IpAddr::V4(ip) if ip.is_loopback());
-            there.then_some(Place { ip: *ip, device: None }).into_iter().collect()
+            there
+                .then_some(Place {
+                    ip: *ip,
+                    device: None,
+                })
+                .into_iter()
+                .collect()
         }
     }
 }
 
 /// The usable ones among `addresses`, one per IPv6 prefix and device: others lead the same way.
-fn usable<'a>(addresses: impl Iterator<Item = &'a InterfaceAddress>) -> impl Iterator<Item = Place> {
+fn usable<'a>(
+    addresses: impl Iterator<Item = &'a InterfaceAddress>,
+) -> impl Iterator<Item = Place> {
     let mut addresses: Vec<_> = addresses.filter(|a| is_usable(a)).collect();
     // Stable addresses come first: tickets outlive temporary ones.
     addresses.sort_by_key(|a| (a.temporary, a.ip));
@@ -126,7 +161,10 @@ fn usable<'a>(addresses: impl Iterator<Item = &'a InterfaceAddress>) -> impl Ite
     });
     addresses.into_iter().map(|a| Place {
         ip: a.ip,
-        device: Some(Device { name: a.interface.clone(), index: a.index }),
+        device: Some(Device {
+            name: a.interface.clone(),
+            index: a.index,
+        }),
     })
 }
 
@@ -136,7 +174,11 @@ fn is_usable(address: &InterfaceAddress) -> bool {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    address.up && address.preferred && !link_local && !address.ip.is_unspecified() && !address.ip.is_multicast()
+    address.up
+        && address.preferred
+        && !link_local
+        && !address.ip.is_unspecified()
+        && !address.ip.is_multicast()
 }
 
 #[cfg(test)]
@@ -161,19 +203,39 @@ mod tests {
             address("lo", 1, "::1"),
             address("eth0", 2, "192.0.2.7"),
             address("eth0", 2, "fe80::1"),
-            InterfaceAddress { temporary: true, ..address("eth0", 2, "2001:db8::aaaa") },
+            InterfaceAddress {
+                temporary: true,
+                ..address("eth0", 2, "2001:db8::aaaa")
+            },
             address("eth0", 2, "2001:db8::ffff"),
-            InterfaceAddress { preferred: false, ..address("eth0", 2, "2001:db8:1::1") },
+            InterfaceAddress {
+                preferred: false,
+                ..address("eth0", 2, "2001:db8:1::1")
+            },
             address("wlan0", 3, "198.51.100.3"),
             address("wlan0", 3, "169.254.3.3"),
-            InterfaceAddress { up: false, ..address("wwan0", 4, "203.0.113.1") },
-            InterfaceAddress { host_only: true, ..address("docker0", 5, "172.17.0.1") },
+            InterfaceAddress {
+                up: false,
+                ..address("wwan0", 4, "203.0.113.1")
+            },
+            InterfaceAddress {
+                host_only: true,
+                ..address("docker0", 5, "172.17.0.1")
+            },
         ]
     }
 
     fn found(selectors: &[&str], present: &[InterfaceAddress]) -> Vec<String> {
-        let selectors: BTreeSet<PathSelector> = selectors.iter().map(|s| s.parse().unwrap()).collect();
-        show(&Selection { everything: selectors.is_empty(), selectors, ..Selection::default() }, present)
+        let selectors: BTreeSet<PathSelector> =
+            selectors.iter().map(|s| s.parse().unwrap()).collect();
+        show(
+            &Selection {
+                everything: selectors.is_empty(),
+                selectors,
+                ..Selection::default()
+            },
+            present,
+        )
     }
 
     fn show(selection: &Selection, present: &[InterfaceAddress]) -> Vec<String> {
@@ -183,7 +245,14 @@ mod tests {
 
     #[test]
     fn without_selectors_everything_that_leads_outside() {
-        assert_eq!(found(&[], &host()), ["eth0 192.0.2.7", "wlan0 198.51.100.3", "eth0 2001:db8::ffff"]);
+        assert_eq!(
+            found(&[], &host()),
+            [
+                "eth0 192.0.2.7",
+                "wlan0 198.51.100.3",
+                "eth0 2001:db8::ffff"
+            ]
+        );
     }
 
     #[test]
@@ -200,20 +269,35 @@ mod tests {
             selectors: BTreeSet::from(["127.0.0.5".parse().unwrap()]),
             excluded: excluded.iter().map(|s| s.parse().unwrap()).collect(),
         };
-        assert_eq!(show(&exclude(&["eth0"]), &host()), ["127.0.0.5 127.0.0.5", "wlan0 198.51.100.3"]);
-        assert_eq!(show(&exclude(&["wlan0", "192.0.2.7", "127.0.0.5"]), &host()), ["eth0 2001:db8::ffff"]);
+        assert_eq!(
+            show(&exclude(&["eth0"]), &host()),
+            ["127.0.0.5 127.0.0.5", "wlan0 198.51.100.3"]
+        );
+        assert_eq!(
+            show(&exclude(&["wlan0", "192.0.2.7", "127.0.0.5"]), &host()),
+            ["eth0 2001:db8::ffff"]
+        );
     }
 
     #[test]
     fn selectors_name_interfaces_and_addresses() {
-        assert_eq!(found(&["wlan0", "docker0"], &host()), ["docker0 172.17.0.1", "wlan0 198.51.100.3"]);
-        assert_eq!(found(&["2001:db8::aaaa"], &host()), ["2001:db8::aaaa 2001:db8::aaaa"]);
+        assert_eq!(
+            found(&["wlan0", "docker0"], &host()),
+            ["docker0 172.17.0.1", "wlan0 198.51.100.3"]
+        );
+        assert_eq!(
+            found(&["2001:db8::aaaa"], &host()),
+            ["2001:db8::aaaa 2001:db8::aaaa"]
+        );
         assert!(found(&["wwan0", "203.0.113.1", "192.0.2.99", "eth9"], &host()).is_empty());
     }
 
     #[test]
     fn an_address_and_its_interface_are_one_socket() {
-        assert_eq!(found(&["eth0", "192.0.2.7"], &host()), ["eth0 192.0.2.7", "eth0 2001:db8::ffff"]);
+        assert_eq!(
+            found(&["eth0", "192.0.2.7"], &host()),
+            ["eth0 192.0.2.7", "eth0 2001:db8::ffff"]
+        );
     }
 
     #[test]
@@ -221,8 +305,19 @@ mod tests {
         for text in ["eth0", "192.0.2.7", "2001:db8::7", "wg-home.1"] {
             assert_eq!(text.parse::<PathSelector>().unwrap().to_string(), text);
         }
-        assert_eq!("[::1]".parse(), Ok(PathSelector::Address("::1".parse().unwrap())));
-        for text in ["", "a/b", "a b", "192.0.2.7:80", "sixteen-bytes-xx", "..", "a\0"] {
+        assert_eq!(
+            "[::1]".parse(),
+            Ok(PathSelector::Address("::1".parse().unwrap()))
+        );
+        for text in [
+            "",
+            "a/b",
+            "a b",
+            "192.0.2.7:80",
+            "sixteen-bytes-xx",
+            "..",
+            "a\0",
+        ] {
             let error = text.parse::<PathSelector>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{text}`")), "{error}");
         }

@@ -52,15 +52,26 @@ pub enum ProblemKind {
 
 impl fmt::Display for PathProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, local, remote, kind } = self;
+        let Self {
+            name,
+            local,
+            remote,
+            kind,
+        } = self;
         let to = remote.ip();
         let six = if to.is_ipv6() { " -6" } else { "" };
         match kind {
             ProblemKind::NoRoute if *name == local.to_string() => {
-                write!(f, "{name} has no route to {to}: give its interface one, `ip{six} route add default via GATEWAY dev INTERFACE metric 600`")
+                write!(
+                    f,
+                    "{name} has no route to {to}: give its interface one, `ip{six} route add default via GATEWAY dev INTERFACE metric 600`"
+                )
             }
             ProblemKind::NoRoute => {
-                write!(f, "{name} has no route to {to}: `ip{six} route add default via GATEWAY dev {name} metric 600`")
+                write!(
+                    f,
+                    "{name} has no route to {to}: `ip{six} route add default via GATEWAY dev {name} metric 600`"
+                )
             }
             ProblemKind::ReversePathFilter { route } => write!(
                 f,
@@ -77,10 +88,16 @@ impl fmt::Display for PathProblem {
                 "{name} doesn't take datagrams of {bytes} bytes to {to}: choose a smaller datagram size, or raise the interface's MTU"
             ),
             ProblemKind::Forbidden => {
-                write!(f, "{name} may not send to {remote}: the local firewall forbids it; allow outgoing UDP to that port")
+                write!(
+                    f,
+                    "{name} may not send to {remote}: the local firewall forbids it; allow outgoing UDP to that port"
+                )
             }
             ProblemKind::Refused => {
-                write!(f, "{remote} refuses: nothing listens there any more; start the receiver and use its newest ticket")
+                write!(
+                    f,
+                    "{remote} refuses: nothing listens there any more; start the receiver and use its newest ticket"
+                )
             }
             ProblemKind::Other(error) => write!(f, "{name} can't send to {remote}: {error}"),
         }
@@ -90,24 +107,40 @@ impl fmt::Display for PathProblem {
 /// What the routing table and the reverse-path filter say about a pair before anything was sent; `None` when nothing
 /// speaks against it.
 pub(crate) fn foresee(place: &Place, remote: IpAddr) -> Option<ProblemKind> {
-    let query = Query { destination: remote, source: Some(place.ip), device: None };
+    let query = Query {
+        destination: remote,
+        source: Some(place.ip),
+        device: None,
+    };
     match &place.device {
         Some(device) => {
-            if look_up(Query { device: Some(device.index), ..query }) == Answer::None {
+            if look_up(Query {
+                device: Some(device.index),
+                ..query
+            }) == Answer::None
+            {
                 return Some(ProblemKind::NoRoute);
             }
             // The filter looks the other way round: would a packet to the peer leave by the interface it came in by?
-            let Answer::Device(index) = look_up(query) else { return None };
+            let Answer::Device(index) = look_up(query) else {
+                return None;
+            };
             let strict = remote.is_ipv4() && reverse_path_filter(&device.name) == 1;
-            (strict && index != device.index && !is_local_route(index))
-                .then(|| ProblemKind::ReversePathFilter { route: named(index) })
+            (strict && index != device.index && !is_local_route(index)).then(|| {
+                ProblemKind::ReversePathFilter {
+                    route: named(index),
+                }
+            })
         }
         None => match look_up(query) {
             Answer::None => Some(ProblemKind::NoRoute),
             Answer::Device(index) => {
                 let own = crate::os::addresses::interface_addresses().ok()?;
-                let elsewhere = !place.ip.is_loopback() && !own.iter().any(|a| a.index == index && a.ip == place.ip);
-                (elsewhere && !is_local_route(index)).then(|| ProblemKind::OtherInterface { route: named(index) })
+                let elsewhere = !place.ip.is_loopback()
+                    && !own.iter().any(|a| a.index == index && a.ip == place.ip);
+                (elsewhere && !is_local_route(index)).then(|| ProblemKind::OtherInterface {
+                    route: named(index),
+                })
             }
             Answer::Unknown => None,
         },
@@ -130,7 +163,10 @@ pub(crate) fn from_error(error: &io::Error, bytes: usize) -> ProblemKind {
         return ProblemKind::TooBig { bytes };
     }
     match error.kind() {
-        Kind::NetworkUnreachable | Kind::HostUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => ProblemKind::NoRoute,
+        Kind::NetworkUnreachable
+        | Kind::HostUnreachable
+        | Kind::NetworkDown
+        | Kind::AddrNotAvailable => ProblemKind::NoRoute,
         Kind::PermissionDenied => ProblemKind::Forbidden,
         Kind::ConnectionRefused => ProblemKind::Refused,
         _ if is_device_gone(error) => ProblemKind::NoRoute,
@@ -144,7 +180,9 @@ fn is_device_gone(error: &io::Error) -> bool {
     {
         use nix::errno::Errno;
         let gone = [Errno::ENODEV as i32, Errno::ENXIO as i32];
-        error.raw_os_error().is_some_and(|code| gone.contains(&code))
+        error
+            .raw_os_error()
+            .is_some_and(|code| gone.contains(&code))
     }
     #[cfg(not(unix))]
     {
@@ -165,7 +203,13 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
             false
         }
     };
-    out_of_buffers || matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::OutOfMemory | io::ErrorKind::Interrupted)
+    out_of_buffers
+        || matches!(
+            error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::OutOfMemory
+                | io::ErrorKind::Interrupted
+        )
 }
 
 /// Whether the kernel would reject the pair outright: families that differ, loopback with the outside, an address
@@ -188,7 +232,12 @@ mod tests {
     use crate::os::addresses::interface_addresses;
 
     fn problem(kind: ProblemKind) -> PathProblem {
-        PathProblem { name: "wlan0".into(), local: "192.0.2.7".parse().unwrap(), remote: "203.0.113.5:4000".parse().unwrap(), kind }
+        PathProblem {
+            name: "wlan0".into(),
+            local: "192.0.2.7".parse().unwrap(),
+            remote: "203.0.113.5:4000".parse().unwrap(),
+            kind,
+        }
     }
 
     #[test]
@@ -198,36 +247,75 @@ mod tests {
             no_route.to_string(),
             "wlan0 has no route to 203.0.113.5: `ip route add default via GATEWAY dev wlan0 metric 600`"
         );
-        let six = PathProblem { remote: "[2001:db8::1]:1".parse().unwrap(), ..no_route };
+        let six = PathProblem {
+            remote: "[2001:db8::1]:1".parse().unwrap(),
+            ..no_route
+        };
         assert!(six.to_string().contains("`ip -6 route add"), "{six}");
-        let filtered = problem(ProblemKind::ReversePathFilter { route: "eth0".into() }).to_string();
-        assert!(filtered.contains("`sysctl net.ipv4.conf.wlan0.rp_filter=2`") && filtered.contains("eth0"), "{filtered}");
-        let other = problem(ProblemKind::OtherInterface { route: "eth0".into() }).to_string();
-        assert!(other.contains("`ip rule add from 192.0.2.7 table N`"), "{other}");
-        assert!(problem(ProblemKind::TooBig { bytes: 1400 }).to_string().contains("1400"));
+        let filtered = problem(ProblemKind::ReversePathFilter {
+            route: "eth0".into(),
+        })
+        .to_string();
+        assert!(
+            filtered.contains("`sysctl net.ipv4.conf.wlan0.rp_filter=2`")
+                && filtered.contains("eth0"),
+            "{filtered}"
+        );
+        let other = problem(ProblemKind::OtherInterface {
+            route: "eth0".into(),
+        })
+        .to_string();
+        assert!(
+            other.contains("`ip rule add from 192.0.2.7 table N`"),
+            "{other}"
+        );
+        assert!(
+            problem(ProblemKind::TooBig { bytes: 1400 })
+                .to_string()
+                .contains("1400")
+        );
     }
 
     #[test]
     fn errors_are_told_apart() {
         let kind = |kind: io::ErrorKind| from_error(&kind.into(), 1200);
-        assert_eq!(kind(io::ErrorKind::NetworkUnreachable), ProblemKind::NoRoute);
-        assert_eq!(kind(io::ErrorKind::PermissionDenied), ProblemKind::Forbidden);
-        assert!(matches!(kind(io::ErrorKind::BrokenPipe), ProblemKind::Other(_)));
+        assert_eq!(
+            kind(io::ErrorKind::NetworkUnreachable),
+            ProblemKind::NoRoute
+        );
+        assert_eq!(
+            kind(io::ErrorKind::PermissionDenied),
+            ProblemKind::Forbidden
+        );
+        assert!(matches!(
+            kind(io::ErrorKind::BrokenPipe),
+            ProblemKind::Other(_)
+        ));
         let os = io::Error::from_raw_os_error;
-        assert_eq!(from_error(&os(nix::errno::Errno::ENODEV as i32), 1), ProblemKind::NoRoute);
-        assert_eq!(from_error(&os(nix::errno::Errno::EMSGSIZE as i32), 9000), ProblemKind::TooBig { bytes: 9000 });
+        assert_eq!(
+            from_error(&os(nix::errno::Errno::ENODEV as i32), 1),
+            ProblemKind::NoRoute
+        );
+        assert_eq!(
+            from_error(&os(nix::errno::Errno::EMSGSIZE as i32), 9000),
+            ProblemKind::TooBig { bytes: 9000 }
+        );
         assert!(is_passing(&os(nix::errno::Errno::ENOBUFS as i32)));
         assert!(!is_passing(&os(nix::errno::Errno::ENETUNREACH as i32)));
     }
 
     #[test]
     fn impossible_pairs_are_known_without_asking() {
-        let impossible = |local: &str, remote: &str| is_impossible(local.parse().unwrap(), remote.parse().unwrap());
+        let impossible = |local: &str, remote: &str| {
+            is_impossible(local.parse().unwrap(), remote.parse().unwrap())
+        };
         assert!(impossible("127.0.0.1", "192.0.2.1:1"));
         assert!(impossible("192.0.2.1", "127.0.0.1:1"));
         assert!(impossible("192.0.2.1", "[2001:db8::1]:1"));
         assert!(impossible("192.0.2.1", "0.0.0.0:1") && impossible("192.0.2.1", "224.0.0.1:1"));
-        assert!(impossible("192.0.2.1", "192.0.2.2:0") && impossible("192.0.2.1", "255.255.255.255:9"));
+        assert!(
+            impossible("192.0.2.1", "192.0.2.2:0") && impossible("192.0.2.1", "255.255.255.255:9")
+        );
         assert!(!impossible("127.0.0.1", "127.0.0.9:1") && !impossible("::1", "[::1]:1"));
         assert!(!impossible("192.0.2.1", "203.0.113.1:1"));
     }
@@ -235,11 +323,33 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_device_without_a_route_is_foreseen() {
-        let lo = interface_addresses().unwrap().into_iter().find(|a| a.ip.is_loopback() && a.ip.is_ipv4()).unwrap();
-        let device = Device { name: lo.interface, index: lo.index };
-        let bound = Place { ip: lo.ip, device: Some(device) };
-        assert_eq!(foresee(&bound, "203.0.113.5".parse().unwrap()), Some(ProblemKind::NoRoute));
+        let lo = interface_addresses()
+            .unwrap()
+            .into_iter()
+            .find(|a| a.ip.is_loopback() && a.ip.is_ipv4())
+            .unwrap();
+        let device = Device {
+            name: lo.interface,
+            index: lo.index,
+        };
+        let bound = Place {
+            ip: lo.ip,
+            device: Some(device),
+        };
+        assert_eq!(
+            foresee(&bound, "203.0.113.5".parse().unwrap()),
+            Some(ProblemKind::NoRoute)
+        );
         assert_eq!(foresee(&bound, "127.0.0.2".parse().unwrap()), None);
-        assert_eq!(foresee(&Place { device: None, ..bound }, "127.0.0.2".parse().unwrap()), None);
+        assert_eq!(
+            foresee(
+                &Place {
+                    device: None,
+                    ..bound
+                },
+                "127.0.0.2".parse().unwrap()
+            ),
+            None
+        );
     }
 }

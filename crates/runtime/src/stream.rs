@@ -31,7 +31,11 @@ pub struct SendStream {
 
 impl SendStream {
     pub(crate) fn new(hold: Hold, id: StreamId) -> Self {
-        Self { hold, id, ended: false }
+        Self {
+            hold,
+            id,
+            ended: false,
+        }
     }
 
     /// The stream's id.
@@ -60,7 +64,11 @@ impl SendStream {
         poll_fn(|cx| self.poll_write_chunk(cx, data)).await
     }
 
-    fn poll_write_chunk(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<Result<usize, WriteError>> {
+    fn poll_write_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &mut Bytes,
+    ) -> Poll<Result<usize, WriteError>> {
         if self.ended {
             return Poll::Ready(Err(WriteError::Closed));
         }
@@ -69,7 +77,9 @@ impl SendStream {
             let (connection, slot) = state.established(self.hold.handle)?;
             match connection.write(id, data) {
                 Ok(written) => Poll::Ready(Ok(written)),
-                Err(streams::WriteError::Blocked) => wait(&mut slot.sends.entry(id).or_default().waker, cx),
+                Err(streams::WriteError::Blocked) => {
+                    wait(&mut slot.sends.entry(id).or_default().waker, cx)
+                }
                 Err(error) => Poll::Ready(Err(error.into())),
             }
         })
@@ -85,7 +95,9 @@ impl SendStream {
             return Err(WriteError::Closed);
         }
         let id = self.id;
-        self.hold.shared.act(|state| Ok(state.established(self.hold.handle)?.0.finish(id)?) as Result<(), WriteError>)?;
+        self.hold.shared.act(|state| {
+            Ok(state.established(self.hold.handle)?.0.finish(id)?) as Result<(), WriteError>
+        })?;
         self.ended = true;
         Ok(())
     }
@@ -128,7 +140,11 @@ impl SendStream {
 }
 
 impl AsyncWrite for SendStream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let mut copy = Bytes::copy_from_slice(&data[..data.len().min(LARGEST_COPY)]);
         Poll::Ready(Ok(ready!(self.poll_write_chunk(cx, &mut copy))?))
     }
@@ -186,7 +202,11 @@ enum Over {
 
 impl RecvStream {
     pub(crate) fn new(hold: Hold, id: StreamId) -> Self {
-        Self { hold, id, over: None }
+        Self {
+            hold,
+            id,
+            over: None,
+        }
     }
 
     /// The stream's id.
@@ -202,7 +222,8 @@ impl RecvStream {
         poll_fn(|cx| {
             let mut chunk = None;
             let room = |taken: &Option<Bytes>| if taken.is_some() { 0 } else { max };
-            let polled = self.poll_read_with(cx, &mut chunk, room, |taken, bytes| *taken = Some(bytes));
+            let polled =
+                self.poll_read_with(cx, &mut chunk, room, |taken, bytes| *taken = Some(bytes));
             polled.map_ok(|()| chunk)
         })
         .await
@@ -243,7 +264,9 @@ impl RecvStream {
             let mut any = false;
             while room(sink) > 0 {
                 // What arrived before the connection's end may still be read.
-                let Some(connection) = state.session.connection(hold.handle) else { break };
+                let Some(connection) = state.session.connection(hold.handle) else {
+                    break;
+                };
                 match connection.read(now, *id, room(sink)) {
                     Ok(Some(bytes)) => {
                         any = true;
@@ -256,7 +279,11 @@ impl RecvStream {
                     Err(streams::ReadError::Closed) => return Poll::Ready(Err(ReadError::Closed)),
                     Err(streams::ReadError::Reset(code)) => {
                         *over = Some(Over::Reset(code));
-                        return Poll::Ready(if any { Ok(()) } else { Err(ReadError::Reset(code)) });
+                        return Poll::Ready(if any {
+                            Ok(())
+                        } else {
+                            Err(ReadError::Reset(code))
+                        });
                     }
                     Err(streams::ReadError::Blocked) => break,
                 }
@@ -271,8 +298,17 @@ impl RecvStream {
 }
 
 impl AsyncRead for RecvStream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let polled = self.poll_read_with(cx, buf, |buf| buf.remaining(), |buf, bytes| buf.put_slice(&bytes));
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = self.poll_read_with(
+            cx,
+            buf,
+            |buf| buf.remaining(),
+            |buf, bytes| buf.put_slice(&bytes),
+        );
         polled.map_err(io::Error::from)
     }
 }

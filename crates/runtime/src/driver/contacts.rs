@@ -30,8 +30,8 @@ pub(super) struct Contacts {
 struct Contact {
     first: Time,
     last: Time,
-    /// What the system said when we sent.
-    error: Option<ProblemKind>,
+    /// What the system said when we sent, and since when.
+    error: Option<(Time, ProblemKind)>,
 }
 
 impl Contacts {
@@ -40,22 +40,50 @@ impl Contacts {
         if let Some(contact) = self.pairs.get_mut(&(local, remote)) {
             contact.last = now;
         } else if self.pairs.len() < MAX_CONTACTS {
-            self.pairs.insert((local, remote), Contact { first: now, last: now, error: None });
+            self.pairs.insert(
+                (local, remote),
+                Contact {
+                    first: now,
+                    last: now,
+                    error: None,
+                },
+            );
+        }
+    }
+
+    /// It was sent after all: what the system said before doesn't hold any more. What the peer's host says does.
+    pub(super) fn on_sent(&mut self, local: LocalId, remote: SocketAddr) {
+        if let Some(contact) = self.pairs.get_mut(&(local, remote))
+            && !matches!(contact.error, None | Some((_, ProblemKind::Refused)))
+        {
+            contact.error = None;
         }
     }
 
     /// It wasn't sent.
-    pub(super) fn on_error(&mut self, local: LocalId, remote: SocketAddr, kind: ProblemKind) {
+    pub(super) fn on_error(
+        &mut self,
+        now: Time,
+        local: LocalId,
+        remote: SocketAddr,
+        kind: ProblemKind,
+    ) {
         if let Some(contact) = self.pairs.get_mut(&(local, remote)) {
-            contact.error = Some(kind);
+            contact.error = match contact.error.take() {
+                Some((since, known)) if known == kind => Some((since, kind)),
+                _ => Some((now, kind)),
+            };
         }
     }
 
     /// A host said that nobody listens there.
-    pub(super) fn on_refusal(&mut self, local: LocalId, host: IpAddr) {
-        let pairs = self.pairs.iter_mut().filter(|((l, remote), _)| *l == local && remote.ip() == host);
+    pub(super) fn on_refusal(&mut self, now: Time, local: LocalId, host: IpAddr) {
+        let pairs = self
+            .pairs
+            .iter_mut()
+            .filter(|((l, remote), _)| *l == local && remote.ip() == host);
         for (_, contact) in pairs {
-            contact.error.get_or_insert(ProblemKind::Refused);
+            contact.error.get_or_insert((now, ProblemKind::Refused));
         }
     }
 
@@ -66,17 +94,35 @@ impl Contacts {
     }
 
     /// The problems of sockets that no path works from, one for each, unless it was told before.
-    pub(super) fn news(&mut self, now: Time, places: &BTreeMap<LocalId, &Place>, working: &BTreeSet<LocalId>) -> Vec<PathProblem> {
-        self.pairs.retain(|_, contact| now.since(contact.last) < FORGOTTEN);
+    pub(super) fn news(
+        &mut self,
+        now: Time,
+        places: &BTreeMap<LocalId, &Place>,
+        working: &BTreeSet<LocalId>,
+    ) -> Vec<PathProblem> {
+        self.pairs
+            .retain(|_, contact| now.since(contact.last) < FORGOTTEN);
         let mut news = Vec::new();
         for (&local, &place) in places {
             if working.contains(&local) {
                 self.told.remove(&local);
                 continue;
             }
-            let recent = |contact: &Contact| now.since(contact.first) >= PATIENCE && now.since(contact.last) < RECENT;
-            let mut pairs = self.pairs.range(of(local)).filter(|(_, contact)| recent(contact));
-            let Some(problem) = pairs.find_map(|(&(_, remote), contact)| explain(place, remote, contact)) else { continue };
+            // A device that has just gone loses its routes a moment before it loses its socket.
+            let passing = |contact: &Contact| match contact.error {
+                Some((since, ProblemKind::NoRoute)) => now.since(since) < PATIENCE,
+                _ => now.since(contact.first) < PATIENCE,
+            };
+            let recent = |contact: &Contact| now.since(contact.last) < RECENT && !passing(contact);
+            let mut pairs = self
+                .pairs
+                .range(of(local))
+                .filter(|(_, contact)| recent(contact));
+            let Some(problem) =
+                pairs.find_map(|(&(_, remote), contact)| explain(place, remote, contact))
+            else {
+                continue;
+            };
             if self.told.insert(local, problem.kind.clone()).as_ref() != Some(&problem.kind) {
                 news.push(problem);
             }
@@ -85,9 +131,18 @@ impl Contacts {
     }
 
     /// Every known problem on the way to these addresses.
-    pub(super) fn problems(&self, places: &BTreeMap<LocalId, &Place>, addresses: &[SocketAddr]) -> Vec<PathProblem> {
-        let pairs = self.pairs.iter().filter(|((_, remote), _)| addresses.contains(remote));
-        let explained = pairs.filter_map(|(&(local, remote), contact)| explain(places.get(&local)?, remote, contact));
+    pub(super) fn problems(
+        &self,
+        places: &BTreeMap<LocalId, &Place>,
+        addresses: &[SocketAddr],
+    ) -> Vec<PathProblem> {
+        let pairs = self
+            .pairs
+            .iter()
+            .filter(|((_, remote), _)| addresses.contains(remote));
+        let explained = pairs.filter_map(|(&(local, remote), contact)| {
+            explain(places.get(&local)?, remote, contact)
+        });
         explained.collect()
     }
 }
@@ -100,8 +155,14 @@ fn of(local: LocalId) -> std::ops::RangeInclusive<(LocalId, SocketAddr)> {
 
 /// What the system said, else what its tables say.
 fn explain(place: &Place, remote: SocketAddr, contact: &Contact) -> Option<PathProblem> {
-    let kind = contact.error.clone().or_else(|| foresee(place, remote.ip()))?;
-    Some(PathProblem { name: place.name(), local: place.ip, remote, kind })
+    let said = contact.error.as_ref().map(|(_, kind)| kind.clone());
+    let kind = said.or_else(|| foresee(place, remote.ip()))?;
+    Some(PathProblem {
+        name: place.name(),
+        local: place.ip,
+        remote,
+        kind,
+    })
 }
 
 #[cfg(test)]
@@ -110,7 +171,10 @@ mod tests {
 
     #[test]
     fn a_problem_is_told_once_until_a_path_works() {
-        let place = Place { ip: "127.0.0.1".parse().unwrap(), device: None };
+        let place = Place {
+            ip: "127.0.0.1".parse().unwrap(),
+            device: None,
+        };
         let local = LocalId(3);
         let places = BTreeMap::from([(local, &place)]);
         let remote: SocketAddr = "127.0.0.9:7".parse().unwrap();
@@ -118,16 +182,46 @@ mod tests {
         let mut contacts = Contacts::default();
         let mut now = Time::from_millis(10);
         contacts.on_send(now, local, remote);
-        contacts.on_error(local, remote, ProblemKind::Forbidden);
-        assert!(contacts.news(now, &places, &none).is_empty(), "it may yet come up");
+        contacts.on_error(now, local, remote, ProblemKind::Forbidden);
+        assert!(
+            contacts.news(now, &places, &none).is_empty(),
+            "it may yet come up"
+        );
         now += Duration::from_secs(1);
         let told = contacts.news(now, &places, &none);
-        assert_eq!((told.len(), &told[0].kind, told[0].remote), (1, &ProblemKind::Forbidden, remote));
+        assert_eq!(
+            (told.len(), &told[0].kind, told[0].remote),
+            (1, &ProblemKind::Forbidden, remote)
+        );
         assert!(contacts.news(now, &places, &none).is_empty(), "told before");
         assert!(contacts.news(now, &places, &all).is_empty(), "it works");
-        assert_eq!(contacts.news(now, &places, &none).len(), 1, "it broke again");
+        assert_eq!(
+            contacts.news(now, &places, &none).len(),
+            1,
+            "it broke again"
+        );
         assert_eq!(contacts.problems(&places, &[remote]).len(), 1);
-        assert!(contacts.problems(&places, &["127.0.0.9:8".parse().unwrap()]).is_empty());
+        contacts.on_sent(local, remote);
+        assert!(
+            contacts.problems(&places, &[remote]).is_empty(),
+            "it was sent"
+        );
+        // A route that is missing for a moment is no news.
+        contacts.on_send(now, local, remote);
+        contacts.on_error(now, local, remote, ProblemKind::NoRoute);
+        assert!(contacts.news(now, &places, &none).is_empty());
+        now += Duration::from_millis(500);
+        contacts.on_error(now, local, remote, ProblemKind::NoRoute);
+        now += Duration::from_millis(500);
+        assert_eq!(
+            contacts.news(now, &places, &none)[0].kind,
+            ProblemKind::NoRoute
+        );
+        assert!(
+            contacts
+                .problems(&places, &["127.0.0.9:8".parse().unwrap()])
+                .is_empty()
+        );
         now += FORGOTTEN;
         assert!(contacts.news(now, &places, &none).is_empty());
         assert!(contacts.pairs.is_empty());
@@ -135,7 +229,10 @@ mod tests {
 
     #[test]
     fn a_refusal_explains_the_hosts_pairs_and_is_no_flood() {
-        let place = Place { ip: "127.0.0.1".parse().unwrap(), device: None };
+        let place = Place {
+            ip: "127.0.0.1".parse().unwrap(),
+            device: None,
+        };
         let places = BTreeMap::from([(LocalId(1), &place)]);
         let mut contacts = Contacts::default();
         for port in 0..10_000 {
@@ -143,10 +240,13 @@ mod tests {
         }
         assert_eq!(contacts.pairs.len(), MAX_CONTACTS);
         let refused: SocketAddr = ([127, 0, 0, 2], 5).into();
-        contacts.on_refusal(LocalId(1), "127.0.0.3".parse().unwrap());
+        contacts.on_refusal(Time::ZERO, LocalId(1), "127.0.0.3".parse().unwrap());
         assert!(contacts.problems(&places, &[refused]).is_empty());
-        contacts.on_refusal(LocalId(1), refused.ip());
-        assert_eq!(contacts.problems(&places, &[refused])[0].kind, ProblemKind::Refused);
+        contacts.on_refusal(Time::ZERO, LocalId(1), refused.ip());
+        assert_eq!(
+            contacts.problems(&places, &[refused])[0].kind,
+            ProblemKind::Refused
+        );
         contacts.forget(LocalId(1));
         assert!(contacts.pairs.is_empty());
     }

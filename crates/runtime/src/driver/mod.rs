@@ -15,14 +15,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use manyway_session::{self as session, Ecn, Incoming, Local, LocalId, PathState, SendErrorKind, Transmit};
+use manyway_session::{
+    self as session, Ecn, Incoming, Local, LocalId, PathState, SendErrorKind, Transmit,
+};
 use manyway_units::Time;
 use quinn_udp::EcnCodepoint;
 
 use crate::event::Event;
 use crate::os::timer::Timer;
 use crate::problem::{self, ProblemKind};
-use crate::socket::{Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure};
+use crate::socket::{
+    Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure,
+};
 
 use contacts::Contacts;
 use shared::{Shared, State};
@@ -59,7 +63,13 @@ impl Driver {
             max_segments: (MAX_BATCH_BYTES / max_datagram).clamp(1, MAX_BATCH_SEGMENTS),
             next_review: now + REVIEW,
         };
-        driver.on_change(now, Change { added: ids, removed: Vec::new() });
+        driver.on_change(
+            now,
+            Change {
+                added: ids,
+                removed: Vec::new(),
+            },
+        );
         driver
     }
 }
@@ -101,7 +111,12 @@ impl Future for Driver {
 impl Driver {
     /// Takes what has arrived; whether there may be more.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let Self { shared, sockets, receive, .. } = self;
+        let Self {
+            shared,
+            sockets,
+            receive,
+            ..
+        } = self;
         let mut more = false;
         for (local, Bound { socket, .. }) in sockets.iter_mut() {
             let count = match socket.poll_receive(cx, receive) {
@@ -114,13 +129,26 @@ impl Driver {
                 Poll::Pending => continue,
             };
             more = true;
-            for Filled { remote, ecn, datagrams } in receive.filled(count) {
+            for Filled {
+                remote,
+                ecn,
+                datagrams,
+            } in receive.filled(count)
+            {
                 let ecn = ecn.map(mark);
                 let now = shared.clock.now();
                 // The lock is released between buffers, so that handles needn't wait for a whole megabyte.
                 shared.look(|state| {
                     for data in datagrams {
-                        state.session.handle_datagram(now, Incoming { local, remote, ecn, data });
+                        state.session.handle_datagram(
+                            now,
+                            Incoming {
+                                local,
+                                remote,
+                                ecn,
+                                data,
+                            },
+                        );
                     }
                 });
             }
@@ -142,8 +170,15 @@ impl Driver {
         self.flush(cx);
         for _ in 0..BATCHES_PER_TURN {
             let now = self.shared.clock.now();
-            let Self { shared, send, max_segments, .. } = self;
-            let Some(transmit) = shared.look(|state| state.session.poll_transmit(now, *max_segments, send)) else {
+            let Self {
+                shared,
+                send,
+                max_segments,
+                ..
+            } = self;
+            let Some(transmit) =
+                shared.look(|state| state.session.poll_transmit(now, *max_segments, send))
+            else {
                 self.flush(cx);
                 return false;
             };
@@ -154,11 +189,23 @@ impl Driver {
     }
 
     fn send(&mut self, now: Time, transmit: Transmit) {
-        let Transmit { local, remote, ecn, len, segment_size } = transmit;
+        let Transmit {
+            local,
+            remote,
+            ecn,
+            len,
+            segment_size,
+        } = transmit;
         // The socket may have gone since.
-        let Some(Bound { socket, .. }) = self.sockets.get_mut(local) else { return };
+        let Some(Bound { socket, .. }) = self.sockets.get_mut(local) else {
+            return;
+        };
         if problem::is_impossible(socket.addr().ip(), remote) {
-            return self.shared.look(|state| state.session.on_send_error(now, local, remote, SendErrorKind::NoRoute));
+            return self.shared.look(|state| {
+                state
+                    .session
+                    .on_send_error(now, local, remote, SendErrorKind::NoRoute)
+            });
         }
         self.contacts.on_send(now, local, remote);
         let batch = Batch {
@@ -167,8 +214,9 @@ impl Driver {
             contents: &self.send[..len],
             segment: segment_size.unwrap_or(len),
         };
-        if let Err(failure) = socket.send(batch) {
-            self.on_failure(now, local, failure);
+        match socket.send(batch) {
+            Ok(()) => self.contacts.on_sent(local, remote),
+            Err(failure) => self.on_failure(now, local, failure),
         }
     }
 
@@ -187,7 +235,11 @@ impl Driver {
     }
 
     fn on_failure(&mut self, now: Time, local: LocalId, failure: SendFailure) {
-        let SendFailure { remote, bytes, error } = failure;
+        let SendFailure {
+            remote,
+            bytes,
+            error,
+        } = failure;
         if problem::is_passing(&error) {
             return;
         }
@@ -198,13 +250,19 @@ impl Driver {
             ProblemKind::TooBig { .. } => SendErrorKind::TooBig,
             _ => SendErrorKind::Other,
         };
-        self.contacts.on_error(local, remote, kind);
-        self.shared.look(|state| state.session.on_send_error(now, local, remote, told));
+        self.contacts.on_error(now, local, remote, kind);
+        self.shared
+            .look(|state| state.session.on_send_error(now, local, remote, told));
     }
 
     /// Passes news on; when there is something to do again.
     fn dispatch(&mut self) -> Option<Time> {
-        let Self { shared, sockets, contacts, .. } = self;
+        let Self {
+            shared,
+            sockets,
+            contacts,
+            ..
+        } = self;
         let now = shared.clock.now();
         shared.look(|state| {
             while let Some((handle, event)) = state.session.poll_event() {
@@ -213,7 +271,7 @@ impl Driver {
                     session::Event::Closed(reason) => {
                         let problems = match state.attempt(handle) {
                             Some(addresses) => {
-                                note_refusals(sockets, contacts);
+                                note_refusals(now, sockets, contacts);
                                 contacts.problems(&sockets.places(), addresses)
                             }
                             None => Vec::new(),
@@ -224,8 +282,21 @@ impl Driver {
                     session::Event::PathUp { path, name, remote } => {
                         state.tell(handle, Event::PathUp { path, name, remote });
                     }
-                    session::Event::PathDown { path, name, remote, reason } => {
-                        state.tell(handle, Event::PathDown { path, name, remote, reason });
+                    session::Event::PathDown {
+                        path,
+                        name,
+                        remote,
+                        reason,
+                    } => {
+                        state.tell(
+                            handle,
+                            Event::PathDown {
+                                path,
+                                name,
+                                remote,
+                                reason,
+                            },
+                        );
                     }
                 }
             }
@@ -244,19 +315,36 @@ impl Driver {
 
     /// Sockets came and went: tells the session, the peers and whoever watches.
     fn on_change(&mut self, now: Time, change: Change) {
-        let Self { shared, sockets, contacts, .. } = self;
+        let Self {
+            shared,
+            sockets,
+            contacts,
+            ..
+        } = self;
         shared.look(|state| {
             for (id, bound) in change.removed {
                 contacts.forget(id);
                 state.locals.remove(&id);
                 state.session.remove_local(now, id);
-                state.tell_all(Event::LocalRemoved { name: bound.place.name(), addr: bound.socket.addr() });
+                state.tell_all(Event::LocalRemoved {
+                    name: bound.place.name(),
+                    addr: bound.socket.addr(),
+                });
             }
             for id in change.added {
-                let Some(bound) = sockets.get(id) else { continue };
+                let Some(bound) = sockets.get(id) else {
+                    continue;
+                };
                 let (name, addr) = (bound.place.name(), bound.socket.addr());
                 state.locals.insert(id, (name.clone(), addr));
-                state.session.add_local(now, Local { id, name: name.clone(), addr });
+                state.session.add_local(
+                    now,
+                    Local {
+                        id,
+                        name: name.clone(),
+                        addr,
+                    },
+                );
                 state.tell_all(Event::LocalAdded { name, addr });
             }
         });
@@ -268,25 +356,35 @@ impl Driver {
             return;
         }
         self.next_review = now + REVIEW;
-        let Self { shared, sockets, contacts, .. } = self;
-        note_refusals(sockets, contacts);
+        let Self {
+            shared,
+            sockets,
+            contacts,
+            ..
+        } = self;
+        note_refusals(now, sockets, contacts);
         for (_, Bound { socket, .. }) in sockets.iter_mut() {
             match socket.take_dropped() {
                 0 => {}
-                dropped => tracing::debug!(addr = %socket.addr(), dropped, "the send buffer was full"),
+                dropped => {
+                    tracing::debug!(addr = %socket.addr(), dropped, "the send buffer was full")
+                }
             }
         }
         let working = shared.look(|state| working(state, sockets));
         let news = contacts.news(now, &sockets.places(), &working);
-        shared.look(|state| news.into_iter().for_each(|problem| state.tell_all(Event::PathProblem(problem))));
+        shared.look(|state| {
+            news.into_iter()
+                .for_each(|problem| state.tell_all(Event::PathProblem(problem)))
+        });
     }
 }
 
 /// Remembers which hosts said that nobody listens there.
-fn note_refusals(sockets: &mut Sockets, contacts: &mut Contacts) {
+fn note_refusals(now: Time, sockets: &mut Sockets, contacts: &mut Contacts) {
     for (local, Bound { socket, .. }) in sockets.iter_mut() {
         for host in socket.take_refusals() {
-            contacts.on_refusal(local, host);
+            contacts.on_refusal(now, local, host);
         }
     }
 }
@@ -296,11 +394,25 @@ fn working(state: &mut State, sockets: &Sockets) -> BTreeSet<LocalId> {
     let mut addrs = BTreeSet::<SocketAddr>::new();
     let handles: Vec<_> = state.slots.keys().copied().collect();
     for handle in handles {
-        if let Some(stats) = state.session.connection(handle).map(|connection| connection.stats()) {
-            addrs.extend(stats.paths.iter().filter(|path| path.state == PathState::Active).map(|path| path.local));
+        if let Some(stats) = state
+            .session
+            .connection(handle)
+            .map(|connection| connection.stats())
+        {
+            addrs.extend(
+                stats
+                    .paths
+                    .iter()
+                    .filter(|path| path.state == PathState::Active)
+                    .map(|path| path.local),
+            );
         }
     }
-    sockets.iter().filter(|(_, bound)| addrs.contains(&bound.socket.addr())).map(|(id, _)| id).collect()
+    sockets
+        .iter()
+        .filter(|(_, bound)| addrs.contains(&bound.socket.addr()))
+        .map(|(id, _)| id)
+        .collect()
 }
 
 fn mark(ecn: EcnCodepoint) -> Ecn {

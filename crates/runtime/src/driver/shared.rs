@@ -164,7 +164,11 @@ impl Shared {
     }
 
     /// Acts until `action` gives something, each time `notify` says that it might.
-    pub(crate) async fn act_until<R>(&self, notify: &Notify, mut action: impl FnMut(&mut State) -> Option<R>) -> R {
+    pub(crate) async fn act_until<R>(
+        &self,
+        notify: &Notify,
+        mut action: impl FnMut(&mut State) -> Option<R>,
+    ) -> R {
         loop {
             let mut notified = pin!(notify.notified());
             notified.as_mut().enable();
@@ -185,7 +189,10 @@ impl Shared {
         let wakeups = std::mem::take(&mut state.wakeups);
         drop(state);
         wakeups.tasks.into_iter().for_each(Waker::wake);
-        wakeups.everyone.iter().for_each(|notify| notify.notify_waiters());
+        wakeups
+            .everyone
+            .iter()
+            .for_each(|notify| notify.notify_waiters());
     }
 
     /// The driver is gone: nothing will ever happen again.
@@ -196,7 +203,10 @@ impl Shared {
             for handle in handles {
                 state.end(handle, Time::ZERO, CloseReason::Local, Vec::new());
             }
-            state.wakeups.everyone.extend([self.incoming.clone(), self.idle.clone()]);
+            state
+                .wakeups
+                .everyone
+                .extend([self.incoming.clone(), self.idle.clone()]);
         });
     }
 }
@@ -211,7 +221,11 @@ impl State {
     }
 
     /// A connection attempt to these addresses, held once.
-    pub(crate) fn on_connecting(&mut self, handle: ConnectionHandle, addresses: Vec<SocketAddr>) -> Arc<Signals> {
+    pub(crate) fn on_connecting(
+        &mut self,
+        handle: ConnectionHandle,
+        addresses: Vec<SocketAddr>,
+    ) -> Arc<Signals> {
         let slot = Slot::new(Phase::Connecting, 1, addresses);
         let signals = slot.signals.clone();
         self.slots.insert(handle, slot);
@@ -225,13 +239,19 @@ impl State {
     }
 
     /// A connection is established; a handle that is new here is one that a peer opened.
-    pub(crate) fn on_connected(&mut self, now: Time, handle: ConnectionHandle, incoming: &Arc<Notify>) {
+    pub(crate) fn on_connected(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        incoming: &Arc<Notify>,
+    ) {
         if let Some(slot) = self.slots.get_mut(&handle) {
             slot.phase = Phase::Established;
             self.wakeups.everyone.push(slot.signals.phase.clone());
             return;
         }
-        self.slots.insert(handle, Slot::new(Phase::Established, 0, Vec::new()));
+        self.slots
+            .insert(handle, Slot::new(Phase::Established, 0, Vec::new()));
         if !self.closing && self.handles > 0 && self.waiting.len() < MAX_WAITING {
             self.waiting.push_back(handle);
             self.wakeups.everyone.push(incoming.clone());
@@ -241,31 +261,65 @@ impl State {
     }
 
     /// A connection is over.
-    pub(crate) fn on_closed(&mut self, now: Time, handle: ConnectionHandle, reason: CloseReason, problems: Vec<PathProblem>) {
-        let told_by_us = matches!(reason, CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Crypto(_));
-        let drain = if told_by_us { self.drain_time(handle) } else { Duration::ZERO };
+    pub(crate) fn on_closed(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        reason: CloseReason,
+        problems: Vec<PathProblem>,
+    ) {
+        let told_by_us = matches!(
+            reason,
+            CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Crypto(_)
+        );
+        let drain = if told_by_us {
+            self.drain_time(handle)
+        } else {
+            Duration::ZERO
+        };
         self.end(handle, now + drain, reason, problems);
     }
 
     /// CLOSE may get lost: it is repeated to who goes on talking for a few round trips.
     fn drain_time(&mut self, handle: ConnectionHandle) -> Duration {
-        let stats = self.session.connection(handle).map(|connection| connection.stats());
+        let stats = self
+            .session
+            .connection(handle)
+            .map(|connection| connection.stats());
         let slowest = stats.and_then(|stats| stats.paths.iter().map(|path| path.rtt).max());
         (slowest.unwrap_or_default() * DRAIN_ROUND_TRIPS).clamp(SHORTEST_DRAIN, LONGEST_DRAIN)
     }
 
-    fn end(&mut self, handle: ConnectionHandle, drained: Time, reason: CloseReason, problems: Vec<PathProblem>) {
-        let Some(slot) = self.slots.get_mut(&handle) else { return };
+    fn end(
+        &mut self,
+        handle: ConnectionHandle,
+        drained: Time,
+        reason: CloseReason,
+        problems: Vec<PathProblem>,
+    ) {
+        let Some(slot) = self.slots.get_mut(&handle) else {
+            return;
+        };
         if matches!(slot.phase, Phase::Closed(..)) {
             return;
         }
         slot.phase = Phase::Closed(reason.clone(), problems);
         slot.drained = drained;
         let _ = slot.events.send(Event::Closed(reason));
-        self.wakeups.tasks.extend(slot.sends.values_mut().filter_map(|send| send.waker.take()));
-        self.wakeups.tasks.extend(slot.receives.values_mut().filter_map(Option::take));
-        let Signals { phase, opened, available } = &*slot.signals;
-        self.wakeups.everyone.extend([phase, opened, available].map(Arc::clone));
+        self.wakeups
+            .tasks
+            .extend(slot.sends.values_mut().filter_map(|send| send.waker.take()));
+        self.wakeups
+            .tasks
+            .extend(slot.receives.values_mut().filter_map(Option::take));
+        let Signals {
+            phase,
+            opened,
+            available,
+        } = &*slot.signals;
+        self.wakeups
+            .everyone
+            .extend([phase, opened, available].map(Arc::clone));
         // What arrived before may still be read by whoever holds it, or will accept it.
         if slot.handles == 0 && !self.waiting.contains(&handle) {
             self.draining.insert((drained, handle));
@@ -273,10 +327,14 @@ impl State {
     }
 
     pub(crate) fn on_stream_event(&mut self, handle: ConnectionHandle, event: StreamEvent) {
-        let Some(slot) = self.slots.get_mut(&handle) else { return };
+        let Some(slot) = self.slots.get_mut(&handle) else {
+            return;
+        };
         let waker = match event {
             StreamEvent::Opened => return self.wakeups.everyone.push(slot.signals.opened.clone()),
-            StreamEvent::Available => return self.wakeups.everyone.push(slot.signals.available.clone()),
+            StreamEvent::Available => {
+                return self.wakeups.everyone.push(slot.signals.available.clone());
+            }
             StreamEvent::Readable(id) => slot.receives.get_mut(&id).and_then(Option::take),
             StreamEvent::Writable(id) => slot.sends.get_mut(&id).and_then(|send| send.waker.take()),
             StreamEvent::Finished(id) => slot.sends.get_mut(&id).and_then(|send| {
@@ -308,7 +366,9 @@ impl State {
 
     /// One holder of a connection is gone; the last one closes it.
     pub(crate) fn let_go(&mut self, now: Time, handle: ConnectionHandle) {
-        let Some(slot) = self.slots.get_mut(&handle) else { return };
+        let Some(slot) = self.slots.get_mut(&handle) else {
+            return;
+        };
         slot.handles -= 1;
         if slot.handles > 0 {
             return;
@@ -330,10 +390,19 @@ impl State {
         }
         for handle in std::mem::take(&mut self.waiting) {
             match self.slots.get(&handle) {
-                Some(Slot { phase: Phase::Closed(..), drained, .. }) => {
+                Some(Slot {
+                    phase: Phase::Closed(..),
+                    drained,
+                    ..
+                }) => {
                     self.draining.insert((*drained, handle));
                 }
-                _ => self.close(now, handle, CODE_REFUSED, "the receiver takes no more connections"),
+                _ => self.close(
+                    now,
+                    handle,
+                    CODE_REFUSED,
+                    "the receiver takes no more connections",
+                ),
             }
         }
     }
@@ -361,7 +430,13 @@ impl State {
                 _ => {}
             }
             // Those that nobody accepted and that were over already.
-            if let Some(Slot { phase: Phase::Closed(..), handles: 0, drained, .. }) = self.slots.get(&handle) {
+            if let Some(Slot {
+                phase: Phase::Closed(..),
+                handles: 0,
+                drained,
+                ..
+            }) = self.slots.get(&handle)
+            {
                 self.draining.insert((*drained, handle));
             }
         }
@@ -369,7 +444,9 @@ impl State {
 
     /// Whether every connection is over, and what was to be said about it has been.
     pub(crate) fn is_drained(&self, now: Time) -> bool {
-        self.slots.values().all(|slot| matches!(slot.phase, Phase::Closed(..)) && slot.drained <= now)
+        self.slots
+            .values()
+            .all(|slot| matches!(slot.phase, Phase::Closed(..)) && slot.drained <= now)
     }
 
     /// Forgets what is drained and held by nobody; when to come back.
@@ -384,8 +461,18 @@ impl State {
         if self.closing && self.is_drained(now) {
             self.wakeups.everyone.push(idle.clone());
         }
-        let held = self.slots.values().filter(|slot| self.closing && slot.drained > now).map(|slot| slot.drained).min();
-        self.draining.first().map(|&(drained, _)| drained).into_iter().chain(held).min()
+        let held = self
+            .slots
+            .values()
+            .filter(|slot| self.closing && slot.drained > now)
+            .map(|slot| slot.drained)
+            .min();
+        self.draining
+            .first()
+            .map(|&(drained, _)| drained)
+            .into_iter()
+            .chain(held)
+            .min()
     }
 
     fn forget(&mut self, handle: ConnectionHandle) {
@@ -402,7 +489,10 @@ impl State {
     ///
     /// # Errors
     /// It is over.
-    pub(crate) fn established(&mut self, handle: ConnectionHandle) -> Result<(&mut session::Connection, &mut Slot), ConnectionLost> {
+    pub(crate) fn established(
+        &mut self,
+        handle: ConnectionHandle,
+    ) -> Result<(&mut session::Connection, &mut Slot), ConnectionLost> {
         let lost = || ConnectionLost(CloseReason::Local);
         let slot = self.slots.get_mut(&handle).ok_or_else(lost)?;
         if let Phase::Closed(reason, _) = &slot.phase {

@@ -30,7 +30,12 @@ pub(crate) fn interface_addresses() -> io::Result<Vec<InterfaceAddress>> {
     let found = if_addrs::get_if_addrs()?.into_iter().map(|interface| {
         let ip = interface.ip();
         // IPv4 alias addresses carry a label, "eth0:1", which is no device.
-        let name = interface.name.split(':').next().unwrap_or(&interface.name).to_owned();
+        let name = interface
+            .name
+            .split(':')
+            .next()
+            .unwrap_or(&interface.name)
+            .to_owned();
         let flags = match ip {
             IpAddr::V6(ip) => flags.get(&ip).copied().unwrap_or_default(),
             IpAddr::V4(_) => 0,
@@ -80,7 +85,10 @@ fn is_host_only_bridge(sysfs: &Path, name: &str) -> bool {
     if !sysfs.join(name).join("bridge").exists() {
         return false;
     }
-    let ports = fs::read_dir(sysfs.join(name).join("brif")).into_iter().flatten().flatten();
+    let ports = fs::read_dir(sysfs.join(name).join("brif"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let mut ports = ports.map(|port| sysfs.join(port.file_name()));
     !ports.any(|port| leads_outside(&port))
 }
@@ -109,7 +117,9 @@ pub(crate) fn reverse_path_filter(interface: &str) -> u8 {
 /// The name of the device with this index.
 pub(crate) fn interface_name(index: u32) -> Option<String> {
     let found = if_addrs::get_if_addrs().ok()?;
-    let named = found.into_iter().find(|interface| interface.index == Some(index))?;
+    let named = found
+        .into_iter()
+        .find(|interface| interface.index == Some(index))?;
     Some(named.name.split(':').next().unwrap_or_default().to_owned())
 }
 
@@ -120,9 +130,15 @@ mod tests {
     #[test]
     fn loopback_is_there_and_up() {
         let found = interface_addresses().unwrap();
-        let lo = found.iter().find(|a| a.ip.is_loopback()).expect("a loopback address");
+        let lo = found
+            .iter()
+            .find(|a| a.ip.is_loopback())
+            .expect("a loopback address");
         assert!(lo.up && lo.preferred && !lo.host_only, "{lo:?}");
-        assert_eq!(interface_name(lo.index).as_deref(), Some(lo.interface.as_str()));
+        assert_eq!(
+            interface_name(lo.index).as_deref(),
+            Some(lo.interface.as_str())
+        );
     }
 
     #[test]
@@ -133,7 +149,10 @@ mod tests {
                     00 zz\n";
         let flags = parse_if_inet6(text);
         assert_eq!(flags.len(), 2);
-        assert_eq!(flags[&"fd00::2".parse::<Ipv6Addr>().unwrap()], DEPRECATED | TEMPORARY);
+        assert_eq!(
+            flags[&"fd00::2".parse::<Ipv6Addr>().unwrap()],
+            DEPRECATED | TEMPORARY
+        );
     }
 
     #[test]
@@ -154,6 +173,8 @@ mod tests {
         make("eth0.7/lower_eth0");
         let host_only = |name| is_host_only_bridge(sysfs.path(), name);
         assert!(host_only("docker0") && host_only("empty"));
-        assert!(!host_only("br0") && !host_only("br1") && !host_only("eth0") && !host_only("absent"));
+        assert!(
+            !host_only("br0") && !host_only("br1") && !host_only("eth0") && !host_only("absent")
+        );
     }
 }

@@ -30,7 +30,10 @@ fn bind_to_device(socket: &Socket, device: &str) -> io::Result<()> {
         // Kernels before 5.7 ask for CAP_NET_RAW; the source address alone then picks the interface where the
         // routing rules follow it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            tracing::warn!(device, "not permitted to bind to the device; bound to its address only");
+            tracing::warn!(
+                device,
+                "not permitted to bind to the device; bound to its address only"
+            );
             Ok(())
         }
         done => done,

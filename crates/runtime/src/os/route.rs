@@ -37,7 +37,10 @@ pub(crate) fn look_up(query: Query) -> Answer {
 mod netlink {
     use super::*;
     use nix::errno::Errno;
-    use nix::sys::socket::{AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto, socket};
+    use nix::sys::socket::{
+        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto,
+        socket,
+    };
     use std::os::fd::AsRawFd;
 
     // include/uapi/linux/netlink.h and rtnetlink.h
@@ -58,9 +61,19 @@ mod netlink {
 
     pub(super) fn look_up(query: Query) -> Result<Answer, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            flags,
+            SockProtocol::NetlinkRoute,
+        )?;
         let fd = socket.as_raw_fd();
-        sendto(fd, &request(query), &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
+        sendto(
+            fd,
+            &request(query),
+            &NetlinkAddr::new(0, 0),
+            MsgFlags::empty(),
+        )?;
         // The kernel answers while it handles the request, so the answer is already here.
         let mut answer = [0; 4096];
         let length = recv(fd, &mut answer, MsgFlags::empty())?;
@@ -68,14 +81,27 @@ mod netlink {
     }
 
     fn request(query: Query) -> Vec<u8> {
-        let family = if query.destination.is_ipv4() { AF_INET } else { AF_INET6 };
+        let family = if query.destination.is_ipv4() {
+            AF_INET
+        } else {
+            AF_INET6
+        };
         let bits = |ip: IpAddr| if ip.is_ipv4() { 32 } else { 128 };
         let mut message = Vec::with_capacity(128);
         message.extend(0u32.to_ne_bytes());
         message.extend(RTM_GETROUTE.to_ne_bytes());
         message.extend(NLM_F_REQUEST.to_ne_bytes());
         message.extend([0; 8]);
-        message.extend([family, bits(query.destination), query.source.map_or(0, bits), 0, 0, 0, 0, 0]);
+        message.extend([
+            family,
+            bits(query.destination),
+            query.source.map_or(0, bits),
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
         message.extend(RTM_F_FIB_MATCH.to_ne_bytes());
         attribute(&mut message, RTA_DST, &octets(query.destination));
         if let Some(source) = query.source {
@@ -105,12 +131,21 @@ mod netlink {
 
     fn parse(message: &[u8]) -> Answer {
         match u16_at(message, 4) {
-            Some(NLMSG_ERROR) => match u32_at(message, MESSAGE_HEADER).map(|errno| (errno as i32).wrapping_neg()) {
-                Some(errno) if [Errno::ENETUNREACH, Errno::EHOSTUNREACH].contains(&Errno::from_raw(errno)) => Answer::None,
-                _ => Answer::Unknown,
-            },
+            Some(NLMSG_ERROR) => {
+                match u32_at(message, MESSAGE_HEADER).map(|errno| (errno as i32).wrapping_neg()) {
+                    Some(errno)
+                        if [Errno::ENETUNREACH, Errno::EHOSTUNREACH]
+                            .contains(&Errno::from_raw(errno)) =>
+                    {
+                        Answer::None
+                    }
+                    _ => Answer::Unknown,
+                }
+            }
             Some(RTM_NEWROUTE) => {
-                let attributes = message.get(MESSAGE_HEADER + ROUTE_HEADER..).unwrap_or_default();
+                let attributes = message
+                    .get(MESSAGE_HEADER + ROUTE_HEADER..)
+                    .unwrap_or_default();
                 device(attributes).map_or(Answer::Unknown, Answer::Device)
             }
             _ => Answer::Unknown,
@@ -161,23 +196,48 @@ mod tests {
 
     #[test]
     fn loopback_is_reached_by_its_own_device_and_by_no_other() {
-        let lo = interface_addresses().unwrap().into_iter().find(|a| a.ip.is_loopback()).unwrap().index;
+        let lo = interface_addresses()
+            .unwrap()
+            .into_iter()
+            .find(|a| a.ip.is_loopback())
+            .unwrap()
+            .index;
         let destination: IpAddr = "127.0.0.7".parse().unwrap();
-        let query = Query { destination, source: None, device: None };
+        let query = Query {
+            destination,
+            source: None,
+            device: None,
+        };
         assert_eq!(look_up(query), Answer::Device(lo));
-        let query = Query { device: Some(lo), source: Some("127.0.0.1".parse().unwrap()), ..query };
+        let query = Query {
+            device: Some(lo),
+            source: Some("127.0.0.1".parse().unwrap()),
+            ..query
+        };
         assert_eq!(look_up(query), Answer::Device(lo));
         // TEST-NET-3 is not a neighbour of lo.
-        let elsewhere = Query { destination: "203.0.113.9".parse().unwrap(), source: None, device: Some(lo) };
+        let elsewhere = Query {
+            destination: "203.0.113.9".parse().unwrap(),
+            source: None,
+            device: Some(lo),
+        };
         assert_eq!(look_up(elsewhere), Answer::None);
     }
 
     #[test]
     fn ipv6_is_asked_too() {
-        let Some(lo) = interface_addresses().unwrap().into_iter().find(|a| a.ip.is_loopback() && a.ip.is_ipv6()) else {
+        let Some(lo) = interface_addresses()
+            .unwrap()
+            .into_iter()
+            .find(|a| a.ip.is_loopback() && a.ip.is_ipv6())
+        else {
             return; // a host without IPv6
         };
-        let query = Query { destination: lo.ip, source: None, device: None };
+        let query = Query {
+            destination: lo.ip,
+            source: None,
+            device: None,
+        };
         assert_eq!(look_up(query), Answer::Device(lo.index));
     }
 }

@@ -19,7 +19,11 @@ impl Timer {
         let precise = precise::Timer::new()
             .inspect_err(|error| tracing::debug!(%error, "timers are rounded to a millisecond"))
             .ok();
-        Self { precise, coarse: None, armed: None }
+        Self {
+            precise,
+            coarse: None,
+            armed: None,
+        }
     }
 
     /// Ready once `deadline` has passed, at once if it already has; otherwise the task is woken then, or earlier.
@@ -97,7 +101,10 @@ mod precise {
         pub(super) fn arm(&mut self, delay: Duration) -> io::Result<()> {
             // Zero would disarm it.
             let delay = delay.max(Duration::from_nanos(1));
-            Ok(self.timer.set(Expiration::OneShot(delay.into()), TimerSetTimeFlags::empty())?)
+            Ok(self.timer.set(
+                Expiration::OneShot(delay.into()),
+                TimerSetTimeFlags::empty(),
+            )?)
         }
 
         pub(super) fn poll_fired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -143,7 +150,14 @@ mod tests {
 
     #[tokio::test]
     async fn fires_never_early_and_again_after_each_arming() {
-        for mut timer in [Timer::new(), Timer { precise: None, coarse: None, armed: None }] {
+        for mut timer in [
+            Timer::new(),
+            Timer {
+                precise: None,
+                coarse: None,
+                armed: None,
+            },
+        ] {
             for micros in [0, 1, 300, 2_000, 50] {
                 let deadline = Instant::now() + Duration::from_micros(micros);
                 poll_fn(|cx| timer.poll_until(cx, deadline)).await;
@@ -160,7 +174,11 @@ mod tests {
         let near = start + Duration::from_millis(5);
         let later = start + Duration::from_millis(10);
         for deadline in [far, near] {
-            assert!(poll_fn(|cx| Poll::Ready(timer.poll_until(cx, deadline))).await.is_pending());
+            assert!(
+                poll_fn(|cx| Poll::Ready(timer.poll_until(cx, deadline)))
+                    .await
+                    .is_pending()
+            );
         }
         poll_fn(|cx| timer.poll_until(cx, later)).await;
         assert!(Instant::now() >= later);

@@ -6,13 +6,22 @@ use manyway_runtime::{Config, Connection, Endpoint, EndpointOptions};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub(crate) fn config() -> Config {
-    Config { connect_timeout: Duration::from_secs(20), ..Config::default() }
+    Config {
+        connect_timeout: Duration::from_secs(20),
+        ..Config::default()
+    }
 }
 
 /// An endpoint on these addresses.
 pub(crate) async fn endpoint(addresses: &[&str], config: Config) -> Endpoint {
     let paths = addresses.iter().map(|a| a.parse().unwrap()).collect();
-    Endpoint::bind(EndpointOptions { config, paths, port: 0 }).await.unwrap()
+    Endpoint::bind(EndpointOptions {
+        config,
+        paths,
+        port: 0,
+    })
+    .await
+    .unwrap()
 }
 
 /// A listener and a connector, and the connection between them.
@@ -32,7 +41,12 @@ pub(crate) async fn pair_with(listener: &[&str], connector: &[&str], config: Con
     let connector = endpoint(connector, config).await;
     let ticket = listener.listen().unwrap();
     let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
-    Pair { listener, connector, accepted: accepted.unwrap(), connected: connected.unwrap() }
+    Pair {
+        listener,
+        connector,
+        accepted: accepted.unwrap(),
+        connected: connected.unwrap(),
+    }
 }
 
 /// `len` bytes that tell their position and their seed, in pieces.
@@ -43,7 +57,10 @@ pub(crate) struct Data {
 
 impl Data {
     pub(crate) fn new(seed: u64, len: usize) -> Self {
-        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, left: len }
+        Self {
+            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            left: len,
+        }
     }
 
     pub(crate) fn take(&mut self, most: usize) -> Vec<u8> {
@@ -81,7 +98,10 @@ pub(crate) async fn read_all(receive: &mut (impl AsyncRead + Unpin), seed: u64, 
             break;
         }
         total += n;
-        assert!(data.take(n) == buf[..n], "wrong bytes before offset {total}");
+        assert!(
+            data.take(n) == buf[..n],
+            "wrong bytes before offset {total}"
+        );
     }
     assert_eq!(total, len);
 }

@@ -1,25 +1,30 @@
 //! How connections and streams end, and what those who wait then hear.
 
-
-
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::common::{Pair, config, endpoint, pair, pair_with};
-use manyway_runtime::{CloseReason, ConnectError, Config, Event, ReadError, WriteError};
+use manyway_runtime::{CloseReason, Config, ConnectError, Event, ReadError, WriteError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const LO: [&str; 1] = ["127.0.0.1"];
 
 #[tokio::test]
 async fn close_tells_the_peer_code_and_reason_and_wakes_everyone() {
-    let Pair { connected, accepted, .. } = pair(&LO, &LO).await;
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&LO, &LO).await;
     let (mut send, mut receive) = connected.open_bi().await.unwrap();
     send.write_all(b"x").await.unwrap();
     let (mut far_send, mut far_receive) = accepted.accept_bi().await.unwrap();
     far_receive.read_exact(&mut [0]).await.unwrap();
     let mut events = accepted.events();
-    let expected = CloseReason::Peer { code: 0x107, reason: "that's enough".into() };
+    let expected = CloseReason::Peer {
+        code: 0x107,
+        reason: "that's enough".into(),
+    };
     let (read, stopped, stream, closed, ()) = tokio::join!(
         far_receive.read_chunk(1),
         far_send.stopped(),
@@ -39,15 +44,28 @@ async fn close_tells_the_peer_code_and_reason_and_wakes_everyone() {
     }
     // Our own side.
     assert_eq!(connected.closed().await, CloseReason::Local);
-    assert_eq!(send.write_all(b"y").await.unwrap_err().kind(), ErrorKind::ConnectionAborted);
-    assert_eq!(receive.read(&mut [0]).await.unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    assert_eq!(
+        send.write_all(b"y").await.unwrap_err().kind(),
+        ErrorKind::ConnectionAborted
+    );
+    assert_eq!(
+        receive.read(&mut [0]).await.unwrap_err().kind(),
+        ErrorKind::ConnectionAborted
+    );
     assert!(connected.open_bi().await.is_err());
-    assert_eq!(far_send.write_all(b"y").await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(
+        far_send.write_all(b"y").await.unwrap_err().kind(),
+        ErrorKind::ConnectionReset
+    );
 }
 
 #[tokio::test]
 async fn dropping_the_last_handle_closes_with_code_zero() {
-    let Pair { connected, accepted, .. } = pair(&LO, &LO).await;
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&LO, &LO).await;
     let second = connected.clone();
     let streams = connected.open_bi().await.unwrap();
     drop(connected);
@@ -55,22 +73,39 @@ async fn dropping_the_last_handle_closes_with_code_zero() {
     // A stream still holds the connection.
     assert_eq!(accepted.close_reason(), None);
     drop(streams);
-    assert_eq!(accepted.closed().await, CloseReason::Peer { code: 0, reason: String::new() });
+    assert_eq!(
+        accepted.closed().await,
+        CloseReason::Peer {
+            code: 0,
+            reason: String::new()
+        }
+    );
 }
 
 #[tokio::test]
 async fn a_stream_dropped_unfinished_is_reset_and_one_unread_is_stopped() {
-    let Pair { connected, accepted, .. } = pair(&LO, &LO).await;
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&LO, &LO).await;
     let (mut send, receive) = connected.open_bi().await.unwrap();
     send.write_all(b"part").await.unwrap();
     let (mut far_send, mut far_receive) = accepted.accept_bi().await.unwrap();
     far_receive.read_exact(&mut [0; 4]).await.unwrap();
     drop(send);
-    assert_eq!(far_receive.read_chunk(9).await, Err(ReadError::Reset(0)), "a part is not the whole");
+    assert_eq!(
+        far_receive.read_chunk(9).await,
+        Err(ReadError::Reset(0)),
+        "a part is not the whole"
+    );
     assert_eq!(far_receive.read_chunk(9).await, Err(ReadError::Reset(0)));
     drop(receive);
     assert_eq!(far_send.stopped().await, Ok(Some(0)));
-    assert_eq!(far_send.write_bytes("x".into()).await, Err(WriteError::Stopped(0)));
+    assert_eq!(
+        far_send.write_bytes("x".into()).await,
+        Err(WriteError::Stopped(0))
+    );
 
     let (mut send, mut receive) = connected.open_bi().await.unwrap();
     send.write_all(b"again").await.unwrap();
@@ -87,12 +122,19 @@ async fn a_stream_dropped_unfinished_is_reset_and_one_unread_is_stopped() {
     receive.read_exact(&mut [0]).await.unwrap();
     receive.stop(43);
     assert_eq!(receive.read_chunk(1).await, Err(ReadError::Closed));
-    assert_eq!(far_send.shutdown().await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+    assert_eq!(
+        far_send.shutdown().await.unwrap_err().kind(),
+        ErrorKind::BrokenPipe
+    );
 }
 
 #[tokio::test]
 async fn what_arrived_before_the_close_can_still_be_read() {
-    let Pair { connected, accepted, .. } = pair(&LO, &LO).await;
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&LO, &LO).await;
     let (mut send, _receive) = connected.open_bi().await.unwrap();
     send.write_all(b"last words").await.unwrap();
     send.shutdown().await.unwrap();
@@ -106,11 +148,22 @@ async fn what_arrived_before_the_close_can_still_be_read() {
 
 #[tokio::test]
 async fn closing_an_endpoint_says_goodbye_to_everyone() {
-    let Pair { connected, accepted, listener, connector } = pair(&LO, &LO).await;
+    let Pair {
+        connected,
+        accepted,
+        listener,
+        connector,
+    } = pair(&LO, &LO).await;
     let again = listener.clone();
     let waiting = tokio::spawn(async move { again.accept().await });
     connector.close().await;
-    assert_eq!(accepted.closed().await, CloseReason::Peer { code: 0, reason: String::new() });
+    assert_eq!(
+        accepted.closed().await,
+        CloseReason::Peer {
+            code: 0,
+            reason: String::new()
+        }
+    );
     assert_eq!(connected.closed().await, CloseReason::Local);
     assert!(connected.open_bi().await.is_err());
     listener.close().await;
@@ -127,22 +180,45 @@ async fn a_listener_whose_last_handle_is_gone_turns_newcomers_away() {
     drop(listener);
     // `held` keeps the sockets, but nobody can accept any more.
     match connector.connect(&ticket).await {
-        Ok(second) => assert!(matches!(second.closed().await, CloseReason::Peer { code: 0x100, .. })),
-        Err(error) => assert!(matches!(error, ConnectError::Ended(CloseReason::Peer { code: 0x100, .. })), "{error}"),
+        Ok(second) => assert!(matches!(
+            second.closed().await,
+            CloseReason::Peer { code: 0x100, .. }
+        )),
+        Err(error) => assert!(
+            matches!(
+                error,
+                ConnectError::Ended(CloseReason::Peer { code: 0x100, .. })
+            ),
+            "{error}"
+        ),
     }
     assert_eq!((first.close_reason(), held.close_reason()), (None, None));
 }
 
 #[tokio::test]
 async fn a_peer_that_falls_silent_times_out() {
-    let config = Config { idle_timeout: Duration::from_secs(1), ..config() };
-    let Pair { connected, listener, accepted, connector: _connector } = pair_with(&LO, &LO, config).await;
+    let config = Config {
+        idle_timeout: Duration::from_secs(1),
+        ..config()
+    };
+    let Pair {
+        connected,
+        listener,
+        accepted,
+        connector: _connector,
+    } = pair_with(&LO, &LO, config).await;
     let (mut send, _receive) = connected.open_bi().await.unwrap();
     send.write_all(b"are you there?").await.unwrap();
     // Its socket is gone without a word.
     listener.remove_path(&"127.0.0.1".parse().unwrap());
     let reason = connected.closed().await;
     assert!(matches!(reason, CloseReason::TimedOut { .. }), "{reason:?}");
-    assert_eq!(send.write_all(b"?").await.unwrap_err().kind(), ErrorKind::TimedOut);
-    assert!(matches!(accepted.closed().await, CloseReason::TimedOut { .. }));
+    assert_eq!(
+        send.write_all(b"?").await.unwrap_err().kind(),
+        ErrorKind::TimedOut
+    );
+    assert!(matches!(
+        accepted.closed().await,
+        CloseReason::TimedOut { .. }
+    ));
 }

@@ -1,17 +1,20 @@
 //! Tickets, addresses and datagrams that lead nowhere: each a clear error, none an end.
 
-
-
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use crate::common::{Data, Pair, config, endpoint, pair, read_all, write_all};
-use manyway_runtime::{BindError, Config, ConnectError, Endpoint, EndpointOptions, PathSelector, ProblemKind};
+use manyway_runtime::{
+    BindError, Config, ConnectError, Endpoint, EndpointOptions, PathSelector, ProblemKind,
+};
 
 const LO: [&str; 1] = ["127.0.0.1"];
 
 fn impatient() -> Config {
-    Config { connect_timeout: Duration::from_millis(700), ..config() }
+    Config {
+        connect_timeout: Duration::from_millis(700),
+        ..config()
+    }
 }
 
 #[tokio::test]
@@ -20,7 +23,11 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
     let old = listener.listen().unwrap();
     let address = old.addresses[0];
     listener.close().await;
-    let again = Endpoint::bind(EndpointOptions { config: config(), paths: vec!["127.0.0.1".parse().unwrap()], port: address.port() });
+    let again = Endpoint::bind(EndpointOptions {
+        config: config(),
+        paths: vec!["127.0.0.1".parse().unwrap()],
+        port: address.port(),
+    });
     let again = again.await.unwrap();
     let new = again.listen().unwrap();
     assert_eq!(new.addresses, [address]);
@@ -28,11 +35,17 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
     let error = connector.connect(&old).await.unwrap_err();
     assert!(matches!(&error, ConnectError::TimedOut { addresses, .. } if *addresses == [address]));
     let text = error.to_string();
-    assert!(text.contains(&address.to_string()) && text.contains("newest"), "{text}");
+    assert!(
+        text.contains(&address.to_string()) && text.contains("newest"),
+        "{text}"
+    );
     // The same with a secret that isn't its own.
     let mut forged = new.clone();
     forged.secret[0] ^= 1;
-    assert!(matches!(connector.connect(&forged).await, Err(ConnectError::TimedOut { .. })));
+    assert!(matches!(
+        connector.connect(&forged).await,
+        Err(ConnectError::TimedOut { .. })
+    ));
     // And the right one still works.
     let (connected, accepted) = tokio::join!(connector.connect(&new), again.accept());
     connected.unwrap();
@@ -41,8 +54,10 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
 
 #[tokio::test]
 async fn without_a_listener_the_error_names_the_addresses_and_the_refusal() {
-    let free: Vec<SocketAddr> =
-        ["127.0.0.1:0", "127.0.0.2:0"].iter().map(|a| UdpSocket::bind(a).unwrap().local_addr().unwrap()).collect();
+    let free: Vec<SocketAddr> = ["127.0.0.1:0", "127.0.0.2:0"]
+        .iter()
+        .map(|a| UdpSocket::bind(a).unwrap().local_addr().unwrap())
+        .collect();
     let listener = endpoint(&LO, config()).await;
     let mut ticket = listener.listen().unwrap();
     listener.close().await;
@@ -52,9 +67,14 @@ async fn without_a_listener_the_error_names_the_addresses_and_the_refusal() {
         error @ ConnectError::TimedOut { .. } => {
             let text = error.to_string();
             assert!(free.iter().all(|a| text.contains(&a.to_string())), "{text}");
-            let ConnectError::TimedOut { problems, .. } = error else { unreachable!() };
+            let ConnectError::TimedOut { problems, .. } = error else {
+                unreachable!()
+            };
             #[cfg(target_os = "linux")]
-            assert!(problems.iter().any(|p| p.kind == ProblemKind::Refused), "{problems:?}");
+            assert!(
+                problems.iter().any(|p| p.kind == ProblemKind::Refused),
+                "{problems:?}"
+            );
         }
         other => panic!("{other}"),
     }
@@ -65,7 +85,11 @@ async fn a_ticket_that_nothing_here_can_reach_is_refused_at_once() {
     let listener = endpoint(&LO, config()).await;
     let mut ticket = listener.listen().unwrap();
     ticket.addresses = vec!["203.0.113.7:9".parse().unwrap()];
-    let error = endpoint(&LO, config()).await.connect(&ticket).await.unwrap_err();
+    let error = endpoint(&LO, config())
+        .await
+        .connect(&ticket)
+        .await
+        .unwrap_err();
     assert!(matches!(error, ConnectError::Ticket(_)), "{error}");
     assert!(error.to_string().contains("203.0.113.7:9"), "{error}");
 }
@@ -88,28 +112,63 @@ async fn a_given_up_attempt_leaves_nothing_behind() {
 async fn names_and_addresses_that_dont_exist() {
     let bind = |selector: &str| {
         let paths = vec![selector.parse::<PathSelector>().unwrap()];
-        Endpoint::bind(EndpointOptions { paths, ..EndpointOptions::default() })
+        Endpoint::bind(EndpointOptions {
+            paths,
+            ..EndpointOptions::default()
+        })
     };
     let error = bind("nosuchif0").await.unwrap_err();
-    assert!(matches!(&error, BindError::NoInterface { name, .. } if name == "nosuchif0"), "{error}");
-    assert!(error.to_string().contains("lo (127.0.0.1"), "it says what there is: {error}");
+    assert!(
+        matches!(&error, BindError::NoInterface { name, .. } if name == "nosuchif0"),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("lo (127.0.0.1"),
+        "it says what there is: {error}"
+    );
     // TEST-NET-2 is no address of this host.
     let error = bind("198.51.100.77").await.unwrap_err();
-    assert!(matches!(&error, BindError::NoAddress { ip, .. } if ip.to_string() == "198.51.100.77"), "{error}");
+    assert!(
+        matches!(&error, BindError::NoAddress { ip, .. } if ip.to_string() == "198.51.100.77"),
+        "{error}"
+    );
     let endpoint = endpoint(&LO, config()).await;
-    assert!(endpoint.add_path("198.51.100.77".parse().unwrap()).await.is_err());
-    let config = Config { cc: "nosuchlaw".into(), ..config() };
-    let error = Endpoint::bind(EndpointOptions { config, ..EndpointOptions::default() }).await.unwrap_err();
+    assert!(
+        endpoint
+            .add_path("198.51.100.77".parse().unwrap())
+            .await
+            .is_err()
+    );
+    let config = Config {
+        cc: "nosuchlaw".into(),
+        ..config()
+    };
+    let error = Endpoint::bind(EndpointOptions {
+        config,
+        ..EndpointOptions::default()
+    })
+    .await
+    .unwrap_err();
     assert!(error.to_string().contains("nosuchlaw"), "{error}");
 }
 
 #[tokio::test]
 async fn loopback_as_an_interface_and_without_a_choice() {
     let listener = endpoint(&["lo"], config()).await;
-    assert!(listener.locals().iter().all(|(name, addr)| name == "lo" && addr.ip().is_loopback()));
+    assert!(
+        listener
+            .locals()
+            .iter()
+            .all(|(name, addr)| name == "lo" && addr.ip().is_loopback())
+    );
     let ticket = listener.listen().unwrap();
     // Bound to whatever there is; a ticket of loopback addresses asks for a loopback socket.
-    let connector = Endpoint::bind(EndpointOptions { config: config(), ..EndpointOptions::default() }).await.unwrap();
+    let connector = Endpoint::bind(EndpointOptions {
+        config: config(),
+        ..EndpointOptions::default()
+    })
+    .await
+    .unwrap();
     let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
     connected.unwrap();
     accepted.unwrap();
@@ -117,8 +176,18 @@ async fn loopback_as_an_interface_and_without_a_choice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_changes_nothing() {
-    let Pair { connected, accepted, listener, connector } = pair(&["127.0.0.1", "127.0.0.2"], &LO).await;
-    let targets: Vec<SocketAddr> = listener.locals().into_iter().chain(connector.locals()).map(|(_, addr)| addr).collect();
+    let Pair {
+        connected,
+        accepted,
+        listener,
+        connector,
+    } = pair(&["127.0.0.1", "127.0.0.2"], &LO).await;
+    let targets: Vec<SocketAddr> = listener
+        .locals()
+        .into_iter()
+        .chain(connector.locals())
+        .map(|(_, addr)| addr)
+        .collect();
     let hostile = std::thread::spawn(move || {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let mut data = Data::new(99, usize::MAX);

@@ -1,9 +1,7 @@
 //! Data over several loopback addresses, each of which is a path.
 
-
-
-use bytes::Bytes;
 use crate::common::{Data, Pair, pair, read_all, write_all};
+use bytes::Bytes;
 use manyway_runtime::{Event, PathState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -12,7 +10,12 @@ const THREE: [&str; 3] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_megabytes_both_ways_over_every_path() {
     let len = 50_000_000;
-    let Pair { connected, accepted, listener, connector } = pair(&["127.0.0.1", "127.0.0.2"], &THREE).await;
+    let Pair {
+        connected,
+        accepted,
+        listener,
+        connector,
+    } = pair(&["127.0.0.1", "127.0.0.2"], &THREE).await;
     let there = tokio::spawn({
         let connected = connected.clone();
         async move {
@@ -24,9 +27,23 @@ async fn fifty_megabytes_both_ways_over_every_path() {
     tokio::join!(write_all(&mut send, 2, len), read_all(&mut receive, 1, len));
     there.await.unwrap();
     for stats in [connected.stats(), accepted.stats()] {
-        let carried = |n: u64| stats.paths.iter().filter(|p| p.state == PathState::Active && p.stream_bytes_sent > n).count();
-        assert_eq!(carried(0), 6, "all pairs of addresses carry data: {:#?}", stats.paths);
-        assert!(stats.bytes_acked >= len as u64 && stats.bytes_received >= len as u64, "{stats:#?}");
+        let carried = |n: u64| {
+            stats
+                .paths
+                .iter()
+                .filter(|p| p.state == PathState::Active && p.stream_bytes_sent > n)
+                .count()
+        };
+        assert_eq!(
+            carried(0),
+            6,
+            "all pairs of addresses carry data: {:#?}",
+            stats.paths
+        );
+        assert!(
+            stats.bytes_acked >= len as u64 && stats.bytes_received >= len as u64,
+            "{stats:#?}"
+        );
     }
     assert_eq!(listener.locals().len(), 2);
     assert_eq!(connector.locals().len(), 3);
@@ -34,7 +51,11 @@ async fn fifty_megabytes_both_ways_over_every_path() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_streams_than_the_peer_allows_at_once() {
-    let Pair { connected, accepted, .. } = pair(&["127.0.0.1"], &["127.0.0.1"]).await;
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&["127.0.0.1"], &["127.0.0.1"]).await;
     let streams = 300;
     let echo = tokio::spawn(async move {
         let mut tasks = Vec::new();
@@ -67,7 +88,12 @@ async fn more_streams_than_the_peer_allows_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_local_address_vanishes_in_mid_transfer_and_another_appears() {
     let len = 30_000_000;
-    let Pair { connected, accepted, connector, .. } = pair(&["127.0.0.1"], &["127.0.0.2", "127.0.0.3"]).await;
+    let Pair {
+        connected,
+        accepted,
+        connector,
+        ..
+    } = pair(&["127.0.0.1"], &["127.0.0.2", "127.0.0.3"]).await;
     let mut events = connected.events();
     let sender = tokio::spawn({
         let connected = connected.clone();
@@ -85,31 +111,59 @@ async fn a_local_address_vanishes_in_mid_transfer_and_another_appears() {
     // The reader waits here, so the transfer can't be over before the address is gone.
     loop {
         match events.recv().await.unwrap() {
-            Event::LocalRemoved { name, addr } => break assert_eq!((name.as_str(), addr.ip().to_string()), ("127.0.0.2", name.clone())),
+            Event::LocalRemoved { name, addr } => {
+                break assert_eq!(
+                    (name.as_str(), addr.ip().to_string()),
+                    ("127.0.0.2", name.clone())
+                );
+            }
             other => assert!(!matches!(other, Event::Closed(_)), "{other:?}"),
         }
     }
-    connector.add_path("127.0.0.4".parse().unwrap()).await.unwrap();
+    connector
+        .add_path("127.0.0.4".parse().unwrap())
+        .await
+        .unwrap();
     let mut rest = Vec::new();
     receive.read_to_end(&mut rest).await.unwrap();
     assert_eq!(rest.len(), len - first.len());
     assert!(data.take(len) == rest);
     sender.await.unwrap();
-    let locals: Vec<_> = connector.locals().into_iter().map(|(name, _)| name).collect();
+    let locals: Vec<_> = connector
+        .locals()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
     assert_eq!(locals, ["127.0.0.3", "127.0.0.4"]);
     // The new address becomes a path of the live connection, sooner or later.
-    while !connected.stats().paths.iter().any(|p| p.name == "127.0.0.4" && p.state == PathState::Active) {
+    while !connected
+        .stats()
+        .paths
+        .iter()
+        .any(|p| p.name == "127.0.0.4" && p.state == PathState::Active)
+    {
         events.recv().await.unwrap();
     }
-    let gone = connected.stats().paths.into_iter().find(|p| p.name == "127.0.0.2").unwrap();
+    let gone = connected
+        .stats()
+        .paths
+        .into_iter()
+        .find(|p| p.name == "127.0.0.2")
+        .unwrap();
     assert_eq!(gone.state, PathState::Closed);
 }
 
 #[tokio::test]
 async fn chunks_pass_without_copies_and_empty_streams_end() {
-    let Pair { connected, accepted, .. } = pair(&["127.0.0.1"], &["127.0.0.1"]).await;
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&["127.0.0.1"], &["127.0.0.1"]).await;
     let (mut send, mut back) = connected.open_bi().await.unwrap();
-    send.write_bytes(Bytes::from_static(b"zero copy")).await.unwrap();
+    send.write_bytes(Bytes::from_static(b"zero copy"))
+        .await
+        .unwrap();
     send.write_bytes(Bytes::new()).await.unwrap();
     send.finish().unwrap();
     let (mut answer, mut receive) = accepted.accept_bi().await.unwrap();
@@ -120,8 +174,16 @@ async fn chunks_pass_without_copies_and_empty_streams_end() {
         text.extend_from_slice(&chunk);
     }
     assert_eq!(text, b"zero copy");
-    assert_eq!(receive.read_chunk(4).await.unwrap(), None, "the end stays the end");
-    assert_eq!(send.stopped().await.unwrap(), None, "the peer has everything");
+    assert_eq!(
+        receive.read_chunk(4).await.unwrap(),
+        None,
+        "the end stays the end"
+    );
+    assert_eq!(
+        send.stopped().await.unwrap(),
+        None,
+        "the peer has everything"
+    );
     answer.shutdown().await.unwrap();
     assert_eq!(back.read_chunk(usize::MAX).await.unwrap(), None);
 }
