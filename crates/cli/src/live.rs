@@ -84,7 +84,7 @@ impl<'a> Live<'a> {
         while self.bars.len() < lines.len() {
             let bar = self.screen.bars().add(ProgressBar::no_length());
             bar.set_style(
-                ProgressStyle::with_template("{msg}").expect("the template is well-formed"),
+                ProgressStyle::with_template("{wide_msg}").expect("the template is well-formed"),
             );
             self.bars.push(bar);
         }
