@@ -73,7 +73,7 @@ impl<'a> Live<'a> {
             if terminal {
                 self.redraw(&view);
             } else if at >= next_line {
-                next_line = at + PLAIN_LINE;
+                next_line += PLAIN_LINE;
                 self.screen.say(&view.plain_line());
             }
         }
