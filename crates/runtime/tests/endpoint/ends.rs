@@ -147,6 +147,28 @@ async fn what_arrived_before_the_close_can_still_be_read() {
 }
 
 #[tokio::test]
+async fn a_peer_that_reads_to_the_end_and_closes_at_once_has_everything() {
+    for _ in 0..20 {
+        let Pair {
+            connected,
+            accepted,
+            ..
+        } = pair(&["127.0.0.1", "127.0.0.2"], &LO).await;
+        let reader = tokio::spawn(async move {
+            let (_send, mut receive) = accepted.accept_bi().await.unwrap();
+            tokio::io::copy(&mut receive, &mut tokio::io::sink())
+                .await
+                .unwrap()
+        });
+        let (mut send, _receive) = connected.open_bi().await.unwrap();
+        send.write_all(&vec![1; 100_000]).await.unwrap();
+        // Not an error, though the end of the connection follows right behind.
+        send.shutdown().await.unwrap();
+        assert_eq!(reader.await.unwrap(), 100_000);
+    }
+}
+
+#[tokio::test]
 async fn closing_an_endpoint_says_goodbye_to_everyone() {
     let Pair {
         connected,

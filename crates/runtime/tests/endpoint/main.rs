@@ -2,5 +2,6 @@
 
 mod common;
 mod ends;
+mod links;
 mod refusals;
 mod transfer;
