@@ -41,6 +41,10 @@ pub(super) struct Path {
     /// Packets owed to probe timeouts and keep-alives.
     pub(super) probes: u32,
     pub(super) stalled_since: Time,
+    /// When something last arrived on it.
+    pub(super) heard: Time,
+    /// When it was last probed because something arrived although it is stalled.
+    pub(super) reprobed: Time,
     pub(super) last_sent: Time,
     pub(super) marks: EcnMarks,
     /// What is in the connection's indices for this path.
@@ -186,6 +190,8 @@ impl Path {
             respond: None,
             probes: 0,
             stalled_since: now,
+            heard: now,
+            reprobed: now,
             last_sent: now,
             marks: EcnMarks {
                 enabled: config.ecn,
@@ -210,6 +216,15 @@ impl Path {
     pub(super) fn rate(&self, controller: &dyn Controller, packet_size: usize) -> f64 {
         let rtt = self.sender.rtt().smoothed().as_secs_f64().max(1e-6);
         controller.window(self.sender.slot()) * packet_size as f64 / rtt
+    }
+
+    /// Something arrived. On a stalled path that is a reason to probe now: its own probe timeouts are far apart by now.
+    pub(super) fn note_heard(&mut self, now: Time) {
+        self.heard = now;
+        if self.state == PathState::Stalled && self.reprobed + self.sender.pto() <= now {
+            self.reprobed = now;
+            self.probes = self.probes.max(1);
+        }
     }
 
     pub(super) fn stats(&self, controller: &dyn Controller) -> PathStats {

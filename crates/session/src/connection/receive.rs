@@ -146,6 +146,7 @@ impl Connection {
         let id = path.id;
         path.validation.on_received(len);
         path.counters.bytes_received += len as u64;
+        path.note_heard(now);
         match ecn {
             Some(Ecn::Ect0) => path.marks.ect0 += 1,
             Some(Ecn::Ect1) => path.marks.ect1 += 1,
@@ -154,7 +155,7 @@ impl Connection {
         }
         match self.handle_frames(now, index, plain) {
             Ok(ack_eliciting) => {
-                let policy = self.ack_policy();
+                let policy = self.ack_policy(index);
                 // The packet itself may have ended its path.
                 if let Some(path) = self.paths.get_mut(index).filter(|p| p.id == id) {
                     path.received.record(now, number, ack_eliciting.any, policy);
@@ -304,7 +305,7 @@ impl Connection {
         let counts = ack.info.ecn.map(|e| e.ect0 + e.ect1 + e.ce);
         path.marks.on_ack(counts, self.outcome.acked.len());
         if !self.outcome.acked.is_empty() {
-            self.on_path_alive(index);
+            self.on_path_alive(now, index);
         }
         self.take_outcome(Some(index));
         self.refresh(now, index);
@@ -312,10 +313,23 @@ impl Connection {
     }
 
     /// Something came back on a path: it's no longer stalled.
-    fn on_path_alive(&mut self, index: usize) {
-        if self.paths[index].state == PathState::Stalled {
-            self.paths[index].state = PathState::Active;
-            self.path_up(index);
+    fn on_path_alive(&mut self, now: Time, index: usize) {
+        if self.paths[index].state != PathState::Stalled {
+            return;
+        }
+        self.paths[index].state = PathState::Active;
+        self.path_up(index);
+        // The last active path is never stalled, however silent. Now it isn't the last one any more; it must not
+        // hold data until its own, backed-off, probe timeout. Revivals are rare enough to look at every path.
+        let silent: Vec<usize> = self
+            .active
+            .iter()
+            .map(|&(_, other)| other)
+            .filter(|&other| other != index && self.paths[other].sender.pto_count() > 0)
+            .collect();
+        for other in silent {
+            self.stall(now, other);
+            self.refresh(now, other);
         }
     }
 

@@ -1,5 +1,6 @@
 use manyway_control::TimerEvent;
 use manyway_units::Time;
+use rand::RngExt;
 
 use crate::event::{CloseReason, PathDownReason};
 use crate::stats::PathState;
@@ -65,9 +66,13 @@ impl Connection {
         let path = &mut self.paths[index];
         path.received.on_timer(now);
         if path.validation.has_failed(now) {
-            let tell = path.state == PathState::Validating;
-            self.close_path(now, index, PathDownReason::TimedOut, tell);
-            return;
+            if self.by_id.len() > 1 {
+                let tell = path.state == PathState::Validating;
+                self.close_path(now, index, PathDownReason::TimedOut, tell);
+                return;
+            }
+            // Without its only path a listener could never be reached again: only silence may end that.
+            path.validation.start(now, self.rng.random());
         }
         if path.last_sent + self.idle_timeout / 3 <= now {
             path.probes += 1;
@@ -85,7 +90,7 @@ impl Connection {
         }
         if let Some(path) = self.paths.get(index)
             && path.state == PathState::Stalled
-            && path.stalled_since + GIVE_UP <= now
+            && path.stalled_since.max(path.heard) + GIVE_UP <= now
             && !self.active.is_empty()
         {
             self.close_path(now, index, PathDownReason::TimedOut, true);
@@ -103,12 +108,23 @@ impl Connection {
             self.paths[index].probes = 1;
         }
         if self.paths[index].state == PathState::Active && self.active.len() > 1 {
-            self.paths[index].state = PathState::Stalled;
-            self.paths[index].stalled_since = now;
-            self.path_down(index, PathDownReason::Stalled);
+            self.stall(now, index);
+        } else {
+            self.send_again(index, 2);
         }
-        let again = self.outstanding(index, if self.active.len() > 1 { usize::MAX } else { 2 });
-        for payload in again {
+    }
+
+    /// Takes a path out of use until something comes back on it: the others carry what is in flight on it.
+    pub(super) fn stall(&mut self, now: Time, index: usize) {
+        self.paths[index].state = PathState::Stalled;
+        self.paths[index].stalled_since = now;
+        self.path_down(index, PathDownReason::Stalled);
+        self.send_again(index, usize::MAX);
+    }
+
+    /// Queues what the oldest `max` packets in flight on a path carry once more.
+    fn send_again(&mut self, index: usize, max: usize) {
+        for payload in self.outstanding(index, max) {
             self.resent += payload.ranges().map(|r| u64::from(r.len)).sum::<u64>();
             requeue(&mut self.streams, &mut self.control, payload);
         }

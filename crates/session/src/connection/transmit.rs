@@ -59,7 +59,7 @@ impl Connection {
     ) -> Option<Transmit> {
         match self.phase {
             Phase::Closed => return None,
-            Phase::Closing { .. } => return self.transmit_close(buf),
+            Phase::Closing { .. } => return self.transmit_close(now, buf),
             Phase::Open => {}
         }
         // Each once: what can't leave yet (an address that hasn't answered) stays in the queue.
@@ -88,7 +88,7 @@ impl Connection {
         self.transmit(now, index, max_segments, true, buf)
     }
 
-    fn transmit_close(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_close(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
             let Phase::Closing {
                 code, reason, owed, ..
@@ -106,6 +106,7 @@ impl Connection {
             let room = self.paths[index]
                 .validation
                 .allowance(self.initiator)
+                .min(self.datagram_size())
                 .saturating_sub(DATA_HEADER_LEN + TAG_LEN);
             if frame.encoded_len() > room {
                 frame = Frame::Close { code, reason: "" };
@@ -113,6 +114,7 @@ impl Connection {
             if frame.encoded_len() > room || !self.begin(index, buf) {
                 continue;
             }
+            self.write_last_acks(now, room - frame.encoded_len(), buf);
             frame.encode(buf);
             let packet = Packet::new();
             // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
@@ -258,7 +260,7 @@ impl Connection {
 
         self.write_acks(now, index, end, buf);
         self.write_path_frames(now, index, end, &mut packet, buf);
-        if self.paths[index].validation.is_validated() {
+        if self.may_carry_control(index) {
             self.write_control(end, &mut packet, buf);
         }
         if with_data || self.may_carry_data(index, &packet) {
@@ -272,6 +274,14 @@ impl Connection {
             buf.resize(end.max(buf.len()), 0);
         }
         self.seal_and_record(now, index, start, packet, buf)
+    }
+
+    /// Whether control frames may leave on a path. Not on one that others have taken over from: a window update
+    /// on a probe that nobody hears would be repeated on the next such probe, seconds later, and so on.
+    fn may_carry_control(&self, index: usize) -> bool {
+        let path = &self.paths[index];
+        path.validation.is_validated()
+            && (path.state == PathState::Active || self.active.is_empty())
     }
 
     /// Whether a packet that leaves anyway should be filled with stream data, window or not.
@@ -308,14 +318,15 @@ impl Connection {
 
     /// The path's own ACK, and those of paths whose acknowledgements may not get through.
     fn write_acks(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
-        if self.paths[index].received.has_unacked() {
-            self.write_ack(now, index, end, buf);
+        if self.paths[index].received.has_unacked() && self.write_ack(now, index, end, buf) {
+            self.paths[index].received.on_ack_sent();
         }
         if !self.paths[index].validation.is_validated() {
             return;
         }
         while let Some(id) = self.echo_acks.pop_front() {
             match self.by_id.get(&id) {
+                // A second copy: the ACK still has to leave on its own path, whichever goes first.
                 Some(&other) if other != index => {
                     self.write_ack(now, other, end, buf);
                 }
@@ -324,7 +335,20 @@ impl Connection {
         }
     }
 
-    fn write_ack(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
+    /// In front of CLOSE: who waits for an acknowledgement hears now that everything arrived, or never. Every copy of
+    /// CLOSE says it for all paths, since the first to arrive is the only one that counts.
+    fn write_last_acks(&mut self, now: Time, room: usize, buf: &mut Vec<u8>) {
+        let end = buf.len() + room;
+        let paths: Vec<usize> = self.by_id.values().copied().collect();
+        for index in paths {
+            if self.paths[index].received.largest().is_some() {
+                self.write_ack(now, index, end, buf);
+            }
+        }
+    }
+
+    /// Appends the ACK of the path at `index`; false if there is no room.
+    fn write_ack(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) -> bool {
         let path = &mut self.paths[index];
         let at = path.received.largest_at();
         let marks = &path.marks;
@@ -338,15 +362,12 @@ impl Connection {
                 ce: marks.ce,
             }),
         };
-        if encode_ack(
+        encode_ack(
             buf,
             &info,
             path.received.ranges(),
             end.saturating_sub(buf.len()),
         ) > 0
-        {
-            path.received.on_ack_sent();
-        }
     }
 
     /// Challenge, response and probe.
