@@ -21,11 +21,14 @@ struct Pair {
     now: Time,
     ends: [Endpoint; 2],
     wires: Vec<Wire>,
-    in_flight: BinaryHeap<Reverse<(Time, u64, usize, usize, Vec<u8>)>>,
+    in_flight: BinaryHeap<Reverse<Flying>>,
     sent: u64,
     events: [Vec<(ConnectionHandle, Event)>; 2],
     client: ConnectionHandle,
 }
+
+/// Arrival, order of sending, wire, receiving side, datagram.
+type Flying = (Time, u64, usize, usize, Vec<u8>);
 
 #[derive(Clone)]
 struct Wire {
