@@ -237,8 +237,13 @@ fn markdown(results: &Results) -> String {
         };
         let _ = writeln!(
             out,
-            "| {} | {} | {:.3} | {:.3} - {:.3} | {:.3} | {ramp_up} |",
+            "| {} | {} | {} | {:.3} | {:.3} - {:.3} | {:.3} | {ramp_up} |",
             row.network,
+            if row.jitter_ms == 0 {
+                "none".to_owned()
+            } else {
+                format!("0-{} ms", row.jitter_ms)
+            },
             row.law,
             row.after_headers.median,
             row.after_headers.min,

@@ -61,7 +61,7 @@ fn share(law: &str) -> f64 {
         law: law.to_owned(),
         seed,
         from: 20.0,
-        until: 80.0,
+        until: 65.0,
     });
     let shares: Vec<f64> = in_parallel(&seeds, 2, |fairness| fairness.run().share);
     Summary::of(&shares).expect("two seeds").mean

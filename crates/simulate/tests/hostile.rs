@@ -5,7 +5,7 @@ mod common;
 use std::net::SocketAddr;
 
 use common::{MS, Run, Setup, mbps};
-use manyway_session::{CloseReason, Event};
+use manyway_session::{CloseReason, Event, PathState};
 use manyway_simulate::Captured;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -124,10 +124,14 @@ fn replayed_datagrams_are_harmless() {
         "{:?}",
         run.server_stats()
     );
-    // Whoever replays from a new address doesn't get the data sent there.
+    // A copy may arrive before its original and open a path to where it came from. That address never answers the challenge,
+    // so it gets no more than three times what it sent, and never counts as a path.
     for host in [run.pair.client, run.pair.server] {
         let paths = run.world.host_mut(host).stats().unwrap().paths;
-        assert!(paths.iter().all(|p| p.remote != mallory()), "{paths:?}");
+        for path in paths.iter().filter(|p| p.remote == mallory()) {
+            assert!(path.state != PathState::Active, "{path:?}");
+            assert!(path.bytes_sent <= 3 * path.bytes_received, "{path:?}");
+        }
     }
     let stats = run.client_stats();
     let ends = run

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use manyway_network::LinkConfig;
-use manyway_session::{Config, ConnectionStats};
+use manyway_session::{CloseReason, Config, ConnectionStats, Event};
 use manyway_simulate::stack::{
     PairSpec, PathSpec, SessionHost, SessionPair, Source, TrafficConfig,
 };
-use manyway_simulate::{Impairments, LinkId, World};
+use manyway_simulate::{HostId, Impairments, LinkId, World};
 use manyway_units::{Rate, Time};
 
 pub const MS: Duration = Duration::from_millis(1);
@@ -155,19 +155,63 @@ impl Run {
         }
     }
 
+    /// Whether both ends have seen the path of this number carry packets.
+    pub fn is_path_up(&self, number: usize) -> bool {
+        let (client, server) = self.pair.addresses[number];
+        let up = |host: &SessionHost, peer| {
+            let up = |event: &Event| matches!(event, Event::PathUp { remote, name, .. } if (*remote, name.as_str()) == peer);
+            host.traffic().log().iter().any(|(_, event)| up(event))
+        };
+        // The client tells its paths apart by its sockets, the server by the addresses they come from.
+        let name = format!("path{number}");
+        up(self.client(), (server, &name)) && up(self.server(), (client, "path0"))
+    }
+
+    /// Like [`Run::complete`], but both ends may also give up, if they say why.
+    pub fn complete_or_time_out(&mut self, limit: Duration) {
+        let (client, server) = (self.pair.client, self.pair.server);
+        let over = |host: &SessionHost| host.traffic().closed().is_some();
+        self.world.run_while(MS * 100, Time::ZERO + limit, |world| {
+            // A server that never heard from its client has nothing to end.
+            let strangers = world.host(server).traffic().connected().is_none();
+            !(over(world.host(client)) && (strangers || over(world.host(server))))
+                && !Self::all_read(world, client, server, &self.upload, &self.download)
+        });
+        if !over(self.client()) {
+            self.complete(limit);
+            return;
+        }
+        for host in [self.client(), self.server()] {
+            if let Some((_, reason)) = host.traffic().closed() {
+                let timed_out = matches!(
+                    reason,
+                    CloseReason::TimedOut { .. } | CloseReason::ConnectTimedOut { .. }
+                );
+                assert!(timed_out, "{reason:?}");
+            }
+        }
+        self.check_content();
+    }
+
+    fn all_read(
+        world: &World<SessionHost>,
+        client: HostId,
+        server: HostId,
+        upload: &[u64],
+        download: &[u64],
+    ) -> bool {
+        let done = |host, streams: &[u64]| {
+            let received = world.host(host).traffic().received();
+            received.filter(|r| r.ended.is_some()).count() >= streams.len()
+        };
+        done(server, upload) && done(client, download)
+    }
+
     /// Runs until everything has been read to its end; how long that took since the beginning of time.
     pub fn complete(&mut self, limit: Duration) -> Duration {
         let (client, server) = (self.pair.client, self.pair.server);
-        let (up, down) = (self.upload.len(), self.download.len());
-        let open = |host: &SessionHost, streams: usize| {
-            host.traffic()
-                .received()
-                .filter(|r| r.ended.is_some())
-                .count()
-                < streams
-        };
         let done = self.world.run_while(MS * 10, Time::ZERO + limit, |world| {
-            open(world.host(server), up) || open(world.host(client), down)
+            !Self::all_read(world, client, server, &self.upload, &self.download)
         });
         if !done {
             let stats = self.world.host_mut(client).stats();
