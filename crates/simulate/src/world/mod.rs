@@ -305,7 +305,7 @@ impl<H: Host> World<H> {
         self.now = self.now.max(until);
     }
 
-    /// Runs in steps of `step` until `done` says so, at latest until `deadline`; whether it was done.
+    /// Runs in steps of `step` while `more` says so, at most until `deadline`; true if it was `more` that ended it.
     pub fn run_while(
         &mut self,
         step: std::time::Duration,
