@@ -4,6 +4,7 @@
 //! [`Connection::refresh`] after each datagram in or out, so no packet costs more than O(log paths).
 
 mod control;
+mod lifecycle;
 mod pairs;
 mod path;
 mod receive;
@@ -20,18 +21,18 @@ use bytes::Bytes;
 use manyway_control::{Controller, Outcome};
 use manyway_units::Time;
 use manyway_wire::{ConnectionId, PathId, StreamId};
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use slab::Slab;
 
 use crate::config::Config;
 use crate::crypto::{Opener, Sealer};
-use crate::endpoint::{Local, LocalId};
-use crate::event::{CloseReason, Event, PathDownReason};
+use crate::endpoint::Local;
+use crate::event::{CloseReason, Event};
 use crate::handshake::Established;
 use crate::limit::Limiter;
 use crate::received::AckPolicy;
-use crate::stats::{ConnectionStats, PathState, PathStats};
+use crate::stats::{ConnectionStats, PathStats};
 use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
 
 use control::Control;
@@ -358,78 +359,6 @@ impl Connection {
         self.cid_changes.drain(..)
     }
 
-    /// A socket was added: the initiator pairs it up, the listener tells the peer.
-    pub(crate) fn add_local(&mut self, now: Time, local: &Local) {
-        if let Some(pairs) = &mut self.pairs {
-            pairs.add_local(local.clone());
-            self.open_paths(now);
-        } else {
-            self.gained.retain(|a| *a != local.addr);
-            self.gained.push(local.addr);
-            // The peer takes 32 at most; the newest are the likeliest to work.
-            let first = self
-                .gained
-                .len()
-                .saturating_sub(manyway_wire::MAX_ADDRESSES);
-            self.gained.drain(..first);
-            self.announce_addresses();
-        }
-    }
-
-    /// A socket is gone: its paths' data goes over the others.
-    pub(crate) fn remove_local(&mut self, now: Time, id: LocalId) {
-        let gone: Vec<usize> = self
-            .paths
-            .iter()
-            .filter(|(_, p)| p.local.id == id)
-            .map(|(index, _)| index)
-            .collect();
-        for index in gone {
-            self.close_path(now, index, PathDownReason::LocalGone, true);
-        }
-        if let Some(pairs) = &mut self.pairs {
-            pairs.remove_local(id);
-        }
-    }
-
-    /// Gives up the path between these two addresses, unless it is the last one.
-    pub(crate) fn close_pair(
-        &mut self,
-        now: Time,
-        local: LocalId,
-        remote: SocketAddr,
-        reason: PathDownReason,
-    ) {
-        let index = self
-            .paths
-            .iter()
-            .find(|(_, p)| p.local.id == local && p.remote == remote)
-            .map(|(index, _)| index);
-        if let Some(index) = index
-            && self.paths.len() > 1
-        {
-            self.close_path(now, index, reason, true);
-        }
-    }
-
-    /// Gives all connection ids back.
-    pub(crate) fn retire_all(&mut self) {
-        let ids: Vec<PathId> = self.local_cids.keys().copied().collect();
-        for id in ids {
-            self.retire_cids(id);
-        }
-    }
-
-    fn announce_addresses(&mut self) {
-        self.gained_seq += 1;
-        self.control
-            .retain(|c| !matches!(c, Control::Addresses { .. }));
-        self.control.push_back(Control::Addresses {
-            seq: self.gained_seq,
-            addresses: self.gained.clone(),
-        });
-    }
-
     fn close_with(&mut self, now: Time, code: u64, reason: &str, event: CloseReason) {
         if self.is_closed() {
             return;
@@ -489,158 +418,8 @@ impl Connection {
             .unwrap_or(Duration::from_secs(1))
     }
 
-    fn max_paths(&self) -> usize {
-        self.peer_max_paths.min(self.config.max_paths as usize)
-    }
-
     fn datagram_size(&self) -> usize {
         self.config.max_datagram.min(self.peer_max_datagram)
-    }
-
-    fn create_path(&mut self, now: Time, new: NewPath) -> usize {
-        let id = new.id;
-        self.next_path = self.next_path.max(id.0 + 1);
-        let path = Path::new(
-            now,
-            new,
-            &self.config,
-            self.peer_ack_delay,
-            &mut *self.controller,
-        );
-        let index = self.paths.insert(path);
-        self.by_id.insert(id, index);
-        index
-    }
-
-    /// Tells the peer connection ids for path ids ahead of those in use.
-    fn issue_cids(&mut self) {
-        while self.next_local_cid < self.next_path.saturating_add(SPARE_PATHS) {
-            let path = PathId(self.next_local_cid);
-            self.next_local_cid += 1;
-            let mut cid = [0; 8];
-            self.rng.fill_bytes(&mut cid);
-            let cid = ConnectionId(cid);
-            self.local_cids.insert(path, cid);
-            self.cid_changes.push(CidChange::Issued { cid, path });
-            self.control.push_back(Control::PathId { path, cid });
-        }
-    }
-
-    /// Opens paths on the pairs that have none (initiator only).
-    fn open_paths(&mut self, now: Time) {
-        while self.paths.len() < self.max_paths() {
-            let Some((local, remote)) = self.pairs.as_ref().and_then(|p| p.next(now)) else {
-                return;
-            };
-            let id = PathId(self.next_path);
-            // Without the peer's connection id for it the path has to wait for the PATH_ID frame.
-            let Some(&remote_cid) = self.remote_cids.get(&id) else {
-                return;
-            };
-            let local_id = local.id;
-            let initial_rtt = self
-                .active
-                .first()
-                .map(|&(_, best)| self.paths[best].sender.rtt().smoothed());
-            let index = self.create_path(
-                now,
-                NewPath {
-                    id,
-                    local,
-                    remote,
-                    remote_cid: Some(remote_cid),
-                    initial_rtt,
-                },
-            );
-            let challenge = self.rng.random();
-            self.paths[index].validation.start(now, challenge);
-            if let Some(pairs) = &mut self.pairs {
-                pairs.on_opened(local_id, remote, id);
-            }
-            self.issue_cids();
-            self.refresh(now, index);
-        }
-    }
-
-    /// The address has answered: the path carries data from now on.
-    fn validated(&mut self, now: Time, index: usize, rtt: Option<Duration>) {
-        let path = &mut self.paths[index];
-        path.validation.set_validated();
-        if let Some(rtt) = rtt {
-            path.sender.seed_rtt(rtt);
-        }
-        if path.state != PathState::Validating {
-            return;
-        }
-        path.state = PathState::Active;
-        if let Some(pairs) = &mut self.pairs {
-            pairs.on_validated(path.local.id, path.remote);
-        }
-        self.path_up(index);
-        self.refresh(now, index);
-    }
-
-    fn path_up(&mut self, index: usize) {
-        let path = &self.paths[index];
-        self.events.push_back(Event::PathUp {
-            path: path.id,
-            name: path.local.name.clone(),
-            remote: path.remote,
-        });
-    }
-
-    fn path_down(&mut self, index: usize, reason: PathDownReason) {
-        let path = &self.paths[index];
-        let (name, remote) = (path.local.name.clone(), path.remote);
-        self.events.push_back(Event::PathDown {
-            path: path.id,
-            name,
-            remote,
-            reason,
-        });
-    }
-
-    /// Takes a path out for good; what was in flight on it is sent over the others.
-    fn close_path(&mut self, now: Time, index: usize, reason: PathDownReason, tell: bool) {
-        self.unindex(index);
-        let was_up = self.paths[index].state != PathState::Validating;
-        if was_up {
-            self.path_down(index, reason);
-        }
-        let mut path = self.paths.remove(index);
-        self.by_id.remove(&path.id);
-        self.attention.retain(|&i| i != index);
-        if let Phase::Closing { owed, .. } = &mut self.phase {
-            owed.retain(|&i| i != index);
-        }
-        path.state = PathState::Closed;
-        let stats = path.stats(&*self.controller);
-        for payload in path.sender.retire(&mut *self.controller) {
-            requeue(&mut self.streams, &mut self.control, payload);
-        }
-        if was_up {
-            self.closed_paths.push_back(stats);
-            if self.closed_paths.len() > MAX_CLOSED_PATHS {
-                self.closed_paths.pop_front();
-            }
-        }
-        self.retire_cids(path.id);
-        if tell {
-            self.control.push_back(Control::Abandon {
-                path: path.id,
-                code: 0,
-            });
-        }
-        if let Some(pairs) = &mut self.pairs {
-            pairs.on_closed(now, path.local.id, path.remote);
-        }
-    }
-
-    fn retire_cids(&mut self, id: PathId) {
-        self.remote_cids.remove(&id);
-        if let Some(cid) = self.local_cids.remove(&id) {
-            self.cid_changes.push(CidChange::Retired { cid });
-        }
     }
 }
 

@@ -1,114 +1,29 @@
+mod attempt;
+mod types;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::{
-    ConnectionId, DataHeader, DatagramType, Init, PathId, Reply, Ticket, TransportParameters,
-};
+use manyway_wire::{ConnectionId, DataHeader, DatagramType, Init, PathId, TransportParameters};
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::config::{Config, ConfigError};
-use crate::connection::{Arrival, CidChange, Connection, Opened, Start, compatible};
+use crate::connection::{Arrival, CidChange, Connection, Opened, Start};
 use crate::crypto::KeyLimits;
-use crate::event::{CloseReason, Event, PathDownReason};
-use crate::handshake::{
-    Established, HandshakeError, Initiator, InitiatorConfig, Outcome, Responder, ResponderConfig,
-    Secrets,
+use crate::event::{Event, PathDownReason};
+use crate::handshake::{Outcome, Responder, ResponderConfig, Secrets};
+
+use attempt::Attempt;
+pub use types::{
+    ConnectError, ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit,
 };
 
-/// Copies of INIT to different address pairs leave this far apart.
-const STAGGER: Duration = Duration::from_millis(250);
-/// Bytes of datagrams waiting in the endpoint's own queue; beyond, answers to INITs are dropped.
+/// Datagrams waiting in the endpoint's own queue; beyond, answers to INITs are dropped.
 const MAX_QUEUED: usize = 1024;
-
-/// A socket of ours, by the number its owner gave it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LocalId(pub u32);
-
-/// A socket of ours: where a path can start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Local {
-    /// The driver's number for it; never reused.
-    pub id: LocalId,
-    /// Its interface or address, as people know it.
-    pub name: String,
-    /// The address it is bound to.
-    pub addr: SocketAddr,
-}
-
-/// A connection of an [`Endpoint`]. Valid until [`Endpoint::forget`]; never reused.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionHandle(u64);
-
-/// ECN codepoint of an arriving datagram (RFC 3168).
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Ecn {
-    /// ECT(0).
-    Ect0,
-    /// ECT(1).
-    Ect1,
-    /// Congestion experienced.
-    Ce,
-}
-
-/// A datagram that arrived.
-#[derive(Debug)]
-pub struct Incoming<'a> {
-    /// The socket it came by.
-    pub local: LocalId,
-    /// Whom it came from.
-    pub remote: SocketAddr,
-    /// Its ECN mark, if any.
-    pub ecn: Option<Ecn>,
-    /// Its UDP payload; opened in place.
-    pub data: &'a mut [u8],
-}
-
-/// Datagrams to send, as described by [`Endpoint::poll_transmit`]; their bytes are in its buffer.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// The socket to send by.
-    pub local: LocalId,
-    /// Where to.
-    pub remote: SocketAddr,
-    /// Mark them ECT(0).
-    pub ecn: bool,
-    /// Bytes in all.
-    pub len: usize,
-    /// Length of each datagram when there are several, all but the last of this size.
-    pub segment_size: Option<usize>,
-}
-
-/// Why a datagram could not be sent.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum SendErrorKind {
-    /// The host has no route from this socket to that address.
-    NoRoute,
-    /// The datagram is larger than the interface's MTU allows.
-    TooBig,
-    /// Something that may pass.
-    Other,
-}
-
-/// Why a connection can't be attempted.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// No socket fits any of the ticket's addresses.
-    #[error("no local address can reach any of the ticket's addresses ({addresses}): {remedy}")]
-    NoPair {
-        /// The ticket's addresses.
-        addresses: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// The ticket can't be used.
-    #[error(transparent)]
-    Handshake(#[from] HandshakeError),
-}
 
 /// Every connection over one set of sockets; sans-IO.
 ///
@@ -141,26 +56,6 @@ pub struct Endpoint {
 enum Owner {
     Connection(ConnectionHandle, PathId),
     Attempt(ConnectionHandle),
-}
-
-/// A handshake under way from our side.
-#[derive(Debug)]
-struct Attempt {
-    initiator: Initiator,
-    cid: ConnectionId,
-    pairs: Vec<Pair>,
-    started: Time,
-    deadline: Time,
-    addresses: Vec<SocketAddr>,
-}
-
-#[derive(Debug)]
-struct Pair {
-    local: LocalId,
-    remote: SocketAddr,
-    sent: u32,
-    first_sent: Time,
-    next: Time,
 }
 
 #[derive(Debug)]
@@ -206,19 +101,7 @@ impl Endpoint {
             self.telling.insert(*handle);
         }
         for attempt in self.attempts.values_mut() {
-            for remote in attempt
-                .addresses
-                .iter()
-                .filter(|r| compatible(local.addr.ip(), r.ip()))
-            {
-                attempt.pairs.push(Pair {
-                    local: local.id,
-                    remote: *remote,
-                    sent: 0,
-                    first_sent: now,
-                    next: now,
-                });
-            }
+            attempt.add_local(now, &local);
         }
         self.locals.insert(local.id, local);
         self.register_all(now);
@@ -230,7 +113,7 @@ impl Endpoint {
         self.locals.remove(&id);
         self.queue.retain(|q| q.local != id);
         for attempt in self.attempts.values_mut() {
-            attempt.pairs.retain(|p| p.local != id);
+            attempt.remove_local(id);
         }
         for (handle, connection) in &mut self.connections {
             connection.remove_local(now, id);
@@ -255,70 +138,6 @@ impl Endpoint {
         let responder = Responder::new(config);
         self.responders
             .insert(responder.secrets().ticket_id(), responder);
-    }
-
-    /// Starts to connect to a listener; [`Event::Connected`] or [`Event::Closed`] tells how it went.
-    ///
-    /// # Errors
-    /// No socket of ours can reach any of the ticket's addresses, or the ticket is unusable.
-    pub fn connect(
-        &mut self,
-        now: Time,
-        ticket: &Ticket,
-    ) -> Result<ConnectionHandle, ConnectError> {
-        self.now = self.now.max(now);
-        let mut pairs = Vec::new();
-        for remote in &ticket.addresses {
-            for local in self
-                .locals
-                .values()
-                .filter(|l| compatible(l.addr.ip(), remote.ip()))
-            {
-                let next = now + STAGGER * pairs.len() as u32;
-                pairs.push(Pair {
-                    local: local.id,
-                    remote: *remote,
-                    sent: 0,
-                    first_sent: now,
-                    next,
-                });
-            }
-        }
-        if pairs.is_empty() {
-            return Err(ConnectError::NoPair {
-                addresses: list(&ticket.addresses),
-                remedy: self.pair_remedy(ticket),
-            });
-        }
-        let cid = self.new_cid();
-        let params = self.params(cid);
-        let initiator = Initiator::new(
-            InitiatorConfig {
-                ticket,
-                params,
-                suite: self.config.suite,
-                limits: self.key_limits(),
-            },
-            &mut self.rng,
-        )?;
-        let handle = ConnectionHandle(self.next_handle);
-        self.next_handle += 1;
-        self.cids.insert(cid, Owner::Attempt(handle));
-        let deadline = now + self.config.connect_timeout;
-        let addresses = ticket.addresses.clone();
-        self.attempts.insert(
-            handle,
-            Attempt {
-                initiator,
-                cid,
-                pairs,
-                started: now,
-                deadline,
-                addresses,
-            },
-        );
-        self.register(now, handle);
-        Ok(handle)
     }
 
     /// A connection that is established and not forgotten. Whatever is done to it leaves with the next
@@ -587,95 +406,6 @@ impl Endpoint {
         }
     }
 
-    fn on_reply(&mut self, now: Time, incoming: Incoming<'_>) {
-        let Ok(reply) = Reply::decode(incoming.data) else {
-            return;
-        };
-        let Some(&Owner::Attempt(handle)) = self.cids.get(&reply.receiver_cid) else {
-            return;
-        };
-        let Some(attempt) = self.attempts.get_mut(&handle) else {
-            return;
-        };
-        let pair = attempt
-            .pairs
-            .iter()
-            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
-        let Some(pair) = pair else { return };
-        // With several copies under way it can't be told which one was answered.
-        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
-        match attempt.initiator.on_reply(incoming.data) {
-            Ok(established) => self.established(now, handle, established, &incoming, rtt),
-            Err(error) if error.is_fatal() => {
-                self.fail_attempt(now, handle, CloseReason::Protocol(error.to_string()))
-            }
-            Err(error) => tracing::debug!(remote = %incoming.remote, %error, "REPLY ignored"),
-        }
-    }
-
-    fn established(
-        &mut self,
-        now: Time,
-        handle: ConnectionHandle,
-        established: Established,
-        incoming: &Incoming<'_>,
-        rtt: Option<Duration>,
-    ) {
-        let Some(attempt) = self.attempts.remove(&handle) else {
-            return;
-        };
-        self.cids.remove(&attempt.cid);
-        let Some(local) = self.locals.get(&incoming.local).cloned() else {
-            return;
-        };
-        tracing::debug!(remote = %incoming.remote, elapsed = ?now.since(attempt.started), "connected");
-        let start = Start {
-            initiator: true,
-            established,
-            local,
-            remote: incoming.remote,
-            rtt,
-            locals: self.locals.values().cloned().collect(),
-            remotes: attempt.addresses,
-            seed: self.rng.random(),
-        };
-        self.connections
-            .insert(handle, Connection::new(now, self.config.clone(), start));
-        self.settle(now, handle);
-        self.touch(handle);
-    }
-
-    /// Sends the copies of INIT that are due, or gives up.
-    fn drive_attempt(&mut self, now: Time, handle: ConnectionHandle) {
-        let Some(attempt) = self.attempts.get_mut(&handle) else {
-            return;
-        };
-        if attempt.deadline <= now {
-            let addresses = list(&attempt.addresses);
-            self.fail_attempt(now, handle, CloseReason::ConnectTimedOut { addresses });
-            return;
-        }
-        for pair in attempt.pairs.iter_mut().filter(|p| p.next <= now) {
-            if pair.sent == 0 {
-                pair.first_sent = now;
-            }
-            pair.next = now + STAGGER * 2u32.pow(pair.sent.min(4));
-            pair.sent += 1;
-            let data = Bytes::copy_from_slice(attempt.initiator.datagram());
-            self.queue.push_back(Queued {
-                local: pair.local,
-                remote: pair.remote,
-                data,
-            });
-        }
-        self.register(now, handle);
-    }
-
-    fn fail_attempt(&mut self, _now: Time, handle: ConnectionHandle, reason: CloseReason) {
-        self.events.push_back((handle, Event::Closed(reason)));
-        self.forget(handle);
-    }
-
     /// After anything happened to a connection: its ids and its timer.
     fn settle(&mut self, now: Time, handle: ConnectionHandle) {
         if let Some(connection) = self.connections.get_mut(&handle) {
@@ -706,12 +436,7 @@ impl Endpoint {
     fn register(&mut self, now: Time, handle: ConnectionHandle) {
         let timeout = match (self.connections.get(&handle), self.attempts.get(&handle)) {
             (Some(connection), _) => connection.timeout(now),
-            (_, Some(attempt)) => attempt
-                .pairs
-                .iter()
-                .map(|p| p.next)
-                .chain([attempt.deadline])
-                .min(),
+            (_, Some(attempt)) => Some(attempt.timeout()),
             _ => None,
         };
         if self.timer_of.get(&handle).copied() == timeout {
@@ -752,25 +477,4 @@ impl Endpoint {
             ..KeyLimits::default()
         }
     }
-
-    fn pair_remedy(&self, ticket: &Ticket) -> &'static str {
-        let loopback = |addr: &SocketAddr| addr.ip().is_loopback();
-        if self.locals.is_empty() {
-            "no interface is up"
-        } else if ticket.addresses.iter().all(loopback) {
-            "they are loopback addresses, so both sides must run on the same host, bound to loopback"
-        } else if self.locals.values().all(|l| loopback(&l.addr)) {
-            "only loopback is bound here; name an interface that leads to the network"
-        } else {
-            "one side has only IPv4, the other only IPv6"
-        }
-    }
-}
-
-fn list(addresses: &[SocketAddr]) -> String {
-    addresses
-        .iter()
-        .map(SocketAddr::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
 }

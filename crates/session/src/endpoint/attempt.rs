@@ -1,0 +1,245 @@
+//! Connecting: copies of INIT to every address pair until one is answered.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use manyway_units::Time;
+use manyway_wire::{ConnectionId, Reply, Ticket};
+use rand::RngExt;
+
+use crate::connection::{Connection, Start, compatible};
+use crate::event::{CloseReason, Event};
+use crate::handshake::{Established, Initiator, InitiatorConfig};
+
+use super::{ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, Owner, Queued};
+
+/// Copies of INIT to different address pairs leave this far apart.
+const STAGGER: Duration = Duration::from_millis(250);
+
+/// A handshake under way from our side.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    initiator: Initiator,
+    pub(super) cid: ConnectionId,
+    pairs: Vec<Pair>,
+    started: Time,
+    deadline: Time,
+    addresses: Vec<SocketAddr>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    local: LocalId,
+    remote: SocketAddr,
+    sent: u32,
+    first_sent: Time,
+    next: Time,
+}
+
+impl Attempt {
+    /// A socket is there: pairs of it are tried as well.
+    pub(super) fn add_local(&mut self, now: Time, local: &Local) {
+        let reachable = self
+            .addresses
+            .iter()
+            .filter(|r| compatible(local.addr.ip(), r.ip()));
+        self.pairs
+            .extend(reachable.map(|remote| Pair::new(local.id, *remote, now)));
+    }
+
+    pub(super) fn remove_local(&mut self, id: LocalId) {
+        self.pairs.retain(|p| p.local != id);
+    }
+
+    /// When the next copy of INIT is due, or the end.
+    pub(super) fn timeout(&self) -> Time {
+        self.pairs
+            .iter()
+            .map(|p| p.next)
+            .min()
+            .map_or(self.deadline, |next| next.min(self.deadline))
+    }
+}
+
+impl Pair {
+    fn new(local: LocalId, remote: SocketAddr, first: Time) -> Self {
+        Self {
+            local,
+            remote,
+            sent: 0,
+            first_sent: first,
+            next: first,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Starts to connect to a listener; [`Event::Connected`] or [`Event::Closed`] tells how it went.
+    ///
+    /// # Errors
+    /// No socket of ours can reach any of the ticket's addresses, or the ticket is unusable.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        ticket: &Ticket,
+    ) -> Result<ConnectionHandle, ConnectError> {
+        self.now = self.now.max(now);
+        let mut pairs = Vec::new();
+        for remote in &ticket.addresses {
+            for local in self
+                .locals
+                .values()
+                .filter(|l| compatible(l.addr.ip(), remote.ip()))
+            {
+                let first = now + STAGGER * pairs.len() as u32;
+                pairs.push(Pair::new(local.id, *remote, first));
+            }
+        }
+        if pairs.is_empty() {
+            return Err(ConnectError::NoPair {
+                addresses: list(&ticket.addresses),
+                remedy: self.pair_remedy(ticket),
+            });
+        }
+        let cid = self.new_cid();
+        let params = self.params(cid);
+        let initiator = Initiator::new(
+            InitiatorConfig {
+                ticket,
+                params,
+                suite: self.config.suite,
+                limits: self.key_limits(),
+            },
+            &mut self.rng,
+        )?;
+        let handle = ConnectionHandle(self.next_handle);
+        self.next_handle += 1;
+        self.cids.insert(cid, Owner::Attempt(handle));
+        let deadline = now + self.config.connect_timeout;
+        let addresses = ticket.addresses.clone();
+        self.attempts.insert(
+            handle,
+            Attempt {
+                initiator,
+                cid,
+                pairs,
+                started: now,
+                deadline,
+                addresses,
+            },
+        );
+        self.register(now, handle);
+        Ok(handle)
+    }
+
+    pub(super) fn on_reply(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Ok(reply) = Reply::decode(incoming.data) else {
+            return;
+        };
+        let Some(&Owner::Attempt(handle)) = self.cids.get(&reply.receiver_cid) else {
+            return;
+        };
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        let pair = attempt
+            .pairs
+            .iter()
+            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
+        let Some(pair) = pair else { return };
+        // With several copies under way it can't be told which one was answered.
+        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
+        match attempt.initiator.on_reply(incoming.data) {
+            Ok(established) => self.established(now, handle, established, &incoming, rtt),
+            Err(error) if error.is_fatal() => {
+                self.fail_attempt(now, handle, CloseReason::Protocol(error.to_string()))
+            }
+            Err(error) => tracing::debug!(remote = %incoming.remote, %error, "REPLY ignored"),
+        }
+    }
+
+    fn established(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        established: Established,
+        incoming: &Incoming<'_>,
+        rtt: Option<Duration>,
+    ) {
+        let Some(attempt) = self.attempts.remove(&handle) else {
+            return;
+        };
+        self.cids.remove(&attempt.cid);
+        let Some(local) = self.locals.get(&incoming.local).cloned() else {
+            return;
+        };
+        tracing::debug!(remote = %incoming.remote, elapsed = ?now.since(attempt.started), "connected");
+        let start = Start {
+            initiator: true,
+            established,
+            local,
+            remote: incoming.remote,
+            rtt,
+            locals: self.locals.values().cloned().collect(),
+            remotes: attempt.addresses,
+            seed: self.rng.random(),
+        };
+        self.connections
+            .insert(handle, Connection::new(now, self.config.clone(), start));
+        self.settle(now, handle);
+        self.touch(handle);
+    }
+
+    /// Sends the copies of INIT that are due, or gives up.
+    pub(super) fn drive_attempt(&mut self, now: Time, handle: ConnectionHandle) {
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        if attempt.deadline <= now {
+            let addresses = list(&attempt.addresses);
+            self.fail_attempt(now, handle, CloseReason::ConnectTimedOut { addresses });
+            return;
+        }
+        for pair in attempt.pairs.iter_mut().filter(|p| p.next <= now) {
+            if pair.sent == 0 {
+                pair.first_sent = now;
+            }
+            pair.next = now + STAGGER * 2u32.pow(pair.sent.min(4));
+            pair.sent += 1;
+            let data = Bytes::copy_from_slice(attempt.initiator.datagram());
+            self.queue.push_back(Queued {
+                local: pair.local,
+                remote: pair.remote,
+                data,
+            });
+        }
+        self.register(now, handle);
+    }
+
+    fn fail_attempt(&mut self, _now: Time, handle: ConnectionHandle, reason: CloseReason) {
+        self.events.push_back((handle, Event::Closed(reason)));
+        self.forget(handle);
+    }
+
+    fn pair_remedy(&self, ticket: &Ticket) -> &'static str {
+        let loopback = |addr: &SocketAddr| addr.ip().is_loopback();
+        if self.locals.is_empty() {
+            "no interface is up"
+        } else if ticket.addresses.iter().all(loopback) {
+            "they are loopback addresses, so both sides must run on the same host, bound to loopback"
+        } else if self.locals.values().all(|l| loopback(&l.addr)) {
+            "only loopback is bound here; name an interface that leads to the network"
+        } else {
+            "one side has only IPv4, the other only IPv6"
+        }
+    }
+}
+
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses
+        .iter()
+        .map(SocketAddr::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,88 @@
+use std::net::SocketAddr;
+
+use crate::handshake::HandshakeError;
+
+/// A socket of ours, by the number its owner gave it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LocalId(pub u32);
+
+/// A socket of ours: where a path can start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Local {
+    /// The driver's number for it; never reused.
+    pub id: LocalId,
+    /// Its interface or address, as people know it.
+    pub name: String,
+    /// The address it is bound to.
+    pub addr: SocketAddr,
+}
+
+/// A connection of an [`Endpoint`]. Valid until [`Endpoint::forget`]; never reused.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionHandle(pub(super) u64);
+
+/// ECN codepoint of an arriving datagram (RFC 3168).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Ecn {
+    /// ECT(0).
+    Ect0,
+    /// ECT(1).
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// A datagram that arrived.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// The socket it came by.
+    pub local: LocalId,
+    /// Whom it came from.
+    pub remote: SocketAddr,
+    /// Its ECN mark, if any.
+    pub ecn: Option<Ecn>,
+    /// Its UDP payload; opened in place.
+    pub data: &'a mut [u8],
+}
+
+/// Datagrams to send, as described by [`Endpoint::poll_transmit`]; their bytes are in its buffer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The socket to send by.
+    pub local: LocalId,
+    /// Where to.
+    pub remote: SocketAddr,
+    /// Mark them ECT(0).
+    pub ecn: bool,
+    /// Bytes in all.
+    pub len: usize,
+    /// Length of each datagram when there are several, all but the last of this size.
+    pub segment_size: Option<usize>,
+}
+
+/// Why a datagram could not be sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SendErrorKind {
+    /// The host has no route from this socket to that address.
+    NoRoute,
+    /// The datagram is larger than the interface's MTU allows.
+    TooBig,
+    /// Something that may pass.
+    Other,
+}
+
+/// Why a connection can't be attempted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No socket fits any of the ticket's addresses.
+    #[error("no local address can reach any of the ticket's addresses ({addresses}): {remedy}")]
+    NoPair {
+        /// The ticket's addresses.
+        addresses: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The ticket can't be used.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+}
