@@ -17,7 +17,7 @@ pub struct Local {
     pub addr: SocketAddr,
 }
 
-/// A connection of an [`Endpoint`]. Valid until [`Endpoint::forget`]; never reused.
+/// A connection of an [`Endpoint`](crate::Endpoint). Valid until [`forget`](crate::Endpoint::forget); never reused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(pub(super) u64);
 
@@ -45,7 +45,7 @@ pub struct Incoming<'a> {
     pub data: &'a mut [u8],
 }
 
-/// Datagrams to send, as described by [`Endpoint::poll_transmit`]; their bytes are in its buffer.
+/// Datagrams to send, as described by [`poll_transmit`](crate::Endpoint::poll_transmit); their bytes are in its buffer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The socket to send by.
