@@ -84,7 +84,6 @@ impl Endpoint {
         now: Time,
         ticket: &Ticket,
     ) -> Result<ConnectionHandle, ConnectError> {
-        self.now = self.now.max(now);
         let mut pairs = Vec::new();
         for remote in &ticket.addresses {
             for local in self
@@ -153,7 +152,7 @@ impl Endpoint {
         match attempt.initiator.on_reply(incoming.data) {
             Ok(established) => self.established(now, handle, established, &incoming, rtt),
             Err(error) if error.is_fatal() => {
-                self.fail_attempt(now, handle, CloseReason::Protocol(error.to_string()))
+                self.fail_attempt(handle, CloseReason::Protocol(error.to_string()))
             }
             Err(error) => tracing::debug!(remote = %incoming.remote, %error, "REPLY ignored"),
         }
@@ -198,7 +197,7 @@ impl Endpoint {
         };
         if attempt.deadline <= now {
             let addresses = list(&attempt.addresses);
-            self.fail_attempt(now, handle, CloseReason::ConnectTimedOut { addresses });
+            self.fail_attempt(handle, CloseReason::ConnectTimedOut { addresses });
             return;
         }
         for pair in attempt.pairs.iter_mut().filter(|p| p.next <= now) {
@@ -217,7 +216,7 @@ impl Endpoint {
         self.register(now, handle);
     }
 
-    fn fail_attempt(&mut self, _now: Time, handle: ConnectionHandle, reason: CloseReason) {
+    fn fail_attempt(&mut self, handle: ConnectionHandle, reason: CloseReason) {
         self.events.push_back((handle, Event::Closed(reason)));
         self.forget(handle);
     }

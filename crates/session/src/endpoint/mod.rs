@@ -49,7 +49,6 @@ pub struct Endpoint {
     telling: BTreeSet<ConnectionHandle>,
     timers: BTreeSet<(Time, ConnectionHandle)>,
     timer_of: BTreeMap<ConnectionHandle, Time>,
-    now: Time,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -88,13 +87,11 @@ impl Endpoint {
             telling: BTreeSet::new(),
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
-            now: Time::ZERO,
         })
     }
 
     /// A socket is there; live connections start to use it.
     pub fn add_local(&mut self, now: Time, local: Local) {
-        self.now = self.now.max(now);
         for (handle, connection) in &mut self.connections {
             connection.add_local(now, &local);
             self.dirty.insert(*handle);
@@ -109,7 +106,6 @@ impl Endpoint {
 
     /// A socket is gone; what was in flight on its paths goes over the others.
     pub fn remove_local(&mut self, now: Time, id: LocalId) {
-        self.now = self.now.max(now);
         self.locals.remove(&id);
         self.queue.retain(|q| q.local != id);
         for attempt in self.attempts.values_mut() {
@@ -172,7 +168,6 @@ impl Endpoint {
 
     /// Takes a datagram. What isn't for us, or is damaged, forged or replayed, changes nothing.
     pub fn handle_datagram(&mut self, now: Time, incoming: Incoming<'_>) {
-        self.now = self.now.max(now);
         match DatagramType::of(incoming.data) {
             Some(DatagramType::Data) => self.on_data(now, incoming),
             Some(DatagramType::Init) => self.on_init(now, incoming),
@@ -188,7 +183,6 @@ impl Endpoint {
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        self.now = self.now.max(now);
         if let Some(queued) = self.queue.pop_front() {
             buf.clear();
             buf.extend_from_slice(&queued.data);
@@ -248,7 +242,6 @@ impl Endpoint {
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.now = self.now.max(now);
         for responder in self.responders.values_mut() {
             responder.expire(now);
         }
