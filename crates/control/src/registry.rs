@@ -63,6 +63,19 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     ENTRIES.iter().map(|entry| (entry.name, entry.about))
 }
 
+/// A law by name with its parameters, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LawSpec {
+    name: &'static str,
+}
+
+impl LawSpec {
+    /// The law's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
 /// There is no congestion control of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown congestion control {name:?}{}; known are {}", hint(.suggestion), known())]

@@ -4,7 +4,9 @@
 //! that is the simulator's network; under the wall clock, behind UDP sockets (the module `udp`, feature `udp`), it is an emulator.
 
 mod link;
+mod topology;
 #[cfg(feature = "udp")]
 pub mod udp;
 
+pub use topology::{NamedLink, PathSpec, Topology};
 pub use link::{DropReason, InvalidLink, Limit, Link, LinkConfig, LinkStats, Queue, Verdict};

@@ -1,0 +1,128 @@
+use std::ops::Range;
+use std::time::Duration;
+
+use manyway_control::registry::LawSpec;
+use manyway_control::{Options, SenderConfig};
+use manyway_network::{LinkConfig, Topology};
+use manyway_units::{Rate, Time};
+
+/// One point of a scenario, resolved: no names to look up, no units to read, every flow of every group spelled out.
+///
+/// This is what the levels (fluid, packet, …) take. It holds no randomness: a run adds the seed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// The scenario's name.
+    pub name: String,
+    /// Links and paths.
+    pub topology: Topology,
+    /// All flows, those of a group side by side.
+    pub flows: Vec<Flow>,
+    /// The flows as the file groups them, in its order.
+    pub groups: Vec<Group>,
+    /// When the run ends.
+    pub duration: Duration,
+    /// What is measured.
+    pub measure: Measure,
+}
+
+/// Flows that the file describes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name in the file.
+    pub name: String,
+    /// Its members' indices in [`Experiment::flows`].
+    pub members: Range<usize>,
+}
+
+/// One connection: a source with one or more subflows that share a controller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// The group's name, with `.1`, `.2`, … where the group has several members.
+    pub name: String,
+    /// Index in [`Experiment::groups`].
+    pub group: usize,
+    /// The congestion-control law.
+    pub law: LawSpec,
+    /// What all laws have in common to choose.
+    pub options: Options,
+    /// Indices of [`Topology::paths`], one subflow on each, in order.
+    pub paths: Vec<usize>,
+    /// A private first link in front of each of its paths: one per subflow, shared with nobody.
+    pub access: Option<LinkConfig>,
+    /// More propagation delay, one way, behind the last link.
+    pub extra_delay: Duration,
+    /// When it starts.
+    pub start: Time,
+    /// It really starts at a random time, uniform between `start` and this much later.
+    pub start_spread: Duration,
+    /// When it stops sending, if that is before the end.
+    pub stop: Option<Time>,
+    /// Payload bytes to transfer; endless without.
+    pub size: Option<u64>,
+    /// The application's rate in payload bytes; it fills the window without.
+    pub rate: Option<Rate>,
+    /// Bytes of the headers within each packet ([`SenderConfig::packet_size`]): goodput leaves them out.
+    pub headers: u32,
+    /// Each packet leaves after a random time, uniform between 0 and this, but never before the one sent before it.
+    pub jitter: Duration,
+    /// The subflow sender: packet size, initial window, pacing, loss detection.
+    pub sender: SenderConfig,
+    /// When the receiver acknowledges.
+    pub ack: AckPolicy,
+    /// Packets are ECN-capable.
+    pub ecn: bool,
+}
+
+/// When a receiver acknowledges. A packet out of order is always acknowledged at once.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct AckPolicy {
+    /// After so many packets; 1 is at once.
+    pub every: u32,
+    /// At the latest this long after the first packet that is not acknowledged yet.
+    pub max_delay: Duration,
+    /// Bytes of an acknowledgement on the reverse links.
+    pub bytes: u32,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measure {
+    /// Means are taken from here …
+    pub from: Time,
+    /// … to here.
+    pub until: Time,
+    /// Further spans with means of their own.
+    pub spans: Vec<Span>,
+    /// Distance of the samples of a series.
+    pub interval: Duration,
+    /// The series to record, from 0 to the end.
+    pub series: Vec<SeriesKind>,
+}
+
+/// A named part of the time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Span {
+    /// Its name.
+    pub name: String,
+    /// Its beginning.
+    pub from: Time,
+    /// Its end.
+    pub until: Time,
+}
+
+/// What can be recorded over time.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
+pub enum SeriesKind {
+    /// Goodput of each subflow over the interval, bits/s.
+    Rate,
+    /// Congestion window of each subflow at the interval's end, packets.
+    Window,
+    /// Smoothed round-trip time of each subflow at the interval's end, seconds.
+    Rtt,
+    /// Backlog of each link at the interval's end, packets.
+    Queue,
+    /// Load carried by each link over the interval, bits/s.
+    Load,
+    /// Packets that each link dropped in the interval.
+    Drops,
+}

@@ -1,0 +1,5 @@
+//! Scenario files: one TOML file says what a network is like, who sends over it and what is measured.
+
+mod experiment;
+
+pub use experiment::{AckPolicy, Experiment, Flow, Group, Measure, SeriesKind, Span};

@@ -1,0 +1,84 @@
+use serde::{Deserialize, Serialize};
+
+/// What one run of the packet level measured. Equal for equal seeds, to the bit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// The run's seed.
+    pub seed: u64,
+    /// Every flow, in the experiment's order.
+    pub flows: Vec<FlowResult>,
+    /// Every named link, in the experiment's order; private access links are left out.
+    pub links: Vec<LinkResult>,
+    /// What was recorded over time.
+    pub series: Vec<Series>,
+    /// False if the run was stopped before its end.
+    pub complete: bool,
+}
+
+/// One flow over the measured time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// Goodput over the measured time (or the part of it in which the flow was active), bits/s.
+    pub goodput_bps: f64,
+    /// Seconds from the start to the acknowledgement of the last byte; only of finite transfers that finished.
+    pub completion_s: Option<f64>,
+    /// Each subflow.
+    pub subflows: Vec<SubflowResult>,
+}
+
+/// One subflow over the measured time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SubflowResult {
+    /// Its path's name.
+    pub path: String,
+    /// Goodput, bits/s.
+    pub goodput_bps: f64,
+    /// Goodput in each named span, bits/s.
+    pub spans_bps: Vec<f64>,
+    /// Time average of the congestion window, packets.
+    pub window_mean_packets: f64,
+    /// Mean of the round-trip time samples, seconds.
+    pub rtt_mean_s: f64,
+    /// Window cuts by loss or marks.
+    pub loss_events: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+}
+
+/// One link over the measured time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// Its name.
+    pub name: String,
+    /// Carried load over rate.
+    pub utilisation: f64,
+    /// Carried load, bits/s.
+    pub load_bps: f64,
+    /// Time average of the backlog, the packet in service included, packets.
+    pub queue_mean_packets: f64,
+    /// Packets offered.
+    pub packets_offered: u64,
+    /// Packets dropped, for whatever reason.
+    pub packets_dropped: u64,
+    /// Packets marked.
+    pub packets_marked: u64,
+}
+
+/// A quantity over time, with one value at the end of each interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// `rate`, `window`, `rtt`, `queue`, `load` or `drops`.
+    pub kind: String,
+    /// The flow's name and the path's, or the link's.
+    pub of: Vec<String>,
+    /// Distance of the values, seconds.
+    pub interval_s: f64,
+    /// The values; units as of [`manyway_scenario::SeriesKind`]. NaN (null) where there is nothing to say, e.g. before the start.
+    pub values: Vec<f64>,
+}
