@@ -1,12 +1,24 @@
-//! A clock-agnostic network model: links with a rate, a delay, a queue and losses.
+//! A clock-agnostic network model: links with a rate, a delay, a queue, losses and a timetable, and paths over them.
 //!
 //! [`Link`] answers one question: a packet of so many bytes enters now, when does it come out, if at all? Under a virtual clock
 //! that is the simulator's network; under the wall clock, behind UDP sockets (the module `udp`, feature `udp`), it is an emulator.
 
+mod config;
 mod link;
+mod loss;
+mod packet;
+mod queue;
+mod stats;
+mod timetable;
 mod topology;
 #[cfg(feature = "udp")]
 pub mod udp;
 
-pub use topology::{NamedLink, PathSpec, Topology};
-pub use link::{DropReason, InvalidLink, Limit, Link, LinkConfig, LinkStats, Queue, Verdict};
+pub use config::{InvalidLink, LinkConfig};
+pub use link::Link;
+pub use loss::Loss;
+pub use packet::{DropReason, Packet, Verdict};
+pub use queue::{Limit, Queue, Red};
+pub use stats::LinkStats;
+pub use timetable::{Change, Timetable};
+pub use topology::{InvalidTopology, NamedLink, Part, PathSpec, Topology};

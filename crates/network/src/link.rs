@@ -1,140 +1,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use manyway_units::{Rate, Time};
+use manyway_units::Time;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What a one-way link is like.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LinkConfig {
-    /// How fast packets are serialised.
-    pub rate: Rate,
-    /// Propagation delay, one way: from the departure of a packet's last bit to its arrival.
-    pub delay: Duration,
-    /// Where packets wait, and for how many there is room.
-    pub queue: Queue,
-    /// Probability with which a packet is lost on the wire, independently of all others, after it took its time in the queue.
-    pub loss: f64,
-    /// Seed of the losses.
-    pub seed: u64,
-}
-
-/// The queue in front of a link.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub enum Queue {
-    /// First in, first out; a packet that finds no room is dropped.
-    ///
-    /// The backlog that counts against the limit is everything that has not left yet, the packet in service included: with room for one
-    /// packet, a packet that arrives while another is being serialised is dropped. A packet larger than a limit in bytes never passes.
-    DropTail(Limit),
-}
-
-/// How much a queue holds, the packet in service included.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub enum Limit {
-    /// In bytes.
-    Bytes(u64),
-    /// In packets of any size.
-    Packets(u32),
-}
-
-impl Queue {
-    /// DropTail of one bandwidth-delay product, in bytes: what is under way in one round trip of twice the one-way `delay`.
-    pub fn bandwidth_delay(rate: Rate, delay: Duration) -> Self {
-        Queue::DropTail(Limit::Bytes(
-            rate.times_delay(delay.saturating_mul(2)).bytes(),
-        ))
-    }
-}
-
-/// A link configuration that can't work; the message names the field.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum InvalidLink {
-    /// Packets would never leave.
-    #[error("the link's `rate` is zero: choose at least 1 bps (to cut a link off, take it down)")]
-    Rate,
-    /// Not a probability below 1.
-    #[error("the link's `loss` is {0}: choose a probability of at least 0 and less than 1")]
-    Loss(f64),
-    /// No packet would ever find room.
-    #[error("the link's `queue` has no room: choose at least one packet")]
-    Queue,
-}
-
-impl LinkConfig {
-    /// A link of this rate and one-way delay with DropTail of one bandwidth-delay product and without random losses.
-    pub fn new(rate: Rate, delay: Duration) -> Self {
-        Self {
-            rate,
-            delay,
-            queue: Queue::bandwidth_delay(rate, delay),
-            loss: 0.0,
-            seed: 0,
-        }
-    }
-
-    /// Checks every field.
-    ///
-    /// # Errors
-    /// The first field that can't work.
-    pub fn validate(&self) -> Result<(), InvalidLink> {
-        if self.rate.bits_per_sec() < 1.0 {
-            return Err(InvalidLink::Rate);
-        }
-        if !(0.0..1.0).contains(&self.loss) {
-            return Err(InvalidLink::Loss(self.loss));
-        }
-        match self.queue {
-            Queue::DropTail(Limit::Bytes(0) | Limit::Packets(0)) => Err(InvalidLink::Queue),
-            Queue::DropTail(_) => Ok(()),
-        }
-    }
-}
-
-/// What becomes of a packet, known as soon as it is offered.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It comes out at the far end, unless the link goes down before it is there.
-    Delivered {
-        /// When its last bit leaves the queue.
-        departs: Time,
-        /// When it is at the far end: one propagation delay later.
-        arrives: Time,
-    },
-    /// It never comes out.
-    Dropped(DropReason),
-}
-
-/// Why a packet was dropped.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub enum DropReason {
-    /// The queue had no room.
-    QueueFull,
-    /// Lost on the wire, as [`LinkConfig::loss`] says.
-    RandomLoss,
-    /// The link was down.
-    Down,
-}
-
-/// What happened on a link so far. `offered` = `delivered` + the three kinds of drops.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
-pub struct LinkStats {
-    /// Packets offered.
-    pub offered: u64,
-    /// Packets that came out, or will.
-    pub delivered: u64,
-    /// Packets that found no room in the queue.
-    pub dropped_queue: u64,
-    /// Packets lost on the wire.
-    pub dropped_random: u64,
-    /// Packets offered while the link was down, or under way when it went down.
-    pub dropped_down: u64,
-    /// Bytes of the delivered packets.
-    pub bytes_delivered: u64,
-    /// Time spent serialising packets.
-    pub busy: Duration,
-}
+use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Verdict};
 
 /// A one-way link: a queue, a serialiser, a wire.
 ///
@@ -183,11 +54,11 @@ impl Link {
         })
     }
 
-    /// Offers a packet of `bytes` bytes (an empty one counts as one byte) to the queue.
+    /// Offers a packet to the queue.
     ///
     /// Offers come in the order of time; an earlier `now` than before is taken for the latest one.
-    pub fn offer(&mut self, now: Time, bytes: u32) -> Verdict {
-        let (now, bytes) = (now.max(self.latest_offer), bytes.max(1));
+    pub fn offer(&mut self, now: Time, packet: Packet) -> Verdict {
+        let (now, bytes) = (now.max(self.latest_offer), packet.bytes.max(1));
         self.latest_offer = now;
         self.stats.offered += 1;
         if !self.up {
@@ -200,14 +71,19 @@ impl Link {
             return Verdict::Dropped(DropReason::QueueFull);
         }
         let departs = self.enqueue(now, bytes);
-        if self.config.loss > 0.0 && self.rng.random_bool(self.config.loss) {
+        let loss = self.config.loss.mean();
+        if loss > 0.0 && self.rng.random_bool(loss) {
             self.stats.dropped_random += 1;
             return Verdict::Dropped(DropReason::RandomLoss);
         }
         self.stats.delivered += 1;
         self.stats.bytes_delivered += u64::from(bytes);
         let arrives = departs + self.config.delay;
-        Verdict::Delivered { departs, arrives }
+        Verdict::Delivered {
+            departs,
+            arrives,
+            marked: false,
+        }
     }
 
     /// Takes the link down, which loses everything queued and under way, or brings it up again, empty.
@@ -273,8 +149,7 @@ impl Link {
     }
 
     fn has_room(&self, bytes: u32) -> bool {
-        let Queue::DropTail(limit) = self.config.queue;
-        match limit {
+        match self.config.queue.limit() {
             Limit::Bytes(limit) => self.backlog_bytes + u64::from(bytes) <= limit,
             Limit::Packets(limit) => self.backlog.len() < limit as usize,
         }
@@ -303,6 +178,8 @@ fn nanos(fixed: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Loss, Queue};
+    use manyway_units::Rate;
     use proptest::prelude::*;
 
     const MS: Duration = Duration::from_millis(1);
@@ -322,6 +199,7 @@ mod tests {
         Verdict::Delivered {
             departs: Time::from_micros(departs_us),
             arrives: Time::from_micros(arrives_us),
+            marked: false,
         }
     }
 
@@ -329,19 +207,25 @@ mod tests {
     fn departures_and_arrivals_are_exact() {
         let mut link = link(twenty_mbps(Queue::DropTail(Limit::Packets(100))));
         // 1500 B at 20 Mbps take 600 us.
-        assert_eq!(link.offer(Time::ZERO, 1500), delivered(600, 10_600));
-        assert_eq!(link.offer(Time::ZERO, 1500), delivered(1200, 11_200));
         assert_eq!(
-            link.offer(Time::from_micros(1100), 500),
+            link.offer(Time::ZERO, Packet::new(1500)),
+            delivered(600, 10_600)
+        );
+        assert_eq!(
+            link.offer(Time::ZERO, Packet::new(1500)),
+            delivered(1200, 11_200)
+        );
+        assert_eq!(
+            link.offer(Time::from_micros(1100), Packet::new(500)),
             delivered(1400, 11_400)
         );
         assert_eq!(
-            link.offer(Time::from_micros(1400), 500),
+            link.offer(Time::from_micros(1400), Packet::new(500)),
             delivered(1600, 11_600)
         );
         // After an idle time the link starts afresh.
         assert_eq!(
-            link.offer(Time::from_micros(5000), 1500),
+            link.offer(Time::from_micros(5000), Packet::new(1500)),
             delivered(5600, 15_600)
         );
         let stats = link.stats();
@@ -360,7 +244,10 @@ mod tests {
             ..LinkConfig::new(Rate::from_mbps(3.0), Duration::ZERO)
         };
         let mut link = link(config);
-        let last = (0..3000).map(|_| link.offer(Time::ZERO, 1)).last().unwrap();
+        let last = (0..3000)
+            .map(|_| link.offer(Time::ZERO, Packet::new(1)))
+            .last()
+            .unwrap();
         let Verdict::Delivered { departs, .. } = last else {
             panic!("{last:?}");
         };
@@ -374,13 +261,22 @@ mod tests {
         let mut by_bytes = link(twenty_mbps(Queue::DropTail(Limit::Bytes(3000))));
         for link in [&mut by_packets, &mut by_bytes] {
             let full = Verdict::Dropped(DropReason::QueueFull);
-            assert_eq!(link.offer(Time::ZERO, 1500), delivered(600, 10_600));
-            assert_eq!(link.offer(Time::ZERO, 1500), delivered(1200, 11_200));
-            assert_eq!(link.offer(Time::ZERO, 1500), full);
-            assert_eq!(link.offer(Time::from_nanos(599_999), 1500), full);
+            assert_eq!(
+                link.offer(Time::ZERO, Packet::new(1500)),
+                delivered(600, 10_600)
+            );
+            assert_eq!(
+                link.offer(Time::ZERO, Packet::new(1500)),
+                delivered(1200, 11_200)
+            );
+            assert_eq!(link.offer(Time::ZERO, Packet::new(1500)), full);
+            assert_eq!(
+                link.offer(Time::from_nanos(599_999), Packet::new(1500)),
+                full
+            );
             // The first one has just left.
             assert_eq!(
-                link.offer(Time::from_micros(600), 1500),
+                link.offer(Time::from_micros(600), Packet::new(1500)),
                 delivered(1800, 11_800)
             );
             assert_eq!(link.backlog_packets(Time::from_micros(600)), 2);
@@ -389,11 +285,11 @@ mod tests {
         }
         // A packet that fits the bytes that are left passes by its size.
         assert_eq!(
-            by_bytes.offer(Time::from_micros(1200), 1501),
+            by_bytes.offer(Time::from_micros(1200), Packet::new(1501)),
             Verdict::Dropped(DropReason::QueueFull)
         );
         assert_eq!(
-            by_bytes.offer(Time::from_micros(1200), 1500),
+            by_bytes.offer(Time::from_micros(1200), Packet::new(1500)),
             delivered(2400, 12_400)
         );
     }
@@ -409,7 +305,7 @@ mod tests {
     #[test]
     fn loss_rate_is_as_configured_and_loss_takes_its_time_on_the_link() {
         let config = LinkConfig {
-            loss: 0.1,
+            loss: Loss::Bernoulli(0.1),
             seed: 7,
             ..twenty_mbps(Queue::DropTail(Limit::Packets(10)))
         };
@@ -417,7 +313,7 @@ mod tests {
         let mut now = Time::ZERO;
         for _ in 0..100_000 {
             now += Duration::from_micros(600);
-            link.offer(now, 1500);
+            link.offer(now, Packet::new(1500));
         }
         let stats = link.stats();
         // Standard deviation of the count: sqrt(100000 × 0.1 × 0.9) = 95; four of them.
@@ -430,19 +326,22 @@ mod tests {
     fn a_link_that_goes_down_loses_what_is_under_way() {
         let mut link = link(twenty_mbps(Queue::DropTail(Limit::Packets(10))));
         let (first, later) = (Time::ZERO, Time::from_micros(11_000));
-        link.offer(first, 1500);
-        link.offer(later, 1500);
+        link.offer(first, Packet::new(1500));
+        link.offer(later, Packet::new(1500));
         assert!(link.survived(first, 1500));
         link.set_up(Time::from_micros(12_000), false);
         assert!(!link.is_up());
         assert_eq!(
-            link.offer(Time::from_micros(12_500), 1500),
+            link.offer(Time::from_micros(12_500), Packet::new(1500)),
             Verdict::Dropped(DropReason::Down)
         );
         assert!(!link.survived(later, 1500));
         link.set_up(Time::from_micros(13_000), true);
         let back = Time::from_micros(13_000);
-        assert_eq!(link.offer(back, 1500), delivered(13_600, 23_600));
+        assert_eq!(
+            link.offer(back, Packet::new(1500)),
+            delivered(13_600, 23_600)
+        );
         assert!(link.survived(back, 1500));
         let stats = link.stats();
         assert_eq!(
@@ -466,7 +365,7 @@ mod tests {
         for loss in [1.0, -0.1, f64::NAN] {
             assert!(
                 message(LinkConfig {
-                    loss,
+                    loss: Loss::Bernoulli(loss),
                     ..good.clone()
                 })
                 .contains("`loss`")
@@ -479,7 +378,7 @@ mod tests {
                     queue,
                     ..good.clone()
                 })
-                .contains("`queue`")
+                .contains("`queue.limit`")
             );
         }
     }
@@ -495,8 +394,9 @@ mod tests {
             let never = Verdict::Delivered {
                 departs: Time::MAX,
                 arrives: Time::MAX,
+                marked: false,
             };
-            assert_eq!(link.offer(Time::MAX, u32::MAX), never);
+            assert_eq!(link.offer(Time::MAX, Packet::new(u32::MAX)), never);
         }
     }
 
@@ -510,11 +410,10 @@ mod tests {
     prop_compose! {
         fn configs()(mbps in 0.1..2000.0_f64, delay_us in 0u64..50_000, limit in limits(), loss in 0.0..0.5_f64, seed: u64) -> LinkConfig {
             LinkConfig {
-                rate: Rate::from_mbps(mbps),
-                delay: Duration::from_micros(delay_us),
                 queue: Queue::DropTail(limit),
-                loss,
+                loss: Loss::Bernoulli(loss),
                 seed,
+                ..LinkConfig::new(Rate::from_mbps(mbps), Duration::from_micros(delay_us))
             }
         }
     }
@@ -531,8 +430,8 @@ mod tests {
             for (gap, bytes) in offers {
                 now += Duration::from_nanos(gap);
                 seen.offered += 1;
-                match link.offer(now, bytes) {
-                    Verdict::Delivered { departs, arrives } => {
+                match link.offer(now, Packet::new(bytes)) {
+                    Verdict::Delivered { departs, arrives, .. } => {
                         prop_assert!(arrives >= last, "out of order");
                         prop_assert_eq!(arrives, departs + config.delay);
                         prop_assert!(departs.since(now) >= config.rate.time_for(u64::from(bytes)) - Duration::from_nanos(1));
@@ -545,11 +444,12 @@ mod tests {
                     }
                     Verdict::Dropped(DropReason::QueueFull) => seen.dropped_queue += 1,
                     Verdict::Dropped(DropReason::RandomLoss) => seen.dropped_random += 1,
-                    Verdict::Dropped(DropReason::Down) => prop_assert!(false, "never taken down"),
+                    Verdict::Dropped(other) => prop_assert!(false, "{:?}", other),
                 }
                 match config.queue {
                     Queue::DropTail(Limit::Bytes(limit)) => prop_assert!(link.backlog_bytes(now) <= limit),
                     Queue::DropTail(Limit::Packets(limit)) => prop_assert!(link.backlog_packets(now) <= limit as usize),
+                    Queue::Red(_) => unreachable!(),
                 }
             }
             let stats = link.stats();
@@ -564,7 +464,7 @@ mod tests {
                 let mut now = Time::ZERO;
                 let offer = |gap: &u64| {
                     now += Duration::from_nanos(*gap);
-                    link.offer(now, 1200)
+                    link.offer(now, Packet::new(1200))
                 };
                 gaps.iter().map(offer).collect::<Vec<_>>()
             };

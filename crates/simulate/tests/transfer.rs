@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{MS, Setup, mbps};
-use manyway_network::LinkConfig;
+use manyway_network::{LinkConfig, Loss};
 use manyway_session::{CloseReason, Event, PathDownReason, PathState};
 use manyway_simulate::Impairments;
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn many_streams_both_ways() {
 
 fn bad(loss: f64, impairments: Impairments, seed: u64) -> Setup {
     let link = |mbps_, ms| LinkConfig {
-        loss,
+        loss: Loss::Bernoulli(loss),
         seed,
         ..mbps(mbps_, ms)
     };
@@ -131,7 +131,7 @@ fn hard_seeds() {
 #[test]
 fn key_epochs_roll_over_in_mid_transfer() {
     let lossy = LinkConfig {
-        loss: 0.02,
+        loss: Loss::Bernoulli(0.02),
         ..mbps(20.0, 10)
     };
     let mut run = Setup::new(4)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use manyway_units::Time;
 
 use super::{Shared, lock};
-use crate::{Link, Verdict};
+use crate::{Link, Packet, Verdict};
 
 /// One direction: the link, the datagrams under way on it and the thread that delivers them.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Pipe {
     pub(super) fn offer(&self, now: Time, wire_bytes: u32, payload: &[u8], exit: Exit) {
         // The link stays locked until the datagram is in its place: several threads may offer, and arrivals must ascend.
         let mut link = self.link();
-        let Verdict::Delivered { arrives, .. } = link.offer(now, wire_bytes) else {
+        let Verdict::Delivered { arrives, .. } = link.offer(now, Packet::new(wire_bytes)) else {
             return;
         };
         let mut under_way = lock(&self.under_way);

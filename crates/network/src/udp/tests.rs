@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Limit, Queue};
+use crate::{Limit, Loss, Queue};
 use manyway_units::Rate;
 
 /// Long enough for a loaded machine; only failing tests wait for it.
@@ -13,11 +13,8 @@ fn socket() -> UdpSocket {
 
 fn link_config(mbps: f64, delay_ms: u64) -> LinkConfig {
     LinkConfig {
-        rate: Rate::from_mbps(mbps),
-        delay: Duration::from_millis(delay_ms),
         queue: Queue::DropTail(Limit::Packets(1000)),
-        loss: 0.0,
-        seed: 1,
+        ..LinkConfig::new(Rate::from_mbps(mbps), Duration::from_millis(delay_ms))
     }
 }
 
@@ -163,7 +160,7 @@ fn refuses_what_cannot_work_and_frees_its_address_when_dropped() {
     drop(UdpLink::start(config.clone()).unwrap());
 
     let reverse = LinkConfig {
-        loss: 2.0,
+        loss: Loss::Bernoulli(2.0),
         ..link_config(1.0, 1)
     };
     let error = UdpLink::start(UdpLinkConfig { reverse, ..config }).unwrap_err();

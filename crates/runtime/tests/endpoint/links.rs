@@ -44,11 +44,8 @@ impl Linked {
 
 fn link(target: SocketAddr, rate: &str) -> UdpLink {
     let link = LinkConfig {
-        rate: rate.parse().unwrap(),
-        delay: Duration::from_millis(5),
         queue: Queue::DropTail(Limit::Packets(50)),
-        loss: 0.0,
-        seed: 1,
+        ..LinkConfig::new(rate.parse().unwrap(), Duration::from_millis(5))
     };
     UdpLink::start(UdpLinkConfig {
         listen: "127.0.0.1:0".parse().unwrap(),

@@ -113,7 +113,11 @@ impl Host for SessionHost {
         let incoming = Incoming {
             local: LocalId(arrival.socket.0),
             remote: arrival.remote,
-            ecn: arrival.ecn.then_some(Ecn::Ect0),
+            ecn: match (arrival.ecn, arrival.marked) {
+                (_, true) => Some(Ecn::Ce),
+                (true, false) => Some(Ecn::Ect0),
+                (false, false) => None,
+            },
             data: arrival.data,
         };
         self.endpoint.handle_datagram(now, incoming);

@@ -8,7 +8,7 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use manyway_network::{InvalidLink, Link, LinkConfig, LinkStats, Verdict};
+use manyway_network::{InvalidLink, Link, LinkConfig, LinkStats, Packet as Load, Verdict};
 use manyway_units::Time;
 use rand_pcg::Pcg64Mcg;
 
@@ -40,6 +40,8 @@ pub struct Arrival<'a> {
     pub remote: SocketAddr,
     /// Whether it is marked ECN-capable.
     pub ecn: bool,
+    /// Whether a queue on its way marked it "congestion experienced".
+    pub marked: bool,
     /// Its payload.
     pub data: &'a mut [u8],
 }
@@ -137,7 +139,15 @@ struct Packet {
     hop: usize,
     offered: Time,
     ecn: bool,
+    marked: bool,
     data: Vec<u8>,
+}
+
+/// A datagram's two ECN bits.
+#[derive(Debug, Copy, Clone, Default)]
+struct Marks {
+    capable: bool,
+    congested: bool,
 }
 
 #[derive(Debug)]
@@ -289,7 +299,7 @@ impl<H: Host> World<H> {
 
     /// Hands a datagram to whoever has the address `to`, at once, as if it came from `from`: an attacker's, or an old one's copy.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, mut data: Vec<u8>) {
-        self.deliver(from, to, false, &mut data);
+        self.deliver(from, to, Marks::default(), &mut data);
     }
 
     /// Runs until the clock shows `until`, that moment's events included.
@@ -426,6 +436,7 @@ impl<H: Host> World<H> {
         packet.route = route;
         packet.hop = 0;
         packet.ecn = ecn;
+        packet.marked = false;
         packet.data.clear();
         packet.data.extend_from_slice(data);
         index
@@ -443,9 +454,15 @@ impl<H: Host> World<H> {
             return;
         };
         packet.offered = self.now;
-        let bytes = packet.data.len() as u32 + Self::HEADER_BYTES;
-        match self.links[link.0].offer(self.now, bytes) {
-            Verdict::Delivered { arrives, .. } => {
+        let load = Load {
+            bytes: packet.data.len() as u32 + Self::HEADER_BYTES,
+            ecn: packet.ecn,
+        };
+        match self.links[link.0].offer(self.now, load) {
+            Verdict::Delivered {
+                arrives, marked, ..
+            } => {
+                packet.marked |= marked;
                 self.events
                     .schedule(arrives, lane, Event::Leave { packet: index });
             }
@@ -483,18 +500,21 @@ impl<H: Host> World<H> {
     fn arrive(&mut self, index: usize) {
         let packet = &mut self.packets[index];
         let mut data = std::mem::take(&mut packet.data);
-        let ecn = packet.ecn;
+        let marks = Marks {
+            capable: packet.ecn,
+            congested: packet.marked,
+        };
         let route = &mut self.routes[packet.route];
         route.stats.delivered += 1;
         route.stats.bytes_delivered += data.len() as u64;
         let (from, to) = (route.from, route.to);
-        self.deliver(from, to, ecn, &mut data);
+        self.deliver(from, to, marks, &mut data);
         // Its buffer is used again.
         self.packets[index].data = data;
         self.free_packets.push(index);
     }
 
-    fn deliver(&mut self, remote: SocketAddr, to: SocketAddr, ecn: bool, data: &mut [u8]) {
+    fn deliver(&mut self, remote: SocketAddr, to: SocketAddr, marks: Marks, data: &mut [u8]) {
         self.note(2, data);
         let now = self.now;
         match self.socket_of.get(&to) {
@@ -503,7 +523,8 @@ impl<H: Host> World<H> {
                 let arrival = Arrival {
                     socket,
                     remote,
-                    ecn,
+                    ecn: marks.capable,
+                    marked: marks.congested,
                     data,
                 };
                 self.hosts[host.0].host.handle_datagram(now, arrival);

@@ -1,5 +1,5 @@
 use super::*;
-use manyway_network::{Limit, Queue};
+use manyway_network::{Limit, Loss, Queue};
 use manyway_units::Rate;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -368,7 +368,7 @@ proptest! {
     ) {
         let run = |seed| {
             let impairments = Impairments { duplicate, reorder, reorder_by: 5 * MS, corrupt, truncate: 0.05 };
-            let link = LinkConfig { loss, ..twenty_mbps() };
+            let link = LinkConfig { loss: Loss::Bernoulli(loss), ..twenty_mbps() };
             let sender = Toy::sender(addr(2), 200, Duration::from_micros(500));
             let mut pair = pair(seed, sender, link, Duration::from_micros(jitter_us), impairments);
             pair.world.run_until(Time::from_millis(1000));

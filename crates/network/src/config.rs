@@ -1,0 +1,87 @@
+use std::fmt;
+use std::time::Duration;
+
+use manyway_units::Rate;
+
+use crate::{Loss, Queue, Timetable};
+
+/// What a one-way link is like.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkConfig {
+    /// How fast packets are serialised.
+    pub rate: Rate,
+    /// Propagation delay, one way: from the departure of a packet's last bit to its arrival.
+    pub delay: Duration,
+    /// Where packets wait, and for how many there is room.
+    pub queue: Queue,
+    /// Packets lost on the wire, after they took their time in the queue.
+    pub loss: Loss,
+    /// On top of `delay`, each packet takes a time of its own, uniform between 0 and this. No packet overtakes another: one that would
+    /// arrives together with the one before it.
+    pub jitter: Duration,
+    /// How rate and delay change over time, and when the link is down.
+    pub timetable: Timetable,
+    /// Seed of everything random on the link.
+    pub seed: u64,
+}
+
+impl LinkConfig {
+    /// A link of this rate and one-way delay with DropTail of one bandwidth-delay product ([`Queue::bandwidth_delay`]), without
+    /// losses, jitter or changes.
+    pub fn new(rate: Rate, delay: Duration) -> Self {
+        Self {
+            rate,
+            delay,
+            queue: Queue::bandwidth_delay(rate, delay),
+            loss: Loss::None,
+            jitter: Duration::ZERO,
+            timetable: Timetable::default(),
+            seed: 0,
+        }
+    }
+
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that can't work.
+    pub fn validate(&self) -> Result<(), InvalidLink> {
+        check_rate("rate", self.rate)?;
+        self.queue.validate()?;
+        self.loss.validate()?;
+        self.timetable.validate()
+    }
+}
+
+/// A link configuration that can't work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the link's `{field}` is {value}: {allowed}")]
+pub struct InvalidLink {
+    /// The field within [`LinkConfig`], with dots and indices: `rate`, `queue.max_p`, `timetable.changes[2].rate`.
+    pub field: String,
+    /// What it is.
+    pub value: String,
+    /// What it may be.
+    pub allowed: &'static str,
+}
+
+impl InvalidLink {
+    pub(crate) fn new(
+        field: impl Into<String>,
+        value: impl fmt::Display,
+        allowed: &'static str,
+    ) -> Self {
+        Self {
+            field: field.into(),
+            value: value.to_string(),
+            allowed,
+        }
+    }
+}
+
+pub(crate) fn check_rate(field: impl Into<String>, rate: Rate) -> Result<(), InvalidLink> {
+    if rate.bits_per_sec() >= 1.0 {
+        return Ok(());
+    }
+    let allowed = "choose at least 1 bps (to cut a link off, take it down)";
+    Err(InvalidLink::new(field, rate, allowed))
+}

@@ -1,0 +1,80 @@
+use manyway_units::Rate;
+
+use super::Limit;
+use crate::InvalidLink;
+
+/// Random early detection as in ns-2's `REDQueue` (S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
+/// IEEE/ACM ToN 1(4), 1993).
+///
+/// The thresholds apply to a moving average of the queue *without* the packet in service, as in ns-2, so that published parameters mean
+/// the same here. They are in packets; with a limit in bytes, the queue's length is its bytes over [`Red::mean_packet`].
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub struct Red {
+    /// How much the queue holds at most, the packet in service included (ns-2's `queue-limit` leaves it out).
+    pub limit: Limit,
+    /// Average below which nothing is dropped, `min_th`, in packets.
+    pub min_threshold: f64,
+    /// Average at which the drop probability reaches `max_p`, `max_th`, in packets.
+    pub max_threshold: f64,
+    /// The drop probability at `max_threshold` before it is spaced out (ns-2: 1/`linterm_`).
+    pub max_p: f64,
+    /// Weight `w_q` of each arriving packet in the moving average.
+    pub weight: f64,
+    /// Above `max_threshold` the probability rises from `max_p` to 1 at twice that threshold, rather than at once.
+    pub gentle: bool,
+    /// ns-2's `wait_`: at least 1/p packets pass between two early drops, and at most 2/p; without, between 1 and 1/p.
+    pub wait: bool,
+    /// Marks ECN-capable packets instead of dropping them early, as long as the average is below `max_threshold`; above it they are
+    /// dropped like all others (RFC 3168, section 7; ns-2's `setbit_` with `mark_p_` = `max_p`).
+    pub ecn: bool,
+    /// Bytes of a typical packet: what would have passed while the queue was idle is counted in such packets.
+    pub mean_packet: u32,
+}
+
+impl Red {
+    /// RED with these limits and the customary rest: `max_p` 0.1, weight 0.002, gentle, waiting, no marks, packets of 1500 bytes.
+    pub fn new(limit: Limit, min_threshold: f64, max_threshold: f64) -> Self {
+        Self {
+            limit,
+            min_threshold,
+            max_threshold,
+            max_p: 0.1,
+            weight: 0.002,
+            gentle: true,
+            wait: true,
+            ecn: false,
+            mean_packet: 1500,
+        }
+    }
+
+    /// The weight that ns-2 chooses for a link of this rate when told to (`q_weight_` = 0): 1 − exp(−1/C) at C packets/s, which
+    /// averages over one second (S. Floyd, R. Gummadi and S. Shenker, "Adaptive RED", 2001, section 3.3).
+    pub fn automatic_weight(rate: Rate, mean_packet: u32) -> f64 {
+        -(-f64::from(mean_packet) / rate.bytes_per_sec()).exp_m1()
+    }
+
+    pub(super) fn validate(&self) -> Result<(), InvalidLink> {
+        let probability = "choose a number greater than 0 and at most 1";
+        let refuse = |field: &str, value: f64, allowed| {
+            Err(InvalidLink::new(format!("queue.{field}"), value, allowed))
+        };
+        if !(self.min_threshold >= 0.0 && self.min_threshold.is_finite()) {
+            let allowed = "choose at least 0 packets";
+            return refuse("min_threshold", self.min_threshold, allowed);
+        }
+        if !(self.max_threshold > self.min_threshold && self.max_threshold.is_finite()) {
+            let allowed = "choose more packets than `queue.min_threshold`";
+            return refuse("max_threshold", self.max_threshold, allowed);
+        }
+        if !(self.max_p > 0.0 && self.max_p <= 1.0) {
+            return refuse("max_p", self.max_p, probability);
+        }
+        if !(self.weight > 0.0 && self.weight <= 1.0) {
+            return refuse("weight", self.weight, probability);
+        }
+        if self.mean_packet == 0 {
+            return refuse("mean_packet", 0.0, "choose at least 1 byte");
+        }
+        Ok(())
+    }
+}

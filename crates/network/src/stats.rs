@@ -1,0 +1,40 @@
+use std::time::Duration;
+
+/// What happened on a link so far. `offered` = `delivered` + [`LinkStats::dropped`].
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
+pub struct LinkStats {
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets that came out, or will.
+    pub delivered: u64,
+    /// Packets that found no room in the queue.
+    pub dropped_queue: u64,
+    /// Packets that RED dropped at random.
+    pub dropped_early: u64,
+    /// Packets that RED dropped because the average queue was too long.
+    pub dropped_forced: u64,
+    /// Packets lost on the wire.
+    pub dropped_random: u64,
+    /// Packets offered while the link was down, or queued or on the wire when it went down.
+    pub dropped_down: u64,
+    /// Packets that RED marked, lost ones included.
+    pub marked: u64,
+    /// Bytes of the delivered packets.
+    pub bytes_delivered: u64,
+    /// Time spent serialising packets, up to when the backlog will be gone.
+    pub busy: Duration,
+    /// Sum of the times that packets are in the queue, from the offer to the departure of the last bit. Over the time that passed this is
+    /// the mean number of packets in it, the one in service included (Little's law).
+    pub sojourn: Duration,
+}
+
+impl LinkStats {
+    /// Packets dropped for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        self.dropped_queue
+            + self.dropped_early
+            + self.dropped_forced
+            + self.dropped_random
+            + self.dropped_down
+    }
+}
