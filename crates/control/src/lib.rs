@@ -50,7 +50,7 @@ pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
 pub use laws::{Balia, Cubic, Lia, Reno};
 pub use options::{Options, SlowStartKind};
-pub use registry::UnknownLaw;
+pub use registry::{LawError, UnknownLaw};
 pub use rtt::Rtt;
 pub use sender::{
     AckError, AckInfo, Outcome, Permit, Sender, SenderConfig, SenderStats, Sent, TimerEvent,

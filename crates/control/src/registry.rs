@@ -1,61 +1,101 @@
-//! Names of controllers and how to make them, in one place.
+//! Names of laws and controllers, their parameters and how to make them, in one place.
+//!
+//! The table at the top is all there is to a name: a new law is a file in [`crate::laws`] and an entry here.
 
-use crate::controller::Controller;
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::coupled::Coupled;
-use crate::law::Law;
+use crate::law::{Law, Path, Scalar, WindowLaw};
 use crate::laws::{Balia, Cubic, Lia, Reno};
 use crate::options::Options;
+use manyway_units::Time;
 
-/// One line per controller.
-const ENTRIES: &[Entry] = &[
-    Entry {
-        name: "reno",
-        about: "uncoupled Reno on every path (RFC 5681): n paths take n shares of a common bottleneck",
-        controller: |options| Box::new(Coupled::new(Reno, *options)),
-        law: Some(|| Box::new(Reno)),
-    },
-    Entry {
-        name: "lia",
-        about: "linked increases (RFC 6356): as much as one flow on the best path, never more than one on any",
-        controller: |options| Box::new(Coupled::new(Lia, *options)),
-        law: Some(|| Box::new(Lia)),
-    },
-    Entry {
-        name: "balia",
-        about: "balanced linked adaptation (Peng et al.): friendlier than lia, and quick to respond",
-        controller: |options| Box::new(Coupled::new(Balia, *options)),
-        law: Some(|| Box::new(Balia)),
-    },
-    Entry {
-        name: "cubic",
-        about: "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline",
-        controller: |options| Box::new(Cubic::new(*options)),
-        law: None,
-    },
-];
+mod parameter;
+mod spec;
+#[macro_use]
+mod table;
+
+pub use parameter::{Parameter, Range};
+pub use spec::{LawError, LawSpec};
+
+table! {
+    // Window laws: `Type "name" "about" { field: default, range, "meaning"; }`.
+    laws {
+        Reno "reno"
+            "uncoupled Reno on every path (RFC 5681): n paths take n shares of a common bottleneck" {}
+        Lia "lia"
+            "linked increases (RFC 6356): as much as one flow on the best path, never more than one on any" {}
+        Balia "balia"
+            "balanced linked adaptation (Peng et al.): friendlier than lia, and quick to respond" {}
+    }
+    // Controllers with a state of their own; their parameters are the first arguments of `Type::new`.
+    controllers {
+        Cubic "cubic"
+            "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline" {}
+    }
+}
 
 struct Entry {
     name: &'static str,
     about: &'static str,
-    controller: fn(&Options) -> Box<dyn Controller>,
+    parameters: &'static [Parameter],
+    controller: fn(&[f64], &Options) -> AnyController,
     /// The window law, where the controller is one.
-    law: Option<fn() -> Box<dyn Law>>,
+    law: Option<fn(&[f64]) -> AnyLaw>,
 }
 
-/// A controller without paths, by its name.
-///
-/// # Errors
-/// [`UnknownLaw`] if there is no such name.
-pub fn controller(name: &str, options: &Options) -> Result<Box<dyn Controller>, UnknownLaw> {
-    Ok((find(name)?.controller)(options))
+impl Controller for AnyController {
+    fn name(&self) -> &'static str {
+        each!(self, controller => controller.name())
+    }
+    fn add_path(&mut self, path: NewPath) -> Slot {
+        each!(self, controller => controller.add_path(path))
+    }
+    fn remove_path(&mut self, slot: Slot) {
+        each!(self, controller => controller.remove_path(slot));
+    }
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        each!(self, controller => controller.on_ack(ack));
+    }
+    #[inline]
+    fn on_loss(&mut self, loss: &Loss) {
+        each!(self, controller => controller.on_loss(loss));
+    }
+    #[inline]
+    fn on_ecn(&mut self, loss: &Loss) {
+        each!(self, controller => controller.on_ecn(loss));
+    }
+    fn on_timeout(&mut self, slot: Slot, now: Time) {
+        each!(self, controller => controller.on_timeout(slot, now));
+    }
+    #[inline]
+    fn on_round_end(&mut self, round: &Round) {
+        each!(self, controller => controller.on_round_end(round));
+    }
+    #[inline]
+    fn window(&self, slot: Slot) -> f64 {
+        each!(self, controller => controller.window(slot))
+    }
+    #[inline]
+    fn in_slow_start(&self, slot: Slot) -> bool {
+        each!(self, controller => controller.in_slow_start(slot))
+    }
 }
 
-/// A window law by its name; `None` where the named controller is not a window law (`cubic`).
+/// A controller without paths, by its name or its text form, `name:key=value,…` (see [`LawSpec`]).
 ///
 /// # Errors
-/// [`UnknownLaw`] if there is no such name.
-pub fn law(name: &str) -> Result<Option<Box<dyn Law>>, UnknownLaw> {
-    Ok(find(name)?.law.map(|make| make()))
+/// [`LawError`] if there is no such name, or if it doesn't take these parameters.
+pub fn controller(name: &str, options: &Options) -> Result<Box<dyn Controller>, LawError> {
+    Ok(Box::new(name.parse::<LawSpec>()?.controller(options)))
+}
+
+/// A window law by its name or its text form; `None` where the named controller is not a window law (`cubic`).
+///
+/// # Errors
+/// [`LawError`] if there is no such name, or if it doesn't take these parameters.
+pub fn law(name: &str) -> Result<Option<Box<dyn Law>>, LawError> {
+    Ok(name.parse::<LawSpec>()?.law())
 }
 
 /// All names with a line about each, in the order in which they should be listed.
@@ -63,17 +103,12 @@ pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     ENTRIES.iter().map(|entry| (entry.name, entry.about))
 }
 
-/// A law by name with its parameters, checked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LawSpec {
-    name: &'static str,
-}
-
-impl LawSpec {
-    /// The law's name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
+/// The parameters that the law of this name takes.
+///
+/// # Errors
+/// [`UnknownLaw`] if there is no such name.
+pub fn parameters_of(name: &str) -> Result<&'static [Parameter], UnknownLaw> {
+    Ok(find(name)?.parameters)
 }
 
 /// There is no congestion control of this name.
@@ -91,9 +126,21 @@ fn find(name: &str) -> Result<&'static Entry, UnknownLaw> {
         .iter()
         .find(|entry| entry.name == name)
         .ok_or_else(|| UnknownLaw {
-            name: name.chars().take(64).collect(),
-            suggestion: nearest(name),
+            name: shortened(name),
+            suggestion: nearest_of(name, names().map(|(known, _)| known)),
         })
+}
+
+/// A specification's values, as many as its entry has parameters.
+fn exactly<const N: usize>(values: &[f64]) -> [f64; N] {
+    values
+        .try_into()
+        .expect("a specification holds a value for each of its parameters")
+}
+
+/// As much of an input as an error should repeat.
+fn shortened(input: &str) -> String {
+    input.chars().take(64).collect()
 }
 
 fn hint(suggestion: &Option<&'static str>) -> String {
@@ -104,14 +151,14 @@ fn known() -> String {
     names().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
-/// The known name with the fewest edits to `name`, if at most half of its letters differ.
-fn nearest(name: &str) -> Option<&'static str> {
-    if name.len() > 64 {
+/// The known word with the fewest edits to `word`, if at most half of its letters differ.
+fn nearest_of(word: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    if word.len() > 64 {
         return None;
     }
-    let name = name.to_lowercase();
-    names()
-        .map(|(known, _)| (edits(&name, known), known))
+    let word = word.to_lowercase();
+    known
+        .map(|known| (edits(&word, known), known))
         .min_by_key(|&(edits, _)| edits)
         .filter(|&(edits, known)| 2 * edits <= known.len())
         .map(|(_, known)| known)
@@ -134,41 +181,4 @@ fn edits(a: &str, b: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_makes_the_controller_it_names() {
-        for (name, about) in names() {
-            let made = controller(name, &Options::default()).unwrap();
-            assert_eq!(made.name(), name);
-            assert!(!about.is_empty());
-            if let Some(law) = law(name).unwrap() {
-                assert_eq!(law.name(), name);
-            }
-        }
-        assert!(law("cubic").unwrap().is_none());
-    }
-
-    #[test]
-    fn unknown_names_are_told_what_exists() {
-        let error = controller("Ballia", &Options::default()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, lia, balia, cubic"
-        );
-        let error = controller("x", &Options::default()).unwrap_err();
-        assert_eq!(error.suggestion, None);
-        let long = "l".repeat(1 << 20);
-        let error = controller(&long, &Options::default()).unwrap_err();
-        assert_eq!(error.name.len(), 64);
-    }
-
-    #[test]
-    fn edits_counts_insertions_deletions_and_replacements() {
-        assert_eq!(edits("", "abc"), 3);
-        assert_eq!(edits("abc", ""), 3);
-        assert_eq!(edits("kitten", "sitting"), 3);
-        assert_eq!(edits("lia", "balia"), 2);
-    }
-}
+mod tests;

@@ -153,7 +153,7 @@ pub enum ConfigError {
         /// What it may be.
         range: &'static str,
     },
-    /// No law of that name.
+    /// No such law, or not with these parameters.
     #[error(transparent)]
-    Law(#[from] manyway_control::UnknownLaw),
+    Law(#[from] manyway_control::LawError),
 }
