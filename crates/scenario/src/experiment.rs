@@ -45,12 +45,16 @@ pub struct Flow {
     pub law: LawSpec,
     /// What all laws have in common to choose.
     pub options: Options,
-    /// Indices of [`Topology::paths`], one subflow on each, in order.
+    /// Indices of [`Topology::paths`], one subflow on each, in order; none of them twice.
     pub paths: Vec<usize>,
+    /// When each subflow takes part, one entry for each of `paths`.
+    pub lifetimes: Vec<Lifetime>,
     /// A private first link in front of each of its paths: one per subflow, shared with nobody.
     pub access: Option<LinkConfig>,
-    /// More propagation delay, one way, behind the last link.
+    /// More propagation delay for data, one way, behind the last link.
     pub extra_delay: Duration,
+    /// More delay for acknowledgements, beside the path's way back: that of the access link and `extra_delay` once more.
+    pub extra_return: Duration,
     /// When it starts.
     pub start: Time,
     /// It really starts at a random time, uniform between `start` and this much later.
@@ -71,6 +75,16 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
+}
+
+/// When a subflow takes part, within the life of its flow: it joins at `from` or when the flow starts, whichever is later, and sends
+/// nothing new from `until` or when the flow stops, whichever is earlier.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
+pub struct Lifetime {
+    /// When it joins; 0 is with its flow.
+    pub from: Time,
+    /// When it leaves, if that is before its flow stops.
+    pub until: Option<Time>,
 }
 
 /// When a receiver acknowledges. A packet out of order is always acknowledged at once.

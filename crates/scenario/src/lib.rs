@@ -2,4 +2,4 @@
 
 mod experiment;
 
-pub use experiment::{AckPolicy, Experiment, Flow, Group, Measure, SeriesKind, Span};
+pub use experiment::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
