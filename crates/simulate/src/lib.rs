@@ -6,6 +6,7 @@
 
 mod events;
 pub mod measure;
+pub mod packet;
 #[cfg(feature = "stack")]
 pub mod stack;
 mod world;

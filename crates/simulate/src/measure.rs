@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use manyway_units::{Rate, Time};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Bytes that arrived, by intervals of equal length from the clock's origin on.
@@ -135,36 +136,73 @@ fn student_t975(degrees: usize) -> f64 {
     }
 }
 
+/// Mean and spread of a sample that arrives one value at a time, without keeping the values (Welford, "Note on a method for
+/// calculating corrected sums of squares and products", Technometrics 4, 1962).
+#[derive(Debug, Copy, Clone, Default, PartialEq)]
+pub struct Moments {
+    count: u32,
+    mean: f64,
+    /// Sum of the squared distances from the mean.
+    squares: f64,
+}
+
+impl Moments {
+    /// Takes in a value; NaN and infinities, which stand for "nothing to say", are left out.
+    pub fn add(&mut self, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        self.count += 1;
+        let before = value - self.mean;
+        self.mean += before / f64::from(self.count);
+        self.squares += before * (value - self.mean);
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Arithmetic mean, if there is a value.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+
+    /// Half the width of the 95 % confidence interval of the mean, by Student's t; one value alone has none.
+    pub fn ci95(&self) -> Option<f64> {
+        let degrees = self.count.checked_sub(2)? + 1;
+        let variance = self.squares / f64::from(degrees) / f64::from(self.count);
+        Some(student_t975(degrees as usize) * variance.sqrt())
+    }
+}
+
+/// Jain's index of fairness, (Σx)² / (n Σx²): 1 when all have the same, 1/n when one has everything. `None` when nobody has
+/// anything (Jain, Chiu, Hawe, DEC TR-301, 1984).
+pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for x in shares {
+        n += 1.0;
+        sum += x;
+        squares += x * x;
+    }
+    (squares > 0.0).then(|| sum * sum / (n * squares))
+}
+
 /// Runs `job` for each of `inputs` on up to `threads` threads; the results are in the order of the inputs, whatever the number of threads.
+///
+/// # Panics
+///
+/// If the operating system has no more threads, or `job` panics.
 pub fn in_parallel<I: Sync, R: Send>(
     inputs: &[I],
     threads: usize,
-    job: impl Fn(&I) -> R + Sync,
+    job: impl Fn(&I) -> R + Send + Sync,
 ) -> Vec<R> {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            match inputs.get(index) {
-                Some(input) => done.push((index, job(input))),
-                None => return done,
-            }
-        }
-    };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.clamp(1, inputs.len().max(1)))
-            .map(|_| scope.spawn(worker))
-            .collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        workers.into_iter().flat_map(join).collect()
-    });
-    results.sort_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.max(1))
+        .build()
+        .expect("threads can be started");
+    pool.install(|| inputs.par_iter().map(job).collect())
 }
 
 #[cfg(test)]
@@ -216,6 +254,31 @@ mod tests {
         // The expansion continues the table.
         assert!((student_t975(31) - 2.0395).abs() < 5e-4);
         assert!((student_t975(120) - 1.9799).abs() < 5e-4);
+    }
+
+    #[test]
+    fn moments_are_those_of_the_whole_sample() {
+        let samples = [4.0, 1.0, f64::NAN, 2.0, f64::INFINITY, 3.0];
+        let mut moments = Moments::default();
+        assert_eq!((moments.mean(), moments.ci95()), (None, None));
+        for (n, sample) in samples.into_iter().enumerate() {
+            moments.add(sample);
+            assert_eq!(moments.ci95().is_none(), n == 0);
+        }
+        let finite: Vec<f64> = samples.into_iter().filter(|x| x.is_finite()).collect();
+        let summary = Summary::of(&finite).unwrap();
+        assert_eq!(moments.count(), 4);
+        assert!((moments.mean().unwrap() - summary.mean).abs() < 1e-12);
+        assert!((moments.ci95().unwrap() - summary.ci95).abs() < 1e-12);
+    }
+
+    #[test]
+    fn fairness() {
+        assert_eq!(jain([5.0; 4]), Some(1.0));
+        assert_eq!(jain([8.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain([1.0, 3.0]), Some(0.8));
+        assert_eq!(jain([0.0, 0.0]), None);
+        assert_eq!(jain([]), None);
     }
 
     #[test]

@@ -1,0 +1,111 @@
+//! The speed of the packet level: packets forwarded by the bottlenecks per second of one thread, beside a bare mover.
+//!
+//! The mover pushes packets through the same links by the same events, with fixed windows and nothing else: no congestion control, no
+//! loss, no measurement. It is what this machine can do at best, so the ratio says what the senders and the laws cost, on any machine.
+//!
+//! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below its bound.
+#![allow(clippy::print_stdout)]
+
+#[path = "packet/mover.rs"]
+mod mover;
+#[path = "packet/scenes.rs"]
+mod scenes;
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use manyway_report::{Column, Table};
+use manyway_simulate::packet::Simulation;
+
+use mover::Mover;
+use scenes::Scene;
+
+/// Each side runs so often, in turns; the fastest run counts, which other processes disturb least.
+const ROUNDS: usize = 5;
+
+fn main() -> ExitCode {
+    // `cargo test --benches` only wants to know that it runs.
+    let rounds = if std::env::args().any(|arg| arg == "--bench") {
+        ROUNDS
+    } else {
+        1
+    };
+    let mut table = Table::new([
+        Column::left("scene"),
+        Column::right("packets"),
+        Column::right("M/s"),
+        Column::right("ns/packet"),
+        Column::right("mover M/s"),
+        Column::right("ratio"),
+        Column::right("at least"),
+    ]);
+    let mut failed = false;
+    let mut costs = Vec::new();
+    for scene in scenes::all() {
+        let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
+        let mut packets = 0;
+        for round in 0..rounds {
+            let run = simulate(&scene, round as u64);
+            packets = run.packets;
+            ours = ours.max(run.rate);
+            bare = bare.max(mover(&scene).rate);
+        }
+        let ratio = ours / bare;
+        failed |= ratio < scene.bound;
+        costs.push(1e9 / ours);
+        table.row([
+            scene.name.to_owned(),
+            packets.to_string(),
+            format!("{:.2}", ours / 1e6),
+            format!("{:.0}", 1e9 / ours),
+            format!("{:.1}", bare / 1e6),
+            format!("{ratio:.3}"),
+            format!("{:.2}", scene.bound),
+        ]);
+    }
+    println!("{table}");
+    if let [_, few, _, many] = costs.as_slice() {
+        println!(
+            "a packet among 2000 flows costs {:.2} times one among 20",
+            many / few
+        );
+    }
+    if failed && rounds > 1 {
+        println!("below its bound");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+struct Run {
+    packets: u64,
+    /// Packets per second.
+    rate: f64,
+}
+
+fn simulate(scene: &Scene, seed: u64) -> Run {
+    let mut simulation = Simulation::new(&scene.experiment, seed).expect("the scene is sound");
+    let started = Instant::now();
+    simulation.run(&AtomicBool::new(false));
+    let seconds = started.elapsed().as_secs_f64();
+    let packets = simulation
+        .links()
+        .iter()
+        .map(|link| link.stats().delivered)
+        .sum();
+    Run {
+        packets,
+        rate: packets as f64 / seconds,
+    }
+}
+
+fn mover(scene: &Scene) -> Run {
+    let mut mover = Mover::new(scene);
+    let started = Instant::now();
+    let packets = mover.run();
+    Run {
+        packets,
+        rate: packets as f64 / started.elapsed().as_secs_f64(),
+    }
+}

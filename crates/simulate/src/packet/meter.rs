@@ -1,0 +1,99 @@
+//! What is counted while a run goes on.
+
+use manyway_units::Time;
+
+/// Counters of a subflow that only grow: differences between two moments are what happened between them.
+#[derive(Debug, Copy, Clone, Default)]
+pub(super) struct Tally {
+    /// Packets of data acknowledged for the first time.
+    pub(super) delivered: u64,
+    /// Packets × nanoseconds of congestion window.
+    pub(super) window_area: f64,
+    /// Nanoseconds during which the subflow was there.
+    pub(super) active: u64,
+    /// Sum (ns) and number of round-trip time samples.
+    pub(super) rtt_sum: u64,
+    pub(super) rtt_samples: u64,
+}
+
+/// A subflow's counters, and the window as of the last change.
+#[derive(Debug, Copy, Clone)]
+pub(super) struct Meter {
+    tally: Tally,
+    window: f64,
+    since: Time,
+}
+
+impl Meter {
+    /// A meter that starts at `now` with this window.
+    pub(super) fn new(now: Time, window: f64) -> Self {
+        Self {
+            tally: Tally::default(),
+            window,
+            since: now,
+        }
+    }
+
+    /// The window is this from now on.
+    #[inline]
+    pub(super) fn window(&mut self, now: Time, window: f64) {
+        let span = now.as_nanos().saturating_sub(self.since.as_nanos());
+        self.tally.window_area += self.window * span as f64;
+        self.tally.active += span;
+        self.since = now;
+        self.window = window;
+    }
+
+    /// The window, packets.
+    pub(super) fn current(&self) -> f64 {
+        self.window
+    }
+
+    #[inline]
+    pub(super) fn delivered(&mut self, packets: u64) {
+        self.tally.delivered += packets;
+    }
+
+    #[inline]
+    pub(super) fn rtt(&mut self, nanos: u64) {
+        self.tally.rtt_sum += nanos;
+        self.tally.rtt_samples += 1;
+    }
+
+    /// The counters as of `now`.
+    pub(super) fn read(&mut self, now: Time) -> Tally {
+        self.window(now, self.window);
+        self.tally
+    }
+}
+
+impl Tally {
+    /// What happened since `earlier`.
+    pub(super) fn since(&self, earlier: &Tally) -> Tally {
+        Tally {
+            delivered: self.delivered - earlier.delivered,
+            window_area: self.window_area - earlier.window_area,
+            active: self.active - earlier.active,
+            rtt_sum: self.rtt_sum - earlier.rtt_sum,
+            rtt_samples: self.rtt_samples - earlier.rtt_samples,
+        }
+    }
+
+    /// Time average of the window, packets.
+    pub(super) fn mean_window(&self) -> f64 {
+        if self.active == 0 {
+            0.0
+        } else {
+            self.window_area / self.active as f64
+        }
+    }
+
+    /// Mean of the round-trip time samples, seconds.
+    pub(super) fn mean_rtt(&self) -> f64 {
+        if self.rtt_samples == 0 {
+            0.0
+        } else {
+            self.rtt_sum as f64 / self.rtt_samples as f64 * 1e-9
+        }
+    }
+}

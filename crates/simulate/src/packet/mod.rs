@@ -1,0 +1,696 @@
+//! The packet level: every packet of every flow over links with queues, on an integer clock.
+//!
+//! Flows are the transport's own subflow senders and controllers (`manyway-control`), with the payload left out. The same seed gives the
+//! same result, bit for bit.
+
+mod lanes;
+mod meter;
+mod network;
+mod receiver;
+mod recorder;
+mod result;
+mod source;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use manyway_control::{AckInfo, Controller, Outcome, Permit, Sender, Sent, TimerEvent};
+use manyway_network::{InvalidLink, Link, Packet, Verdict};
+use manyway_scenario::{Experiment, Flow, Lifetime};
+use manyway_units::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::time::Duration;
+
+use crate::events::mix;
+use lanes::{Stage, Timers, Transit, time_of};
+use meter::Meter;
+use network::{Network, seeded};
+use receiver::{Reaction, Receiver};
+use recorder::Recorder;
+use source::{Egress, Phase, Source, Subflow};
+
+pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
+
+/// So many events are handled between two looks at the stop flag.
+const BATCH: u32 = 1 << 16;
+
+/// Probes per probe timeout (RFC 9002 §6.2.4 allows one or two).
+const PROBES: u32 = 1;
+
+/// An experiment that can't be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// A link can't work.
+    #[error("{name}: {error}")]
+    Link {
+        /// The link's or the flow's name.
+        name: String,
+        /// What is wrong.
+        error: InvalidLink,
+    },
+    /// A flow or a path refers to something that isn't there.
+    #[error("{name} refers to {what} number {index}, but there are only {count}")]
+    Missing {
+        /// The flow's or the path's name.
+        name: String,
+        /// `path` or `link`.
+        what: &'static str,
+        /// The number asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A path without a link, or a flow without a path.
+    #[error("{name} has no {what}")]
+    Empty {
+        /// The flow's or the path's name.
+        name: String,
+        /// `paths` or `links`.
+        what: &'static str,
+    },
+}
+
+/// One run of an experiment.
+#[derive(Debug)]
+pub struct Simulation {
+    now: Time,
+    end: Time,
+    seed: u64,
+    network: Network,
+    timers: Timers,
+    sources: Vec<Source>,
+    subflows: Vec<Subflow>,
+    flows: Vec<Flow>,
+    outcome: Outcome<bool>,
+    recorder: Recorder,
+    events: u64,
+}
+
+impl Simulation {
+    /// A run of `experiment` that draws all its randomness from `seed`.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't there.
+    pub fn new(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
+        check(experiment)?;
+        let in_link = |(name, error)| SimulationError::Link { name, error };
+        let mut network = Network::new(experiment, seed).map_err(in_link)?;
+        let mut rng = Pcg64Mcg::seed_from_u64(mix(seed ^ 0x7374_6172_7473));
+        let mut sources = Vec::with_capacity(experiment.flows.len());
+        let mut subflows = Vec::new();
+        for (index, flow) in experiment.flows.iter().enumerate() {
+            let first = subflows.len() as u32;
+            for path in 0..flow.paths.len() {
+                let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
+                let number = subflows.len() as u64;
+                subflows.push(
+                    subflow(flow, (index, number, lifetime), seed, &mut network)
+                        .map_err(in_link)?,
+                );
+            }
+            let spread = u64::try_from(flow.start_spread.as_nanos()).unwrap_or(u64::MAX);
+            let start = flow.start + Duration::from_nanos(rng.random_range(0..=spread));
+            sources.push(Source::new(flow, first..subflows.len() as u32, start));
+        }
+        let end = Time::ZERO + experiment.duration;
+        let mut simulation = Self {
+            now: Time::ZERO,
+            end,
+            seed,
+            network,
+            timers: Timers::new(seed),
+            recorder: Recorder::new(experiment),
+            flows: experiment.flows.clone(),
+            sources,
+            subflows,
+            outcome: Outcome::default(),
+            events: 0,
+        };
+        simulation.schedule_first();
+        Ok(simulation)
+    }
+
+    fn schedule_first(&mut self) {
+        for index in 0..self.sources.len() {
+            let at = self.sources[index].start;
+            self.schedule_source(index, at);
+        }
+        if let Some(at) = self.recorder.next() {
+            let id = self.recorder_id();
+            self.timers.schedule(at, id);
+        }
+    }
+
+    /// Runs to the end, or until `stop` is set, and says what was measured.
+    pub fn run(&mut self, stop: &AtomicBool) -> RunResult {
+        self.run_with(stop, |_| {})
+    }
+
+    /// [`Simulation::run`], telling the share of the time that is done every now and then.
+    pub fn run_with(&mut self, stop: &AtomicBool, mut progress: impl FnMut(f64)) -> RunResult {
+        let mut complete = true;
+        while self.step(self.end) {
+            progress(self.now.as_secs_f64() / self.end.as_secs_f64().max(1e-9));
+            if stop.load(Ordering::Relaxed) {
+                complete = false;
+                break;
+            }
+        }
+        self.result(complete)
+    }
+
+    /// The clock.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The links of the topology.
+    pub fn links(&self) -> &[Link] {
+        &self.network.links
+    }
+
+    /// Handles a batch of events, those at `until` included; false if there are no more.
+    fn step(&mut self, until: Time) -> bool {
+        for _ in 0..BATCH {
+            let (packet, timer) = (self.network.lanes.next(), self.timers.next());
+            let at = time_of(packet.min(timer));
+            if at > until || packet.min(timer) == u128::MAX {
+                self.now = self.now.max(until);
+                return false;
+            }
+            self.now = at;
+            self.events += 1;
+            if packet < timer {
+                if let Some(item) = self.network.lanes.pop() {
+                    self.on_packet(item);
+                }
+            } else if let Some((at, id)) = self.timers.pop() {
+                self.on_timer(at, id);
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn on_packet(&mut self, item: Transit) {
+        match item.stage {
+            Stage::Forward => self.network.forward(item),
+            Stage::Acknowledged => self.on_acknowledged(item),
+            Stage::Receive => self.on_received(item),
+            Stage::Backward => self.network.backward(item),
+            Stage::Returned => self.on_returned(item),
+        }
+    }
+
+    /// The acknowledgement of one packet arrives.
+    #[inline]
+    fn on_acknowledged(&mut self, item: Transit) {
+        let subflow = &mut self.subflows[item.subflow as usize];
+        subflow.marks += u64::from(item.marked);
+        let ranges = [item.number..=item.number];
+        let ack = AckInfo {
+            largest: item.number,
+            ranges: &ranges,
+            delay: Duration::ZERO,
+            ce_count: (subflow.marks > 0).then_some(subflow.marks),
+            receive_time: Some(
+                self.network
+                    .received_at(item.subflow, item.at)
+                    .since(Time::ZERO),
+            ),
+        };
+        self.outcome.clear();
+        let source = &mut self.sources[subflow.source as usize];
+        if let Some(sender) = &mut subflow.sender {
+            let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
+            debug_assert_eq!(taken, Ok(()));
+        }
+        self.after_ack(item.subflow);
+    }
+
+    /// A recorded acknowledgement arrives.
+    fn on_returned(&mut self, item: Transit) {
+        let subflow = &mut self.subflows[item.subflow as usize];
+        let record = self.network.record(item.number);
+        let at = self.network.received_at(item.subflow, item.at) - record.delay;
+        let largest = record.ranges.first().map_or(0, |range| *range.end());
+        let ack = AckInfo {
+            largest,
+            ranges: &record.ranges,
+            delay: record.delay,
+            ce_count: (record.marks > 0).then_some(record.marks),
+            receive_time: Some(at.since(Time::ZERO)),
+        };
+        self.outcome.clear();
+        let source = &mut self.sources[subflow.source as usize];
+        if let Some(sender) = &mut subflow.sender {
+            let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
+            debug_assert_eq!(taken, Ok(()));
+        }
+        self.network.release(item.number);
+        self.after_ack(item.subflow);
+    }
+
+    /// A data packet arrives at a receiver that keeps state.
+    fn on_received(&mut self, item: Transit) {
+        let Some(receiver) = &mut self.subflows[item.subflow as usize].receiver else {
+            return;
+        };
+        match receiver.on_packet(item.at, item.number, item.marked) {
+            Reaction::Acknowledge => {
+                let now = self.now;
+                let write = |record: &mut _| receiver.acknowledge(now, record);
+                self.network.acknowledge(now, item.subflow, write);
+            }
+            Reaction::Hold(at) => self.schedule_subflow(item.subflow, at),
+            Reaction::Wait => {}
+        }
+    }
+
+    /// The sender has taken an acknowledgement: counts, and sends what may be sent now.
+    #[inline]
+    fn after_ack(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let Some(sender) = &subflow.sender else {
+            return;
+        };
+        if !self.outcome.acked.is_empty() {
+            subflow.meter.rtt(sender.rtt().latest().as_nanos() as u64);
+        }
+        let window = self.sources[subflow.source as usize]
+            .controller
+            .window(sender.slot());
+        subflow.meter.window(self.now, window);
+        let lost = self.settle(index);
+        self.arm(index);
+        if lost && self.sources[self.subflows[index as usize].source as usize].finite {
+            self.pump_flow(self.subflows[index as usize].source as usize);
+        } else {
+            self.pump(index);
+        }
+    }
+
+    /// Counts what was acknowledged and puts back what was lost; true if there was any of the latter.
+    #[inline]
+    fn settle(&mut self, index: u32) -> bool {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
+        let abandoned = subflow.abandoned;
+        let counts = |packets: &[(u64, bool)]| {
+            let live = packets
+                .iter()
+                .filter(|(number, data)| *data && *number >= abandoned);
+            live.count() as u64
+        };
+        let (acked, lost) = (counts(&self.outcome.acked), counts(&self.outcome.lost));
+        subflow.meter.delivered(acked);
+        source.on_delivered(self.now, acked);
+        source.on_lost(lost);
+        lost > 0
+    }
+
+    /// Sees to it that the subflow's timer fires in time.
+    #[inline]
+    fn arm(&mut self, index: u32) {
+        let subflow = &self.subflows[index as usize];
+        if let Some(at) = subflow.sender.as_ref().and_then(Sender::timeout) {
+            self.schedule_subflow(index, at);
+        }
+    }
+
+    #[inline]
+    fn schedule_subflow(&mut self, index: u32, at: Time) {
+        let subflow = &mut self.subflows[index as usize];
+        if at < subflow.timer {
+            subflow.timer = at;
+            self.timers.schedule(at.max(self.now), index);
+        }
+    }
+
+    fn schedule_source(&mut self, index: usize, at: Time) {
+        let source = &mut self.sources[index];
+        if at < source.timer {
+            source.timer = at;
+            let id = self.subflows.len() + index;
+            self.timers.schedule(at.max(self.now), id as u32);
+        }
+    }
+
+    fn recorder_id(&self) -> u32 {
+        (self.subflows.len() + self.sources.len()) as u32
+    }
+
+    fn on_timer(&mut self, at: Time, id: u32) {
+        let id = id as usize;
+        if id < self.subflows.len() {
+            self.on_subflow_timer(at, id as u32);
+        } else if id < self.subflows.len() + self.sources.len() {
+            self.on_source_timer(at, id - self.subflows.len());
+        } else {
+            let (recorder, subflows) = (&mut self.recorder, &mut self.subflows);
+            let next = recorder.on_time(at, subflows, &self.sources, &mut self.network.links);
+            if let Some(next) = next {
+                let id = self.recorder_id();
+                self.timers.schedule(next, id);
+            }
+        }
+    }
+
+    /// A flow starts, stops, or its application has produced something.
+    fn on_source_timer(&mut self, at: Time, index: usize) {
+        let source = &mut self.sources[index];
+        source.timer = Time::MAX;
+        if source.phase == Phase::Waiting {
+            source.phase = Phase::Active;
+            self.start(index);
+        }
+        let source = &mut self.sources[index];
+        if at >= source.stop {
+            source.phase = Phase::Stopped;
+            source.backlog = 0;
+        }
+        if source.phase == Phase::Active {
+            let (more, stop) = (source.produce(at), source.stop);
+            if stop < Time::MAX {
+                self.schedule_source(index, stop);
+            }
+            if let Some(more) = more {
+                self.schedule_source(index, more);
+            }
+            self.pump_flow(index);
+        }
+    }
+
+    /// The flow starts: its subflows join now or later.
+    fn start(&mut self, index: usize) {
+        for subflow in self.sources[index].subflows.clone() {
+            let from = self.subflows[subflow as usize].lifetime.from;
+            if from <= self.now {
+                self.join(subflow);
+            } else {
+                self.schedule_subflow(subflow, from);
+            }
+        }
+    }
+
+    fn join(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
+        let config = self.flows[subflow.source as usize].sender;
+        let sender = Sender::new(config, self.now, &mut source.controller);
+        let window = source.controller.window(sender.slot());
+        subflow.meter = Meter::new(self.now, window);
+        subflow.sender = Some(sender);
+        if let Some(until) = subflow.lifetime.until {
+            self.schedule_subflow(index, until);
+        }
+    }
+
+    /// Lets the subflow join or leave, if it is time to.
+    fn on_lifetime(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
+        let Lifetime { from, until } = subflow.lifetime;
+        let Some(sender) = &mut subflow.sender else {
+            if source.phase == Phase::Active && from <= self.now {
+                self.join(index);
+            }
+            return;
+        };
+        let Some(until) = until else {
+            return;
+        };
+        if until > self.now {
+            return self.schedule_subflow(index, until);
+        }
+        // Its share of the coupled window goes to the others, and so does the data it had under way.
+        let open = sender
+            .retire(&mut source.controller)
+            .filter(|data| *data)
+            .count();
+        subflow.lifetime.until = None;
+        subflow.meter.window(self.now, 0.0);
+        source.on_lost(open as u64);
+        let owner = subflow.source as usize;
+        self.pump_flow(owner);
+    }
+
+    fn on_subflow_timer(&mut self, at: Time, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        if subflow.timer <= at {
+            subflow.timer = Time::MAX;
+        }
+        self.on_lifetime(index);
+        self.on_receiver_timer(index);
+        self.on_sender_timer(index);
+        self.arm(index);
+        self.pump(index);
+    }
+
+    fn on_receiver_timer(&mut self, index: u32) {
+        let now = self.now;
+        if let Some(receiver) = &mut self.subflows[index as usize].receiver {
+            if receiver.is_due(now) {
+                let write = |record: &mut _| receiver.acknowledge(now, record);
+                self.network.acknowledge(now, index, write);
+            } else if let Some(at) = receiver.deadline() {
+                self.schedule_subflow(index, at);
+            }
+        }
+    }
+
+    fn on_sender_timer(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let Some(sender) = &mut subflow.sender else {
+            return;
+        };
+        if sender.timeout().is_none_or(|at| at > self.now) {
+            return;
+        }
+        self.outcome.clear();
+        let source = &mut self.sources[subflow.source as usize];
+        let event = sender.on_timeout(self.now, &mut source.controller, &mut self.outcome);
+        let window = source.controller.window(sender.slot());
+        subflow.meter.window(self.now, window);
+        let owner = subflow.source as usize;
+        match event {
+            TimerEvent::Nothing => {}
+            TimerEvent::LossDetected => {
+                self.settle(index);
+                self.pump_flow(owner);
+            }
+            TimerEvent::Probe { .. } => {
+                self.abandon(index);
+                for _ in 0..PROBES {
+                    let data = self.sources[owner].backlog > 0;
+                    self.sources[owner].backlog -= u64::from(data);
+                    self.send(index, data);
+                }
+                self.pump_flow(owner);
+            }
+        }
+    }
+
+    /// A finite transfer doesn't wait for a path that has fallen silent: its data is sent again on another.
+    fn abandon(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
+        let Some(sender) = &subflow.sender else {
+            return;
+        };
+        if source.finite && source.subflows.len() > 1 {
+            let stuck = sender.outstanding_from(subflow.abandoned);
+            let stuck = stuck.filter(|(_, sent)| sent.payload).count() as u64;
+            subflow.abandoned = sender.next_packet_number();
+            source.on_lost(stuck);
+        }
+    }
+
+    /// Sends on all paths of a flow what may be sent, fastest path first.
+    fn pump_flow(&mut self, index: usize) {
+        let range = self.sources[index].subflows.clone();
+        if range.len() == 1 {
+            self.pump(range.start);
+            return;
+        }
+        let mut order: Vec<u32> = range.collect();
+        let rtt = |&index: &u32| {
+            let sender = self.subflows[index as usize].sender.as_ref();
+            sender.map(|sender| sender.rtt().smoothed())
+        };
+        order.sort_by_key(rtt);
+        for index in order {
+            self.pump(index);
+        }
+    }
+
+    /// Sends what the window, the pacer and the application allow.
+    #[inline]
+    fn pump(&mut self, index: u32) {
+        loop {
+            let subflow = &self.subflows[index as usize];
+            let source = &mut self.sources[subflow.source as usize];
+            let Some(sender) = &subflow.sender else {
+                return;
+            };
+            if source.backlog == 0 {
+                return;
+            }
+            // On a path that has fallen silent, data of a transfer that other paths could carry would only be stuck.
+            if source.finite && source.subflows.len() > 1 && sender.pto_count() > 0 {
+                return;
+            }
+            let packets = match sender.permit(self.now, &source.controller) {
+                Permit::Now { packets } => packets,
+                Permit::Paced(at) => return self.schedule_subflow(index, at),
+                Permit::WindowFull => return,
+            };
+            let pacing = sender.config().pacing;
+            let burst = u64::from(packets).min(source.backlog);
+            source.backlog -= burst;
+            for _ in 0..burst {
+                self.send(index, true);
+            }
+            if !pacing {
+                return self.arm(index);
+            }
+            self.arm(index);
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, index: u32, data: bool) {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &self.sources[subflow.source as usize];
+        let Some(sender) = &mut subflow.sender else {
+            return;
+        };
+        let bytes = sender.config().packet_size;
+        let sent = Sent {
+            bytes,
+            ack_eliciting: true,
+            app_limited: source.backlog == 0,
+            payload: data,
+        };
+        let mut item = Transit {
+            at: self.now,
+            number: sender.on_sent(self.now, sent),
+            subflow: index,
+            hop: 0,
+            stage: Stage::Forward,
+            marked: false,
+        };
+        let egress = &mut subflow.egress;
+        let Some(lane) = egress.lane else {
+            return self.network.forward(item);
+        };
+        if egress.jitter > 0 {
+            let jitter = egress.rng.random_range(0..=egress.jitter);
+            item.at = (self.now + Duration::from_nanos(jitter)).max(egress.latest);
+            egress.latest = item.at;
+        }
+        if let Some(access) = &mut egress.access {
+            let packet = Packet { bytes, ecn: false };
+            let Verdict::Delivered { arrives, .. } = access.offer(item.at, packet) else {
+                return;
+            };
+            item.at = arrives;
+        }
+        self.network.lanes.push(lane, item);
+    }
+
+    fn result(&mut self, complete: bool) -> RunResult {
+        self.recorder.finish(
+            self.now,
+            &mut self.subflows,
+            &self.sources,
+            &mut self.network.links,
+        );
+        RunResult {
+            seed: self.seed,
+            flows: self.recorder.flows(&self.flows, &self.sources),
+            links: self.recorder.links(),
+            series: self.recorder.series(&self.flows),
+            complete,
+        }
+    }
+}
+
+fn subflow(
+    flow: &Flow,
+    (source, number, lifetime): (usize, u64, Lifetime),
+    seed: u64,
+    network: &mut Network,
+) -> Result<Subflow, (String, InvalidLink)> {
+    let jitter = u64::try_from(flow.jitter.as_nanos()).unwrap_or(u64::MAX);
+    let stream = mix(number ^ 0x7375_6266_6c6f_7773);
+    let access = match &flow.access {
+        Some(config) => {
+            let link = Link::new(seeded(config, seed, stream));
+            Some(link.map_err(|error| (format!("{}: access", flow.name), error))?)
+        }
+        None => None,
+    };
+    let lane = (jitter > 0 || access.is_some()).then(|| network.lanes.add());
+    let spec_needs_state = network.keeps_receiver_state(number as usize);
+    Ok(Subflow {
+        sender: None,
+        lifetime,
+        source: source as u32,
+        meter: Meter::new(Time::ZERO, 0.0),
+        timer: Time::MAX,
+        marks: 0,
+        abandoned: 0,
+        egress: Egress {
+            jitter,
+            latest: Time::ZERO,
+            rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
+            lane,
+            access,
+        },
+        receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
+    })
+}
+
+/// Whether every index points at something.
+fn check(experiment: &Experiment) -> Result<(), SimulationError> {
+    let topology = &experiment.topology;
+    let within = |name: &str, what, indices: &[usize], count: usize| match indices
+        .iter()
+        .find(|&&index| index >= count)
+    {
+        Some(&index) => Err(SimulationError::Missing {
+            name: name.to_owned(),
+            what,
+            index,
+            count,
+        }),
+        None => Ok(()),
+    };
+    let empty = |name: &str, what| SimulationError::Empty {
+        name: name.to_owned(),
+        what,
+    };
+    for path in &topology.paths {
+        within(&path.name, "link", &path.links, topology.links.len())?;
+        within(&path.name, "link", &path.reverse, topology.links.len())?;
+        if path.links.is_empty() {
+            return Err(empty(&path.name, "links"));
+        }
+    }
+    for flow in &experiment.flows {
+        within(&flow.name, "path", &flow.paths, topology.paths.len())?;
+        if flow.paths.is_empty() {
+            return Err(empty(&flow.name, "paths"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Links, ways over them, and the packets under way.
+
+use std::time::Duration;
+
+use manyway_network::{InvalidLink, Link, LinkConfig, Packet, Verdict};
+use manyway_scenario::Experiment;
+use manyway_units::Time;
+
+use super::lanes::{Lane, Lanes, Stage, Transit};
+use super::receiver::AckRecord;
+use crate::events::mix;
+
+/// Everything between senders and receivers.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) links: Vec<Link>,
+    pub(super) lanes: Lanes,
+    routes: Vec<Route>,
+    /// By subflow.
+    ways: Vec<Way>,
+    records: Records,
+}
+
+/// A path's links.
+#[derive(Debug)]
+struct Route {
+    forward: Vec<u32>,
+    backward: Vec<u32>,
+}
+
+/// A subflow's way to the receiver and back.
+#[derive(Debug)]
+struct Way {
+    route: u32,
+    bytes: u32,
+    ack_bytes: u32,
+    ecn: bool,
+    /// What happens behind the last link, after this time.
+    exit: Exit,
+    /// What happens behind the last reverse link, or right behind the receiver, after this time.
+    back: Exit,
+}
+
+/// A constant delay at the end of a way; packets in it stay in order.
+#[derive(Debug, Copy, Clone)]
+struct Exit {
+    stage: Stage,
+    lane: Lane,
+    delay: Duration,
+}
+
+/// Acknowledgements under way that say more than one number.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    records: Vec<AckRecord>,
+    free: Vec<u32>,
+}
+
+impl Records {
+    pub(super) fn take(&mut self) -> (u64, &mut AckRecord) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.records.push(AckRecord::default());
+            (self.records.len() - 1) as u32
+        });
+        (u64::from(index), &mut self.records[index as usize])
+    }
+
+    pub(super) fn get(&self, index: u64) -> &AckRecord {
+        &self.records[index as usize]
+    }
+
+    pub(super) fn release(&mut self, index: u64) {
+        self.free.push(index as u32);
+    }
+}
+
+impl Network {
+    /// The experiment's links, with a lane behind each and one for every constant delay at the end of a way.
+    ///
+    /// # Errors
+    /// What a link's configuration has wrong, with its name.
+    pub(super) fn new(experiment: &Experiment, seed: u64) -> Result<Self, (String, InvalidLink)> {
+        let mut lanes = Lanes::new(mix(seed));
+        let mut links = Vec::with_capacity(experiment.topology.links.len());
+        for (index, named) in experiment.topology.links.iter().enumerate() {
+            let link = seeded(&named.config, seed, index as u64);
+            links.push(Link::new(link).map_err(|error| (named.name.clone(), error))?);
+            // The wire behind link n is lane n.
+            lanes.add();
+        }
+        let indices = |links: &[usize]| links.iter().map(|&link| link as u32).collect();
+        let routes = experiment.topology.paths.iter().map(|path| Route {
+            forward: indices(&path.links),
+            backward: indices(&path.reverse),
+        });
+        let mut network = Self {
+            links,
+            routes: routes.collect(),
+            ways: Vec::new(),
+            records: Records::default(),
+            lanes,
+        };
+        network.add_ways(experiment);
+        Ok(network)
+    }
+
+    fn add_ways(&mut self, experiment: &Experiment) {
+        let mut exits: std::collections::HashMap<(Option<u32>, Stage, Duration), Lane> =
+            std::collections::HashMap::new();
+        for flow in &experiment.flows {
+            for &path in &flow.paths {
+                let spec = &experiment.topology.paths[path];
+                let mut exit = |link: Option<u32>, stage: Stage, delay: Duration| Exit {
+                    stage,
+                    delay,
+                    lane: *exits
+                        .entry((link, stage, delay))
+                        .or_insert_with(|| self.lanes.add()),
+                };
+                let last = spec.links.last().map(|&link| link as u32);
+                let last_back = spec.reverse.last().map(|&link| link as u32);
+                // Where each packet is acknowledged at once and nothing happens to acknowledgements, the receiver has no state, and
+                // the packet's way there and the acknowledgement's back are one constant delay.
+                let at_once = flow.ack.every <= 1 && last_back.is_none();
+                let back = spec.return_delay + flow.extra_return;
+                self.ways.push(Way {
+                    route: path as u32,
+                    bytes: flow.sender.packet_size,
+                    ack_bytes: flow.ack.bytes,
+                    ecn: flow.ecn,
+                    exit: if at_once {
+                        exit(last, Stage::Acknowledged, flow.extra_delay + back)
+                    } else {
+                        exit(last, Stage::Receive, flow.extra_delay)
+                    },
+                    back: exit(last_back, Stage::Returned, back),
+                });
+            }
+        }
+    }
+
+    /// Whether the receiver of this subflow has something to remember.
+    pub(super) fn keeps_receiver_state(&self, subflow: usize) -> bool {
+        self.ways[subflow].exit.stage == Stage::Receive
+    }
+
+    /// A packet enters the next link of its route, now.
+    #[inline]
+    pub(super) fn forward(&mut self, mut item: Transit) {
+        let way = &self.ways[item.subflow as usize];
+        let route = &self.routes[way.route as usize].forward;
+        let link = route[item.hop as usize];
+        let packet = Packet {
+            bytes: way.bytes,
+            ecn: way.ecn,
+        };
+        if let Verdict::Delivered {
+            arrives, marked, ..
+        } = self.links[link as usize].offer(item.at, packet)
+        {
+            item.marked |= marked;
+            item.hop += 1;
+            if usize::from(item.hop) == route.len() {
+                item.at = arrives + way.exit.delay;
+                item.stage = way.exit.stage;
+                self.lanes.push(way.exit.lane, item);
+            } else {
+                item.at = arrives;
+                self.lanes.push(Lane(link), item);
+            }
+        }
+    }
+
+    /// An acknowledgement leaves the receiver: `write` fills its record.
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Time,
+        subflow: u32,
+        write: impl FnOnce(&mut AckRecord),
+    ) {
+        let (number, record) = self.records.take();
+        write(record);
+        self.backward(Transit {
+            at: now,
+            number,
+            subflow,
+            hop: 0,
+            stage: Stage::Backward,
+            marked: false,
+        });
+    }
+
+    /// An acknowledgement enters the next link of its way back, now, or gets through.
+    pub(super) fn backward(&mut self, mut item: Transit) {
+        let way = &self.ways[item.subflow as usize];
+        let route = &self.routes[way.route as usize].backward;
+        let mut behind = Lane(0);
+        if let Some(&link) = route.get(item.hop as usize) {
+            let packet = Packet {
+                bytes: way.ack_bytes,
+                ecn: false,
+            };
+            let verdict = self.links[link as usize].offer(item.at, packet);
+            let Verdict::Delivered { arrives, .. } = verdict else {
+                self.records.release(item.number);
+                return;
+            };
+            item.at = arrives;
+            item.hop += 1;
+            behind = Lane(link);
+        }
+        if usize::from(item.hop) < route.len() {
+            self.lanes.push(behind, item);
+        } else {
+            item.at = item.at + way.back.delay;
+            item.stage = way.back.stage;
+            self.lanes.push(way.back.lane, item);
+        }
+    }
+
+    /// When the packet whose acknowledgement arrives at `now` got to the receiver.
+    #[inline]
+    pub(super) fn received_at(&self, subflow: u32, now: Time) -> Time {
+        now - self.ways[subflow as usize].back.delay
+    }
+
+    pub(super) fn record(&self, number: u64) -> &AckRecord {
+        self.records.get(number)
+    }
+
+    pub(super) fn release(&mut self, number: u64) {
+        self.records.release(number);
+    }
+}
+
+/// A link's configuration with a seed of its own for this run.
+pub(super) fn seeded(config: &LinkConfig, seed: u64, stream: u64) -> LinkConfig {
+    LinkConfig {
+        seed: mix(mix(seed) ^ mix(config.seed) ^ stream),
+        ..config.clone()
+    }
+}

@@ -1,0 +1,434 @@
+//! When to look at the counters, and what comes of it.
+
+use manyway_control::SenderStats;
+use manyway_network::{Link, LinkStats};
+use manyway_scenario::{Experiment, Flow, Measure, SeriesKind};
+use manyway_units::Time;
+
+use super::meter::Tally;
+use super::result::{FlowResult, LinkResult, Series, SubflowResult};
+use super::source::{Source, Subflow};
+
+/// Reads the counters at the edges of the measured time, of each span and of each interval of the series.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    measure: Measure,
+    link_names: Vec<String>,
+    path_names: Vec<String>,
+    /// Edges not reached yet, the last first.
+    edges: Vec<(Time, Edge)>,
+    subflows: Vec<SubflowRecord>,
+    links: Vec<LinkRecord>,
+    series: Vec<Recording>,
+    next_sample: Option<Time>,
+    /// What the measured time really was.
+    from: Time,
+    until: Time,
+}
+
+#[derive(Debug, Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Edge {
+    Begin,
+    BeginSpan(usize),
+    EndSpan(usize),
+    End,
+}
+
+/// A subflow's counters at the beginning and at the end.
+#[derive(Debug, Clone, Default)]
+struct SubflowRecord {
+    begin: (Tally, SenderStats),
+    end: (Tally, SenderStats),
+    /// Packets delivered: at a span's beginning, then within it.
+    spans: Vec<u64>,
+}
+
+/// A link's readings at the beginning and at the end.
+#[derive(Debug, Copy, Clone, Default)]
+struct LinkRecord {
+    begin: LinkReading,
+    end: LinkReading,
+}
+
+/// A link's counters without what is still waiting.
+#[derive(Debug, Copy, Clone, Default)]
+struct LinkReading {
+    stats: LinkStats,
+    /// Bytes that have left.
+    carried: u64,
+    /// Nanoseconds of serialising that are over.
+    busy: u64,
+}
+
+/// One kind of series of all subflows or links.
+#[derive(Debug)]
+struct Recording {
+    kind: SeriesKind,
+    /// The counters at the last sample, where differences are recorded.
+    last: Vec<u64>,
+    values: Vec<Vec<f64>>,
+}
+
+impl Recorder {
+    pub(super) fn new(experiment: &Experiment) -> Self {
+        let measure = experiment.measure.clone();
+        let end = Time::ZERO + experiment.duration;
+        let (from, until) = (measure.from.min(end), measure.until.min(end));
+        let mut edges = vec![(from, Edge::Begin), (until, Edge::End)];
+        for (index, span) in measure.spans.iter().enumerate() {
+            edges.push((span.from.min(end), Edge::BeginSpan(index)));
+            edges.push((span.until.min(end), Edge::EndSpan(index)));
+        }
+        edges.sort();
+        edges.reverse();
+        let subflows: usize = experiment.flows.iter().map(|flow| flow.paths.len()).sum();
+        let links = experiment.topology.links.len();
+        let series = measure.series.iter().map(|&kind| {
+            let count = if of_links(kind) { links } else { subflows };
+            Recording {
+                kind,
+                last: vec![0; count],
+                values: vec![Vec::new(); count],
+            }
+        });
+        let record = SubflowRecord {
+            spans: vec![0; measure.spans.len()],
+            ..SubflowRecord::default()
+        };
+        let samples = !measure.series.is_empty() && !measure.interval.is_zero();
+        Self {
+            link_names: experiment
+                .topology
+                .links
+                .iter()
+                .map(|link| link.name.clone())
+                .collect(),
+            path_names: experiment
+                .topology
+                .paths
+                .iter()
+                .map(|path| path.name.clone())
+                .collect(),
+            edges,
+            subflows: vec![record; subflows],
+            links: vec![LinkRecord::default(); links],
+            series: series.collect(),
+            next_sample: samples.then_some(Time::ZERO + measure.interval),
+            from,
+            until,
+            measure,
+        }
+    }
+
+    /// When [`Recorder::on_time`] is due next.
+    pub(super) fn next(&self) -> Option<Time> {
+        let edge = self.edges.last().map(|(at, _)| *at);
+        edge.into_iter().chain(self.next_sample).min()
+    }
+
+    /// Reads what is due at `now`, and says when it is due again.
+    pub(super) fn on_time(
+        &mut self,
+        now: Time,
+        subflows: &mut [Subflow],
+        sources: &[Source],
+        links: &mut [Link],
+    ) -> Option<Time> {
+        while let Some(&(at, edge)) = self.edges.last()
+            && at <= now
+        {
+            self.edges.pop();
+            self.on_edge(now, edge, subflows, links);
+        }
+        while let Some(at) = self.next_sample.filter(|at| *at <= now) {
+            self.sample(at, subflows, sources, links);
+            self.next_sample = Some(at + self.measure.interval);
+        }
+        self.next()
+    }
+
+    /// Reads what is still open: the run ends at `now`.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        subflows: &mut [Subflow],
+        sources: &[Source],
+        links: &mut [Link],
+    ) {
+        self.on_time(now, subflows, sources, links);
+        self.next_sample = None;
+        while let Some((_, edge)) = self.edges.pop() {
+            if matches!(edge, Edge::End | Edge::EndSpan(_)) {
+                self.on_edge(now, edge, subflows, links);
+            }
+        }
+        self.from = self.from.min(now);
+        self.until = self.until.min(now);
+    }
+
+    fn on_edge(&mut self, now: Time, edge: Edge, subflows: &mut [Subflow], links: &mut [Link]) {
+        for (record, subflow) in self.subflows.iter_mut().zip(subflows) {
+            match edge {
+                Edge::Begin => record.begin = read(subflow, now),
+                Edge::End => record.end = read(subflow, now),
+                Edge::BeginSpan(index) => record.spans[index] = read(subflow, now).0.delivered,
+                Edge::EndSpan(index) => {
+                    let delivered = read(subflow, now).0.delivered;
+                    record.spans[index] = delivered - record.spans[index].min(delivered);
+                }
+            }
+        }
+        for (record, link) in self.links.iter_mut().zip(links) {
+            match edge {
+                Edge::Begin => record.begin = LinkReading::of(link, now),
+                Edge::End => record.end = LinkReading::of(link, now),
+                Edge::BeginSpan(_) | Edge::EndSpan(_) => {}
+            }
+        }
+    }
+
+    fn sample(
+        &mut self,
+        at: Time,
+        subflows: &mut [Subflow],
+        sources: &[Source],
+        links: &mut [Link],
+    ) {
+        let interval = self.measure.interval.as_secs_f64();
+        for recording in &mut self.series {
+            let kind = recording.kind;
+            let values = recording.values.iter_mut().zip(&mut recording.last);
+            if of_links(kind) {
+                for ((values, last), link) in values.zip(links.iter_mut()) {
+                    let mut sample = Sample {
+                        last,
+                        interval,
+                        headers: 0,
+                    };
+                    values.push(link_value(kind, link, at, &mut sample));
+                }
+            } else {
+                for ((values, last), subflow) in values.zip(subflows.iter_mut()) {
+                    let headers = sources[subflow.source as usize].headers;
+                    let mut sample = Sample {
+                        last,
+                        interval,
+                        headers,
+                    };
+                    values.push(subflow_value(kind, subflow, at, &mut sample));
+                }
+            }
+        }
+    }
+
+    pub(super) fn flows(&self, flows: &[Flow], sources: &[Source]) -> Vec<FlowResult> {
+        let results = flows.iter().zip(sources).map(|(flow, source)| {
+            let payload = f64::from(flow.sender.packet_size.saturating_sub(source.headers)) * 8.0;
+            let ended = source.finished.unwrap_or(Time::MAX).min(source.stop);
+            let active = self
+                .until
+                .min(ended)
+                .since(self.from.max(source.start))
+                .as_secs_f64();
+            let first = source.subflows.start as usize;
+            let subflows = flow.paths.iter().enumerate().map(|(n, &path)| {
+                let record = &self.subflows[first + n];
+                let (tally, stats) = record.difference();
+                SubflowResult {
+                    path: self.path_names[path].clone(),
+                    goodput_bps: per_second(tally.delivered as f64 * payload, active),
+                    spans_bps: self.spans(record, payload),
+                    window_mean_packets: tally.mean_window(),
+                    rtt_mean_s: tally.mean_rtt(),
+                    loss_events: stats.loss_events,
+                    packets_sent: stats.packets_sent,
+                    packets_lost: stats.packets_lost,
+                    timeouts: stats.timeouts,
+                }
+            });
+            let subflows: Vec<SubflowResult> = subflows.collect();
+            FlowResult {
+                name: flow.name.clone(),
+                goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
+                completion_s: source
+                    .finished
+                    .map(|at| at.since(source.start).as_secs_f64()),
+                subflows,
+            }
+        });
+        results.collect()
+    }
+
+    fn spans(&self, record: &SubflowRecord, payload: f64) -> Vec<f64> {
+        let spans = self.measure.spans.iter().zip(&record.spans);
+        let rates = spans.map(|(span, &packets)| {
+            per_second(
+                packets as f64 * payload,
+                span.until.since(span.from).as_secs_f64(),
+            )
+        });
+        rates.collect()
+    }
+
+    pub(super) fn links(&self) -> Vec<LinkResult> {
+        let seconds = self.until.since(self.from).as_secs_f64();
+        let records = self.links.iter().zip(&self.link_names);
+        let results = records.map(|(LinkRecord { begin, end }, name)| {
+            let (before, after) = (&begin.stats, &end.stats);
+            let carried = (end.carried - begin.carried) as f64 * 8.0;
+            let waited = after.sojourn.saturating_sub(before.sojourn);
+            LinkResult {
+                name: name.clone(),
+                utilisation: per_second((end.busy - begin.busy) as f64 * 1e-9, seconds),
+                load_bps: per_second(carried, seconds),
+                queue_mean_packets: per_second(waited.as_secs_f64(), seconds),
+                packets_offered: after.offered - before.offered,
+                packets_dropped: after.dropped() - before.dropped(),
+                packets_marked: after.marked - before.marked,
+            }
+        });
+        results.collect()
+    }
+
+    pub(super) fn series(&mut self, flows: &[Flow]) -> Vec<Series> {
+        let subflows: Vec<Vec<String>> = flows
+            .iter()
+            .flat_map(|flow| {
+                let of = |&path: &usize| vec![flow.name.clone(), self.path_names[path].clone()];
+                flow.paths.iter().map(of).collect::<Vec<_>>()
+            })
+            .collect();
+        let links: Vec<Vec<String>> = self
+            .link_names
+            .iter()
+            .map(|name| vec![name.clone()])
+            .collect();
+        let interval_s = self.measure.interval.as_secs_f64();
+        let mut result = Vec::new();
+        for recording in self.series.drain(..) {
+            let owners = if of_links(recording.kind) {
+                &links
+            } else {
+                &subflows
+            };
+            result.extend(
+                owners
+                    .iter()
+                    .zip(recording.values)
+                    .map(|(of, values)| Series {
+                        kind: name_of(recording.kind).to_owned(),
+                        of: of.clone(),
+                        interval_s,
+                        values,
+                    }),
+            );
+        }
+        result
+    }
+}
+
+impl SubflowRecord {
+    /// What happened between the beginning and the end.
+    fn difference(&self) -> (Tally, SenderStats) {
+        let (before, after) = (&self.begin, &self.end);
+        let mut stats = after.1;
+        stats.packets_sent -= before.1.packets_sent;
+        stats.packets_lost -= before.1.packets_lost;
+        stats.loss_events -= before.1.loss_events;
+        stats.timeouts -= before.1.timeouts;
+        (after.0.since(&before.0), stats)
+    }
+}
+
+impl LinkReading {
+    fn of(link: &mut Link, now: Time) -> Self {
+        let stats = link.stats();
+        let pending = 0;
+        Self {
+            stats,
+            carried: stats
+                .bytes_delivered
+                .saturating_sub(link.backlog_bytes(now)),
+            busy: (stats.busy.as_nanos() as u64).saturating_sub(pending),
+        }
+    }
+}
+
+fn read(subflow: &mut Subflow, now: Time) -> (Tally, SenderStats) {
+    match &subflow.sender {
+        Some(sender) => (subflow.meter.read(now), sender.stats()),
+        None => Default::default(),
+    }
+}
+
+/// A subflow's value at `at`; NaN while it isn't there.
+fn subflow_value(
+    kind: SeriesKind,
+    subflow: &mut Subflow,
+    at: Time,
+    sample: &mut Sample<'_>,
+) -> f64 {
+    let Some(sender) = &subflow.sender else {
+        return f64::NAN;
+    };
+    match kind {
+        SeriesKind::Window => subflow.meter.current(),
+        SeriesKind::Rtt if sender.rtt().has_sample() => sender.rtt().smoothed().as_secs_f64(),
+        SeriesKind::Rate => {
+            let packet = sender.config().packet_size - sample.headers;
+            let delivered = subflow.meter.read(at).delivered;
+            sample.per_second(delivered) * f64::from(packet) * 8.0
+        }
+        _ => f64::NAN,
+    }
+}
+
+fn link_value(kind: SeriesKind, link: &mut Link, at: Time, sample: &mut Sample<'_>) -> f64 {
+    match kind {
+        SeriesKind::Queue => link.backlog_packets(at) as f64,
+        SeriesKind::Load => sample.per_second(LinkReading::of(link, at).carried) * 8.0,
+        SeriesKind::Drops => sample.difference(link.stats().dropped()) as f64,
+        _ => f64::NAN,
+    }
+}
+
+/// What a difference is taken to.
+struct Sample<'a> {
+    last: &'a mut u64,
+    /// Seconds.
+    interval: f64,
+    headers: u32,
+}
+
+impl Sample<'_> {
+    fn difference(&mut self, count: u64) -> u64 {
+        count.saturating_sub(std::mem::replace(self.last, count))
+    }
+
+    fn per_second(&mut self, count: u64) -> f64 {
+        self.difference(count) as f64 / self.interval
+    }
+}
+
+fn of_links(kind: SeriesKind) -> bool {
+    match kind {
+        SeriesKind::Rate | SeriesKind::Window | SeriesKind::Rtt => false,
+        SeriesKind::Queue | SeriesKind::Load | SeriesKind::Drops => true,
+    }
+}
+
+fn name_of(kind: SeriesKind) -> &'static str {
+    match kind {
+        SeriesKind::Rate => "rate",
+        SeriesKind::Window => "window",
+        SeriesKind::Rtt => "rtt",
+        SeriesKind::Queue => "queue",
+        SeriesKind::Load => "load",
+        SeriesKind::Drops => "drops",
+    }
+}
+
+/// `amount` per second; 0 if there was no time.
+fn per_second(amount: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}

@@ -1,0 +1,145 @@
+//! A source: what a flow has to send, and its subflows' senders.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use manyway_control::Sender;
+use manyway_control::registry::AnyController;
+use manyway_network::Link;
+use manyway_scenario::{Flow, Lifetime};
+use manyway_units::Time;
+use rand_pcg::Pcg64Mcg;
+
+use super::lanes::Lane;
+use super::meter::Meter;
+use super::receiver::Receiver;
+
+/// More packets than anybody sends.
+const ENDLESS: u64 = u64::MAX / 2;
+
+/// What a flow has to send. Data is counted in packets.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) controller: AnyController,
+    /// Its subflows' numbers.
+    pub(super) subflows: Range<u32>,
+    /// Packets of data that wait to be sent, lost ones included.
+    pub(super) backlog: u64,
+    /// Packets of data not produced by the application yet.
+    remaining: u64,
+    /// The application's time for one packet, ns; 0 for as fast as possible.
+    production: f64,
+    produced: u64,
+    pub(super) finite: bool,
+    /// Bytes of the headers within each packet.
+    pub(super) headers: u32,
+    /// Packets of data that are not acknowledged, of a finite transfer.
+    open: u64,
+    pub(super) phase: Phase,
+    pub(super) start: Time,
+    pub(super) stop: Time,
+    pub(super) finished: Option<Time>,
+    /// When the application's timer is set to.
+    pub(super) timer: Time,
+}
+
+/// Where a source is in its life.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    Waiting,
+    Active,
+    /// Sends nothing new, and lost data not again.
+    Stopped,
+}
+
+/// One path of a flow.
+#[derive(Debug)]
+pub(super) struct Subflow {
+    /// `None` until the subflow joins.
+    pub(super) sender: Option<Sender<bool>>,
+    pub(super) lifetime: Lifetime,
+    pub(super) source: u32,
+    pub(super) meter: Meter,
+    /// The earliest event that is scheduled for it.
+    pub(super) timer: Time,
+    pub(super) marks: u64,
+    /// Packets below this number were given up on this path: their data was sent again elsewhere.
+    pub(super) abandoned: u64,
+    pub(super) egress: Egress,
+    /// Where acknowledgements are held back or may be lost.
+    pub(super) receiver: Option<Box<Receiver>>,
+}
+
+/// How packets leave a sender: jitter and a private first link.
+#[derive(Debug)]
+pub(super) struct Egress {
+    /// The largest jitter, ns.
+    pub(super) jitter: u64,
+    pub(super) latest: Time,
+    pub(super) rng: Pcg64Mcg,
+    pub(super) lane: Option<Lane>,
+    pub(super) access: Option<Link>,
+}
+
+impl Source {
+    pub(super) fn new(flow: &Flow, subflows: Range<u32>, start: Time) -> Self {
+        let payload = u64::from(flow.sender.packet_size.saturating_sub(flow.headers).max(1));
+        let packets = flow.size.map(|bytes| bytes.div_ceil(payload).max(1));
+        let production = flow.rate.map_or(0.0, |rate| {
+            payload as f64 / rate.bytes_per_sec().max(1e-3) * 1e9
+        });
+        Self {
+            controller: flow.law.controller(&flow.options),
+            subflows,
+            backlog: 0,
+            remaining: packets.unwrap_or(ENDLESS),
+            production,
+            produced: 0,
+            finite: packets.is_some(),
+            headers: flow.headers.min(flow.sender.packet_size.saturating_sub(1)),
+            open: packets.unwrap_or(0),
+            phase: Phase::Waiting,
+            start,
+            stop: flow.stop.unwrap_or(Time::MAX),
+            finished: None,
+            timer: Time::MAX,
+        }
+    }
+
+    /// Lets the application produce what it can have produced by `now`; when it will have more, if that takes time.
+    pub(super) fn produce(&mut self, now: Time) -> Option<Time> {
+        if self.production <= 0.0 {
+            self.backlog += std::mem::take(&mut self.remaining);
+            return None;
+        }
+        let elapsed = now.since(self.start).as_nanos() as f64;
+        // The first packet is there at once.
+        let due = (elapsed / self.production) as u64 + 1;
+        let more = due.saturating_sub(self.produced).min(self.remaining);
+        self.produced += more;
+        self.remaining -= more;
+        self.backlog += more;
+        (self.remaining > 0).then(|| {
+            let next = (self.produced as f64 * self.production).ceil();
+            (self.start + Duration::from_nanos(next as u64)).max(now + Duration::from_nanos(1))
+        })
+    }
+
+    /// Data was acknowledged for the first time.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, now: Time, packets: u64) {
+        if self.finite {
+            self.open = self.open.saturating_sub(packets);
+            if self.open == 0 && self.finished.is_none() {
+                self.finished = Some(now);
+            }
+        }
+    }
+
+    /// Data must be sent again.
+    pub(super) fn on_lost(&mut self, packets: u64) {
+        if self.phase == Phase::Active {
+            self.backlog += packets;
+        }
+    }
+}
