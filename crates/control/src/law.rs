@@ -95,3 +95,9 @@ pub(crate) fn smaller<D: Scalar>(a: D, b: D) -> D {
 pub(crate) fn total_rate<D: Scalar>(paths: &[Path<D>]) -> D {
     paths.iter().fold(D::from(0.0), |sum, p| sum + p.rate())
 }
+
+/// `max_k{x_k}`, in packets/s.
+#[inline]
+pub(crate) fn largest_rate<D: Scalar>(paths: &[Path<D>]) -> D {
+    paths.iter().map(Path::rate).fold(D::from(0.0), larger)
+}

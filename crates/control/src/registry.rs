@@ -5,7 +5,7 @@
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::coupled::Coupled;
 use crate::law::{Law, Path, Scalar, WindowLaw};
-use crate::laws::{Balia, Cubic, Lia, Reno};
+use crate::laws::{Balia, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Reno, Semicoupled};
 use crate::options::Options;
 use manyway_units::Time;
 
@@ -22,10 +22,25 @@ table! {
     laws {
         Reno "reno"
             "uncoupled Reno on every path (RFC 5681): n paths take n shares of a common bottleneck" {}
+        Ewtcp "ewtcp"
+            "weighted Reno on every path (Honda et al.): with a = 1/n², n paths take one share of a common bottleneck" {
+            a: 1.0, Range::above(0.0, 1000.0), "packets per round trip that a path adds to its window";
+        }
+        FullyCoupled "coupled"
+            "fully coupled (Kelly and Voice): the friendliest and slowest, moves all traffic to the best paths" {}
+        Semicoupled "semicoupled"
+            "semicoupled (Wischik et al.): between ewtcp and lia" {}
         Lia "lia"
             "linked increases (RFC 6356): as much as one flow on the best path, never more than one on any" {}
         Balia "balia"
             "balanced linked adaptation (Peng et al.): friendlier than lia, and quick to respond" {}
+        Generalized "generalized"
+            "the class between coupled, semicoupled, lia and balia (Peng et al., eq. 16)" {
+            beta: 0.2, Range::between(0.0, 1000.0), "less is friendlier, more responds quicker";
+            n: f64::INFINITY, Range::between(1.0, f64::INFINITY), "order of the norm: more is friendlier, less responds quicker";
+            eta: 0.5, Range::between(0.0, 1000.0), "more responds quicker and oscillates more";
+            cap: f64::INFINITY, Range::between(1.0, f64::INFINITY), "the decrease is at most this many halves of the window";
+        }
     }
     // Controllers with a state of their own; their parameters are the first arguments of `Type::new`.
     controllers {

@@ -1,4 +1,4 @@
-use crate::law::{Path, Scalar, WindowLaw, larger, smaller, total_rate};
+use crate::law::{Path, Scalar, WindowLaw, largest_rate, smaller, total_rate};
 
 /// Balia, the balanced linked adaptation of Peng et al., eq. (1)-(2), with `α_r = max_k{x_k}/x_r`:
 /// `I_r = x_r/(τ_r S²) · (1+α_r)/2 · (4+α_r)/5`, `D_r = w_r/2 · min{α_r, 1.5}`.
@@ -9,8 +9,7 @@ impl Balia {
     /// `α_r`, at least 1.
     #[inline]
     fn alpha<D: Scalar>(paths: &[Path<D>], r: usize) -> D {
-        let rates = paths.iter().map(Path::rate);
-        rates.fold(D::from(0.0), larger) / paths[r].rate()
+        largest_rate(paths) / paths[r].rate()
     }
 }
 

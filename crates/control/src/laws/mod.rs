@@ -2,13 +2,21 @@
 
 mod balia;
 pub(crate) mod cubic;
+mod ewtcp;
+mod fully_coupled;
+mod generalized;
 mod lia;
 mod reno;
+mod semicoupled;
 
 pub use balia::Balia;
 pub use cubic::Cubic;
+pub use ewtcp::Ewtcp;
+pub use fully_coupled::FullyCoupled;
+pub use generalized::Generalized;
 pub use lia::Lia;
 pub use reno::Reno;
+pub use semicoupled::Semicoupled;
 
 #[cfg(test)]
 mod tests;

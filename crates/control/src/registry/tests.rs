@@ -18,7 +18,7 @@ fn unknown_names_are_told_what_exists() {
     let error = controller("Ballia", &Options::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, lia, balia, cubic"
+        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, semicoupled, lia, balia, generalized, cubic"
     );
     let error = controller("x", &Options::default()).unwrap_err();
     assert_eq!(
