@@ -1,9 +1,7 @@
-use std::fmt::Debug;
-
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
-use crate::law::{Path, WindowLaw};
+use crate::law::{Law, Path};
 use crate::options::{MAX_WINDOW, Options, bounded};
 use crate::slots::Slots;
 use crate::slow_start::SlowStart;
@@ -15,7 +13,8 @@ const EXACT_PATHS: usize = 8;
 /// make rates infinite.
 const MIN_RTT: f64 = 1e-6;
 
-/// The controller that runs a window law over all paths of a connection.
+/// The controller that runs a law over all paths of a connection: any [`WindowLaw`](crate::WindowLaw), or a
+/// [`Law`] that remembers.
 ///
 /// Slow start is each path's own; the law couples congestion avoidance. A law costs O(n) in the
 /// number of paths, so with more than eight paths `I_r` is kept for n/8 acknowledgements of path r
@@ -34,6 +33,8 @@ pub struct Coupled<L> {
     mixed: bool,
     /// `paths` in packets of one size, where they differ.
     scratch: Vec<Path<f64>>,
+    /// The smallest window of a path at present.
+    floor: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -46,9 +47,10 @@ struct Member {
     fresh: usize,
 }
 
-impl<L: WindowLaw> Coupled<L> {
+impl<L: Law> Coupled<L> {
     /// A controller without paths.
     pub fn new(law: L, options: Options) -> Self {
+        let floor = options.floor(law.min_ssthresh(0));
         Coupled {
             law,
             options,
@@ -58,6 +60,7 @@ impl<L: WindowLaw> Coupled<L> {
             owners: Vec::new(),
             mixed: false,
             scratch: Vec::new(),
+            floor,
         }
     }
 
@@ -73,7 +76,7 @@ impl<L: WindowLaw> Coupled<L> {
 
     /// The smallest window of a path at present, in packets.
     pub fn window_floor(&self) -> f64 {
-        self.options.floor(self.law.min_ssthresh(self.paths.len()))
+        self.floor
     }
 
     /// The path's slow-start threshold in packets, infinite before its first cut; `None` for a slot
@@ -83,6 +86,7 @@ impl<L: WindowLaw> Coupled<L> {
     }
 
     /// Evaluates the law for the path at `at`, its windows converted to that path's packets.
+    #[inline]
     fn evaluate(&mut self, at: usize, rule: impl Fn(&L, &[Path<f64>], usize) -> f64) -> f64 {
         if !self.mixed {
             return rule(&self.law, &self.paths, at);
@@ -102,15 +106,15 @@ impl<L: WindowLaw> Coupled<L> {
         for member in self.slots.iter_mut() {
             member.fresh = 0;
         }
-        // With fewer paths the floor may have risen.
-        let floor = self.window_floor();
+        // With fewer paths the floor may rise.
+        self.floor = self.options.floor(self.law.min_ssthresh(self.paths.len()));
         for path in &mut self.paths {
-            path.window = path.window.max(floor);
+            path.window = path.window.max(self.floor);
         }
     }
 }
 
-impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
+impl<L: Law> Controller for Coupled<L> {
     fn name(&self) -> &'static str {
         self.law.name()
     }
@@ -126,8 +130,10 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
             window: bounded(path.initial_window),
             rtt: path.initial_rtt.as_secs_f64().max(MIN_RTT),
         });
-        self.sizes.push(path.packet_size.max(1));
+        let size = path.packet_size.max(1);
+        self.sizes.push(size);
         self.owners.push(slot);
+        self.law.on_path_added(size);
         self.membership_changed();
         slot
     }
@@ -139,6 +145,7 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
         self.paths.swap_remove(member.at);
         self.sizes.swap_remove(member.at);
         self.owners.swap_remove(member.at);
+        self.law.on_path_removed(member.at);
         if let Some(&moved) = self.owners.get(member.at)
             && let Some(moved) = self.slots.get_mut(moved)
         {
@@ -153,6 +160,7 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
             return;
         };
         let at = member.at;
+        self.law.on_acked(at, ack.packets);
         let path = &mut self.paths[at];
         path.rtt = ack.smoothed_rtt.as_secs_f64().max(MIN_RTT);
         let slow = member.slow_start.active(path.window);
@@ -179,7 +187,8 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
             increase
         };
         let path = &mut self.paths[at];
-        path.window = (path.window + increase * ack.packets).min(MAX_WINDOW);
+        let window = path.window + increase * ack.packets;
+        path.window = window.max(self.floor).min(MAX_WINDOW);
     }
 
     fn on_loss(&mut self, loss: &Loss) {
@@ -188,9 +197,9 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
         };
         let at = member.at;
         member.fresh = 0;
-        let floor = self.window_floor();
+        self.law.on_lost(at);
         let cut = self.evaluate(at, |law, paths, r| law.decrease(paths, r));
-        let window = (self.paths[at].window - cut).max(floor);
+        let window = (self.paths[at].window - cut).max(self.floor);
         self.paths[at].window = window;
         if let Some(member) = self.slots.get_mut(loss.slot) {
             member.slow_start.set_threshold(window);
@@ -198,7 +207,7 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
     }
 
     fn on_timeout(&mut self, slot: Slot, _now: Time) {
-        let floor = self.window_floor();
+        let floor = self.floor;
         let Some(member) = self.slots.get_mut(slot) else {
             return;
         };
@@ -208,6 +217,7 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
         *window = floor;
     }
 
+    #[inline]
     fn on_round_end(&mut self, round: &Round) {
         if let Some(member) = self.slots.get_mut(round.slot) {
             member.fresh = 0;
@@ -225,6 +235,7 @@ impl<L: WindowLaw + Send + Debug> Controller for Coupled<L> {
             .map_or(0.0, |member| self.paths[member.at].window)
     }
 
+    #[inline]
     fn in_slow_start(&self, slot: Slot) -> bool {
         self.slots
             .get(slot)

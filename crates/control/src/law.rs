@@ -49,11 +49,13 @@ pub trait WindowLaw {
     }
 }
 
-/// [`WindowLaw`] on `f64` as a trait object, for callers that pick a law at run time.
+/// A window law on `f64`, as [`Coupled`](crate::Coupled) runs it; object-safe, for callers that pick a law at run time.
 ///
-/// Implemented for every window law.
+/// Implemented for every [`WindowLaw`]. A law that remembers what happened on its paths, which a
+/// [`WindowLaw`] can't, implements it directly and keeps its memory by way of the `on_` methods: they are
+/// told of every path, acknowledgement and loss event, also in slow start and recovery.
 pub trait Law: Send + Debug {
-    /// `I_r`, see [`WindowLaw::increase`].
+    /// `I_r`, see [`WindowLaw::increase`]; it may be negative, and the controller's floor holds.
     fn increase(&self, paths: &[Path<f64>], r: usize) -> f64;
     /// `D_r`, see [`WindowLaw::decrease`].
     fn decrease(&self, paths: &[Path<f64>], r: usize) -> f64;
@@ -61,12 +63,35 @@ pub trait Law: Send + Debug {
     fn name(&self) -> &'static str;
     /// See [`WindowLaw::min_ssthresh`].
     fn min_ssthresh(&self, paths: usize) -> f64;
+
+    /// A path was added behind the others; its packets have `packet_size` bytes.
+    #[inline]
+    fn on_path_added(&mut self, packet_size: u32) {
+        let _ = packet_size;
+    }
+    /// Path `r` was removed, and the last one has taken its place ([`Vec::swap_remove`]).
+    #[inline]
+    fn on_path_removed(&mut self, r: usize) {
+        let _ = r;
+    }
+    /// `packets` of path `r`, in its own size, were acknowledged.
+    #[inline]
+    fn on_acked(&mut self, r: usize, packets: f64) {
+        let _ = (r, packets);
+    }
+    /// Path `r` has a loss event; comes before [`decrease`](Self::decrease) is asked.
+    #[inline]
+    fn on_lost(&mut self, r: usize) {
+        let _ = r;
+    }
 }
 
 impl<L: WindowLaw + Send + Debug> Law for L {
+    #[inline]
     fn increase(&self, paths: &[Path<f64>], r: usize) -> f64 {
         WindowLaw::increase(self, paths, r)
     }
+    #[inline]
     fn decrease(&self, paths: &[Path<f64>], r: usize) -> f64 {
         WindowLaw::decrease(self, paths, r)
     }

@@ -5,7 +5,7 @@
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::coupled::Coupled;
 use crate::law::{Law, Path, Scalar, WindowLaw};
-use crate::laws::{Balia, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Reno, Semicoupled};
+use crate::laws::{Balia, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled};
 use crate::options::Options;
 use manyway_units::Time;
 
@@ -42,10 +42,15 @@ table! {
             cap: f64::INFINITY, Range::between(1.0, f64::INFINITY), "the decrease is at most this many halves of the window";
         }
     }
-    // Controllers with a state of their own; their parameters are the first arguments of `Type::new`.
+    // Laws that remember, made by `Default`.
+    remembering {
+        Olia "olia"
+            "opportunistic linked increases (Khalili et al.): moves window to the paths with the fewest losses"
+    }
+    // Controllers of their own, made by `new(Options)`.
     controllers {
         Cubic "cubic"
-            "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline" {}
+            "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline"
     }
 }
 
@@ -196,4 +201,4 @@ fn edits(a: &str, b: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

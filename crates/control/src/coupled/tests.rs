@@ -5,10 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::law::Scalar;
+use crate::law::{Scalar, WindowLaw};
 use crate::laws::{Balia, Lia, Reno};
 use crate::options::SlowStartKind;
 use crate::registry;
+use crate::registry::tests::spec_from;
 
 fn new_path(window: f64, size: u32, rtt_ms: u64) -> NewPath {
     NewPath {
@@ -45,12 +46,7 @@ fn loss(slot: Slot) -> Loss {
 }
 
 /// A path that a first loss has taken to congestion avoidance with `window` packets.
-fn avoiding<L: WindowLaw + Send + Debug>(
-    controller: &mut Coupled<L>,
-    window: f64,
-    size: u32,
-    rtt_ms: u64,
-) -> Slot {
+fn avoiding<L: Law>(controller: &mut Coupled<L>, window: f64, size: u32, rtt_ms: u64) -> Slot {
     let slot = controller.add_path(new_path(window, size, rtt_ms));
     let member = controller.slots.get_mut(slot).unwrap();
     member.slow_start.set_threshold(window);
@@ -188,10 +184,10 @@ struct Counted(Arc<AtomicUsize>);
 impl WindowLaw for Counted {
     fn increase<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Reno.increase(paths, r)
+        WindowLaw::increase(&Reno, paths, r)
     }
     fn decrease<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
-        Reno.decrease(paths, r)
+        WindowLaw::decrease(&Reno, paths, r)
     }
     fn name(&self) -> &'static str {
         "counted"
@@ -319,21 +315,24 @@ proptest! {
         steps in proptest::collection::vec((step(), 0..50u64), 0..300),
         floor in prop_oneof![Just(None), (1.0..4.0f64).prop_map(Some)],
         kind in prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)],
+        fractions in proptest::array::uniform4(0.0..=1.0f64),
     ) {
         for (name, _) in registry::names() {
             let options = Options { slow_start: kind, window_floor: floor };
-            let mut controller = registry::controller(name, &options).unwrap();
+            let spec = spec_from(name, fractions);
+            let mut controller = spec.controller(&options);
             let mut slots = Vec::new();
             let mut now = Time::ZERO;
             for (step, millis) in &steps {
                 now += Duration::from_millis(*millis);
-                apply(&mut *controller, &mut slots, now, step);
-                let natural = if name == "balia" && slots.len() > 1 { 1.0 } else { 2.0 };
+                apply(&mut controller, &mut slots, now, step);
+                let to_one = ["balia", "coupled", "generalized", "olia"].contains(&name);
+                let natural = if to_one && slots.len() > 1 { 1.0 } else { 2.0 };
                 for &slot in &slots {
                     let window = controller.window(slot);
-                    prop_assert!(window.is_finite(), "{name} {window}");
-                    prop_assert!(window >= floor.unwrap_or(natural), "{name} {window} {step:?}");
-                    prop_assert!(window <= MAX_WINDOW, "{name} {window}");
+                    prop_assert!(window.is_finite(), "{spec} {window}");
+                    prop_assert!(window >= floor.unwrap_or(natural), "{spec} {window} {step:?}");
+                    prop_assert!(window <= MAX_WINDOW, "{spec} {window}");
                 }
             }
         }

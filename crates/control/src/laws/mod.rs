@@ -6,6 +6,7 @@ mod ewtcp;
 mod fully_coupled;
 mod generalized;
 mod lia;
+mod olia;
 mod reno;
 mod semicoupled;
 
@@ -15,6 +16,7 @@ pub use ewtcp::Ewtcp;
 pub use fully_coupled::FullyCoupled;
 pub use generalized::Generalized;
 pub use lia::Lia;
+pub use olia::Olia;
 pub use reno::Reno;
 pub use semicoupled::Semicoupled;
 

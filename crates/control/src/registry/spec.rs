@@ -111,6 +111,7 @@ impl FromStr for LawSpec {
             let (key, value) = part.split_once('=').ok_or_else(|| LawError::NotAssigned {
                 law: builder.entry.name,
                 text: shortened(part),
+                known: builder.entry.parameters,
             })?;
             let index = builder.index(key.trim())?;
             let value = value.trim();
@@ -228,12 +229,14 @@ pub enum LawError {
         key: &'static str,
     },
     /// Something behind the colon is not an assignment.
-    #[error("{law}: {text:?} is not of the form key=value; write {law}:key=value,key=value")]
+    #[error("{law}: {text:?} is not of the form key=value; write {}", example(.law, .known))]
     NotAssigned {
         /// The law.
         law: &'static str,
         /// What stands in the place of the assignment.
         text: String,
+        /// What the law takes.
+        known: &'static [Parameter],
     },
 }
 
@@ -246,4 +249,16 @@ fn takes(known: &[Parameter]) -> String {
         .map(|p| format!("{} ({})", p.key, p.range))
         .collect();
     format!("it takes {}", known.join(", "))
+}
+
+/// The law with its defaults written out.
+fn example(law: &str, known: &[Parameter]) -> String {
+    if known.is_empty() {
+        return law.to_owned();
+    }
+    let known: Vec<String> = known
+        .iter()
+        .map(|p| format!("{}={}", p.key, p.default))
+        .collect();
+    format!("{law}:{}", known.join(","))
 }

@@ -6,11 +6,13 @@ macro_rules! table {
     (
         laws {
             $($law:ident $law_name:literal $law_about:literal
-                { $($law_key:ident: $law_default:expr, $law_range:expr, $law_meaning:literal;)* })*
+                { $($key:ident: $default:expr, $range:expr, $meaning:literal;)* })*
+        }
+        remembering {
+            $($own_law:ident $own_law_name:literal $own_law_about:literal)*
         }
         controllers {
-            $($own:ident $own_name:literal $own_about:literal
-                { $($own_key:ident: $own_default:expr, $own_range:expr, $own_meaning:literal;)* })*
+            $($own:ident $own_name:literal $own_about:literal)*
         }
     ) => {
         const ENTRIES: &[Entry] = &[
@@ -18,33 +20,34 @@ macro_rules! table {
                 name: $law_name,
                 about: $law_about,
                 parameters: &[$(Parameter {
-                    key: stringify!($law_key),
-                    default: $law_default,
-                    range: $law_range,
-                    meaning: $law_meaning,
+                    key: stringify!($key),
+                    default: $default,
+                    range: $range,
+                    meaning: $meaning,
                 }),*],
                 controller: |values, options| {
-                    let [$($law_key),*] = exactly(values);
-                    AnyController::$law(Coupled::new($law { $($law_key),* }, *options))
+                    let [$($key),*] = exactly(values);
+                    AnyController::$law(Coupled::new($law { $($key),* }, *options))
                 },
                 law: Some(|values| {
-                    let [$($law_key),*] = exactly(values);
-                    AnyLaw::$law($law { $($law_key),* })
+                    let [$($key),*] = exactly(values);
+                    AnyLaw::$law($law { $($key),* })
                 }),
+            },)*
+            $(Entry {
+                name: $own_law_name,
+                about: $own_law_about,
+                parameters: &[],
+                controller: |_, options| {
+                    AnyController::$own_law(Coupled::new($own_law::default(), *options))
+                },
+                law: None,
             },)*
             $(Entry {
                 name: $own_name,
                 about: $own_about,
-                parameters: &[$(Parameter {
-                    key: stringify!($own_key),
-                    default: $own_default,
-                    range: $own_range,
-                    meaning: $own_meaning,
-                }),*],
-                controller: |values, options| {
-                    let [$($own_key),*] = exactly(values);
-                    AnyController::$own($own::new($($own_key,)* *options))
-                },
+                parameters: &[],
+                controller: |_, options| AnyController::$own($own::new(*options)),
                 law: None,
             },)*
         ];
@@ -78,6 +81,7 @@ macro_rules! table {
         #[non_exhaustive]
         pub enum AnyController {
             $(#[doc = $law_about] $law(Coupled<$law>),)*
+            $(#[doc = $own_law_about] $own_law(Coupled<$own_law>),)*
             $(#[doc = $own_about] $own($own),)*
         }
 
@@ -86,6 +90,7 @@ macro_rules! table {
             ($any:expr, $controller:ident => $do:expr) => {
                 match $any {
                     $(AnyController::$law($controller) => $do,)*
+                    $(AnyController::$own_law($controller) => $do,)*
                     $(AnyController::$own($controller) => $do,)*
                 }
             };

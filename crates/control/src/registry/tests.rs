@@ -1,5 +1,33 @@
 use super::*;
 
+/// The law `name` with each parameter at a fraction, 0 to 1, of its range; an infinite end stands for itself at 1.
+pub(crate) fn spec_from(name: &str, fractions: [f64; 4]) -> LawSpec {
+    let parameters = parameters_of(name).unwrap();
+    assert!(parameters.len() <= fractions.len());
+    let chosen = parameters
+        .iter()
+        .zip(fractions)
+        .map(|(parameter, fraction)| {
+            let Range { low, high, .. } = parameter.range;
+            // Most of the choice near the low end, where the values of interest are.
+            let value = match (fraction == 1.0, high.is_finite()) {
+                (true, _) => high,
+                (_, true) => low + (high - low) * fraction.powi(8).max(1e-6),
+                (_, false) => low + fraction / (1.0 - fraction),
+            };
+            (parameter.key.to_owned(), value)
+        });
+    LawSpec::new(name, chosen).unwrap()
+}
+
+fn spec(text: &str) -> LawSpec {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(text: &str) -> String {
+    text.parse::<LawSpec>().unwrap_err().to_string()
+}
+
 #[test]
 fn every_name_makes_the_controller_it_names() {
     for (name, about) in names() {
@@ -10,7 +38,70 @@ fn every_name_makes_the_controller_it_names() {
             assert_eq!(law.name(), name);
         }
     }
-    assert!(law("cubic").unwrap().is_none());
+    let without: Vec<_> = names()
+        .map(|(name, _)| name)
+        .filter(|name| spec(name).window_law().is_none())
+        .collect();
+    assert_eq!(without, ["olia", "cubic"]);
+}
+
+#[test]
+fn parameters_reach_the_law() {
+    let made = spec("generalized:beta=0.3,n=2,eta=0.4,cap=1.5").window_law();
+    let want = Generalized {
+        beta: 0.3,
+        n: 2.0,
+        eta: 0.4,
+        cap: 1.5,
+    };
+    assert_eq!(made, Some(AnyLaw::Generalized(want)));
+    let AnyController::Ewtcp(made) = spec("ewtcp:a=0.25").controller(&Options::default()) else {
+        panic!("ewtcp is another controller");
+    };
+    assert_eq!(made.law().a, 0.25);
+}
+
+#[test]
+fn defaults_are_in_range_and_explained() {
+    for (name, _) in names() {
+        for parameter in parameters_of(name).unwrap() {
+            assert!(parameter.range.contains(parameter.default), "{parameter:?}");
+            assert!(!parameter.range.contains(f64::NAN));
+            assert!(!parameter.meaning.is_empty());
+        }
+        let all: Vec<_> = spec(name).parameters().collect();
+        let named: Vec<_> = parameters_of(name).unwrap().iter().collect();
+        assert_eq!(all.len(), named.len());
+        for ((key, value), parameter) in all.into_iter().zip(named) {
+            assert_eq!((key, value), (parameter.key, parameter.default));
+        }
+    }
+}
+
+/// Equal specifications have equal text, and the text gives the specification back.
+#[test]
+fn text_form() {
+    for (given, canonical) in [
+        ("lia", "lia"),
+        (" lia ", "lia"),
+        ("ewtcp:a=1", "ewtcp"),
+        ("ewtcp:a=0.25", "ewtcp:a=0.25"),
+        ("ewtcp: a = 2.5e-1", "ewtcp:a=0.25"),
+        ("generalized:n=inf,beta=0.2,eta=0.5", "generalized"),
+        ("generalized:cap=1.5,n=3", "generalized:n=3,cap=1.5"),
+        ("generalized:beta=0,cap=infinity", "generalized:beta=0"),
+    ] {
+        let made = spec(given);
+        assert_eq!(made.to_string(), canonical);
+        assert_eq!(spec(canonical), made);
+    }
+    assert_ne!(spec("ewtcp:a=0.5"), spec("ewtcp"));
+    assert_eq!(format!("{:?}", spec("ewtcp:a=0.5")), "LawSpec(ewtcp:a=0.5)");
+
+    let made = LawSpec::new("ewtcp", [("a".to_owned(), 0.5)]).unwrap();
+    assert_eq!(made, spec("ewtcp:a=0.5"));
+    let controller = controller("ewtcp:a=0.5", &Options::default()).unwrap();
+    assert_eq!(controller.name(), "ewtcp");
 }
 
 #[test]
@@ -18,19 +109,65 @@ fn unknown_names_are_told_what_exists() {
     let error = controller("Ballia", &Options::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, semicoupled, lia, balia, generalized, cubic"
+        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, \
+         semicoupled, lia, balia, generalized, olia, cubic"
     );
-    let error = controller("x", &Options::default()).unwrap_err();
-    assert_eq!(
-        error,
-        LawError::Unknown(UnknownLaw {
-            name: "x".into(),
-            suggestion: None
-        })
-    );
+    let error = controller("x:a=1", &Options::default()).unwrap_err();
+    let unknown = UnknownLaw {
+        name: "x".to_owned(),
+        suggestion: None,
+    };
+    assert_eq!(error, LawError::Unknown(unknown));
     let long = "l".repeat(1 << 20);
     let error = controller(&long, &Options::default()).unwrap_err();
     assert!(matches!(error, LawError::Unknown(unknown) if unknown.name.len() == 64));
+}
+
+#[test]
+fn wrong_parameters_are_told_what_is_allowed() {
+    for (text, message) in [
+        (
+            "generalized:bata=1",
+            "generalized has no parameter \"bata\" (did you mean \"beta\"?); it takes beta (0 to 1000), n (1 to inf), \
+             eta (0 to 1000), cap (1 to inf)",
+        ),
+        ("lia:a=1", "lia has no parameter \"a\"; it takes none"),
+        (
+            "ewtcp:a=0",
+            "ewtcp: a = 0 is out of range; allowed is more than 0, at most 1000",
+        ),
+        (
+            "ewtcp:a=inf",
+            "ewtcp: a = inf is out of range; allowed is more than 0, at most 1000",
+        ),
+        (
+            "generalized:n=nan",
+            "generalized: n = NaN is out of range; allowed is 1 to inf",
+        ),
+        (
+            "ewtcp:a=big",
+            "ewtcp: a = \"big\" is not a number; allowed is more than 0, at most 1000",
+        ),
+        ("ewtcp:a=1,a=2", "ewtcp: a is given twice; give it once"),
+        (
+            "ewtcp:0.5",
+            "ewtcp: \"0.5\" is not of the form key=value; write ewtcp:a=1",
+        ),
+        (
+            "ewtcp:",
+            "ewtcp: \"\" is not of the form key=value; write ewtcp:a=1",
+        ),
+        ("lia:", "lia: \"\" is not of the form key=value; write lia"),
+    ] {
+        assert_eq!(refusal(text), message);
+    }
+    let long = format!("ewtcp:{}=1", "a".repeat(1 << 20));
+    assert!(refusal(&long).len() < 200);
+    let error = LawSpec::new("ewtcp", [("b".to_owned(), 0.5)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ewtcp has no parameter \"b\"; it takes a (more than 0, at most 1000)"
+    );
 }
 
 #[test]
