@@ -8,6 +8,7 @@ mod link;
 mod loss;
 mod packet;
 mod queue;
+mod random;
 mod stats;
 mod timetable;
 mod topology;

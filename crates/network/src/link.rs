@@ -1,35 +1,73 @@
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use manyway_units::Time;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+use rand::RngExt;
 
-use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Verdict};
+use crate::loss::Losses;
+use crate::queue::{Admission, Arrival, Gate};
+use crate::random::{Generator, Purpose, generator};
+use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Queue, Verdict};
+
+mod backlog;
+mod fine;
+mod schedule;
+
+use backlog::Backlog;
+pub(crate) use fine::Fine;
+use fine::{FRACTION_BITS, time_per_byte};
+use schedule::{Schedule, Service};
 
 /// A one-way link: a queue, a serialiser, a wire.
 ///
-/// FIFO and work-conserving, so a packet's departure is known when it arrives: `max(now, departure of the one before) + bytes/rate`.
-/// An offer costs amortised O(1) and allocates nothing once the backlog's ring has grown to the queue's limit.
+/// FIFO and work-conserving, and its timetable is known, so that a packet's fate is computed when it is offered. An offer costs
+/// amortised O(1) and allocates nothing once the backlog's ring has grown to what the queue holds.
 #[derive(Debug, Clone)]
 pub struct Link {
-    config: LinkConfig,
-    /// Time to serialise one byte, in nanoseconds × 2^32, rounded up: no rounding ever makes a link faster than its rate.
-    per_byte: u128,
-    /// When the last accepted packet departs, in nanoseconds × 2^32.
-    free_at: u128,
-    /// Accepted packets that have not departed: departure (rounded up to a nanosecond) and bytes.
-    backlog: VecDeque<(Time, u32)>,
-    backlog_bytes: u64,
-    latest_offer: Time,
+    /// Nothing but DropTail, and up: what `offer` does itself.
+    plain: bool,
     up: bool,
-    /// When the link last went down.
-    went_down: Option<Time>,
-    rng: Pcg64Mcg,
-    stats: LinkStats,
+    latest_offer: u64,
+    /// Time that one byte takes, in 2^-31 ns.
+    per_byte: u64,
+    /// Propagation delay, in ns.
+    delay: u64,
+    /// When the last accepted packet has left.
+    free_at: Fine,
+    max_packets: u64,
+    max_bytes: u64,
+    backlog: Backlog,
+    offered: u64,
+    /// In ns.
+    sojourn: u128,
+    /// When the link was last taken down by hand, in ns.
+    went_down: Option<u64>,
+    rest: Box<Rest>,
 }
 
-const FRACTION_BITS: u32 = 32;
+/// What a plain link doesn't touch.
+#[derive(Debug, Clone)]
+struct Rest {
+    config: LinkConfig,
+    /// What is counted elsewhere is left 0.
+    stats: LinkStats,
+    /// Bytes of packets that were accepted and then lost.
+    bytes_lost: u64,
+    /// Time spent serialising, of links with a timetable, in 2^-31 ns.
+    busy: u128,
+    /// Work that somebody cut short by taking the link down, in 2^-31 ns.
+    busy_cut: u128,
+    red: Option<Gate>,
+    losses: Option<Losses>,
+    jitter: Option<Jitter>,
+    schedule: Option<Schedule>,
+    latest_arrival: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Jitter {
+    most: u64,
+    generator: Generator,
+}
 
 impl Link {
     /// A link that is up, idle and empty.
@@ -38,437 +76,342 @@ impl Link {
     /// What [`LinkConfig::validate`] finds.
     pub fn new(config: LinkConfig) -> Result<Self, InvalidLink> {
         config.validate()?;
-        // At most 8e9 × 2^32 (at 1 bps): 65 bits.
-        let per_byte = (8e9 / config.rate.bits_per_sec() * f64::from(FRACTION_BITS).exp2()).ceil();
+        let (max_packets, max_bytes) = match config.queue.limit() {
+            Limit::Packets(limit) => (u64::from(limit), u64::MAX),
+            Limit::Bytes(limit) => (u64::MAX, limit),
+        };
+        let rest = Rest::new(config);
         Ok(Self {
-            per_byte: per_byte as u128,
-            free_at: 0,
-            backlog: VecDeque::new(),
-            backlog_bytes: 0,
-            latest_offer: Time::ZERO,
+            plain: rest.is_plain(),
             up: true,
+            latest_offer: 0,
+            per_byte: time_per_byte(rest.config.rate),
+            delay: nanos(rest.config.delay),
+            free_at: Fine::default(),
+            max_packets,
+            max_bytes,
+            backlog: Backlog::new(),
+            offered: 0,
+            sojourn: 0,
             went_down: None,
-            rng: Pcg64Mcg::seed_from_u64(config.seed),
-            stats: LinkStats::default(),
-            config,
+            rest: Box::new(rest),
         })
     }
 
     /// Offers a packet to the queue.
     ///
     /// Offers come in the order of time; an earlier `now` than before is taken for the latest one.
+    #[inline]
     pub fn offer(&mut self, now: Time, packet: Packet) -> Verdict {
-        let (now, bytes) = (now.max(self.latest_offer), packet.bytes.max(1));
+        let now = now.as_nanos().max(self.latest_offer);
+        let bytes = packet.bytes.max(1);
         self.latest_offer = now;
-        self.stats.offered += 1;
-        if !self.up {
-            self.stats.dropped_down += 1;
-            return Verdict::Dropped(DropReason::Down);
+        self.offered += 1;
+        if !self.plain {
+            return self.offer_with_all(now, Packet { bytes, ..packet });
         }
-        self.drain(now);
-        if !self.has_room(bytes) {
-            self.stats.dropped_queue += 1;
-            return Verdict::Dropped(DropReason::QueueFull);
+        if self.seems_full(bytes) && !self.make_room(now, bytes) {
+            return self.rest.dropped(DropReason::QueueFull);
         }
-        let departs = self.enqueue(now, bytes);
-        let loss = self.config.loss.mean();
-        if loss > 0.0 && self.rng.random_bool(loss) {
-            self.stats.dropped_random += 1;
-            return Verdict::Dropped(DropReason::RandomLoss);
-        }
-        self.stats.delivered += 1;
-        self.stats.bytes_delivered += u64::from(bytes);
-        let arrives = departs + self.config.delay;
+        let service = Fine::from_bits(u128::from(self.per_byte) * u128::from(bytes));
+        self.free_at = self.free_at.max(Fine::from_nanos(now)).plus(service);
+        let departs = self.free_at.ceil();
+        self.enqueue(now, departs, bytes);
         Verdict::Delivered {
-            departs,
-            arrives,
+            departs: Time::from_nanos(departs),
+            arrives: Time::from_nanos(departs.saturating_add(self.delay)),
             marked: false,
         }
     }
 
-    /// Takes the link down, which loses everything queued and under way, or brings it up again, empty.
+    /// Takes the link down, which loses everything queued and on the wire, or brings it up again, empty. A link that has a timetable is
+    /// up when both say so.
     pub fn set_up(&mut self, now: Time, up: bool) {
-        let now = now.max(self.latest_offer);
+        let now = now.as_nanos().max(self.latest_offer);
         self.latest_offer = now;
         if self.up && !up {
             self.went_down = Some(now);
-            self.backlog.clear();
-            self.backlog_bytes = 0;
-            self.free_at = self.free_at.min(fixed(now));
+            self.cut(now);
         }
         self.up = up;
+        self.plain = up && self.rest.is_plain();
     }
 
-    /// Whether the link carries packets.
+    /// Whether the link carries packets, as far as [`Link::set_up`] knows: its timetable aside.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// To be asked when a packet of `bytes` bytes that was offered at `offered` gets to the far end: whether it really does, or was lost because the
-    /// link went down meanwhile (then the counters are put right).
+    /// To be asked when a packet of `bytes` bytes that was offered at `offered` gets to the far end, if anybody ever takes the link down
+    /// with [`Link::set_up`]: whether it really does, or was lost because the link went down meanwhile (then the counters are put right).
     pub fn survived(&mut self, offered: Time, bytes: u32) -> bool {
-        if self.went_down.is_none_or(|at| at < offered) {
+        if self.went_down.is_none_or(|at| at < offered.as_nanos()) {
             return true;
         }
-        self.stats.delivered -= 1;
-        self.stats.bytes_delivered -= u64::from(bytes.max(1));
-        self.stats.dropped_down += 1;
+        self.rest.stats.dropped_down += 1;
+        self.rest.bytes_lost += u64::from(bytes.max(1));
         false
     }
 
-    /// Bytes that have not departed by `now`, the packet in service included.
+    /// Bytes that have not left by `now`, the packet in service included.
     pub fn backlog_bytes(&mut self, now: Time) -> u64 {
-        self.drain(now);
-        self.backlog_bytes
+        self.backlog.drain(now.as_nanos());
+        self.backlog.bytes()
     }
 
-    /// Packets that have not departed by `now`, the one in service included.
+    /// Packets that have not left by `now`, the one in service included.
     pub fn backlog_packets(&mut self, now: Time) -> usize {
-        self.drain(now);
-        self.backlog.len()
+        self.backlog.drain(now.as_nanos());
+        self.backlog.len() as usize
+    }
+
+    /// When the last accepted packet will have left; in the past if the link is idle.
+    #[inline]
+    pub fn busy_until(&self) -> Time {
+        self.free_at.time()
     }
 
     /// What the link was made from.
     pub fn config(&self) -> &LinkConfig {
-        &self.config
+        &self.rest.config
     }
 
-    /// What happened so far.
+    /// What happened so far; `busy` and `sojourn` reach ahead to when the backlog will be gone.
     pub fn stats(&self) -> LinkStats {
-        self.stats
-    }
-
-    fn drain(&mut self, now: Time) {
-        while let Some(&(departs, bytes)) = self.backlog.front() {
-            if departs > now {
-                break;
-            }
-            self.backlog.pop_front();
-            self.backlog_bytes -= u64::from(bytes);
+        let dropped = self.rest.stats.dropped();
+        LinkStats {
+            offered: self.offered,
+            delivered: self.offered - dropped,
+            bytes_delivered: self.backlog.bytes_pushed() - self.rest.bytes_lost,
+            busy: duration(self.busy_bits() >> FRACTION_BITS),
+            sojourn: duration(self.sojourn),
+            ..self.rest.stats
         }
     }
 
+    /// What happened so far, with `busy` and `sojourn` up to `now` (not before the latest offer) and no further: differences between two
+    /// moments give exact means over the time between. Costs O(backlog).
+    pub fn stats_at(&mut self, now: Time) -> LinkStats {
+        let now = now.as_nanos();
+        self.backlog.drain(now);
+        let ahead = self
+            .free_at
+            .bits()
+            .saturating_sub(Fine::from_nanos(now).bits());
+        LinkStats {
+            busy: duration(self.busy_bits().saturating_sub(ahead) >> FRACTION_BITS),
+            sojourn: duration(self.sojourn - self.backlog.remaining(now)),
+            ..self.stats()
+        }
+    }
+
+    /// Time spent serialising, in 2^-31 ns.
+    fn busy_bits(&self) -> u128 {
+        let busy = match self.rest.schedule {
+            Some(_) => self.rest.busy,
+            None => u128::from(self.per_byte) * u128::from(self.backlog.bytes_pushed()),
+        };
+        busy.saturating_sub(self.rest.busy_cut)
+    }
+
+    /// By a count that may include packets that have left: only if this says yes somebody has to look.
+    #[inline]
+    fn seems_full(&self, bytes: u32) -> bool {
+        self.backlog.is_crowded() || !self.has_room(bytes)
+    }
+
+    #[inline]
     fn has_room(&self, bytes: u32) -> bool {
-        match self.config.queue.limit() {
-            Limit::Bytes(limit) => self.backlog_bytes + u64::from(bytes) <= limit,
-            Limit::Packets(limit) => self.backlog.len() < limit as usize,
+        self.backlog.len() < self.max_packets
+            && self.backlog.bytes().saturating_add(u64::from(bytes)) <= self.max_bytes
+    }
+
+    /// Clears out what has left; whether there is room now.
+    #[inline(never)]
+    fn make_room(&mut self, now: u64, bytes: u32) -> bool {
+        self.backlog.drain(now);
+        self.has_room(bytes)
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: u64, departs: u64, bytes: u32) {
+        self.sojourn += u128::from(departs - now);
+        self.backlog.push(departs, bytes);
+    }
+
+    /// With everything a link can have; `now` and `bytes` are put right already.
+    #[inline(never)]
+    fn offer_with_all(&mut self, now: u64, packet: Packet) -> Verdict {
+        if let Some(schedule) = &mut self.rest.schedule {
+            let state = schedule.advance(now);
+            self.per_byte = state.per_byte;
+            if !state.up {
+                return self.rest.dropped(DropReason::Down);
+            }
+        }
+        if !self.up {
+            return self.rest.dropped(DropReason::Down);
+        }
+        let room = self.make_room(now, packet.bytes);
+        let marked = match self.admit(now, packet, room) {
+            Admission::Accepted { marked } => marked,
+            Admission::Full => return self.rest.dropped(DropReason::QueueFull),
+            Admission::Early => return self.rest.dropped(DropReason::RedEarly),
+            Admission::Forced => return self.rest.dropped(DropReason::RedForced),
+        };
+        self.rest.stats.marked += u64::from(marked);
+        let service = self.serve(now, packet.bytes);
+        self.free_at = service.ends;
+        let departs = self.free_at.ceil();
+        self.enqueue(now, departs, packet.bytes);
+        match self.rest.pass_wire(departs, self.delay, service.complete) {
+            Ok(arrives) => Verdict::Delivered {
+                departs: Time::from_nanos(departs),
+                arrives: Time::from_nanos(arrives),
+                marked,
+            },
+            Err(reason) => {
+                self.rest.bytes_lost += u64::from(packet.bytes);
+                self.rest.dropped(reason)
+            }
         }
     }
 
-    fn enqueue(&mut self, now: Time, bytes: u32) -> Time {
-        let service = self.per_byte * u128::from(bytes);
-        self.free_at = self.free_at.max(fixed(now)).saturating_add(service);
-        self.stats.busy += Duration::from_nanos(nanos(service));
-        let departs = Time::from_nanos(nanos(self.free_at));
-        self.backlog.push_back((departs, bytes));
-        self.backlog_bytes += u64::from(bytes);
-        departs
+    fn admit(&mut self, now: u64, packet: Packet, room: bool) -> Admission {
+        let Some(red) = &mut self.rest.red else {
+            return match room {
+                true => Admission::Accepted { marked: false },
+                false => Admission::Full,
+            };
+        };
+        // A link that is up serves the head of its queue.
+        red.admit(Arrival {
+            now,
+            ecn: packet.ecn,
+            room,
+            waiting_packets: self.backlog.len().saturating_sub(1),
+            waiting_bytes: self.backlog.bytes() - self.backlog.head_bytes(),
+            idle_since: (self.backlog.len() == 0).then_some(self.free_at.ceil()),
+            per_byte: self.per_byte,
+        })
+    }
+
+    fn serve(&mut self, now: u64, bytes: u32) -> Service {
+        let start = self.free_at.max(Fine::from_nanos(now));
+        if let Some(schedule) = &mut self.rest.schedule {
+            let service = schedule.serve(start, bytes);
+            self.rest.busy += service.busy.bits();
+            return service;
+        }
+        let busy = Fine::from_bits(u128::from(self.per_byte) * u128::from(bytes));
+        Service {
+            ends: start.plus(busy),
+            busy,
+            complete: true,
+        }
+    }
+
+    /// Loses what is queued and on the wire.
+    fn cut(&mut self, now: u64) {
+        self.backlog.drain(now);
+        self.sojourn -= self.backlog.remaining(now);
+        self.backlog.clear();
+        let stopped = self.free_at.min(Fine::from_nanos(now));
+        self.rest.busy_cut += self.free_at.bits() - stopped.bits();
+        self.free_at = stopped;
+        self.rest.latest_arrival = self.rest.latest_arrival.min(now);
     }
 }
 
-fn fixed(time: Time) -> u128 {
-    u128::from(time.as_nanos()) << FRACTION_BITS
+impl Rest {
+    /// The configuration is valid.
+    fn new(config: LinkConfig) -> Self {
+        let jitter = Jitter {
+            most: nanos(config.jitter),
+            generator: generator(config.seed, Purpose::Jitter),
+        };
+        Self {
+            stats: LinkStats::default(),
+            bytes_lost: 0,
+            busy: 0,
+            busy_cut: 0,
+            red: match config.queue {
+                Queue::DropTail(_) => None,
+                Queue::Red(red) => Some(Gate::new(red, config.seed)),
+            },
+            losses: Losses::new(config.loss, config.seed),
+            jitter: (jitter.most > 0).then_some(jitter),
+            schedule: Schedule::new(&config),
+            latest_arrival: 0,
+            config,
+        }
+    }
+
+    /// Whether the link needs none of this.
+    fn is_plain(&self) -> bool {
+        self.red.is_none()
+            && self.losses.is_none()
+            && self.jitter.is_none()
+            && self.schedule.is_none()
+    }
+
+    /// When a packet that leaves the queue at `departs`, served to the end or not, comes out of the wire.
+    ///
+    /// Every packet draws from every generator, so that the fate of one doesn't change the draws for the next.
+    fn pass_wire(&mut self, departs: u64, delay: u64, served: bool) -> Result<u64, DropReason> {
+        let lost = self.losses.as_mut().is_some_and(Losses::next);
+        let jitter = self.jitter.as_mut().map_or(0, Jitter::next);
+        if !served {
+            return Err(DropReason::Down);
+        }
+        if lost {
+            return Err(DropReason::RandomLoss);
+        }
+        let delay = match &mut self.schedule {
+            Some(schedule) => schedule.delay_at(departs),
+            None => delay,
+        };
+        let arrives = departs.saturating_add(delay).saturating_add(jitter);
+        let arrives = arrives.max(self.latest_arrival);
+        if let Some(schedule) = &self.schedule
+            && schedule.goes_down_before(arrives)
+        {
+            return Err(DropReason::Down);
+        }
+        self.latest_arrival = arrives;
+        Ok(arrives)
+    }
+
+    #[cold]
+    fn dropped(&mut self, reason: DropReason) -> Verdict {
+        let stats = &mut self.stats;
+        *match reason {
+            DropReason::QueueFull => &mut stats.dropped_queue,
+            DropReason::RedEarly => &mut stats.dropped_early,
+            DropReason::RedForced => &mut stats.dropped_forced,
+            DropReason::RandomLoss => &mut stats.dropped_random,
+            DropReason::Down => &mut stats.dropped_down,
+        } += 1;
+        Verdict::Dropped(reason)
+    }
 }
 
-/// Whole nanoseconds, rounded up.
-fn nanos(fixed: u128) -> u64 {
-    u64::try_from(fixed.div_ceil(1 << FRACTION_BITS)).unwrap_or(u64::MAX)
+impl Jitter {
+    fn next(&mut self) -> u64 {
+        self.generator.random_range(0..=self.most)
+    }
+}
+
+/// Saturates, as [`Time`] does.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn duration(nanos: u128) -> Duration {
+    const SECOND: u128 = 1_000_000_000;
+    let secs = u64::try_from(nanos / SECOND).unwrap_or(u64::MAX);
+    Duration::new(secs, (nanos % SECOND) as u32)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Loss, Queue};
-    use manyway_units::Rate;
-    use proptest::prelude::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    fn link(config: LinkConfig) -> Link {
-        Link::new(config).unwrap()
-    }
-
-    fn twenty_mbps(queue: Queue) -> LinkConfig {
-        LinkConfig {
-            queue,
-            ..LinkConfig::new(Rate::from_mbps(20.0), 10 * MS)
-        }
-    }
-
-    fn delivered(departs_us: u64, arrives_us: u64) -> Verdict {
-        Verdict::Delivered {
-            departs: Time::from_micros(departs_us),
-            arrives: Time::from_micros(arrives_us),
-            marked: false,
-        }
-    }
-
-    #[test]
-    fn departures_and_arrivals_are_exact() {
-        let mut link = link(twenty_mbps(Queue::DropTail(Limit::Packets(100))));
-        // 1500 B at 20 Mbps take 600 us.
-        assert_eq!(
-            link.offer(Time::ZERO, Packet::new(1500)),
-            delivered(600, 10_600)
-        );
-        assert_eq!(
-            link.offer(Time::ZERO, Packet::new(1500)),
-            delivered(1200, 11_200)
-        );
-        assert_eq!(
-            link.offer(Time::from_micros(1100), Packet::new(500)),
-            delivered(1400, 11_400)
-        );
-        assert_eq!(
-            link.offer(Time::from_micros(1400), Packet::new(500)),
-            delivered(1600, 11_600)
-        );
-        // After an idle time the link starts afresh.
-        assert_eq!(
-            link.offer(Time::from_micros(5000), Packet::new(1500)),
-            delivered(5600, 15_600)
-        );
-        let stats = link.stats();
-        assert_eq!(
-            (stats.offered, stats.delivered, stats.bytes_delivered),
-            (5, 5, 5500)
-        );
-        assert_eq!(stats.busy, Duration::from_micros(2200));
-    }
-
-    #[test]
-    fn fractions_of_a_nanosecond_add_up() {
-        // 3 Mbps: 1 B takes 2666.66… ns, so 3000 B take 8 ms, however they are cut.
-        let config = LinkConfig {
-            queue: Queue::DropTail(Limit::Packets(u32::MAX)),
-            ..LinkConfig::new(Rate::from_mbps(3.0), Duration::ZERO)
-        };
-        let mut link = link(config);
-        let last = (0..3000)
-            .map(|_| link.offer(Time::ZERO, Packet::new(1)))
-            .last()
-            .unwrap();
-        let Verdict::Delivered { departs, .. } = last else {
-            panic!("{last:?}");
-        };
-        let nanos = departs.as_nanos();
-        assert!((8_000_000..=8_000_001).contains(&nanos), "{nanos}");
-    }
-
-    #[test]
-    fn drop_tail_counts_the_packet_in_service() {
-        let mut by_packets = link(twenty_mbps(Queue::DropTail(Limit::Packets(2))));
-        let mut by_bytes = link(twenty_mbps(Queue::DropTail(Limit::Bytes(3000))));
-        for link in [&mut by_packets, &mut by_bytes] {
-            let full = Verdict::Dropped(DropReason::QueueFull);
-            assert_eq!(
-                link.offer(Time::ZERO, Packet::new(1500)),
-                delivered(600, 10_600)
-            );
-            assert_eq!(
-                link.offer(Time::ZERO, Packet::new(1500)),
-                delivered(1200, 11_200)
-            );
-            assert_eq!(link.offer(Time::ZERO, Packet::new(1500)), full);
-            assert_eq!(
-                link.offer(Time::from_nanos(599_999), Packet::new(1500)),
-                full
-            );
-            // The first one has just left.
-            assert_eq!(
-                link.offer(Time::from_micros(600), Packet::new(1500)),
-                delivered(1800, 11_800)
-            );
-            assert_eq!(link.backlog_packets(Time::from_micros(600)), 2);
-            assert_eq!(link.backlog_bytes(Time::from_micros(1200)), 1500);
-            assert_eq!(link.stats().dropped_queue, 2);
-        }
-        // A packet that fits the bytes that are left passes by its size.
-        assert_eq!(
-            by_bytes.offer(Time::from_micros(1200), Packet::new(1501)),
-            Verdict::Dropped(DropReason::QueueFull)
-        );
-        assert_eq!(
-            by_bytes.offer(Time::from_micros(1200), Packet::new(1500)),
-            delivered(2400, 12_400)
-        );
-    }
-
-    #[test]
-    fn one_bandwidth_delay_product() {
-        assert_eq!(
-            Queue::bandwidth_delay(Rate::from_mbps(20.0), 10 * MS),
-            Queue::DropTail(Limit::Bytes(50_000))
-        );
-    }
-
-    #[test]
-    fn loss_rate_is_as_configured_and_loss_takes_its_time_on_the_link() {
-        let config = LinkConfig {
-            loss: Loss::Bernoulli(0.1),
-            seed: 7,
-            ..twenty_mbps(Queue::DropTail(Limit::Packets(10)))
-        };
-        let mut link = link(config);
-        let mut now = Time::ZERO;
-        for _ in 0..100_000 {
-            now += Duration::from_micros(600);
-            link.offer(now, Packet::new(1500));
-        }
-        let stats = link.stats();
-        // Standard deviation of the count: sqrt(100000 × 0.1 × 0.9) = 95; four of them.
-        assert!(stats.dropped_random.abs_diff(10_000) < 380, "{stats:?}");
-        assert_eq!(stats.dropped_queue, 0);
-        assert_eq!(stats.busy, Duration::from_secs(60));
-    }
-
-    #[test]
-    fn a_link_that_goes_down_loses_what_is_under_way() {
-        let mut link = link(twenty_mbps(Queue::DropTail(Limit::Packets(10))));
-        let (first, later) = (Time::ZERO, Time::from_micros(11_000));
-        link.offer(first, Packet::new(1500));
-        link.offer(later, Packet::new(1500));
-        assert!(link.survived(first, 1500));
-        link.set_up(Time::from_micros(12_000), false);
-        assert!(!link.is_up());
-        assert_eq!(
-            link.offer(Time::from_micros(12_500), Packet::new(1500)),
-            Verdict::Dropped(DropReason::Down)
-        );
-        assert!(!link.survived(later, 1500));
-        link.set_up(Time::from_micros(13_000), true);
-        let back = Time::from_micros(13_000);
-        assert_eq!(
-            link.offer(back, Packet::new(1500)),
-            delivered(13_600, 23_600)
-        );
-        assert!(link.survived(back, 1500));
-        let stats = link.stats();
-        assert_eq!(
-            (stats.offered, stats.delivered, stats.dropped_down),
-            (4, 2, 2)
-        );
-        assert_eq!(stats.bytes_delivered, 3000);
-    }
-
-    #[test]
-    fn refuses_what_cannot_work_by_name() {
-        let good = twenty_mbps(Queue::DropTail(Limit::Packets(1)));
-        let message = |config: LinkConfig| Link::new(config).unwrap_err().to_string();
-        assert!(
-            message(LinkConfig {
-                rate: Rate::ZERO,
-                ..good.clone()
-            })
-            .contains("`rate`")
-        );
-        for loss in [1.0, -0.1, f64::NAN] {
-            assert!(
-                message(LinkConfig {
-                    loss: Loss::Bernoulli(loss),
-                    ..good.clone()
-                })
-                .contains("`loss`")
-            );
-        }
-        for limit in [Limit::Bytes(0), Limit::Packets(0)] {
-            let queue = Queue::DropTail(limit);
-            assert!(
-                message(LinkConfig {
-                    queue,
-                    ..good.clone()
-                })
-                .contains("`queue.limit`")
-            );
-        }
-    }
-
-    #[test]
-    fn extremes_saturate() {
-        let config = LinkConfig {
-            queue: Queue::DropTail(Limit::Packets(u32::MAX)),
-            ..LinkConfig::new(Rate::from_bits_per_sec(1.0), Duration::MAX)
-        };
-        let mut link = link(config);
-        for _ in 0..4 {
-            let never = Verdict::Delivered {
-                departs: Time::MAX,
-                arrives: Time::MAX,
-                marked: false,
-            };
-            assert_eq!(link.offer(Time::MAX, Packet::new(u32::MAX)), never);
-        }
-    }
-
-    fn limits() -> impl Strategy<Value = Limit> {
-        prop_oneof![
-            (1u32..40).prop_map(Limit::Packets),
-            (1500u64..60_000).prop_map(Limit::Bytes),
-        ]
-    }
-
-    prop_compose! {
-        fn configs()(mbps in 0.1..2000.0_f64, delay_us in 0u64..50_000, limit in limits(), loss in 0.0..0.5_f64, seed: u64) -> LinkConfig {
-            LinkConfig {
-                queue: Queue::DropTail(limit),
-                loss: Loss::Bernoulli(loss),
-                seed,
-                ..LinkConfig::new(Rate::from_mbps(mbps), Duration::from_micros(delay_us))
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn fifo_conserving_and_never_faster_than_the_rate(
-            config in configs(),
-            offers in prop::collection::vec((0u64..2_000_000, 40u32..1501), 1..300),
-        ) {
-            let mut link = link(config.clone());
-            let (mut now, mut last) = (Time::ZERO, Time::ZERO);
-            let mut seen = LinkStats::default();
-            for (gap, bytes) in offers {
-                now += Duration::from_nanos(gap);
-                seen.offered += 1;
-                match link.offer(now, Packet::new(bytes)) {
-                    Verdict::Delivered { departs, arrives, .. } => {
-                        prop_assert!(arrives >= last, "out of order");
-                        prop_assert_eq!(arrives, departs + config.delay);
-                        prop_assert!(departs.since(now) >= config.rate.time_for(u64::from(bytes)) - Duration::from_nanos(1));
-                        last = arrives;
-                        seen.delivered += 1;
-                        seen.bytes_delivered += u64::from(bytes);
-                        // All that was ever delivered departed after the beginning of time.
-                        let possible = config.rate.bytes_per_sec() * departs.as_secs_f64();
-                        prop_assert!(seen.bytes_delivered as f64 <= possible * (1.0 + 1e-12));
-                    }
-                    Verdict::Dropped(DropReason::QueueFull) => seen.dropped_queue += 1,
-                    Verdict::Dropped(DropReason::RandomLoss) => seen.dropped_random += 1,
-                    Verdict::Dropped(other) => prop_assert!(false, "{:?}", other),
-                }
-                match config.queue {
-                    Queue::DropTail(Limit::Bytes(limit)) => prop_assert!(link.backlog_bytes(now) <= limit),
-                    Queue::DropTail(Limit::Packets(limit)) => prop_assert!(link.backlog_packets(now) <= limit as usize),
-                    Queue::Red(_) => unreachable!(),
-                }
-            }
-            let stats = link.stats();
-            prop_assert_eq!(LinkStats { busy: stats.busy, ..seen }, stats);
-            prop_assert_eq!(stats.offered, stats.delivered + stats.dropped_queue + stats.dropped_random + stats.dropped_down);
-        }
-
-        #[test]
-        fn the_same_seed_gives_the_same_verdicts(config in configs(), gaps in prop::collection::vec(0u64..1_000_000, 1..200)) {
-            let run = || {
-                let mut link = link(config.clone());
-                let mut now = Time::ZERO;
-                let offer = |gap: &u64| {
-                    now += Duration::from_nanos(*gap);
-                    link.offer(now, Packet::new(1200))
-                };
-                gaps.iter().map(offer).collect::<Vec<_>>()
-            };
-            prop_assert_eq!(run(), run());
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,7 @@
+use rand::RngExt;
+
 use crate::InvalidLink;
+use crate::random::{Generator, Purpose, generator};
 
 /// Packets lost on the wire, whatever the queue does.
 #[derive(Debug, Copy, Clone, PartialEq, Default)]
@@ -68,3 +71,56 @@ impl Loss {
         }
     }
 }
+
+/// Losses at work.
+#[derive(Debug, Clone)]
+pub(crate) struct Losses {
+    loss: Loss,
+    /// The state of the chain.
+    bad: bool,
+    generator: Generator,
+}
+
+impl Losses {
+    /// `None` if nothing is ever lost. The configuration is valid.
+    pub(crate) fn new(loss: Loss, seed: u64) -> Option<Self> {
+        let mut generator = generator(seed, Purpose::Loss);
+        let bad = match loss {
+            Loss::None => return None,
+            Loss::Bernoulli(_) => false,
+            Loss::GilbertElliott {
+                to_bad, to_good, ..
+            } => generator.random_bool(to_bad / (to_bad + to_good)),
+        };
+        Some(Self {
+            loss,
+            bad,
+            generator,
+        })
+    }
+
+    /// Whether the next packet is lost.
+    pub(crate) fn next(&mut self) -> bool {
+        match self.loss {
+            Loss::None => false,
+            Loss::Bernoulli(p) => self.generator.random_bool(p),
+            Loss::GilbertElliott {
+                to_bad,
+                to_good,
+                loss_good,
+                loss_bad,
+            } => {
+                let (loss, leave) = match self.bad {
+                    true => (loss_bad, to_good),
+                    false => (loss_good, to_bad),
+                };
+                let lost = self.generator.random_bool(loss);
+                self.bad ^= self.generator.random_bool(leave);
+                lost
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use crate::InvalidLink;
 mod red;
 
 pub use red::Red;
+pub(crate) use red::{Admission, Arrival, Gate};
 
 /// The queue in front of a link: first in, first out.
 #[derive(Debug, Copy, Clone, PartialEq)]

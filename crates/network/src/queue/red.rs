@@ -3,6 +3,10 @@ use manyway_units::Rate;
 use super::Limit;
 use crate::InvalidLink;
 
+mod gate;
+
+pub(crate) use gate::{Admission, Arrival, Gate};
+
 /// Random early detection as in ns-2's `REDQueue` (S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
 /// IEEE/ACM ToN 1(4), 1993).
 ///
@@ -22,7 +26,7 @@ pub struct Red {
     pub weight: f64,
     /// Above `max_threshold` the probability rises from `max_p` to 1 at twice that threshold, rather than at once.
     pub gentle: bool,
-    /// ns-2's `wait_`: at least 1/p packets pass between two early drops, and at most 2/p; without, between 1 and 1/p.
+    /// ns-2's `wait_`: the distances of early drops are uniform between 1/p and 2/p packets; without, between 1 and 1/p.
     pub wait: bool,
     /// Marks ECN-capable packets instead of dropping them early, as long as the average is below `max_threshold`; above it they are
     /// dropped like all others (RFC 3168, section 7; ns-2's `setbit_` with `mark_p_` = `max_p`).

@@ -1,0 +1,188 @@
+/// Accepted packets and when they leave the queue, in order: a ring that is cleared out lazily.
+///
+/// A queue only has to know how many packets have left when it seems full, so a packet costs a write here and nothing else most of the
+/// time.
+#[derive(Debug, Clone)]
+pub(crate) struct Backlog {
+    /// A power of two of them.
+    slots: Box<[Slot]>,
+    /// Packets ever pushed …
+    pushed: u64,
+    /// … and how many of those have been cleared out.
+    popped: u64,
+    /// Bytes of all packets ever pushed …
+    bytes_pushed: u64,
+    /// … and of those that have been cleared out.
+    bytes_popped: u64,
+}
+
+#[derive(Debug, Copy, Clone, Default)]
+struct Slot {
+    /// When the packet leaves, in ns.
+    departs: u64,
+    /// Bytes pushed up to and including this one, so that many can be cleared out at once.
+    bytes_through: u64,
+}
+
+const FIRST_CAPACITY: usize = 16;
+
+impl Backlog {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: vec![Slot::default(); FIRST_CAPACITY].into(),
+            pushed: 0,
+            popped: 0,
+            bytes_pushed: 0,
+            bytes_popped: 0,
+        }
+    }
+
+    /// At least the number of packets that have not left; exactly that after [`Backlog::drain`].
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.pushed - self.popped
+    }
+
+    /// At least the bytes that have not left; exactly those after [`Backlog::drain`].
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes_pushed - self.bytes_popped
+    }
+
+    /// Bytes of all packets ever pushed.
+    pub(crate) fn bytes_pushed(&self) -> u64 {
+        self.bytes_pushed
+    }
+
+    /// Bytes of the packet that leaves next; 0 without one.
+    pub(crate) fn head_bytes(&self) -> u64 {
+        match self.len() {
+            0 => 0,
+            _ => self.slot(self.popped).bytes_through - self.bytes_popped,
+        }
+    }
+
+    /// Whether a push would have to make room first: whoever pushes drains then.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.len() >= self.slots.len() as u64
+    }
+
+    /// Departures never decrease.
+    #[inline]
+    pub(crate) fn push(&mut self, departs: u64, bytes: u32) {
+        if self.is_crowded() {
+            self.grow();
+        }
+        self.bytes_pushed += u64::from(bytes);
+        let mask = self.slots.len() - 1;
+        self.slots[self.pushed as usize & mask] = Slot {
+            departs,
+            bytes_through: self.bytes_pushed,
+        };
+        self.pushed += 1;
+    }
+
+    /// Clears out everything that has left by `now`.
+    pub(crate) fn drain(&mut self, now: u64) {
+        // From the head while it is near, as it is when somebody drains with every packet; else by halving.
+        for _ in 0..4 {
+            if self.popped == self.pushed || self.slot(self.popped).departs > now {
+                return;
+            }
+            self.pop_through(self.popped);
+        }
+        let (mut low, mut high) = (self.popped, self.pushed);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.slot(middle).departs <= now {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        if low > self.popped {
+            self.pop_through(low - 1);
+        }
+    }
+
+    /// Forgets all packets that have not left.
+    pub(crate) fn clear(&mut self) {
+        self.popped = self.pushed;
+        self.bytes_popped = self.bytes_pushed;
+    }
+
+    /// How long all packets that have not been cleared out still stay, summed, in ns.
+    pub(crate) fn remaining(&self, now: u64) -> u128 {
+        (self.popped..self.pushed)
+            .map(|number| u128::from(self.slot(number).departs.saturating_sub(now)))
+            .sum()
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> Slot {
+        self.slots[number as usize & (self.slots.len() - 1)]
+    }
+
+    fn pop_through(&mut self, number: u64) {
+        self.bytes_popped = self.slot(number).bytes_through;
+        self.popped = number + 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let mut slots = vec![Slot::default(); self.slots.len() * 2];
+        let mask = slots.len() - 1;
+        for number in self.popped..self.pushed {
+            slots[number as usize & mask] = self.slot(number);
+        }
+        self.slots = slots.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn grows_only_by_what_has_not_left() {
+        let mut backlog = Backlog::new();
+        for number in 0..1_000_000u64 {
+            if backlog.is_crowded() {
+                backlog.drain(number);
+            }
+            // Each stays for ten pushes.
+            backlog.push(number + 10, 1);
+        }
+        assert!(backlog.slots.len() <= 32, "{}", backlog.slots.len());
+    }
+
+    proptest! {
+        #[test]
+        fn is_a_queue(
+            steps in prop::collection::vec((0u64..50, 1u32..100, 0u64..60, any::<bool>()), 1..300),
+        ) {
+            let mut backlog = Backlog::new();
+            let mut model = VecDeque::<(u64, u32)>::new();
+            let (mut now, mut departs) = (0, 0);
+            for (gap, bytes, stay, drain) in steps {
+                now += gap;
+                departs = (now + stay).max(departs);
+                backlog.push(departs, bytes);
+                model.push_back((departs, bytes));
+                prop_assert!(backlog.len() >= model.iter().filter(|(at, _)| *at > now).count() as u64);
+                if drain {
+                    backlog.drain(now);
+                    model.retain(|(at, _)| *at > now);
+                    prop_assert_eq!(backlog.len(), model.len() as u64);
+                    prop_assert_eq!(backlog.bytes(), model.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>());
+                    prop_assert_eq!(backlog.head_bytes(), model.front().map_or(0, |(_, bytes)| u64::from(*bytes)));
+                    let remaining: u64 = model.iter().map(|(at, _)| at - now).sum();
+                    prop_assert_eq!(backlog.remaining(now), u128::from(remaining));
+                }
+            }
+        }
+    }
+}
