@@ -1,5 +1,20 @@
 //! Scenario files: one TOML file says what a network is like, who sends over it and what is measured.
+//!
+//! [`Scenario`] is a file as written, with assignments made to it; [`Scenario::points`] resolves it into [`Experiment`]s, one for each
+//! combination of what it sweeps. The guide is `docs/scenarios.md`.
 
+mod assign;
 mod experiment;
+pub mod file;
+mod problem;
+pub mod quantity;
+mod resolve;
+mod scenario;
+mod schema;
+mod sweep;
+mod tree;
 
 pub use experiment::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
+pub use problem::{Place, Problem, ScenarioError};
+pub use scenario::{MAX_FILE, Point, Scenario};
+pub use schema::schema;

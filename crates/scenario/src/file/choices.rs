@@ -1,0 +1,126 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use manyway_control::SlowStartKind;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use crate::experiment::SeriesKind;
+use crate::quantity::{Name, TimeSpan};
+
+/// How a window grows until the first loss.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SlowStart {
+    /// HyStart++ (RFC 9406), the transport's: leaves slow start when the round-trip time grows.
+    HyStart,
+    /// Doubles every round trip until the first loss (RFC 5681), as in the papers.
+    Standard,
+}
+
+impl From<SlowStart> for SlowStartKind {
+    fn from(kind: SlowStart) -> Self {
+        match kind {
+            SlowStart::HyStart => SlowStartKind::HyStart,
+            SlowStart::Standard => SlowStartKind::Standard,
+        }
+    }
+}
+
+/// What can be recorded over time.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// Goodput of each subflow, bits/s.
+    Rate,
+    /// Congestion window of each subflow, packets.
+    Window,
+    /// Smoothed round-trip time of each subflow, seconds.
+    Rtt,
+    /// Backlog of each link, packets.
+    Queue,
+    /// Load carried by each link, bits/s.
+    Load,
+    /// Packets that each link dropped.
+    Drops,
+}
+
+impl From<What> for SeriesKind {
+    fn from(what: What) -> Self {
+        match what {
+            What::Rate => SeriesKind::Rate,
+            What::Window => SeriesKind::Window,
+            What::Rtt => SeriesKind::Rtt,
+            What::Queue => SeriesKind::Queue,
+            What::Load => SeriesKind::Load,
+            What::Drops => SeriesKind::Drops,
+        }
+    }
+}
+
+/// A path of a flow: its name, or a table that says when the subflow on it takes part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathUse {
+    /// The path.
+    pub path: Option<Name>,
+    /// When the subflow joins. Default: when the flow starts; earlier times mean that too.
+    pub start: Option<TimeSpan>,
+    /// When the subflow leaves. Default: when the flow stops.
+    pub stop: Option<TimeSpan>,
+}
+
+/// The table form of [`PathUse`].
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PathUseTable {
+    /// The path.
+    #[schemars(required)]
+    path: Option<Name>,
+    /// When the subflow joins. Default: when the flow starts; earlier times mean that too.
+    start: Option<TimeSpan>,
+    /// When the subflow leaves. Default: when the flow stops.
+    stop: Option<TimeSpan>,
+}
+
+impl<'de> Deserialize<'de> for PathUse {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = PathUse;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path: its name in quotes, or { path = \"…\", start = \"50 s\" }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PathUse, E> {
+                let path = Name::deserialize(de::value::StrDeserializer::new(text))?;
+                Ok(PathUse {
+                    path: Some(path),
+                    start: None,
+                    stop: None,
+                })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PathUse, A::Error> {
+                let PathUseTable { path, start, stop } =
+                    PathUseTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(PathUse { path, start, stop })
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for PathUse {
+    fn schema_name() -> Cow<'static, str> {
+        "PathUse".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A path of a flow: its name, or a table that says when the subflow on it takes part.",
+            "anyOf": [generator.subschema_for::<Name>(), PathUseTable::json_schema(generator)],
+        })
+    }
+}

@@ -1,0 +1,262 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+
+use crate::quantity::{Bandwidth, Bytes, Number, QueueLimit, Threshold, TimeSpan};
+
+/// A one-way link: a queue, a transmitter, a wire.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// How fast packets are transmitted; at least 1 bps.
+    #[schemars(required)]
+    pub rate: Option<Bandwidth>,
+    /// Propagation delay, one way. Required, except for access links ("0 s").
+    pub delay: Option<TimeSpan>,
+    /// How much waits in front of the link, the packet in transmission included: DropTail of so many packets or bytes, or a table for
+    /// RED. Default: one bandwidth-delay product of this link alone (its rate times twice its delay), at least "15 kB".
+    pub queue: Option<Queue>,
+    /// Probability with which a packet is lost on the wire, or a table for losses in bursts. Default: 0.
+    pub loss: Option<Loss>,
+    /// Each packet takes a random time more, uniform between 0 and this; packets never overtake each other. Default: "0 s".
+    pub jitter: Option<TimeSpan>,
+    /// Changes over time, in order. Default: none.
+    pub timetable: Option<Vec<Change>>,
+    /// The timetable begins again after this time, for ever. Default: it runs once.
+    pub timetable_period: Option<TimeSpan>,
+}
+
+/// What is different from some time on; what isn't mentioned stays as it is.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// From when on.
+    #[schemars(required)]
+    pub at: Option<TimeSpan>,
+    /// The link's rate; at least 1 bps.
+    pub rate: Option<Bandwidth>,
+    /// The link's delay.
+    pub delay: Option<TimeSpan>,
+    /// Whether the link is up. Going down loses all that is queued and under way.
+    pub up: Option<bool>,
+}
+
+/// The queue in front of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Queue {
+    /// `"100 packets"`: a packet that finds no room is dropped.
+    DropTail(QueueLimit),
+    /// `{ red = { … } }`.
+    Red(Red),
+}
+
+/// Random early detection (Floyd and Jacobson, 1993), as in ns-2.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Red {
+    /// How much the queue holds at most.
+    #[schemars(required)]
+    pub limit: Option<QueueLimit>,
+    /// Average length below which nothing is dropped.
+    #[schemars(required)]
+    pub min: Option<Threshold>,
+    /// Average length at which the drop probability is `max_p`.
+    #[schemars(required)]
+    pub max: Option<Threshold>,
+    /// Drop probability at `max`. Default: 0.1.
+    pub max_p: Option<Number>,
+    /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2 does when told to. Default: 0.002.
+    pub weight: Option<Weight>,
+    /// Above `max` the probability rises to 1 at twice `max` rather than at once. Default: true.
+    pub gentle: Option<bool>,
+    /// Early drops keep a distance of 1/p to 2/p packets, ns-2's `wait_`, rather than 1 to 1/p. Default: true.
+    pub wait: Option<bool>,
+    /// ECN-capable packets are marked instead of dropped early. Default: false.
+    pub ecn: Option<bool>,
+    /// A typical packet, for lengths in bytes and idle times. Default: "1500 B".
+    pub mean_packet: Option<Bytes>,
+}
+
+/// The weight of RED's moving average.
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub enum Weight {
+    /// A number.
+    Fixed(Number),
+    /// `"auto"`: from the link's rate.
+    Auto,
+}
+
+/// Packets lost on the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Loss {
+    /// `0.001`: each packet with this probability.
+    Random(Number),
+    /// `{ good_to_bad = …, … }`: in bursts.
+    Bursts(GilbertElliott),
+}
+
+/// Losses in bursts: a chain of a good and a bad state takes a step with every packet (Gilbert, 1960; Elliott, 1963).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GilbertElliott {
+    /// Probability of a step from good to bad.
+    #[schemars(required)]
+    pub good_to_bad: Option<Number>,
+    /// Probability of a step from bad to good: bad times last 1/`bad_to_good` packets on average.
+    #[schemars(required)]
+    pub bad_to_good: Option<Number>,
+    /// Probability of a loss in the good state. Default: 0.
+    pub good: Option<Number>,
+    /// Probability of a loss in the bad state. Default: 1.
+    pub bad: Option<Number>,
+}
+
+impl<'de> Deserialize<'de> for Queue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            red: Option<Red>,
+        }
+
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Queue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a queue: \"100 packets\", \"64 kB\" or { red = { limit = …, min = …, max = … } }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Queue, E> {
+                QueueLimit::deserialize(de::value::StrDeserializer::new(text)).map(Queue::DropTail)
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Queue, E> {
+                QueueLimit::deserialize(de::value::I64Deserializer::new(number))
+                    .map(Queue::DropTail)
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Queue, E> {
+                QueueLimit::deserialize(de::value::F64Deserializer::new(number))
+                    .map(Queue::DropTail)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Queue, A::Error> {
+                let table = Table::deserialize(MapAccessDeserializer::new(map))?;
+                let expected = "a queue that isn't text is a table with one entry: { red = { limit = …, min = …, max = … } }";
+                table
+                    .red
+                    .map(Queue::Red)
+                    .ok_or_else(|| de::Error::custom(expected))
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Queue {
+    fn schema_name() -> Cow<'static, str> {
+        "Queue".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The queue in front of a link.",
+            "anyOf": [
+                generator.subschema_for::<QueueLimit>(),
+                {
+                    "type": "object",
+                    "properties": { "red": generator.subschema_for::<Red>() },
+                    "required": ["red"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Loss {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Loss;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a probability like 0.001, or { good_to_bad = …, bad_to_good = … } for bursts",
+                )
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Loss, E> {
+                Ok(Loss::Random(Number(number as f64)))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Loss, E> {
+                Number::deserialize(de::value::F64Deserializer::new(number)).map(Loss::Random)
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loss, A::Error> {
+                GilbertElliott::deserialize(MapAccessDeserializer::new(map)).map(Loss::Bursts)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Loss {
+    fn schema_name() -> Cow<'static, str> {
+        "Loss".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Packets lost on the wire.",
+            "anyOf": [
+                { "type": "number", "minimum": 0, "exclusiveMaximum": 1 },
+                generator.subschema_for::<GilbertElliott>(),
+            ],
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Weight {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl Visitor<'_> for Either {
+            type Value = Weight;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number greater than 0 and at most 1, or \"auto\"")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Weight, E> {
+                match text {
+                    "auto" => Ok(Weight::Auto),
+                    other => Err(E::invalid_value(de::Unexpected::Str(other), &self)),
+                }
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Weight, E> {
+                Ok(Weight::Fixed(Number(number as f64)))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Weight, E> {
+                Number::deserialize(de::value::F64Deserializer::new(number)).map(Weight::Fixed)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Weight {
+    fn schema_name() -> Cow<'static, str> {
+        "Weight".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "The weight of RED's moving average.",
+            "anyOf": [
+                { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
+                { "const": "auto" },
+            ],
+        })
+    }
+}

@@ -1,0 +1,423 @@
+use std::collections::HashSet;
+use std::time::Duration;
+
+use manyway_control::{Options, SenderConfig, SlowStartKind};
+use manyway_network::{Limit, LinkConfig, Topology};
+use manyway_units::{Rate, format_duration};
+
+use super::{Checks, MAX_PARTS, Names, named, subflows_of, time};
+use crate::experiment::{AckPolicy, Flow, Group, Lifetime};
+use crate::file::{self, File};
+use crate::quantity::Bytes;
+use crate::tree::Key;
+
+/// All flows, and how they are grouped.
+pub(super) struct Groups {
+    pub(super) flows: Vec<Flow>,
+    pub(super) groups: Vec<Group>,
+}
+
+impl Checks {
+    pub(super) fn flows(
+        &mut self,
+        file: &File,
+        topology: &Topology,
+        duration: Duration,
+    ) -> Option<Groups> {
+        let key = Key::of(["flows"]);
+        let groups = self.required(
+            &file.flows,
+            &key,
+            "[flows.phone] with law = \"balia\" and paths = [\"p1\"]",
+        )?;
+        if groups.is_empty() || groups.values().all(|flow| flow.count == Some(0)) {
+            self.report(
+                &key,
+                "no flows: a scenario needs at least one, with a `count` of at least 1",
+            );
+            return None;
+        }
+        self.count_parts(file)?;
+        let paths = Names::new("path", topology.paths.iter().map(|path| path.name.as_str()));
+        let mut all = Groups {
+            flows: Vec::new(),
+            groups: Vec::new(),
+        };
+        let before = self.faults.len();
+        for (name, flow) in groups {
+            let mut context = Context {
+                checks: self,
+                key: named("flows", name),
+                flow,
+                duration,
+            };
+            let Some(first) = context.resolve(name.as_str(), &paths) else {
+                continue;
+            };
+            self.check_queues(name.as_str(), &first, topology);
+            let members = flow.count.unwrap_or(1);
+            let begin = all.flows.len();
+            all.flows
+                .extend((0..members).map(|k| member(&first, flow, k, members, all.groups.len())));
+            all.groups.push(Group {
+                name: name.to_string(),
+                members: begin..all.flows.len(),
+            });
+        }
+        (self.faults.len() == before).then_some(all)
+    }
+
+    /// Counts before anything is made: nobody's memory should burst because of a typing error.
+    fn count_parts(&mut self, file: &File) -> Option<()> {
+        let shared = file.links.as_ref().map_or(0, |links| links.len()) as u64;
+        let (mut subflows, mut links) = (0_u64, shared);
+        for (name, flow) in file.flows.iter().flatten() {
+            let these = subflows_of(flow);
+            let private = if flow.access.is_some() { these } else { 0 };
+            subflows = subflows.saturating_add(these);
+            links = links.saturating_add(private);
+            for (count, what) in [
+                (subflows, "subflows"),
+                (links, "links, private ones included"),
+            ] {
+                if count > MAX_PARTS {
+                    let key = named("flows", name).join("count");
+                    self.report(
+                        &key,
+                        format!("that makes {count} {what}: at most {MAX_PARTS} are possible"),
+                    );
+                    return None;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// A queue limited in bytes needs room for a packet of every flow that passes it.
+    fn check_queues(&mut self, name: &str, flow: &Flow, topology: &Topology) {
+        for path in flow.paths.iter().map(|path| &topology.paths[*path]) {
+            let there = path
+                .links
+                .iter()
+                .map(|link| (*link, flow.sender.packet_size, "packets"));
+            let back = path
+                .reverse
+                .iter()
+                .map(|link| (*link, flow.ack.bytes, "acknowledgements"));
+            for (link, bytes, what) in there.chain(back) {
+                let link = &topology.links[link];
+                if too_small(&link.config, bytes) {
+                    let key = Key::of(["links", &link.name, "queue"]);
+                    self.report(
+                        &key,
+                        format!(
+                            "has no room for one of the {what} of flow {name:?}, {bytes} B each"
+                        ),
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn too_small(link: &LinkConfig, bytes: u32) -> bool {
+    matches!(link.queue.limit(), Limit::Bytes(limit) if limit < u64::from(bytes))
+}
+
+/// Member `k` of a group whose first one is known.
+fn member(first: &Flow, file: &file::Flow, k: u32, members: u32, group: usize) -> Flow {
+    let steps = |step: Option<crate::quantity::TimeSpan>| {
+        step.map_or(Duration::ZERO, |step| step.0.saturating_mul(k))
+    };
+    let farther = steps(file.delay_step);
+    Flow {
+        name: match members {
+            1 => first.name.clone(),
+            _ => format!("{}.{}", first.name, k + 1),
+        },
+        group,
+        start: first.start + steps(file.stagger),
+        extra_delay: first.extra_delay.saturating_add(farther),
+        extra_return: first.extra_return.saturating_add(farther),
+        ..first.clone()
+    }
+}
+
+/// One group of flows on its way from the file.
+struct Context<'a> {
+    checks: &'a mut Checks,
+    key: Key,
+    flow: &'a file::Flow,
+    duration: Duration,
+}
+
+impl Context<'_> {
+    /// The group's first member; its group is put in later.
+    fn resolve(&mut self, name: &str, paths: &Names<'_>) -> Option<Flow> {
+        let before = self.checks.faults.len();
+        let flow = self.flow;
+        let law = self.checks.required(
+            &flow.law,
+            &self.key.join("law"),
+            "law = \"balia\", here or in [defaults]",
+        );
+        let uses = self.checks.required(
+            &flow.paths,
+            &self.key.join("paths"),
+            "paths = [\"p1\"], here or in [defaults]",
+        );
+        let subflows = uses.and_then(|uses| self.subflows(uses, paths));
+        self.check_times();
+        let access = match &flow.access {
+            None => None,
+            Some(link) => Some(self.checks.access(&self.key.join("access"), link)?),
+        };
+        let packet_size = self.bytes("packet_size", flow.packet_size, 1500);
+        let headers = flow.headers.map_or(52, |size| size.0.bytes());
+        if headers >= u64::from(packet_size) {
+            let message =
+                format!("headers of {headers} B leave no room in packets of {packet_size} B");
+            self.checks.report(&self.key.join("headers"), message);
+        }
+        if let Some(access) = &access
+            && too_small(access, packet_size)
+        {
+            let message = format!("has no room for a packet of {packet_size} B");
+            self.checks
+                .report(&self.key.join("access").join("queue"), message);
+        }
+        let ack = self.ack_policy();
+        let (size, rate) = (self.size(), self.rate());
+        let options = self.options();
+        let initial_window = self.packets(
+            "initial_window",
+            flow.initial_window.map(|packets| packets.0),
+            10.0,
+        );
+        if self.checks.faults.len() > before {
+            return None;
+        }
+        let (indices, lifetimes) = subflows?;
+        let extra_delay = flow.extra_delay.map_or(Duration::ZERO, |delay| delay.0);
+        let access_delay = access.as_ref().map_or(Duration::ZERO, |link| link.delay);
+        Some(Flow {
+            name: name.to_owned(),
+            group: 0,
+            law: law?.0.clone(),
+            options,
+            paths: indices,
+            lifetimes,
+            access,
+            extra_delay,
+            extra_return: access_delay.saturating_add(extra_delay),
+            start: time(self.start()),
+            start_spread: flow.start_spread.map_or(Duration::ZERO, |spread| spread.0),
+            stop: flow.stop.map(|stop| time(stop.0)),
+            size,
+            rate,
+            headers: u32::try_from(headers).unwrap_or(u32::MAX),
+            jitter: flow.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
+            sender: SenderConfig {
+                packet_size,
+                // Nothing is held back where every packet is acknowledged at once.
+                max_ack_delay: if ack.every > 1 {
+                    ack.max_delay
+                } else {
+                    Duration::ZERO
+                },
+                pacing: flow.pacing.unwrap_or(true),
+                initial_window,
+                ..SenderConfig::default()
+            },
+            ack,
+            ecn: flow.ecn.unwrap_or(false),
+        })
+    }
+
+    fn subflows(
+        &mut self,
+        uses: &[file::PathUse],
+        paths: &Names<'_>,
+    ) -> Option<(Vec<usize>, Vec<Lifetime>)> {
+        let key = self.key.join("paths");
+        if uses.is_empty() {
+            self.checks.report(&key, "a flow needs at least one path");
+            return None;
+        }
+        let mut named = Vec::new();
+        for (n, used) in uses.iter().enumerate() {
+            let path = self
+                .checks
+                .required(&used.path, &key.at(n).join("path"), "path = \"p1\"");
+            named.extend(path.map(|path| (key.at(n), path.as_str())));
+            self.check_lifetime(&key.at(n), used);
+        }
+        if named.len() < uses.len() {
+            return None;
+        }
+        let indices = self.checks.look_up(named.iter().cloned(), paths)?;
+        let mut seen = HashSet::new();
+        if let Some(twice) = (0..indices.len()).find(|n| !seen.insert(indices[*n])) {
+            let message = format!(
+                "the flow has {} twice: for two subflows over the same links, make a second path over them",
+                named[twice].1
+            );
+            self.checks.report(&key.at(twice), message);
+            return None;
+        }
+        let lifetimes = uses.iter().map(|used| Lifetime {
+            from: time(used.start.map_or(Duration::ZERO, |start| start.0)),
+            until: used.stop.map(|stop| time(stop.0)),
+        });
+        Some((indices, lifetimes.collect()))
+    }
+
+    fn check_lifetime(&mut self, key: &Key, used: &file::PathUse) {
+        let start = used
+            .start
+            .map_or(self.start(), |start| start.0.max(self.start()));
+        let end = self
+            .flow
+            .stop
+            .map_or(self.duration, |stop| stop.0.min(self.duration));
+        if used.start.is_some_and(|own| own.0 >= end) {
+            let message = format!(
+                "the subflow joins when its flow is over, at {}",
+                format_duration(end)
+            );
+            self.checks.report(&key.join("start"), message);
+        } else if used.stop.is_some_and(|stop| stop.0 <= start) {
+            let message = format!(
+                "the subflow leaves before it joins, at {}",
+                format_duration(start)
+            );
+            self.checks.report(&key.join("stop"), message);
+        }
+    }
+
+    fn start(&self) -> Duration {
+        self.flow.start.map_or(Duration::ZERO, |start| start.0)
+    }
+
+    fn check_times(&mut self) {
+        let flow = self.flow;
+        let members = flow.count.unwrap_or(1);
+        let stagger = flow.stagger.map_or(Duration::ZERO, |stagger| stagger.0);
+        let last = self
+            .start()
+            .saturating_add(stagger.saturating_mul(members.saturating_sub(1)));
+        let spread = flow.start_spread.map_or(Duration::ZERO, |spread| spread.0);
+        let latest = last.saturating_add(spread);
+        let who = if members > 1 {
+            "the last flow of the group"
+        } else {
+            "the flow"
+        };
+        let shown = format_duration(latest);
+        if let Some(stop) = flow.stop
+            && latest >= stop.0
+        {
+            let message =
+                format!("{who} may start at {shown} and would stop before that: let it stop later");
+            self.checks.report(&self.key.join("stop"), message);
+        }
+        if last >= self.duration {
+            let end = format_duration(self.duration);
+            let key = match (self.start() < self.duration, flow.stagger) {
+                (true, Some(_)) => self.key.join("stagger"),
+                _ => self.key.join("start"),
+            };
+            let start = format_duration(last);
+            self.checks.report(
+                &key,
+                format!("{who} would start at {start}, but the run ends at {end}"),
+            );
+        }
+    }
+
+    /// A number of bytes that a packet can have.
+    fn bytes(&mut self, name: &str, size: Option<Bytes>, default: u32) -> u32 {
+        let Some(size) = size else {
+            return default;
+        };
+        match u32::try_from(size.0.bytes()) {
+            Ok(bytes @ 1..=65_535) => bytes,
+            _ => {
+                self.checks.report(
+                    &self.key.join(name),
+                    format!("{:#} is out of range: a packet has 1 B to 65535 B", size.0),
+                );
+                default
+            }
+        }
+    }
+
+    fn packets(&mut self, name: &str, packets: Option<f64>, default: f64) -> f64 {
+        let packets = packets.unwrap_or(default);
+        if !(1.0..=1e6).contains(&packets) {
+            let message =
+                format!("{packets} packets are out of range: choose 1 to 1000000 packets");
+            self.checks.report(&self.key.join(name), message);
+        }
+        packets
+    }
+
+    fn options(&mut self) -> Options {
+        let slow_start = self
+            .flow
+            .slow_start
+            .map_or(SlowStartKind::HyStart, Into::into);
+        let options = Options::default().with_slow_start(slow_start);
+        match self.flow.window_floor {
+            None => options,
+            Some(floor) => {
+                options.with_window_floor(self.packets("window_floor", Some(floor.0), 1.0))
+            }
+        }
+    }
+
+    fn ack_policy(&mut self) -> AckPolicy {
+        let every = self.flow.ack_every.map_or(1, |packets| packets.0);
+        if !(1..=1024).contains(&every) {
+            self.checks.report(
+                &self.key.join("ack_every"),
+                format!("{every} packets are out of range: choose 1 to 1024 packets"),
+            );
+        }
+        let max_delay = self
+            .flow
+            .ack_delay
+            .map_or(Duration::from_millis(40), |delay| delay.0);
+        if max_delay > Duration::from_secs(1) {
+            self.checks
+                .report(&self.key.join("ack_delay"), "too long: choose at most 1 s");
+        }
+        AckPolicy {
+            every,
+            max_delay,
+            bytes: self.bytes("ack_size", self.flow.ack_size, 52),
+        }
+    }
+
+    fn size(&mut self) -> Option<u64> {
+        let size = self.flow.size?.0.bytes();
+        if size == 0 {
+            self.checks.report(
+                &self.key.join("size"),
+                "nothing to transfer: choose at least 1 B, or leave it out for an endless flow",
+            );
+        }
+        Some(size)
+    }
+
+    fn rate(&mut self) -> Option<Rate> {
+        let rate = self.flow.rate?.0;
+        if rate.bits_per_sec() < 1.0 {
+            self.checks.report(
+                &self.key.join("rate"),
+                "too slow: choose at least 1 bps, or leave it out for as much as the window allows",
+            );
+        }
+        Some(rate)
+    }
+}

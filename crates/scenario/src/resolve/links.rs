@@ -1,0 +1,299 @@
+use std::time::Duration;
+
+use manyway_network::{
+    Change, InvalidLink, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable,
+};
+use manyway_units::Rate;
+
+use super::{Checks, MAX_PARTS, Names, named, time};
+use crate::file::{self, File};
+use crate::quantity::{QueueLength, Threshold};
+use crate::tree::{Key, Segment};
+
+/// The smallest default queue: ten packets of 1500 bytes.
+const MIN_QUEUE: u64 = 15_000;
+
+/// Room in front of an access link: what a network interface has.
+const ACCESS_QUEUE: Queue = Queue::DropTail(Limit::Packets(1000));
+
+impl Checks {
+    pub(super) fn links(&mut self, file: &File) -> Option<Vec<NamedLink>> {
+        let key = Key::of(["links"]);
+        let links = self.required(
+            &file.links,
+            &key,
+            "[links.wifi] with rate = \"50 Mbps\" and delay = \"10 ms\"",
+        )?;
+        if links.is_empty() || links.len() as u64 > MAX_PARTS {
+            let count = links.len();
+            self.report(
+                &key,
+                format!("{count} links: a scenario has 1 to {MAX_PARTS}"),
+            );
+            return None;
+        }
+        let resolved: Vec<_> = links
+            .iter()
+            .map(|(name, link)| {
+                let key = named("links", name);
+                self.required(&link.delay, &key.join("delay"), "delay = \"10 ms\"");
+                Some(NamedLink {
+                    name: name.to_string(),
+                    config: self.link(&key, link)?,
+                })
+            })
+            .collect();
+        resolved.into_iter().collect()
+    }
+
+    /// A flow's private link.
+    pub(super) fn access(&mut self, key: &Key, link: &file::Link) -> Option<LinkConfig> {
+        let mut config = self.link(key, link)?;
+        if link.queue.is_none() {
+            config.queue = ACCESS_QUEUE;
+        }
+        Some(config)
+    }
+
+    fn link(&mut self, key: &Key, link: &file::Link) -> Option<LinkConfig> {
+        let before = self.faults.len();
+        let rate = self
+            .required(&link.rate, &key.join("rate"), "rate = \"50 Mbps\"")
+            .map(|rate| rate.0);
+        let timetable = self.timetable(key, link);
+        let rate = rate?;
+        let delay = link.delay.map_or(Duration::ZERO, |delay| delay.0);
+        let config = LinkConfig {
+            queue: match &link.queue {
+                None => default_queue(rate, delay),
+                Some(file::Queue::DropTail(limit)) => Queue::DropTail(limit.0),
+                Some(file::Queue::Red(red)) => {
+                    Queue::Red(self.red(&key.join("queue").join("red"), red, rate)?)
+                }
+            },
+            loss: self.loss(&key.join("loss"), link.loss.as_ref())?,
+            jitter: link.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
+            timetable,
+            ..LinkConfig::new(rate, delay)
+        };
+        if self.faults.len() > before {
+            return None;
+        }
+        if let Err(error) = config.validate() {
+            self.invalid(key, link, &error);
+            return None;
+        }
+        Some(config)
+    }
+
+    fn timetable(&mut self, key: &Key, link: &file::Link) -> Timetable {
+        let list = key.join("timetable");
+        if link.timetable_period.is_some() && link.timetable.is_none() {
+            self.report(
+                &key.join("timetable_period"),
+                "a period without a `timetable` that it could repeat",
+            );
+        }
+        let changes = link
+            .timetable
+            .iter()
+            .flatten()
+            .enumerate()
+            .filter_map(|(n, change)| {
+                let key = list.at(n);
+                let at = self.required(&change.at, &key.join("at"), "at = \"20 s\"")?;
+                if change.rate.is_none() && change.delay.is_none() && change.up.is_none() {
+                    self.report(&key, "changes nothing: give it a `rate`, a `delay` or `up`");
+                }
+                Some(Change {
+                    at: time(at.0),
+                    rate: change.rate.map(|rate| rate.0),
+                    delay: change.delay.map(|delay| delay.0),
+                    up: change.up,
+                })
+            });
+        Timetable {
+            changes: changes.collect(),
+            period: link.timetable_period.map(|period| period.0),
+        }
+    }
+
+    fn red(&mut self, key: &Key, red: &file::Red, rate: Rate) -> Option<Red> {
+        let limit = self.required(&red.limit, &key.join("limit"), "limit = \"200 packets\"");
+        let min = self.required(&red.min, &key.join("min"), "min = \"50 packets\"");
+        let max = self.required(&red.max, &key.join("max"), "max = \"150 packets\"");
+        let mean_packet = red.mean_packet.map_or(1500, |size| size.0.bytes());
+        let Some(mean_packet) = u32::try_from(mean_packet)
+            .ok()
+            .filter(|bytes| (1..=65_535).contains(bytes))
+        else {
+            self.report(&key.join("mean_packet"), "a packet has 1 B to 65535 B");
+            return None;
+        };
+        let packets = |length: &Threshold| match length.0 {
+            QueueLength::Packets(packets) => packets,
+            QueueLength::Bytes(size) => size.bytes() as f64 / f64::from(mean_packet),
+        };
+        let usual = Red::new(limit?.0, packets(min?), packets(max?));
+        Some(Red {
+            max_p: red.max_p.map_or(usual.max_p, |p| p.0),
+            weight: match red.weight {
+                None => usual.weight,
+                Some(file::Weight::Fixed(weight)) => weight.0,
+                Some(file::Weight::Auto) => Red::automatic_weight(rate, mean_packet),
+            },
+            gentle: red.gentle.unwrap_or(usual.gentle),
+            wait: red.wait.unwrap_or(usual.wait),
+            ecn: red.ecn.unwrap_or(usual.ecn),
+            mean_packet,
+            ..usual
+        })
+    }
+
+    fn loss(&mut self, key: &Key, loss: Option<&file::Loss>) -> Option<Loss> {
+        let bursts = match loss {
+            None => return Some(Loss::None),
+            Some(file::Loss::Random(p)) if p.0 == 0.0 => return Some(Loss::None),
+            Some(file::Loss::Random(p)) => return Some(Loss::Bernoulli(p.0)),
+            Some(file::Loss::Bursts(bursts)) => bursts,
+        };
+        let to_bad = self.required(
+            &bursts.good_to_bad,
+            &key.join("good_to_bad"),
+            "good_to_bad = 0.001",
+        );
+        let to_good = self.required(
+            &bursts.bad_to_good,
+            &key.join("bad_to_good"),
+            "bad_to_good = 0.3",
+        );
+        Some(Loss::GilbertElliott {
+            to_bad: to_bad?.0,
+            to_good: to_good?.0,
+            loss_good: bursts.good.map_or(0.0, |p| p.0),
+            loss_bad: bursts.bad.map_or(1.0, |p| p.0),
+        })
+    }
+
+    /// Tells what the link model finds wrong, in the file's own words.
+    fn invalid(&mut self, key: &Key, link: &file::Link, error: &InvalidLink) {
+        let red = matches!(link.queue, Some(file::Queue::Red(_)));
+        let (place, value) = match error.field.as_str() {
+            "queue.limit" if !red => (key.join("queue"), error.value.clone()),
+            field => (in_file(key, field), error.value.clone()),
+        };
+        let allowed = error.allowed.replace("queue.min_threshold", "min");
+        self.report(&place, format!("{value} is not possible: {allowed}"));
+    }
+
+    pub(super) fn paths(
+        &mut self,
+        file: &File,
+        links: Option<&[NamedLink]>,
+    ) -> Option<Vec<PathSpec>> {
+        let key = Key::of(["paths"]);
+        let paths = self.required(&file.paths, &key, "[paths.p1] with links = [\"wifi\"]")?;
+        if paths.is_empty() || paths.len() as u64 > MAX_PARTS {
+            let count = paths.len();
+            self.report(
+                &key,
+                format!("{count} paths: a scenario has 1 to {MAX_PARTS}"),
+            );
+            return None;
+        }
+        // Paths can be checked against the names even if a link has something wrong.
+        let names = Names::new(
+            "link",
+            file.links.iter().flatten().map(|(name, _)| name.as_str()),
+        );
+        let resolved: Vec<_> = paths
+            .iter()
+            .map(|(name, path)| {
+                self.path(&named("paths", name), name.as_str(), path, &names, links)
+            })
+            .collect();
+        resolved.into_iter().collect()
+    }
+
+    fn path(
+        &mut self,
+        key: &Key,
+        name: &str,
+        path: &file::Path,
+        names: &Names<'_>,
+        links: Option<&[NamedLink]>,
+    ) -> Option<PathSpec> {
+        let there = key.join("links");
+        let forward = self.required(&path.links, &there, "links = [\"wifi\"]")?;
+        if forward.is_empty() {
+            self.report(&there, "a path needs at least one link");
+            return None;
+        }
+        let forward = self.way(&there, forward, names);
+        let reverse = self.way(
+            &key.join("reverse"),
+            path.reverse.as_deref().unwrap_or_default(),
+            names,
+        );
+        let (forward, reverse, links) = (forward?, reverse?, links?);
+        let default = || match reverse.is_empty() {
+            true => forward.iter().map(|link| links[*link].config.delay).sum(),
+            false => Duration::ZERO,
+        };
+        Some(PathSpec {
+            name: name.to_owned(),
+            return_delay: path.return_delay.map_or_else(default, |delay| delay.0),
+            links: forward,
+            reverse,
+        })
+    }
+
+    fn way(
+        &mut self,
+        key: &Key,
+        links: &[crate::quantity::Name],
+        names: &Names<'_>,
+    ) -> Option<Vec<usize>> {
+        let with_keys = links
+            .iter()
+            .enumerate()
+            .map(|(n, link)| (key.at(n), link.as_str()));
+        let indices = self.look_up(with_keys, names)?;
+        let mut seen = std::collections::HashSet::new();
+        if let Some(twice) = (0..indices.len()).find(|n| !seen.insert(indices[*n])) {
+            self.report(
+                &key.at(twice),
+                format!("the path passes {} twice: leave the loop out", links[twice]),
+            );
+            return None;
+        }
+        Some(indices)
+    }
+}
+
+/// One bandwidth-delay product of the link alone.
+fn default_queue(rate: Rate, delay: Duration) -> Queue {
+    let product = rate.times_delay(delay.saturating_mul(2)).bytes();
+    Queue::DropTail(Limit::Bytes(product.max(MIN_QUEUE)))
+}
+
+/// Where in the file a field of the link model comes from: `timetable.changes[2].rate` is `timetable[2].rate` there.
+fn in_file(link: &Key, field: &str) -> Key {
+    let field = match field.split_once('.') {
+        Some(("timetable", "period")) => "timetable_period".to_owned(),
+        Some(("timetable", rest)) => rest.replace("changes", "timetable"),
+        Some(("queue", rest)) => format!("queue.red.{}", rest.replace("_threshold", "")),
+        Some(("loss", rest)) => match rest {
+            "to_bad" => "loss.good_to_bad".to_owned(),
+            "to_good" => "loss.bad_to_good".to_owned(),
+            "loss_good" => "loss.good".to_owned(),
+            "loss_bad" => "loss.bad".to_owned(),
+            other => format!("loss.{other}"),
+        },
+        _ => field.to_owned(),
+    };
+    match Key::parse(&field) {
+        Ok(field) => link.joined(field.segments()),
+        Err(_) => link.with(Segment::Key(field)),
+    }
+}

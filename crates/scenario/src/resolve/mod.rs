@@ -1,0 +1,225 @@
+//! From the file to the experiment: names become indices, groups become flows, and everything is checked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use manyway_network::Topology;
+use manyway_units::Time;
+
+use crate::experiment::Experiment;
+use crate::file::{File, Flow};
+use crate::problem::{hint, listed};
+use crate::quantity::Name;
+use crate::sweep::Sweep;
+use crate::tree::Key;
+
+mod flows;
+mod links;
+mod measure;
+
+/// The most subflows of one point, and the most links, private ones included.
+const MAX_PARTS: u64 = 100_000;
+
+/// The most subflows of all points together, which are all in memory at once.
+const MAX_TOTAL: usize = 1_000_000;
+
+/// The most runs of a scenario: points times repetitions.
+const MAX_RUNS: u64 = 1_000_000;
+
+/// What is wrong, and with which key.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) key: Key,
+    /// It is the key itself, not its value.
+    pub(crate) at_key: bool,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(key: &Key, message: String) -> Self {
+        Fault {
+            key: key.clone(),
+            at_key: false,
+            message,
+        }
+    }
+
+    pub(crate) fn key(key: &Key, message: String) -> Self {
+        Fault {
+            at_key: true,
+            ..Fault::new(key, message)
+        }
+    }
+}
+
+/// How often each point is run, and how many runs that makes.
+pub(crate) fn check_runs(file: &File, points: usize) -> Result<(), Fault> {
+    let repeat = file.repeat.unwrap_or(1);
+    let key = Key::of(["repeat"]);
+    if !(1..=100_000).contains(&repeat) {
+        return Err(Fault::new(
+            &key,
+            format!("{repeat} is out of range: choose 1 to 100000 repetitions"),
+        ));
+    }
+    let runs = u64::from(repeat) * points as u64;
+    if runs > MAX_RUNS {
+        let message = format!(
+            "{repeat} repetitions of {points} points are {runs} runs: at most {MAX_RUNS} are possible"
+        );
+        return Err(Fault::new(&key, message));
+    }
+    Ok(())
+}
+
+/// All points of a sweep have to fit into memory.
+pub(crate) fn check_total(subflows: usize, sweep: &Sweep) -> Result<(), Fault> {
+    if subflows <= MAX_TOTAL {
+        return Ok(());
+    }
+    let points = sweep.points();
+    let message = format!(
+        "the {points} points have more than {MAX_TOTAL} subflows in all: sweep fewer values, or use fewer flows"
+    );
+    Err(Fault::new(&Key::of(["sweep"]), message))
+}
+
+/// Resolves a file whose flows have what `[defaults]` says already.
+pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
+    let mut checks = Checks::default();
+    let name = checks.scenario_name(file);
+    let duration = checks.duration(file);
+    let links = checks.links(file);
+    let paths = checks.paths(file, links.as_deref());
+    // What comes next speaks of times, links and paths.
+    let (Some(name), Some(duration), Some(links), Some(paths)) = (name, duration, links, paths)
+    else {
+        return Err(checks.faults);
+    };
+    let topology = Topology { links, paths };
+    let flows = checks.flows(file, &topology, duration);
+    let subflows = flows
+        .as_ref()
+        .map(|groups| groups.flows.iter().map(|flow| flow.paths.len()).sum());
+    let measure = checks.measure(file, duration, subflows.unwrap_or(0), topology.links.len());
+    match (flows, measure) {
+        (Some(groups), Some(measure)) if checks.faults.is_empty() => Ok(Experiment {
+            name,
+            topology,
+            flows: groups.flows,
+            groups: groups.groups,
+            duration,
+            measure,
+        }),
+        _ => Err(checks.faults),
+    }
+}
+
+/// Collects what is wrong on the way.
+#[derive(Default)]
+struct Checks {
+    faults: Vec<Fault>,
+}
+
+impl Checks {
+    fn report(&mut self, key: &Key, message: impl Into<String>) {
+        self.faults.push(Fault::new(key, message.into()));
+    }
+
+    /// The value, or a complaint that it is missing, with an example of it as it would be written.
+    fn required<'a, T>(&mut self, value: &'a Option<T>, key: &Key, example: &str) -> Option<&'a T> {
+        if value.is_none() {
+            self.report(key, format!("missing: write, for example, {example}"));
+        }
+        value.as_ref()
+    }
+
+    fn scenario_name(&mut self, file: &File) -> Option<String> {
+        let key = Key::of(["name"]);
+        let name = self.required(&file.name, &key, "name = \"Two links\"")?;
+        if name.trim().is_empty()
+            || name.chars().count() > 100
+            || name.chars().any(char::is_control)
+        {
+            self.report(&key, "choose a name of 1 to 100 characters on one line");
+            return None;
+        }
+        Some(name.clone())
+    }
+
+    fn duration(&mut self, file: &File) -> Option<Duration> {
+        let key = Key::of(["duration"]);
+        let duration = self
+            .required(&file.duration, &key, "duration = \"60 s\"")?
+            .0;
+        if duration.is_zero() {
+            self.report(&key, "a run of no duration: choose more than 0 s");
+            return None;
+        }
+        Some(duration)
+    }
+
+    /// The indices that these names have; every one that doesn't exist is reported.
+    fn look_up<'a>(
+        &mut self,
+        names: impl Iterator<Item = (Key, &'a str)>,
+        known: &Names<'_>,
+    ) -> Option<Vec<usize>> {
+        let mut indices = Vec::new();
+        let mut complete = true;
+        for (key, name) in names {
+            match known.indices.get(name) {
+                Some(index) => indices.push(*index),
+                None => {
+                    complete = false;
+                    self.report(&key, known.unknown(name));
+                }
+            }
+        }
+        complete.then_some(indices)
+    }
+}
+
+/// Names with their indices.
+struct Names<'a> {
+    /// What they are names of, in the singular.
+    what: &'static str,
+    names: Vec<&'a str>,
+    indices: HashMap<&'a str, usize>,
+}
+
+impl<'a> Names<'a> {
+    fn new(what: &'static str, names: impl Iterator<Item = &'a str>) -> Self {
+        let names: Vec<&str> = names.collect();
+        Names {
+            what,
+            indices: names
+                .iter()
+                .enumerate()
+                .map(|(n, name)| (*name, n))
+                .collect(),
+            names,
+        }
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let Names { what, names, .. } = self;
+        let hint = hint(name, names.iter().copied());
+        let known = listed(names.iter().copied());
+        format!("there is no {what} {name:?}{hint}; {what}s are {known}")
+    }
+}
+
+fn time(duration: Duration) -> Time {
+    Time::ZERO + duration
+}
+
+fn named<'a>(table: &'a str, name: &'a Name) -> Key {
+    Key::of([table, name.as_str()])
+}
+
+/// What a group of flows needs of the network, counted before anything is made of it.
+fn subflows_of(flow: &Flow) -> u64 {
+    let paths = flow.paths.as_ref().map_or(0, Vec::len) as u64;
+    u64::from(flow.count.unwrap_or(1)).saturating_mul(paths)
+}

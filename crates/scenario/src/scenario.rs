@@ -1,0 +1,390 @@
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::assign::{self, canonical};
+use crate::experiment::Experiment;
+use crate::file::File;
+use crate::problem::{Problem, ScenarioError, Sources, hint, listed, shortened};
+use crate::resolve;
+use crate::sweep;
+use crate::tree::{self, Failure, Found, Key, Node, Origin, Segment, Table, Value, Why};
+
+/// The largest file that is read, in bytes.
+pub const MAX_FILE: u64 = 16 << 20;
+
+/// A scenario as written, with assignments made to it: what all its points have in common, and how to get them.
+///
+/// ```
+/// let text = r#"
+///     name = "one flow"
+///     duration = "10 s"
+///     [links.a]
+///     rate = "10 Mbps"
+///     delay = "10 ms"
+///     [paths.p]
+///     links = ["a"]
+///     [flows.f]
+///     paths = ["p"]
+///     [sweep]
+///     law = ["reno", "balia"]
+/// "#;
+/// let mut scenario = manyway_scenario::Scenario::parse(text, "one.toml")?;
+/// scenario.set("links.a.rate=20Mbps")?;
+/// let points = scenario.points()?;
+/// assert_eq!(points.len(), 2);
+/// assert_eq!(points[1].set, [("law".to_owned(), "balia".to_owned())]);
+/// assert_eq!(points[1].experiment.flows[0].law.name(), "balia");
+/// # Ok::<(), manyway_scenario::ScenarioError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    sources: Sources,
+    tree: Table,
+    file: File,
+}
+
+/// One combination of the sweep's values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// The swept keys and their values here, as written; empty without a sweep.
+    pub set: Vec<(String, String)>,
+    /// What is to be run.
+    pub experiment: Experiment,
+}
+
+impl Scenario {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it can't be read, is larger than [`MAX_FILE`], isn't UTF-8, and as of [`Scenario::parse`].
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let file = path.display().to_string();
+        let text = read(path).map_err(|message| problem_in(&file, message))?;
+        Scenario::parse(&text, &file)
+    }
+
+    /// Reads a text that stands in a file of this name; the name is for messages only.
+    ///
+    /// # Errors
+    /// If it isn't TOML, has keys that don't exist or values of the wrong type or without their unit. Whether the parts fit together is
+    /// found out by [`Scenario::points`], when all assignments are made.
+    pub fn parse(text: &str, file_name: &str) -> Result<Self, ScenarioError> {
+        let sources = Sources {
+            file: file_name.to_owned(),
+            text: text.to_owned(),
+            assignments: Vec::new(),
+        };
+        let tree = parse_tree(&sources)?;
+        let file = read_file(&tree, &sources)?;
+        Ok(Scenario {
+            sources,
+            tree,
+            file,
+        })
+    }
+
+    /// Assigns a value to a key: `links.wifi.rate=10 Mbps`, `law=balia`, `links.*.queue=20 packets`, `seed=7`.
+    ///
+    /// A bare key is one of the top level or of `[defaults]`; `*` stands for every name. The value is TOML, or text without quotes. A key that
+    /// was swept has the new value in every point.
+    ///
+    /// # Errors
+    /// If it isn't of the form `key=value`, if there is no such key, or if the value isn't one for it; the scenario is as before then.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
+        let mut next = self.clone();
+        next.sources.assignments.push(assignment.to_owned());
+        let origin = Origin::Assignment(next.sources.assignments.len() - 1);
+        next.assign(assignment, origin)
+            .map_err(|(key, message)| Problem {
+                place: next.sources.place(Some(origin)),
+                key,
+                message,
+            })?;
+        next.file = read_file(&next.tree, &next.sources)?;
+        *self = next;
+        Ok(())
+    }
+
+    fn assign(&mut self, assignment: &str, origin: Origin) -> Result<(), (Option<String>, String)> {
+        let plain = |message| (None, message);
+        let (key, value) = assignment.split_once('=').ok_or_else(|| {
+            plain("not an assignment: write key=value, such as links.wifi.rate=10Mbps".to_owned())
+        })?;
+        let key = Key::parse(key).map_err(plain)?;
+        let at_key = |message| (Some(key.to_string()), message);
+        let target = canonical(&key).map_err(at_key)?;
+        let mut node = parse_value(value).map_err(at_key)?;
+        node.relocate(origin);
+        if target.name(0) != Some("sweep") {
+            sweep::forget(&mut self.tree, &target);
+        }
+        assign::assign(&mut self.tree, &target, &node).map_err(at_key)?;
+        assign::check_default_used(&self.tree, &target).map_err(at_key)
+    }
+
+    /// Its name; empty if it has none, which [`Scenario::points`] complains of.
+    pub fn name(&self) -> &str {
+        self.file.name.as_deref().unwrap_or("")
+    }
+
+    /// What the file says about it.
+    pub fn about(&self) -> &str {
+        self.file.about.as_deref().unwrap_or("")
+    }
+
+    /// The seed from which those of all runs are made.
+    pub fn seed(&self) -> u64 {
+        self.file.seed.unwrap_or(1)
+    }
+
+    /// How many times each point is to be run.
+    pub fn repeat(&self) -> u32 {
+        self.file.repeat.unwrap_or(1)
+    }
+
+    /// The file with the assignments made to it; defaults are not filled in.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The file's name, as given.
+    pub fn file_name(&self) -> &str {
+        &self.sources.file
+    }
+
+    /// The file's text, without the assignments.
+    pub fn text(&self) -> &str {
+        &self.sources.text
+    }
+
+    /// The assignments made so far.
+    pub fn assignments(&self) -> &[String] {
+        &self.sources.assignments
+    }
+
+    /// Every combination of the sweep's values, resolved and checked; a single point without a sweep. The first swept key changes
+    /// slowest.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the first point that can't be run, or with the sweep itself.
+    pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
+        let fault = |fault: resolve::Fault| self.problem_at(&self.tree, fault);
+        let sweep = sweep::Sweep::of(&self.tree).map_err(fault)?;
+        resolve::check_runs(&self.file, sweep.points()).map_err(fault)?;
+        let mut subflows = 0;
+        let mut points = Vec::new();
+        for index in 0..sweep.points() {
+            let point = self.point(&sweep, index)?;
+            subflows += point
+                .experiment
+                .flows
+                .iter()
+                .map(|flow| flow.paths.len())
+                .sum::<usize>();
+            resolve::check_total(subflows, &sweep).map_err(fault)?;
+            points.push(point);
+        }
+        Ok(points)
+    }
+
+    fn point(&self, sweep: &sweep::Sweep, index: usize) -> Result<Point, ScenarioError> {
+        let mut tree = self.tree.clone();
+        tree.shift_remove("sweep");
+        let set = sweep
+            .apply(&mut tree, index)
+            .map_err(|fault| self.problem_at(&self.tree, fault))?;
+        read_file(&tree, &self.sources)?;
+        assign::inherit(&mut tree);
+        let file = read_file(&tree, &self.sources)?;
+        let experiment = resolve::experiment(&file).map_err(|faults| {
+            let mut problems: Vec<Problem> = Vec::new();
+            for fault in faults {
+                let mut problem = self.problem_at(&tree, fault);
+                // Points before this one were fine, so it takes these values to go wrong.
+                if index > 0 {
+                    let values = set.iter().map(|(key, value)| format!("{key} = {value}"));
+                    problem.message +=
+                        &format!(" (with {})", values.collect::<Vec<_>>().join(", "));
+                }
+                if !problems.contains(&problem) {
+                    problems.push(problem);
+                }
+            }
+            ScenarioError::new(problems)
+        })?;
+        Ok(Point { set, experiment })
+    }
+
+    fn problem_at(&self, tree: &Table, fault: resolve::Fault) -> Problem {
+        locate(tree, &self.sources, &fault.key, fault.at_key, fault.message)
+    }
+}
+
+/// A problem with what `key` leads to.
+fn locate(tree: &Table, sources: &Sources, key: &Key, at_key: bool, message: String) -> Problem {
+    let (origin, inherited) = match tree::find(tree, key) {
+        Found::Value {
+            node,
+            key,
+            inherited,
+        } => {
+            let origin = if at_key { key } else { node.origin };
+            (Some(origin), inherited)
+        }
+        Found::Missing { inside } => (inside, false),
+    };
+    // What a flow has from [defaults] was written there.
+    let shown = match inherited {
+        true => Key::of(["defaults"]).joined(&key.segments()[2..]),
+        false => key.clone(),
+    };
+    Problem {
+        place: sources.place(origin),
+        key: (!key.segments().is_empty()).then(|| shown.to_string()),
+        message,
+    }
+}
+
+fn problem_in(file: &str, message: String) -> ScenarioError {
+    let place = crate::problem::Place::File(file.to_owned());
+    Problem {
+        place,
+        key: None,
+        message,
+    }
+    .into()
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let told = |error: std::io::Error| format!("can't be read: {error}");
+    if fs::metadata(path).map_err(told)?.is_dir() {
+        return Err("is a directory: name the scenario file in it".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(told)?;
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(told)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(format!(
+            "is larger than {} MiB, the most that a scenario may have",
+            MAX_FILE >> 20
+        ));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..good]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count()
+            + 1;
+        format!("is not UTF-8 text: line {line} has a byte that can't be in it")
+    })
+}
+
+fn parse_tree(sources: &Sources) -> Result<Table, ScenarioError> {
+    let problem = |at: Option<usize>, message: String| Problem {
+        place: sources.place(at.map(Origin::File)),
+        key: None,
+        message,
+    };
+    if sources.text.len() as u64 > MAX_FILE {
+        return Err(problem(None, format!("is larger than {} MiB", MAX_FILE >> 20)).into());
+    }
+    let document = DeTable::parse(&sources.text).map_err(|error| {
+        let at = error.span().map(|span| span.start);
+        let message = error.message().replace('\n', ", ");
+        problem(at, format!("not TOML: {message}"))
+    })?;
+    let tree = tree::from_document(document.get_ref());
+    tree.map_err(|number| {
+        problem(
+            Some(number.at),
+            format!("the number {} is too large", number.text),
+        )
+        .into()
+    })
+}
+
+/// The value of an assignment: TOML where it is, else text.
+fn parse_value(text: &str) -> Result<Node, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("nothing follows the =: write key=value".to_owned());
+    }
+    match DeValue::parse(text) {
+        Ok(value) => tree::from_toml(&value)
+            .map_err(|number| format!("the number {} is too large", number.text)),
+        Err(error) if text.starts_with(['[', '{', '"', '\'']) => {
+            let message = error.message().replace('\n', ", ");
+            Err(format!("{} is not TOML: {message}", shortened(text, 40)))
+        }
+        Err(_) => Ok(Node {
+            value: Value::Text(text.to_owned()),
+            origin: Origin::File(0),
+        }),
+    }
+}
+
+/// Reads the tree as a file, or finds every value that can't be read.
+fn read_file(tree: &Table, sources: &Sources) -> Result<File, ScenarioError> {
+    let first = match tree::decode::<File>(tree) {
+        Ok(file) => return Ok(file),
+        Err(failure) => failure,
+    };
+    // Take what is wrong out of a copy, and look whether anything else is.
+    let mut rest = tree.clone();
+    let mut failure = first;
+    let mut problems = Vec::new();
+    loop {
+        let message = describe(&rest, &failure);
+        problems.push(locate(
+            &rest,
+            sources,
+            &failure.key,
+            failure.at_key,
+            message,
+        ));
+        if problems.len() > 20 || !tree::remove(&mut rest, &failure.key) {
+            break;
+        }
+        match tree::decode::<File>(&rest) {
+            Ok(_) => break,
+            Err(next) => failure = next,
+        }
+    }
+    Err(ScenarioError::new(problems))
+}
+
+fn describe(tree: &Table, failure: &Failure) -> String {
+    let value = match tree::find(tree, &failure.key) {
+        Found::Value { node, .. } => node.value.to_string(),
+        Found::Missing { .. } => "it".to_owned(),
+    };
+    match &failure.why {
+        Why::Message(message) => message.clone(),
+        Why::Expected(what) => format!("{value} is not {what}"),
+        Why::UnknownKey(allowed) => {
+            let key = match failure.key.segments().last() {
+                Some(Segment::Key(key)) => key,
+                _ => "",
+            };
+            let hint = hint(key, allowed.iter().copied());
+            format!(
+                "unknown key{hint}; allowed are {}",
+                listed(allowed.iter().copied())
+            )
+        }
+        Why::UnknownWord(allowed) => {
+            let hint = hint(value.trim_matches('"'), allowed.iter().copied());
+            let allowed: Vec<_> = allowed.iter().map(|word| format!("{word:?}")).collect();
+            format!("{value} is not one of {}{hint}", allowed.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! Keys with lists of values, and their product.
+
+use crate::assign::{assign, canonical, check_default_used};
+use crate::resolve::Fault;
+use crate::tree::{self, Key, Node, Table, Value};
+
+/// The most points that a sweep may have.
+const MAX_POINTS: usize = 100_000;
+
+/// The most keys that a sweep may change.
+const MAX_KEYS: usize = 200;
+
+/// What a scenario sweeps.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    axes: Vec<Axis>,
+    points: usize,
+}
+
+/// What is changed together, and the values that it goes through.
+#[derive(Debug)]
+struct Axis {
+    /// Where in the tree the list of values is.
+    place: Key,
+    values: Vec<Vec<Assignment>>,
+}
+
+#[derive(Debug)]
+struct Assignment {
+    /// The key as written.
+    label: String,
+    target: Key,
+    node: Node,
+    /// Where in the tree the value is.
+    place: Key,
+}
+
+impl Sweep {
+    /// What `[sweep]` in `root` says.
+    pub(crate) fn of(root: &Table) -> Result<Sweep, Fault> {
+        let here = Key::of(["sweep"]);
+        let mut axes = Vec::new();
+        match root.get("sweep").map(|entry| &entry.node.value) {
+            None => {}
+            Some(Value::Table(table)) => collect(table, &here, &Key::default(), &mut axes)?,
+            Some(other) => {
+                return Err(Fault::new(
+                    &here,
+                    format!("{other} is not a table of keys with lists of values"),
+                ));
+            }
+        }
+        check_conflicts(&axes)?;
+        let product = axes.iter().try_fold(1, |product: usize, axis| {
+            product.checked_mul(axis.values.len())
+        });
+        let points = product
+            .filter(|points| *points <= MAX_POINTS)
+            .ok_or_else(|| {
+                let sizes: Vec<_> = axes
+                    .iter()
+                    .map(|axis| axis.values.len().to_string())
+                    .collect();
+                let sizes =
+                    crate::problem::listed(sizes.iter().map(String::as_str)).replace(", ", " × ");
+                Fault::new(
+                    &here,
+                    format!("{sizes} combinations are too many: at most {MAX_POINTS} are possible"),
+                )
+            })?;
+        Ok(Sweep { axes, points })
+    }
+
+    /// How many points there are.
+    pub(crate) fn points(&self) -> usize {
+        self.points
+    }
+
+    /// Makes point `index` out of the tree; returns what was set.
+    pub(crate) fn apply(
+        &self,
+        root: &mut Table,
+        index: usize,
+    ) -> Result<Vec<(String, String)>, Fault> {
+        let mut set = Vec::new();
+        // The last axis changes fastest.
+        let mut below = self.points;
+        for axis in &self.axes {
+            below /= axis.values.len();
+            for assignment in &axis.values[index / below % axis.values.len()] {
+                let fault = |message| Fault::new(&assignment.place, message);
+                assign(root, &assignment.target, &assignment.node).map_err(fault)?;
+                check_default_used(root, &assignment.target)
+                    .map_err(|message| Fault::key(&assignment.place, message))?;
+                let value = match &assignment.node.value {
+                    Value::Text(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                set.push((assignment.label.clone(), value));
+            }
+        }
+        Ok(set)
+    }
+}
+
+/// Takes `target` out of the sweep, because it has been assigned.
+pub(crate) fn forget(root: &mut Table, target: &Key) {
+    let Some(Value::Table(table)) = root.get("sweep").map(|entry| &entry.node.value) else {
+        return;
+    };
+    let mut axes = Vec::new();
+    // A sweep that can't be read is complained of when it is run.
+    let _ = collect(table, &Key::of(["sweep"]), &Key::default(), &mut axes);
+    for axis in axes {
+        let assignments = || axis.values.iter().flatten();
+        if assignments().all(|assignment| assignment.target == *target) {
+            tree::remove(root, &axis.place);
+            continue;
+        }
+        for assignment in assignments().filter(|assignment| assignment.target == *target) {
+            tree::remove(root, &assignment.place);
+        }
+    }
+}
+
+/// Finds the lists of values in a table of `[sweep]`; nested tables are dotted keys without quotes.
+fn collect(table: &Table, place: &Key, outer: &Key, axes: &mut Vec<Axis>) -> Result<(), Fault> {
+    for (name, entry) in table {
+        let place = place.join(name.as_str());
+        let inner = Key::parse(name)
+            .map_err(|message| Fault::key(&place, format!("not a key: {message}")))?;
+        let key = outer.joined(inner.segments());
+        match &entry.node.value {
+            Value::List(nodes) if nodes.is_empty() => {
+                return Err(Fault::new(
+                    &place,
+                    "an empty list: a sweep needs at least one value".to_owned(),
+                ));
+            }
+            Value::List(nodes) if key.bare() == Some("cases") => axes.push(cases(nodes, place)?),
+            Value::List(nodes) => {
+                let target = swept(&key).map_err(|message| Fault::key(&place, message))?;
+                let assignments = nodes.iter().enumerate().map(|(n, node)| {
+                    vec![Assignment {
+                        label: key.to_string(),
+                        target: target.clone(),
+                        node: node.clone(),
+                        place: place.at(n),
+                    }]
+                });
+                let values = assignments.collect();
+                axes.push(Axis { place, values });
+            }
+            Value::Table(inner) => collect(inner, &place, &key, axes)?,
+            other => {
+                let message = format!(
+                    "{other} is not a list: give the values to go through, as in {name:?} = [{other}]"
+                );
+                return Err(Fault::new(&place, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `cases = [{ a = 1, b = 2 }, …]`.
+fn cases(nodes: &[Node], place: Key) -> Result<Axis, Fault> {
+    let mut values = Vec::new();
+    for (n, node) in nodes.iter().enumerate() {
+        let place = place.at(n);
+        let Value::Table(table) = &node.value else {
+            let message = format!(
+                "{} is not a table of assignments, such as {{ law = \"lia\", duration = \"10 s\" }}",
+                node.value
+            );
+            return Err(Fault::new(&place, message));
+        };
+        let mut case = Vec::new();
+        for (name, entry) in table {
+            let place = place.join(name.as_str());
+            let key = Key::parse(name)
+                .map_err(|message| Fault::key(&place, format!("not a key: {message}")))?;
+            let target = swept(&key).map_err(|message| Fault::key(&place, message))?;
+            case.push(Assignment {
+                label: key.to_string(),
+                target,
+                node: entry.node.clone(),
+                place,
+            });
+        }
+        values.push(case);
+    }
+    Ok(Axis { place, values })
+}
+
+/// The key in full, if it may be swept.
+fn swept(key: &Key) -> Result<Key, String> {
+    let target = canonical(key)?;
+    match target.name(0) {
+        Some("sweep") => Err("a sweep can't sweep itself".to_owned()),
+        Some("seed" | "repeat") => {
+            Err("can't be swept: to run each point with several seeds, use `repeat`".to_owned())
+        }
+        Some("name" | "about") => Err("can't be swept: a scenario has one name".to_owned()),
+        _ => Ok(target),
+    }
+}
+
+/// No key is set twice in one point, nor a table that holds another swept key.
+fn check_conflicts(axes: &[Axis]) -> Result<(), Fault> {
+    let mut distinct: Vec<(usize, &Assignment)> = Vec::new();
+    for (n, axis) in axes.iter().enumerate() {
+        for case in &axis.values {
+            for (i, assignment) in case.iter().enumerate() {
+                let targets = distinct
+                    .iter()
+                    .filter(|(axis, _)| *axis != n)
+                    .map(|(_, other)| *other);
+                if let Some(other) = targets
+                    .chain(&case[..i])
+                    .find(|other| other.target.overlaps(&assignment.target))
+                {
+                    return Err(clash(assignment, other));
+                }
+            }
+            for assignment in case {
+                let known = |(axis, other): &(usize, &Assignment)| {
+                    *axis == n && other.target == assignment.target
+                };
+                if !distinct.iter().any(known) {
+                    distinct.push((n, assignment));
+                }
+            }
+            if distinct.len() > MAX_KEYS {
+                let message =
+                    format!("more than {MAX_KEYS} different keys are swept: that is too many");
+                return Err(Fault::new(&axis.place, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn clash(assignment: &Assignment, other: &Assignment) -> Fault {
+    let message = match other.target == assignment.target {
+        true => format!("swept twice, here and as {}", other.label),
+        false => format!(
+            "{}, which is swept too, is part of it or it of that",
+            other.label
+        ),
+    };
+    Fault::key(&assignment.place, message)
+}
