@@ -11,10 +11,11 @@ use crate::law::{Path, Scalar, WindowLaw, largest_rate, smaller, total_rate};
 /// `(β, n, η) = (0.2, ∞, 0.5)` (end of section IV). Balia itself has `D_r = w_r/2 · min{α_r, 1.5}`, eq. (2), which no cap
 /// gives; its `I_r`, eq. (1), is the one here.
 ///
-/// With equal round-trip times `(1, ∞, 0)` is LIA but for its minimum, `(0, ·, 0)` is Coupled and `(1, 1, 0)` is Semicoupled.
+/// `(0, ·, 0)` is Coupled and `(1, 1, 0)` is Semicoupled; `(1, ∞, 0)` is LIA where all round-trip times are equal.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Generalized {
-    /// `β ≥ 0`: less is friendlier, more responds quicker. Theorem IV.1 (a unique, stable equilibrium) wants `0 < β ≤ 1`.
+    /// `β ≥ 0`: less is friendlier, more responds quicker. Theorem IV.1 promises a unique and stable equilibrium for `0 < β ≤ 1`
+    /// with at most eight paths of equal round-trip times.
     pub beta: f64,
     /// `n ≥ 1`, the order of the norm, infinite for the maximum: more is friendlier, less responds quicker.
     pub n: f64,

@@ -1,16 +1,13 @@
-use num_dual::Dual64;
-use proptest::prelude::*;
-
-use super::{Balia, Lia, Reno};
 use crate::law::{Path, Scalar, WindowLaw};
+use crate::laws::{Balia, FullyCoupled, Lia, Reno, Semicoupled};
+use crate::registry::{AnyLaw, LawSpec};
 
-/// Calls a generic check for every window law.
-macro_rules! for_every_law {
-    ($check:ident($($argument:expr),*)) => {{
-        $check(&Reno $(, $argument)*);
-        $check(&Lia $(, $argument)*);
-        $check(&Balia $(, $argument)*);
-    }};
+mod properties;
+
+/// A window law by its text form.
+fn law(text: &str) -> AnyLaw {
+    let spec: LawSpec = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    spec.window_law().expect("a window law")
 }
 
 fn paths<D: Scalar>(from: &[(f64, f64)]) -> Vec<Path<D>> {
@@ -26,32 +23,79 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs()).max(1e-3)
 }
 
-/// Two paths with w = 10 and 10, τ = 0.1 and 0.05 s: x = 100 and 200, w/τ² = 1000 and 4000,
-/// S² = 90,000, α = 2 and 1. Worked out by hand from the table of section II of Peng et al.
+/// Two situations worked out by hand from the table of section II of Peng et al. and from eq. (1), (2) and (16).
 #[test]
 fn values_worked_out_by_hand() {
-    let two = paths::<f64>(&[(10.0, 0.1), (10.0, 0.05)]);
-    let rows: [(f64, f64, f64, f64); 3] = [
-        // (I, D) of path 0 and of path 1
-        (0.1, 5.0, 0.1, 5.0),
-        (4.0 / 90.0, 5.0, 4.0 / 90.0, 5.0),
+    // w = 10 and 10, τ = 0.1 and 0.05 s: x = 100 and 200, w/τ² = 1000 and 4000, S² = 90,000, α = 2 and 1.
+    let unequal = paths::<f64>(&[(10.0, 0.1), (10.0, 0.05)]);
+    // w = 30 and 40, τ = 0.1 s: x = 300 and 400, w/τ² = 3000 and 4000, S² = 490,000, α = 4/3 and 1, ‖x‖₂ = 500.
+    let equal = paths::<f64>(&[(30.0, 0.1), (40.0, 0.1)]);
+    // I and D of path 0, then of path 1.
+    type Row<'a> = (&'a str, &'a [Path<f64>], [f64; 4]);
+    let rows: [Row; 19] = [
+        ("reno", &unequal, [0.1, 5.0, 0.1, 5.0]),
+        ("reno", &equal, [1.0 / 30.0, 15.0, 1.0 / 40.0, 20.0]),
+        // a/w.
+        ("ewtcp", &unequal, [0.1, 5.0, 0.1, 5.0]),
+        ("ewtcp:a=0.25", &unequal, [0.025, 5.0, 0.025, 5.0]),
+        ("ewtcp:a=3", &equal, [0.1, 15.0, 3.0 / 40.0, 20.0]),
+        // 1000/90,000 and 4000/90,000; 3000/490,000 and 4000/490,000.
+        ("coupled", &unequal, [1.0 / 90.0, 5.0, 4.0 / 90.0, 5.0]),
+        ("coupled", &equal, [3.0 / 490.0, 15.0, 4.0 / 490.0, 20.0]),
+        // 1/(0.1 · 300) and 1/(0.05 · 300); 1/(0.1 · 700).
+        ("semicoupled", &unequal, [1.0 / 30.0, 5.0, 1.0 / 15.0, 5.0]),
+        ("semicoupled", &equal, [1.0 / 70.0, 15.0, 1.0 / 70.0, 20.0]),
+        // 4000/90,000 < 1/10; 4000/490,000 < 1/40.
+        ("lia", &unequal, [4.0 / 90.0, 5.0, 4.0 / 90.0, 5.0]),
+        ("lia", &equal, [4.0 / 490.0, 15.0, 4.0 / 490.0, 20.0]),
         // 1/90 · 3/2 · 6/5 = 0.02, and the cut is capped at 1.5 halves.
-        (0.02, 7.5, 4.0 / 90.0, 5.0),
-    ];
-    fn row<L: WindowLaw>(law: &L, two: &[Path<f64>]) -> (f64, f64, f64, f64) {
+        ("balia", &unequal, [0.02, 7.5, 4.0 / 90.0, 5.0]),
+        // 3/490 · (7/3)/2 · (16/3)/5 = 8/1050, and 15 · 4/3.
+        ("balia", &equal, [8.0 / 1050.0, 20.0, 4.0 / 490.0, 20.0]),
+        // Balia's increase: (0.8·100 + 0.2·200)/(0.1 · 90,000) · (1+0.5) = 0.02. The decrease is 5 · (1+0.5).
+        ("generalized", &unequal, [0.02, 7.5, 4.0 / 90.0, 5.0]),
+        // The same increase, and 15 · (1 + 0.5/3), where Balia has 15 · 4/3.
         (
+            "generalized",
+            &equal,
+            [8.0 / 1050.0, 17.5, 4.0 / 490.0, 20.0],
+        ),
+        // (0.5·300 + 0.5·500)/(0.1 · 490,000) · (1 + 1/3) = 400/49,000 · 4/3 and 15 · 4/3;
+        // (0.5·400 + 0.5·500)/49,000 and 20.
+        (
+            "generalized:beta=0.5,n=2,eta=1",
+            &equal,
+            [8.0 / 735.0, 20.0, 9.0 / 980.0, 20.0],
+        ),
+        // The cap is for the decrease alone: 15 · 1.2.
+        (
+            "generalized:beta=0.5,n=2,eta=1,cap=1.2",
+            &equal,
+            [8.0 / 735.0, 18.0, 9.0 / 980.0, 20.0],
+        ),
+        // η = 9: 1 + 9 · (2−1) = 10 halves of 10 packets, which is more than there is.
+        (
+            "generalized:beta=0,eta=9",
+            &unequal,
+            [10.0 / 90.0, 50.0, 4.0 / 90.0, 5.0],
+        ),
+        (
+            "generalized:beta=0,eta=9,cap=1.5",
+            &unequal,
+            [10.0 / 90.0, 7.5, 4.0 / 90.0, 5.0],
+        ),
+    ];
+    for (name, two, want) in rows {
+        let law = law(name);
+        let got = [
             law.increase(two, 0),
             law.decrease(two, 0),
             law.increase(two, 1),
             law.decrease(two, 1),
-        )
-    }
-    let got = [row(&Reno, &two), row(&Lia, &two), row(&Balia, &two)];
-    for (want, got) in rows.iter().zip(&got) {
-        assert!(close(want.0, got.0), "{want:?} {got:?}");
-        assert!(close(want.1, got.1), "{want:?} {got:?}");
-        assert!(close(want.2, got.2), "{want:?} {got:?}");
-        assert!(close(want.3, got.3), "{want:?} {got:?}");
+        ];
+        for (want, got) in want.iter().zip(got) {
+            assert!(close(*want, got), "{name}: {want:?} {got:?}");
+        }
     }
 }
 
@@ -86,112 +130,28 @@ fn lia_is_rfc_6356() {
 
 #[test]
 fn floors() {
-    assert_eq!(Reno.min_ssthresh(5), 2.0);
-    assert_eq!(Lia.min_ssthresh(5), 2.0);
-    assert_eq!(Balia.min_ssthresh(1), 2.0);
-    assert_eq!(Balia.min_ssthresh(2), 1.0);
-}
-
-fn is_reno_alone<L: WindowLaw>(law: &L, window: f64, rtt: f64) {
-    let one = paths::<f64>(&[(window, rtt)]);
-    assert!(close(law.increase(&one, 0), 1.0 / window), "{}", law.name());
-    assert!(close(law.decrease(&one, 0), window / 2.0), "{}", law.name());
-}
-
-/// A dual number's real part is the f64 result (up to rounding: it divides by multiplying with the
-/// inverse), and its derivative is the slope.
-fn differentiates<L: WindowLaw>(law: &L, at: &[(f64, f64)]) {
-    type Rule<L, D> = fn(&L, &[Path<D>], usize) -> D;
-    let rules: [(Rule<L, f64>, Rule<L, Dual64>); 2] = [
-        (L::increase::<f64>, L::increase::<Dual64>),
-        (L::decrease::<f64>, L::decrease::<Dual64>),
-    ];
-    for (real, dual) in rules {
-        for r in 0..at.len() {
-            for k in 0..at.len() {
-                let mut seeded = paths::<Dual64>(at);
-                seeded[k].window = seeded[k].window.derivative();
-                let exact = dual(law, &seeded, r);
-                assert!(close(exact.re, real(law, &paths::<f64>(at), r)));
-
-                let h = at[k].0 * 1e-5;
-                let shifted = |by: f64| {
-                    let mut moved = at.to_vec();
-                    moved[k].0 += by;
-                    real(law, &paths::<f64>(&moved), r)
-                };
-                let slope = (shifted(h) - shifted(-h)) / (2.0 * h);
-                let scale = exact.eps.abs().max(exact.re.abs() / at[k].0);
-                assert!(
-                    (exact.eps - slope).abs() <= 1e-7 * scale,
-                    "{} {at:?} r {r} k {k}: {} against {slope}",
-                    law.name(),
-                    exact.eps
-                );
-            }
-        }
+    for (name, with_five) in [
+        ("reno", 2.0),
+        ("ewtcp", 2.0),
+        ("coupled", 1.0),
+        ("semicoupled", 2.0),
+        ("lia", 2.0),
+        ("balia", 1.0),
+        ("generalized", 1.0),
+    ] {
+        assert_eq!(law(name).min_ssthresh(1), 2.0, "{name}");
+        assert_eq!(law(name).min_ssthresh(5), with_five, "{name}");
     }
 }
 
+/// Rates of which a high power is beyond f64, and a power so high that only the maximum is left of the norm.
 #[test]
-fn derivatives_match_finite_differences() {
-    // Away from the kinks of max and min.
-    for_every_law!(differentiates(&[(10.0, 0.1), (10.0, 0.05)]));
-    for_every_law!(differentiates(&[(50.0, 0.03), (20.0, 0.03), (7.0, 0.2)]));
-    for_every_law!(differentiates(&[(100.0, 1.0), (2.0, 0.01)]));
-    for_every_law!(differentiates(&[(33.0, 0.04)]));
-}
-
-fn is_sound<L: WindowLaw>(law: &L, of: &[(f64, f64)]) {
-    let real = paths::<f64>(of);
-    let dual = paths::<Dual64>(of);
-    for (r, &(window, _)) in of.iter().enumerate() {
-        let (up, down) = (law.increase(&real, r), law.decrease(&real, r));
-        // No law here is more aggressive than Reno on a path, and none takes a window whole.
-        let limit = 1.0 / window;
-        assert!(
-            up > 0.0 && up <= limit * (1.0 + 1e-12),
-            "{} {up}",
-            law.name()
-        );
-        assert!(down > 0.0 && down <= 0.75 * window, "{} {down}", law.name());
-        assert!((law.increase(&dual, r).re / up - 1.0).abs() < 1e-12);
-        assert!((law.decrease(&dual, r).re / down - 1.0).abs() < 1e-12);
-    }
-}
-
-fn path() -> impl Strategy<Value = (f64, f64)> {
-    (1.0..1e5f64, 1e-5..10.0f64)
-}
-
-proptest! {
-    #[test]
-    fn alone_every_law_is_reno((window, rtt) in path()) {
-        for_every_law!(is_reno_alone(window, rtt));
-    }
-
-    #[test]
-    fn every_law_is_sound(of in proptest::collection::vec(path(), 1..12)) {
-        for_every_law!(is_sound(&of));
-    }
-
-    /// With equal round-trip times: LIA `w_max/W²` (or Reno), Balia `w_r/W² · (1+α)/2 · (4+α)/5`.
-    #[test]
-    fn closed_forms_for_equal_round_trips(
-        windows in proptest::collection::vec(1.0..1e4f64, 1..10),
-        rtt in 1e-4..5.0f64,
-    ) {
-        let of: Vec<_> = windows.iter().map(|&w| (w, rtt)).collect();
-        let of = paths::<f64>(&of);
-        let total: f64 = windows.iter().sum();
-        let largest = windows.iter().copied().fold(0.0, f64::max);
-        for (r, &w) in windows.iter().enumerate() {
-            let lia = (largest / (total * total)).min(1.0 / w);
-            prop_assert!((Lia.increase(&of, r) / lia - 1.0).abs() < 1e-9);
-            let alpha = largest / w;
-            let balia = w / (total * total) * (1.0 + alpha) / 2.0 * (4.0 + alpha) / 5.0;
-            prop_assert!((Balia.increase(&of, r) / balia - 1.0).abs() < 1e-9);
-            prop_assert!((Balia.decrease(&of, r) / (w / 2.0 * alpha.min(1.5)) - 1.0).abs() < 1e-9);
-        }
+fn norms_neither_overflow_nor_vanish() {
+    let fast = paths::<f64>(&[(1e5, 1e-5), (1e4, 1e-5), (1.0, 10.0)]);
+    for (n, norm) in [("40", 1e10), ("1e300", 1e10), ("inf", 1e10)] {
+        let law = law(&format!("generalized:beta=1,eta=0,n={n}"));
+        // ‖x‖_n/(τ S²).
+        let total = 1e10 + 1e9 + 0.1;
+        assert!(close(law.increase(&fast, 0), norm / (1e-5 * total * total)));
     }
 }

@@ -52,7 +52,8 @@ impl Pipe {
             rtt_sampled: true,
             smoothed_rtt: self.rtt,
             min_rtt: self.rtt,
-            one_way: None,
+            sent: Time::ZERO,
+            received: None,
             app_limited,
             in_recovery: false,
         });
