@@ -4,6 +4,7 @@
 //! same seed gives the same run, bit for bit ([`World::trace_hash`]). It knows nothing about what hosts are. With the feature
 //! `stack` they are production sessions (the module `stack`).
 
+pub mod batch;
 mod events;
 pub mod measure;
 pub mod packet;

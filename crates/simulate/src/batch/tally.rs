@@ -1,0 +1,353 @@
+//! From the results of single runs to the means of a point, one run at a time.
+
+use indexmap::IndexMap;
+use manyway_scenario::{Experiment, Flow, Group};
+
+use super::report::{FlowReport, GroupReport, LinkReport, Measured, SpanReport, SubflowReport};
+use crate::measure::{Moments, jain};
+use crate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
+
+/// Sums up the runs of one point.
+#[derive(Debug)]
+pub(super) struct Tally<'a> {
+    experiment: &'a Experiment,
+    runs: u32,
+    flows: Vec<FlowTally>,
+    groups: Vec<GroupTally>,
+    links: Vec<LinkTally>,
+    jain: Moments,
+}
+
+#[derive(Debug, Clone, Default)]
+struct FlowTally {
+    goodput: Moments,
+    share: Moments,
+    completion: Moments,
+    subflows: Vec<SubflowTally>,
+}
+
+/// A subflow's moments, in the order of [`values`], then those of the spans.
+#[derive(Debug, Clone, Default)]
+struct SubflowTally {
+    values: [Moments; 8],
+    spans: Vec<Moments>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct GroupTally {
+    goodput: Moments,
+    min: Moments,
+    median: Moments,
+    max: Moments,
+    total: Moments,
+    share: Moments,
+    jain: Moments,
+    completed: Moments,
+    completion: Moments,
+    longest: Moments,
+    /// By index of the path, in the order in which members name them.
+    paths: IndexMap<usize, SubflowTally>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct LinkTally {
+    utilisation: Moments,
+    load: Moments,
+    queue: Moments,
+    packets: Moments,
+    drops: Moments,
+    drop_rate: Moments,
+    marks: Moments,
+}
+
+impl<'a> Tally<'a> {
+    pub(super) fn new(experiment: &'a Experiment) -> Self {
+        let flow = |flow: &Flow| FlowTally {
+            subflows: vec![SubflowTally::default(); flow.paths.len()],
+            ..FlowTally::default()
+        };
+        Self {
+            experiment,
+            runs: 0,
+            flows: experiment.flows.iter().map(flow).collect(),
+            groups: vec![GroupTally::default(); experiment.groups.len()],
+            links: vec![LinkTally::default(); experiment.topology.links.len()],
+            jain: Moments::default(),
+        }
+    }
+
+    /// Takes in one run of the experiment.
+    pub(super) fn add(&mut self, run: &RunResult) {
+        self.runs += 1;
+        let all: f64 = run.flows.iter().map(|flow| flow.goodput_bps).sum();
+        for (tally, flow) in self.flows.iter_mut().zip(&run.flows) {
+            tally.add(flow, all);
+        }
+        for (tally, group) in self.groups.iter_mut().zip(&self.experiment.groups) {
+            let paths = self.experiment.flows.get(group.members.clone());
+            let flows = run.flows.get(group.members.clone());
+            if let (Some(paths), Some(flows)) = (paths, flows) {
+                tally.add(paths, flows, all);
+            }
+        }
+        for (tally, link) in self.links.iter_mut().zip(&run.links) {
+            tally.add(link);
+        }
+        self.jain
+            .add(or_nan(jain(run.flows.iter().map(|flow| flow.goodput_bps))));
+    }
+
+    /// The means of the runs taken in so far.
+    pub(super) fn measured(self) -> Measured {
+        let experiment = self.experiment;
+        let flows = self.flows.iter().zip(&experiment.flows);
+        let groups = self.groups.iter().zip(&experiment.groups);
+        let links = self.links.iter().zip(&experiment.topology.links);
+        Measured {
+            runs: self.runs,
+            measured_from_s: experiment.measure.from.as_secs_f64(),
+            measured_until_s: experiment.measure.until.as_secs_f64(),
+            flows: flows
+                .map(|(tally, flow)| tally.report(flow, experiment))
+                .collect(),
+            groups: groups
+                .map(|(tally, group)| tally.report(group, experiment))
+                .collect(),
+            links: links
+                .map(|(tally, link)| tally.report(link.name.clone()))
+                .collect(),
+            jain: self.jain.mean(),
+            jain_ci95: self.jain.ci95(),
+        }
+    }
+}
+
+impl FlowTally {
+    fn add(&mut self, flow: &FlowResult, all: f64) {
+        self.goodput.add(flow.goodput_bps);
+        self.share.add(flow.goodput_bps / all);
+        self.completion.add(or_nan(flow.completion_s));
+        for (tally, subflow) in self.subflows.iter_mut().zip(&flow.subflows) {
+            tally.add(
+                values(subflow, flow.goodput_bps),
+                subflow.spans_bps.iter().copied(),
+            );
+        }
+    }
+
+    fn report(&self, flow: &Flow, experiment: &Experiment) -> FlowReport {
+        let subflows = self.subflows.iter().zip(&flow.paths);
+        FlowReport {
+            name: flow.name.clone(),
+            group: experiment
+                .groups
+                .get(flow.group)
+                .map(|group| group.name.clone())
+                .unwrap_or_default(),
+            goodput_bps: or_zero(self.goodput),
+            goodput_ci95_bps: self.goodput.ci95(),
+            share: self.share.mean(),
+            share_ci95: self.share.ci95(),
+            completed: flow.size.map(|_| self.completion.count()),
+            completion_s: self.completion.mean(),
+            completion_ci95_s: self.completion.ci95(),
+            subflows: subflows
+                .map(|(tally, &path)| tally.report(path, experiment))
+                .collect(),
+        }
+    }
+}
+
+/// What is measured of a subflow; its share is that of its flow's goodput.
+fn values(subflow: &SubflowResult, flow_bps: f64) -> [f64; 8] {
+    [
+        subflow.goodput_bps,
+        subflow.goodput_bps / flow_bps,
+        subflow.window_mean_packets,
+        subflow.rtt_mean_s,
+        subflow.loss_events as f64,
+        subflow.packets_sent as f64,
+        subflow.packets_lost as f64,
+        subflow.timeouts as f64,
+    ]
+}
+
+impl SubflowTally {
+    fn add(&mut self, values: [f64; 8], spans: impl IntoIterator<Item = f64>) {
+        for (moments, value) in self.values.iter_mut().zip(values) {
+            moments.add(value);
+        }
+        for (index, span) in spans.into_iter().enumerate() {
+            if index == self.spans.len() {
+                self.spans.push(Moments::default());
+            }
+            self.spans[index].add(span);
+        }
+    }
+
+    fn report(&self, path: usize, experiment: &Experiment) -> SubflowReport {
+        let [
+            goodput,
+            share,
+            window,
+            rtt,
+            loss_events,
+            sent,
+            lost,
+            timeouts,
+        ] = self.values;
+        let path = experiment.topology.paths.get(path);
+        let spans = self.spans.iter().zip(&experiment.measure.spans);
+        SubflowReport {
+            path: path.map(|path| path.name.clone()).unwrap_or_default(),
+            goodput_bps: or_zero(goodput),
+            goodput_ci95_bps: goodput.ci95(),
+            share: share.mean(),
+            share_ci95: share.ci95(),
+            window_mean_packets: window.mean(),
+            window_ci95_packets: window.ci95(),
+            rtt_mean_s: rtt.mean(),
+            rtt_ci95_s: rtt.ci95(),
+            loss_events: or_zero(loss_events),
+            loss_events_ci95: loss_events.ci95(),
+            packets_sent: or_zero(sent),
+            packets_sent_ci95: sent.ci95(),
+            packets_lost: or_zero(lost),
+            packets_lost_ci95: lost.ci95(),
+            timeouts: or_zero(timeouts),
+            timeouts_ci95: timeouts.ci95(),
+            spans: spans
+                .map(|(moments, span)| SpanReport {
+                    name: span.name.clone(),
+                    goodput_bps: or_zero(*moments),
+                    goodput_ci95_bps: moments.ci95(),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl GroupTally {
+    /// Takes in one run's `results` of the group's `flows`.
+    fn add(&mut self, flows: &[Flow], results: &[FlowResult], all: f64) {
+        let mut goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
+        let total: f64 = goodputs.iter().sum();
+        self.total.add(total);
+        self.share.add(total / all);
+        self.goodput.add(total / goodputs.len() as f64);
+        self.jain.add(or_nan(jain(goodputs.iter().copied())));
+        goodputs.sort_by(f64::total_cmp);
+        if let [min, .., max] | [min @ max] = goodputs[..] {
+            let n = goodputs.len();
+            self.min.add(min);
+            self.max.add(max);
+            self.median
+                .add((goodputs[(n - 1) / 2] + goodputs[n / 2]) / 2.0);
+        }
+        self.add_completions(results);
+        self.add_subflows(flows, results);
+    }
+
+    fn add_completions(&mut self, results: &[FlowResult]) {
+        let mut times = Moments::default();
+        let mut longest = f64::NAN;
+        for time in results.iter().filter_map(|flow| flow.completion_s) {
+            times.add(time);
+            longest = longest.max(time);
+        }
+        self.completed.add(f64::from(times.count()));
+        self.completion.add(or_nan(times.mean()));
+        self.longest.add(longest);
+    }
+
+    /// The mean subflow over each path is one sample of the run.
+    fn add_subflows(&mut self, flows: &[Flow], results: &[FlowResult]) {
+        let mut means: IndexMap<usize, SubflowTally> = IndexMap::new();
+        for (flow, result) in flows.iter().zip(results) {
+            for (path, subflow) in flow.paths.iter().zip(&result.subflows) {
+                let spans = subflow.spans_bps.iter().copied();
+                let mean = means.entry(*path).or_default();
+                mean.add(values(subflow, result.goodput_bps), spans);
+            }
+        }
+        for (path, mean) in means {
+            let values = mean.values.map(|value| or_nan(value.mean()));
+            let spans = mean.spans.iter().map(|span| or_nan(span.mean()));
+            self.paths.entry(path).or_default().add(values, spans);
+        }
+    }
+
+    fn report(&self, group: &Group, experiment: &Experiment) -> GroupReport {
+        let members = experiment
+            .flows
+            .get(group.members.clone())
+            .unwrap_or_default();
+        let finite = members.iter().any(|flow| flow.size.is_some());
+        let paths = self.paths.iter();
+        GroupReport {
+            name: group.name.clone(),
+            count: members.len() as u64,
+            law: members.first().map(|flow| flow.law.to_string()),
+            goodput_bps: or_zero(self.goodput),
+            goodput_ci95_bps: self.goodput.ci95(),
+            goodput_min_bps: or_zero(self.min),
+            goodput_median_bps: or_zero(self.median),
+            goodput_max_bps: or_zero(self.max),
+            total_bps: or_zero(self.total),
+            total_ci95_bps: self.total.ci95(),
+            share: self.share.mean(),
+            share_ci95: self.share.ci95(),
+            jain: self.jain.mean(),
+            jain_ci95: self.jain.ci95(),
+            completed: self.completed.mean().filter(|_| finite),
+            completion_s: self.completion.mean(),
+            completion_ci95_s: self.completion.ci95(),
+            completion_max_s: self.longest.mean(),
+            subflows: paths
+                .map(|(path, tally)| tally.report(*path, experiment))
+                .collect(),
+        }
+    }
+}
+
+impl LinkTally {
+    fn add(&mut self, link: &LinkResult) {
+        let (packets, drops) = (link.packets_offered as f64, link.packets_dropped as f64);
+        self.utilisation.add(link.utilisation);
+        self.load.add(link.load_bps);
+        self.queue.add(link.queue_mean_packets);
+        self.packets.add(packets);
+        self.drops.add(drops);
+        self.drop_rate.add(drops / packets);
+        self.marks.add(link.packets_marked as f64);
+    }
+
+    fn report(&self, name: String) -> LinkReport {
+        LinkReport {
+            name,
+            utilisation: or_zero(self.utilisation),
+            utilisation_ci95: self.utilisation.ci95(),
+            load_bps: or_zero(self.load),
+            load_ci95_bps: self.load.ci95(),
+            queue_mean_packets: or_zero(self.queue),
+            queue_ci95_packets: self.queue.ci95(),
+            packets: or_zero(self.packets),
+            drops: or_zero(self.drops),
+            drops_ci95: self.drops.ci95(),
+            drop_rate: self.drop_rate.mean(),
+            drop_rate_ci95: self.drop_rate.ci95(),
+            marks: or_zero(self.marks),
+            marks_ci95: self.marks.ci95(),
+        }
+    }
+}
+
+/// Nothing to say is NaN among samples: [`Moments`] leaves it out.
+fn or_nan(value: Option<f64>) -> f64 {
+    value.unwrap_or(f64::NAN)
+}
+
+/// What is always measured; without a run there is nothing to report anyway.
+fn or_zero(moments: Moments) -> f64 {
+    moments.mean().unwrap_or(0.0)
+}
