@@ -45,13 +45,22 @@ pub struct Ack {
     pub smoothed_rtt: Duration,
     /// The smallest round-trip time seen.
     pub min_rtt: Duration,
-    /// Arrival of the largest newly acknowledged packet by the receiver's clock, minus its sending by
-    /// ours, in seconds: the one-way delay plus an unknown constant. `None` if the peer didn't say.
-    pub one_way: Option<f64>,
+    /// When the largest newly acknowledged packet was sent, by our clock.
+    pub sent: Time,
+    /// When it arrived, by the receiver's clock; `None` if the peer didn't say.
+    pub received: Option<Time>,
     /// The window wasn't used up when these packets were sent: it must not grow (RFC 9002 §7.8).
     pub app_limited: bool,
     /// These packets were sent before the last window cut: the window must not grow (RFC 9002 §7.3.2).
     pub in_recovery: bool,
+}
+
+impl Ack {
+    /// The one-way delay of the largest newly acknowledged packet plus an unknown constant (the
+    /// difference of the two clocks), in seconds; `None` if the peer didn't say when it arrived.
+    pub fn one_way(&self) -> Option<f64> {
+        Some(self.received?.as_secs_f64() - self.sent.as_secs_f64())
+    }
 }
 
 /// A loss event: packets of one path were lost (or marked, for [`Controller::on_ecn`]). The sender

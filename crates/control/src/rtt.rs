@@ -53,35 +53,47 @@ impl Rtt {
     }
 
     /// The last sample as measured, the peer's delay included; before the first the initial value.
+    #[inline]
     pub fn latest(&self) -> Duration {
         Duration::from_nanos(self.latest)
     }
 
     /// The exponentially smoothed round-trip time.
+    #[inline]
     pub fn smoothed(&self) -> Duration {
         Duration::from_nanos(self.smoothed)
     }
 
     /// The smoothed mean deviation.
+    #[inline]
     pub fn variance(&self) -> Duration {
         Duration::from_nanos(self.variance)
     }
 
     /// The smallest sample since the path began, or since persistent congestion.
+    #[inline]
     pub fn min(&self) -> Duration {
         Duration::from_nanos(self.min)
     }
 
     /// Whether there has been a sample.
+    #[inline]
     pub fn has_sample(&self) -> bool {
         self.sampled
     }
 
     /// The probe timeout without the peer's delay and without backoff: `smoothed + max(4·variance,
     /// 1 ms)` (RFC 9002 §6.2.1).
+    #[inline]
     pub fn pto_base(&self) -> Duration {
+        Duration::from_nanos(self.pto_nanos())
+    }
+
+    /// [`Rtt::pto_base`] in ns.
+    #[inline]
+    pub(crate) fn pto_nanos(&self) -> u64 {
         let deviation = self.variance.saturating_mul(4).max(GRANULARITY);
-        Duration::from_nanos(self.smoothed.saturating_add(deviation))
+        self.smoothed.saturating_add(deviation)
     }
 
     /// How long a packet may be overtaken before it counts as lost: `threshold · max(latest,
@@ -92,6 +104,7 @@ impl Rtt {
     }
 
     /// `latest` without the peer's `delay`, unless that would go below the smallest sample; ns.
+    #[inline]
     pub(crate) fn without_delay(&self, latest: u64, delay: u64) -> u64 {
         if latest >= self.min.saturating_add(delay) {
             latest - delay
@@ -100,6 +113,7 @@ impl Rtt {
         }
     }
 
+    #[inline]
     pub(crate) fn smoothed_nanos(&self) -> u64 {
         self.smoothed
     }

@@ -157,7 +157,8 @@ mod tests {
             rtt_sampled: true,
             smoothed_rtt: rtt,
             min_rtt: rtt,
-            one_way: None,
+            sent: Time::ZERO,
+            received: None,
             app_limited: false,
             in_recovery: false,
         }

@@ -42,7 +42,12 @@ fn main() -> ExitCode {
     ]);
     let mut failed = false;
     let mut costs = Vec::new();
-    for scene in scenes::all() {
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let chosen = |scene: &Scene| {
+        only.as_ref()
+            .is_none_or(|name| scene.name.eq_ignore_ascii_case(name))
+    };
+    for scene in scenes::all().into_iter().filter(chosen) {
         let (mut ours, mut bare) = (0.0_f64, 0.0_f64);
         let mut packets = 0;
         for round in 0..rounds {

@@ -30,7 +30,8 @@ fn ack(slot: Slot, packets: f64, rtt_ms: u64) -> Ack {
         rtt_sampled: true,
         smoothed_rtt: rtt,
         min_rtt: rtt,
-        one_way: None,
+        sent: Time::ZERO,
+        received: None,
         app_limited: false,
         in_recovery: false,
     }

@@ -38,18 +38,22 @@ impl<P> Flight<P> {
         }
     }
 
+    #[inline]
     pub(super) fn next(&self) -> u64 {
         self.base + self.ring.len() as u64
     }
 
+    #[inline]
     pub(super) fn packets(&self) -> u64 {
         self.packets
     }
 
+    #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    #[inline]
     pub(super) fn push(&mut self, at: Time, sent: Sent<P>) -> u64 {
         let number = self.next();
         if sent.ack_eliciting {
@@ -67,6 +71,7 @@ impl<P> Flight<P> {
     }
 
     /// Takes every packet in `range` that is still open, in ascending order.
+    #[inline]
     pub(super) fn acknowledge(
         &mut self,
         range: RangeInclusive<u64>,
@@ -90,11 +95,13 @@ impl<P> Flight<P> {
     }
 
     /// The oldest packet in the ring.
+    #[inline]
     pub(super) fn front(&self) -> Option<(u64, &Entry<P>)> {
         Some((self.base, self.ring.front()?))
     }
 
     /// Removes the oldest packet, whatever its state.
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry<P>> {
         let entry = self.ring.pop_front()?;
         self.base += 1;

@@ -20,8 +20,8 @@ use recovery::Recovery;
 
 pub use types::{AckError, AckInfo, Outcome, Permit, SenderConfig, SenderStats, Sent, TimerEvent};
 
-/// No backed-off probe timeout is longer than this (RFC 6298 §2.5 allows 60 s and more).
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// No backed-off probe timeout is longer than this, ns (RFC 6298 §2.5 allows 60 s and more).
+const MAX_BACKOFF: u64 = 60_000_000_000;
 
 /// One subflow's sender, sans I/O. `P` is what a packet carries: whatever the owner wants back when
 /// the packet is acknowledged or lost, `()` in simulations.
@@ -120,18 +120,26 @@ impl<P> Sender<P> {
     }
 
     /// The path's slot in its controller.
+    #[inline]
     pub fn slot(&self) -> Slot {
         self.slot
     }
 
     /// Whether and how much may be sent at `now`. Probes and packets that elicit no acknowledgement
     /// need no permit.
+    #[inline]
     pub fn permit<C: Controller + ?Sized>(&self, now: Time, controller: &C) -> Permit {
+        self.permit_within(now, controller.window(self.slot))
+    }
+
+    /// [`Sender::permit`] for a caller that knows the path's window already, in packets.
+    #[inline]
+    pub fn permit_within(&self, now: Time, window: f64) -> Permit {
         if self.retired {
             return Permit::WindowFull;
         }
         let size = f64::from(self.config.packet_size);
-        let room = controller.window(self.slot) - self.flight.bytes() as f64 / size;
+        let room = window - self.flight.bytes() as f64 / size;
         // A window that rounding left a hair below a whole packet counts as whole.
         let packets = (room + 1e-6) as u32;
         if packets == 0 {
@@ -144,11 +152,13 @@ impl<P> Sender<P> {
     }
 
     /// The number that the next packet will have.
+    #[inline]
     pub fn next_packet_number(&self) -> u64 {
         self.flight.next()
     }
 
     /// Notes that a packet was sent and returns its number: consecutive, from 0.
+    #[inline]
     pub fn on_sent(&mut self, now: Time, packet: Sent<P>) -> u64 {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += u64::from(packet.bytes);
@@ -203,6 +213,7 @@ impl<P> Sender<P> {
     }
 
     /// When [`Sender::on_timeout`] must be called, if nothing else happens before.
+    #[inline]
     pub fn timeout(&self) -> Option<Time> {
         self.recovery.loss_time().or_else(|| self.pto_time())
     }
@@ -241,11 +252,13 @@ impl<P> Sender<P> {
     }
 
     /// Consecutive probe timeouts without an acknowledgement.
+    #[inline]
     pub fn pto_count(&self) -> u32 {
         self.pto_count
     }
 
     /// The round-trip time estimate.
+    #[inline]
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
     }
@@ -298,6 +311,7 @@ impl<P> Sender<P> {
     }
 
     /// The configuration.
+    #[inline]
     pub fn config(&self) -> &SenderConfig {
         &self.config
     }
@@ -308,6 +322,7 @@ impl<P> Sender<P> {
     }
 
     /// Hands out what `ack` acknowledges for the first time; `None` if that is nothing.
+    #[inline]
     fn take_acked(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
         let mut newly: Option<Newly> = None;
         for range in ack.ranges.iter().rev() {
@@ -338,6 +353,7 @@ impl<P> Sender<P> {
 
     /// RFC 9002 §5.1: a sample needs the largest acknowledged to be new, and something ack-eliciting.
     /// Returns it without the peer's delay.
+    #[inline]
     fn sample_rtt(&mut self, now: Time, ack: &AckInfo<'_>, newly: &Newly) -> Option<Duration> {
         if newly.number != ack.largest || !newly.eliciting {
             return None;
@@ -345,13 +361,17 @@ impl<P> Sender<P> {
         if !self.rtt.has_sample() {
             self.recovery.on_first_sample(self.flight.next());
         }
-        let latest = nanos(now.since(newly.sent));
-        let delay = nanos(ack.delay.min(self.config.max_ack_delay));
+        let latest = now.as_nanos().saturating_sub(newly.sent.as_nanos());
+        let delay = if ack.delay.is_zero() {
+            0
+        } else {
+            nanos(ack.delay.min(self.config.max_ack_delay))
+        };
         self.rtt.update_nanos(latest, delay);
-        let adjusted = self.rtt.without_delay(latest, delay);
-        Some(Duration::from_nanos(adjusted))
+        Some(Duration::from_nanos(self.rtt.without_delay(latest, delay)))
     }
 
+    #[inline]
     fn report_ack<C: Controller + ?Sized>(
         &mut self,
         now: Time,
@@ -360,7 +380,6 @@ impl<P> Sender<P> {
         sample: Option<Duration>,
         controller: &mut C,
     ) {
-        let arrived = ack.receive_time.filter(|_| newly.number == ack.largest);
         controller.on_ack(&Ack {
             slot: self.slot,
             now,
@@ -369,7 +388,8 @@ impl<P> Sender<P> {
             rtt_sampled: sample.is_some(),
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt: self.rtt.min(),
-            one_way: arrived.map(|at| at.as_secs_f64() - newly.sent.as_secs_f64()),
+            sent: newly.sent,
+            received: ack.receive_time.filter(|_| newly.number == ack.largest),
             app_limited: newly.app_limited || !self.window_used(controller),
             in_recovery: self.recovery.covers(newly.number),
         });
@@ -385,6 +405,7 @@ impl<P> Sender<P> {
 
     /// Window validation: was enough of the window in flight lately to let it grow? Half of it in slow
     /// start, where the window has doubled since; three quarters otherwise; less a packet.
+    #[inline]
     fn window_used<C: Controller + ?Sized>(&self, controller: &C) -> bool {
         let share = if controller.in_slow_start(self.slot) {
             0.5
@@ -396,6 +417,7 @@ impl<P> Sender<P> {
         peak >= (share * controller.window(self.slot) - 1.0) * size
     }
 
+    #[inline]
     fn update_pacer<C: Controller + ?Sized>(&mut self, controller: &C) {
         if self.config.pacing {
             let gain = if controller.in_slow_start(self.slot) {
@@ -408,12 +430,18 @@ impl<P> Sender<P> {
         }
     }
 
+    #[inline]
     fn pto_time(&self) -> Option<Time> {
         if self.flight.packets() == 0 {
             return None;
         }
-        let pto = self.pto();
-        let backed_off = pto.saturating_mul(1 << self.pto_count.min(20));
-        Some(self.pto_from + backed_off.min(MAX_BACKOFF.max(pto)))
+        let pto = self.rtt.pto_nanos() + nanos(self.config.max_ack_delay);
+        let backed_off = if self.pto_count == 0 {
+            pto
+        } else {
+            let longest = MAX_BACKOFF.max(pto);
+            pto.saturating_mul(1 << self.pto_count.min(20)).min(longest)
+        };
+        Some(self.pto_from + Duration::from_nanos(backed_off))
     }
 }

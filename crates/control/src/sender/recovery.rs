@@ -57,20 +57,24 @@ impl Recovery {
         }
     }
 
+    #[inline]
     pub(super) fn loss_time(&self) -> Option<Time> {
         self.loss_time
     }
 
     /// Whether the packet was sent before the last window cut.
+    #[inline]
     pub(super) fn covers(&self, number: u64) -> bool {
         number < self.period
     }
 
+    #[inline]
     pub(super) fn on_first_sample(&mut self, next: u64) {
         self.sampled_from.get_or_insert(next);
     }
 
     /// True if `number` is the largest so far.
+    #[inline]
     pub(super) fn on_largest_acked(&mut self, number: u64) -> bool {
         let advanced = self.largest_acked.is_none_or(|largest| number > largest);
         if advanced {
@@ -95,29 +99,25 @@ impl Recovery {
     }
 
     /// How many of the packets `ack` acknowledges had been declared lost.
+    #[inline]
     pub(super) fn spurious(&mut self, now: Time, ack: &AckInfo<'_>, rtt: &Rtt) -> u64 {
-        if self.remembered.is_empty() {
-            return 0;
+        let oldest = ack
+            .ranges
+            .last()
+            .map_or(ack.largest, |range| *range.start());
+        match self.remembered.back() {
+            Some(&(newest, _)) if oldest <= newest => {
+                self.forget(now, rtt);
+                self.take_spurious(ack)
+            }
+            _ => 0,
         }
-        let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));
-        while let Some(&(_, lost)) = self.remembered.front()
-            && now.since(lost) > memory
-        {
-            self.remembered.pop_front();
-        }
+    }
+
+    #[cold]
+    fn take_spurious(&mut self, ack: &AckInfo<'_>) -> u64 {
         let mut count = 0;
         for range in ack.ranges {
-            let (Some(&(oldest, _)), Some(&(newest, _))) =
-                (self.remembered.front(), self.remembered.back())
-            else {
-                break;
-            };
-            if *range.end() < oldest {
-                break;
-            }
-            if *range.start() > newest {
-                continue;
-            }
             let from = self
                 .remembered
                 .partition_point(|(number, _)| number < range.start());
@@ -138,6 +138,7 @@ impl Recovery {
     ///
     /// Both thresholds are monotone in the packet number, so the first packet that is neither
     /// acknowledged nor lost ends the search, and packets are lost in ascending order.
+    #[inline]
     fn resolve<P>(
         &mut self,
         now: Time,
@@ -167,7 +168,7 @@ impl Recovery {
                         sent: entry.at,
                         persistent: self.extend_run(number, entry.at, rtt),
                     };
-                    self.remember(number, now);
+                    self.remember(number, now, rtt);
                     batch = Some(match batch {
                         None => lost,
                         Some(so_far) => so_far.and(lost),
@@ -197,11 +198,22 @@ impl Recovery {
         persistent
     }
 
-    fn remember(&mut self, number: u64, now: Time) {
+    fn remember(&mut self, number: u64, now: Time, rtt: &Rtt) {
+        self.forget(now, rtt);
         if self.remembered.len() == MAX_REMEMBERED {
             self.remembered.pop_front();
         }
         self.remembered.push_back((number, now));
+    }
+
+    /// Forgets losses so old that nobody will hear of them again.
+    fn forget(&mut self, now: Time, rtt: &Rtt) {
+        let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));
+        while let Some(&(_, lost)) = self.remembered.front()
+            && now.since(lost) > memory
+        {
+            self.remembered.pop_front();
+        }
     }
 }
 
@@ -218,6 +230,7 @@ impl Batch {
 
 impl<P> Sender<P> {
     /// Finds lost packets and tells the controller; true if there were any.
+    #[inline]
     pub(super) fn detect_losses<C: Controller + ?Sized>(
         &mut self,
         now: Time,

@@ -83,11 +83,12 @@ pub struct AckInfo<'a> {
     pub delay: Duration,
     /// Packets received with Congestion Experienced so far, if the peer counts them.
     pub ce_count: Option<u64>,
-    /// When `largest` arrived by the peer's clock, since that clock's origin.
-    pub receive_time: Option<Duration>,
+    /// When `largest` arrived, by the peer's clock.
+    pub receive_time: Option<Time>,
 }
 
 impl AckInfo<'_> {
+    #[inline]
     pub(super) fn check(&self, next: u64) -> Result<(), AckError> {
         if self.largest >= next {
             return Err(AckError::NeverSent {

@@ -295,7 +295,7 @@ impl Connection {
             ranges: &ranges,
             delay: micros(ack.info.delay_us),
             ce_count: ack.info.ecn.map(|e| e.ce),
-            receive_time: Some(micros(ack.info.receive_time_us)),
+            receive_time: Some(Time::from_micros(ack.info.receive_time_us)),
         };
         let result = path
             .sender

@@ -6,22 +6,19 @@ use manyway_units::Time;
 
 use crate::events::mix;
 
-/// A packet on its way: where it is next, and when.
+/// A packet on its way: where it is next, and when. Whole words only, so that copies are cheap.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub(super) struct Transit {
     pub(super) at: Time,
     /// Packet number, or the index of an acknowledgement's record.
     pub(super) number: u64,
     pub(super) subflow: u32,
-    /// Which link of its route comes next.
-    pub(super) hop: u8,
-    pub(super) stage: Stage,
-    /// It carries the mark Congestion Experienced.
-    pub(super) marked: bool,
+    tag: u32,
 }
 
 /// What happens to a packet when its time has come.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
+#[repr(u8)]
 pub(super) enum Stage {
     /// A data packet enters its route's next link.
     Forward,
@@ -33,6 +30,62 @@ pub(super) enum Stage {
     Backward,
     /// A recorded acknowledgement gets to the sender.
     Returned,
+}
+
+const STAGE: u32 = 0xff;
+const HOP: u32 = 0xff00;
+const ONE_HOP: u32 = 0x100;
+const MARKED: u32 = 0x1_0000;
+
+impl Transit {
+    /// A packet at the beginning of its way.
+    #[inline]
+    pub(super) fn new(at: Time, subflow: u32, number: u64, stage: Stage) -> Self {
+        Self {
+            at,
+            number,
+            subflow,
+            tag: stage as u32,
+        }
+    }
+
+    #[inline]
+    pub(super) fn stage(&self) -> Stage {
+        match self.tag & STAGE {
+            0 => Stage::Forward,
+            1 => Stage::Receive,
+            2 => Stage::Acknowledged,
+            3 => Stage::Backward,
+            _ => Stage::Returned,
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_stage(&mut self, stage: Stage) {
+        self.tag = self.tag & !STAGE | stage as u32;
+    }
+
+    /// How many links of its route it has passed.
+    #[inline]
+    pub(super) fn hop(&self) -> usize {
+        ((self.tag & HOP) >> 8) as usize
+    }
+
+    #[inline]
+    pub(super) fn pass_hop(&mut self) {
+        self.tag += ONE_HOP;
+    }
+
+    /// Whether it carries the mark Congestion Experienced.
+    #[inline]
+    pub(super) fn is_marked(&self) -> bool {
+        self.tag & MARKED != 0
+    }
+
+    #[inline]
+    pub(super) fn mark(&mut self) {
+        self.tag |= MARKED;
+    }
 }
 
 /// A queue's number.
@@ -225,14 +278,7 @@ mod tests {
     use super::*;
 
     fn item(at: u64, subflow: u32) -> Transit {
-        Transit {
-            at: Time::from_nanos(at),
-            number: 0,
-            subflow,
-            hop: 0,
-            stage: Stage::Forward,
-            marked: false,
-        }
+        Transit::new(Time::from_nanos(at), subflow, 0, Stage::Forward)
     }
 
     #[test]
@@ -258,6 +304,30 @@ mod tests {
             (400..600).contains(&ones),
             "lane 1 was first {ones} of 1000 times"
         );
+    }
+
+    #[test]
+    fn tags_keep_their_parts_apart() {
+        let mut item = item(1, 2);
+        for hop in 0..255 {
+            assert_eq!(item.hop(), hop);
+            item.pass_hop();
+        }
+        assert!(!item.is_marked());
+        item.mark();
+        for stage in [
+            Stage::Forward,
+            Stage::Receive,
+            Stage::Acknowledged,
+            Stage::Backward,
+            Stage::Returned,
+        ] {
+            item.set_stage(stage);
+            assert_eq!(
+                (item.stage(), item.hop(), item.is_marked()),
+                (stage, 255, true)
+            );
+        }
     }
 
     #[test]

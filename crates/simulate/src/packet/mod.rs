@@ -37,8 +37,8 @@ pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
 /// So many events are handled between two looks at the stop flag.
 const BATCH: u32 = 1 << 16;
 
-/// Probes per probe timeout (RFC 9002 §6.2.4 allows one or two).
-const PROBES: u32 = 1;
+/// Links of a path in one direction.
+const MAX_HOPS: usize = 254;
 
 /// An experiment that can't be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -62,6 +62,12 @@ pub enum SimulationError {
         index: usize,
         /// How many there are.
         count: usize,
+    },
+    /// A path over more links than a packet can count.
+    #[error("{name} has more than {MAX_HOPS} links in one direction")]
+    TooLong {
+        /// The path's name.
+        name: String,
     },
     /// A path without a link, or a flow without a path.
     #[error("{name} has no {what}")]
@@ -201,7 +207,7 @@ impl Simulation {
 
     #[inline]
     fn on_packet(&mut self, item: Transit) {
-        match item.stage {
+        match item.stage() {
             Stage::Forward => self.network.forward(item),
             Stage::Acknowledged => self.on_acknowledged(item),
             Stage::Receive => self.on_received(item),
@@ -214,18 +220,14 @@ impl Simulation {
     #[inline]
     fn on_acknowledged(&mut self, item: Transit) {
         let subflow = &mut self.subflows[item.subflow as usize];
-        subflow.marks += u64::from(item.marked);
+        subflow.marks += u64::from(item.is_marked());
         let ranges = [item.number..=item.number];
         let ack = AckInfo {
             largest: item.number,
             ranges: &ranges,
             delay: Duration::ZERO,
             ce_count: (subflow.marks > 0).then_some(subflow.marks),
-            receive_time: Some(
-                self.network
-                    .received_at(item.subflow, item.at)
-                    .since(Time::ZERO),
-            ),
+            receive_time: Some(self.network.received_at(item.subflow, item.at)),
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
@@ -247,7 +249,7 @@ impl Simulation {
             ranges: &record.ranges,
             delay: record.delay,
             ce_count: (record.marks > 0).then_some(record.marks),
-            receive_time: Some(at.since(Time::ZERO)),
+            receive_time: Some(at),
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
@@ -264,7 +266,7 @@ impl Simulation {
         let Some(receiver) = &mut self.subflows[item.subflow as usize].receiver else {
             return;
         };
-        match receiver.on_packet(item.at, item.number, item.marked) {
+        match receiver.on_packet(item.at, item.number, item.is_marked()) {
             Reaction::Acknowledge => {
                 let now = self.now;
                 let write = |record: &mut _| receiver.acknowledge(now, record);
@@ -290,12 +292,12 @@ impl Simulation {
             .window(sender.slot());
         subflow.meter.window(self.now, window);
         let lost = self.settle(index);
-        self.arm(index);
         if lost && self.sources[self.subflows[index as usize].source as usize].finite {
             self.pump_flow(self.subflows[index as usize].source as usize);
         } else {
             self.pump(index);
         }
+        self.arm(index);
     }
 
     /// Counts what was acknowledged and puts back what was lost; true if there was any of the latter.
@@ -451,8 +453,8 @@ impl Simulation {
         self.on_lifetime(index);
         self.on_receiver_timer(index);
         self.on_sender_timer(index);
-        self.arm(index);
         self.pump(index);
+        self.arm(index);
     }
 
     fn on_receiver_timer(&mut self, index: u32) {
@@ -489,11 +491,11 @@ impl Simulation {
             }
             TimerEvent::Probe { .. } => {
                 self.abandon(index);
-                for _ in 0..PROBES {
-                    let data = self.sources[owner].backlog > 0;
-                    self.sources[owner].backlog -= u64::from(data);
-                    self.send(index, data);
-                }
+                // Data that other paths could carry doesn't go where it might be stuck.
+                let source = &mut self.sources[owner];
+                let data = source.backlog > 0 && !source.avoids_silent_paths();
+                source.backlog -= u64::from(data);
+                self.send(index, data);
                 self.pump_flow(owner);
             }
         }
@@ -506,7 +508,7 @@ impl Simulation {
         let Some(sender) = &subflow.sender else {
             return;
         };
-        if source.finite && source.subflows.len() > 1 {
+        if source.avoids_silent_paths() {
             let stuck = sender.outstanding_from(subflow.abandoned);
             let stuck = stuck.filter(|(_, sent)| sent.payload).count() as u64;
             subflow.abandoned = sender.next_packet_number();
@@ -519,7 +521,7 @@ impl Simulation {
         let range = self.sources[index].subflows.clone();
         if range.len() == 1 {
             self.pump(range.start);
-            return;
+            return self.arm(range.start);
         }
         let mut order: Vec<u32> = range.collect();
         let rtt = |&index: &u32| {
@@ -528,7 +530,20 @@ impl Simulation {
         };
         order.sort_by_key(rtt);
         for index in order {
+            self.refresh(index);
             self.pump(index);
+            self.arm(index);
+        }
+    }
+
+    /// Reads the window again, which may have changed by what happened on another path.
+    fn refresh(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        if let Some(sender) = &subflow.sender {
+            let controller = &self.sources[subflow.source as usize].controller;
+            subflow
+                .meter
+                .window(self.now, controller.window(sender.slot()));
         }
     }
 
@@ -544,11 +559,10 @@ impl Simulation {
             if source.backlog == 0 {
                 return;
             }
-            // On a path that has fallen silent, data of a transfer that other paths could carry would only be stuck.
-            if source.finite && source.subflows.len() > 1 && sender.pto_count() > 0 {
+            if sender.pto_count() > 0 && source.avoids_silent_paths() {
                 return;
             }
-            let packets = match sender.permit(self.now, &source.controller) {
+            let packets = match sender.permit_within(self.now, subflow.meter.current()) {
                 Permit::Now { packets } => packets,
                 Permit::Paced(at) => return self.schedule_subflow(index, at),
                 Permit::WindowFull => return,
@@ -560,9 +574,8 @@ impl Simulation {
                 self.send(index, true);
             }
             if !pacing {
-                return self.arm(index);
+                return;
             }
-            self.arm(index);
         }
     }
 
@@ -580,14 +593,8 @@ impl Simulation {
             app_limited: source.backlog == 0,
             payload: data,
         };
-        let mut item = Transit {
-            at: self.now,
-            number: sender.on_sent(self.now, sent),
-            subflow: index,
-            hop: 0,
-            stage: Stage::Forward,
-            marked: false,
-        };
+        let number = sender.on_sent(self.now, sent);
+        let mut item = Transit::new(self.now, index, number, Stage::Forward);
         let egress = &mut subflow.egress;
         let Some(lane) = egress.lane else {
             return self.network.forward(item);
@@ -684,6 +691,11 @@ fn check(experiment: &Experiment) -> Result<(), SimulationError> {
         within(&path.name, "link", &path.reverse, topology.links.len())?;
         if path.links.is_empty() {
             return Err(empty(&path.name, "links"));
+        }
+        if path.links.len().max(path.reverse.len()) > MAX_HOPS {
+            return Err(SimulationError::TooLong {
+                name: path.name.clone(),
+            });
         }
     }
     for flow in &experiment.flows {

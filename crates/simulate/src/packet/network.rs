@@ -149,7 +149,7 @@ impl Network {
     pub(super) fn forward(&mut self, mut item: Transit) {
         let way = &self.ways[item.subflow as usize];
         let route = &self.routes[way.route as usize].forward;
-        let link = route[item.hop as usize];
+        let link = route[item.hop()];
         let packet = Packet {
             bytes: way.bytes,
             ecn: way.ecn,
@@ -158,11 +158,13 @@ impl Network {
             arrives, marked, ..
         } = self.links[link as usize].offer(item.at, packet)
         {
-            item.marked |= marked;
-            item.hop += 1;
-            if usize::from(item.hop) == route.len() {
+            if marked {
+                item.mark();
+            }
+            item.pass_hop();
+            if item.hop() == route.len() {
                 item.at = arrives + way.exit.delay;
-                item.stage = way.exit.stage;
+                item.set_stage(way.exit.stage);
                 self.lanes.push(way.exit.lane, item);
             } else {
                 item.at = arrives;
@@ -180,14 +182,7 @@ impl Network {
     ) {
         let (number, record) = self.records.take();
         write(record);
-        self.backward(Transit {
-            at: now,
-            number,
-            subflow,
-            hop: 0,
-            stage: Stage::Backward,
-            marked: false,
-        });
+        self.backward(Transit::new(now, subflow, number, Stage::Backward));
     }
 
     /// An acknowledgement enters the next link of its way back, now, or gets through.
@@ -195,7 +190,7 @@ impl Network {
         let way = &self.ways[item.subflow as usize];
         let route = &self.routes[way.route as usize].backward;
         let mut behind = Lane(0);
-        if let Some(&link) = route.get(item.hop as usize) {
+        if let Some(&link) = route.get(item.hop()) {
             let packet = Packet {
                 bytes: way.ack_bytes,
                 ecn: false,
@@ -206,14 +201,14 @@ impl Network {
                 return;
             };
             item.at = arrives;
-            item.hop += 1;
+            item.pass_hop();
             behind = Lane(link);
         }
-        if usize::from(item.hop) < route.len() {
+        if item.hop() < route.len() {
             self.lanes.push(behind, item);
         } else {
             item.at = item.at + way.back.delay;
-            item.stage = way.back.stage;
+            item.set_stage(way.back.stage);
             self.lanes.push(way.back.lane, item);
         }
     }

@@ -343,7 +343,7 @@ impl SubflowRecord {
 impl LinkReading {
     fn of(link: &mut Link, now: Time) -> Self {
         let stats = link.stats();
-        let pending = 0;
+        let pending = link.busy_until().since(now).as_nanos() as u64;
         Self {
             stats,
             carried: stats

@@ -125,6 +125,11 @@ impl Source {
         })
     }
 
+    /// Whether data is kept off paths whose acknowledgements don't come: a transfer wants to end, and has other paths.
+    pub(super) fn avoids_silent_paths(&self) -> bool {
+        self.finite && self.subflows.len() > 1
+    }
+
     /// Data was acknowledged for the first time.
     #[inline]
     pub(super) fn on_delivered(&mut self, now: Time, packets: u64) {

@@ -130,7 +130,7 @@ fn run<C: Controller + ?Sized>(
                         ranges: &ranges,
                         delay: Duration::from_millis(*delay_ms),
                         ce_count: *ce,
-                        receive_time: Some(Duration::from_millis(*delay_ms)),
+                        receive_time: Some(Time::from_millis(*delay_ms)),
                     };
                     prop_assert!(sender.on_ack(now, ack, controller, &mut outcome).is_ok());
                     for range in &ranges {
@@ -151,7 +151,7 @@ fn run<C: Controller + ?Sized>(
                     ranges: &ranges,
                     delay: Duration::MAX,
                     ce_count: Some(u64::MAX),
-                    receive_time: Some(Duration::MAX),
+                    receive_time: Some(Time::MAX),
                 };
                 let result = sender.on_ack(now, ack, controller, &mut outcome);
                 if *largest >= sender.next_packet_number() {
@@ -210,7 +210,7 @@ proptest! {
     #[test]
     fn every_packet_is_settled_once(
         steps in proptest::collection::vec(step(), 0..250),
-        law in 0..4usize,
+        law in 0..registry::names().count(),
         pacing in any::<bool>(),
         packet_threshold in 0..6u32,
         initial_rtt_ms in 0..400u64,
