@@ -154,15 +154,13 @@ impl Link {
     }
 
     /// Bytes that have not left by `now`, the packet in service included.
-    pub fn backlog_bytes(&mut self, now: Time) -> u64 {
-        self.backlog.drain(now.as_nanos());
-        self.backlog.bytes()
+    pub fn backlog_bytes(&self, now: Time) -> u64 {
+        self.backlog.after(now.as_nanos()).1
     }
 
     /// Packets that have not left by `now`, the one in service included.
-    pub fn backlog_packets(&mut self, now: Time) -> usize {
-        self.backlog.drain(now.as_nanos());
-        self.backlog.len() as usize
+    pub fn backlog_packets(&self, now: Time) -> usize {
+        self.backlog.after(now.as_nanos()).0 as usize
     }
 
     /// When the last accepted packet will have left; in the past if the link is idle.
@@ -191,16 +189,15 @@ impl Link {
 
     /// What happened so far, with `busy` and `sojourn` up to `now` (not before the latest offer) and no further: differences between two
     /// moments give exact means over the time between. Costs O(backlog).
-    pub fn stats_at(&mut self, now: Time) -> LinkStats {
-        let now = now.as_nanos();
-        self.backlog.drain(now);
+    pub fn stats_at(&self, now: Time) -> LinkStats {
+        let now = now.as_nanos().max(self.latest_offer);
         let ahead = self
             .free_at
             .bits()
             .saturating_sub(Fine::from_nanos(now).bits());
         LinkStats {
             busy: duration(self.busy_bits().saturating_sub(ahead) >> FRACTION_BITS),
-            sojourn: duration(self.sojourn - self.backlog.remaining(now)),
+            sojourn: duration(self.sojourn - self.backlog.stay_after(now)),
             ..self.stats()
         }
     }
@@ -242,14 +239,7 @@ impl Link {
     /// With everything a link can have; `now` and `bytes` are put right already.
     #[inline(never)]
     fn offer_with_all(&mut self, now: u64, packet: Packet) -> Verdict {
-        if let Some(schedule) = &mut self.rest.schedule {
-            let state = schedule.advance(now);
-            self.per_byte = state.per_byte;
-            if !state.up {
-                return self.rest.dropped(DropReason::Down);
-            }
-        }
-        if !self.up {
+        if !self.rest.keep_to_schedule(now, &mut self.per_byte) || !self.up {
             return self.rest.dropped(DropReason::Down);
         }
         let room = self.make_room(now, packet.bytes);
@@ -313,8 +303,7 @@ impl Link {
 
     /// Loses what is queued and on the wire.
     fn cut(&mut self, now: u64) {
-        self.backlog.drain(now);
-        self.sojourn -= self.backlog.remaining(now);
+        self.sojourn -= self.backlog.stay_after(now);
         self.backlog.clear();
         let stopped = self.free_at.min(Fine::from_nanos(now));
         self.rest.busy_cut += self.free_at.bits() - stopped.bits();
@@ -355,6 +344,20 @@ impl Rest {
             && self.schedule.is_none()
     }
 
+    /// Whether the timetable has the link up at `now`, and at which rate.
+    fn keep_to_schedule(&mut self, now: u64, per_byte: &mut u64) -> bool {
+        let Some(schedule) = &mut self.schedule else {
+            return true;
+        };
+        if let Some(went_down) = schedule.advance(now) {
+            // What was to arrive later never will.
+            self.latest_arrival = self.latest_arrival.min(went_down);
+        }
+        let state = schedule.state();
+        *per_byte = state.per_byte;
+        state.up
+    }
+
     /// When a packet that leaves the queue at `departs`, served to the end or not, comes out of the wire.
     ///
     /// Every packet draws from every generator, so that the fate of one doesn't change the draws for the next.
@@ -364,22 +367,22 @@ impl Rest {
         if !served {
             return Err(DropReason::Down);
         }
-        if lost {
-            return Err(DropReason::RandomLoss);
-        }
         let delay = match &mut self.schedule {
             Some(schedule) => schedule.delay_at(departs),
             None => delay,
         };
         let arrives = departs.saturating_add(delay).saturating_add(jitter);
-        let arrives = arrives.max(self.latest_arrival);
-        if let Some(schedule) = &self.schedule
-            && schedule.goes_down_before(arrives)
-        {
-            return Err(DropReason::Down);
+        // Lost packets keep their place in the order too: losses don't change when the others arrive.
+        self.latest_arrival = self.latest_arrival.max(arrives);
+        if lost {
+            return Err(DropReason::RandomLoss);
         }
-        self.latest_arrival = arrives;
-        Ok(arrives)
+        match &self.schedule {
+            Some(schedule) if schedule.goes_down_before(self.latest_arrival) => {
+                Err(DropReason::Down)
+            }
+            _ => Ok(self.latest_arrival),
+        }
     }
 
     #[cold]

@@ -85,24 +85,28 @@ impl Backlog {
 
     /// Clears out everything that has left by `now`.
     pub(crate) fn drain(&mut self, now: u64) {
-        // From the head while it is near, as it is when somebody drains with every packet; else by halving.
-        for _ in 0..4 {
-            if self.popped == self.pushed || self.slot(self.popped).departs > now {
-                return;
-            }
-            self.pop_through(self.popped);
+        let first = self.first_after(now);
+        if first > self.popped {
+            self.bytes_popped = self.slot(first - 1).bytes_through;
+            self.popped = first;
         }
-        let (mut low, mut high) = (self.popped, self.pushed);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.slot(middle).departs <= now {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        if low > self.popped {
-            self.pop_through(low - 1);
-        }
+    }
+
+    /// Packets and bytes that have not left by `now`.
+    pub(crate) fn after(&self, now: u64) -> (u64, u64) {
+        let first = self.first_after(now);
+        let bytes = match first > self.popped {
+            true => self.bytes_pushed - self.slot(first - 1).bytes_through,
+            false => self.bytes(),
+        };
+        (self.pushed - first, bytes)
+    }
+
+    /// How long the packets that have not left by `now` still stay, summed, in ns. Costs O(packets).
+    pub(crate) fn stay_after(&self, now: u64) -> u128 {
+        (self.first_after(now)..self.pushed)
+            .map(|number| u128::from(self.slot(number).departs - now))
+            .sum()
     }
 
     /// Forgets all packets that have not left.
@@ -111,21 +115,29 @@ impl Backlog {
         self.bytes_popped = self.bytes_pushed;
     }
 
-    /// How long all packets that have not been cleared out still stay, summed, in ns.
-    pub(crate) fn remaining(&self, now: u64) -> u128 {
-        (self.popped..self.pushed)
-            .map(|number| u128::from(self.slot(number).departs.saturating_sub(now)))
-            .sum()
+    /// The number of the first packet that leaves after `now`.
+    fn first_after(&self, now: u64) -> u64 {
+        // From the head while it is near, as it is when somebody drains with every packet; else by halving.
+        let near = (self.popped + 4).min(self.pushed);
+        for number in self.popped..near {
+            if self.slot(number).departs > now {
+                return number;
+            }
+        }
+        let (mut low, mut high) = (near, self.pushed);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.slot(middle).departs <= now {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
     }
 
     #[inline]
     fn slot(&self, number: u64) -> Slot {
         self.slots[number as usize & (self.slots.len() - 1)]
-    }
-
-    fn pop_through(&mut self, number: u64) {
-        self.bytes_popped = self.slot(number).bytes_through;
-        self.popped = number + 1;
     }
 
     #[cold]
@@ -172,15 +184,19 @@ mod tests {
                 departs = (now + stay).max(departs);
                 backlog.push(departs, bytes);
                 model.push_back((departs, bytes));
-                prop_assert!(backlog.len() >= model.iter().filter(|(at, _)| *at > now).count() as u64);
+                let left = model.iter().filter(|(at, _)| *at > now);
+                let bytes: u64 = left.clone().map(|(_, bytes)| u64::from(*bytes)).sum();
+                let expected = (left.clone().count() as u64, bytes);
+                let stay: u64 = left.map(|(at, _)| at - now).sum();
+                prop_assert_eq!(backlog.after(now), expected);
+                prop_assert_eq!(backlog.stay_after(now), u128::from(stay));
+                prop_assert!(backlog.len() >= expected.0 && backlog.bytes() >= expected.1);
                 if drain {
                     backlog.drain(now);
                     model.retain(|(at, _)| *at > now);
-                    prop_assert_eq!(backlog.len(), model.len() as u64);
-                    prop_assert_eq!(backlog.bytes(), model.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>());
+                    prop_assert_eq!((backlog.len(), backlog.bytes()), expected);
                     prop_assert_eq!(backlog.head_bytes(), model.front().map_or(0, |(_, bytes)| u64::from(*bytes)));
-                    let remaining: u64 = model.iter().map(|(at, _)| at - now).sum();
-                    prop_assert_eq!(backlog.remaining(now), u128::from(remaining));
+                    prop_assert_eq!(backlog.after(now), expected);
                 }
             }
         }

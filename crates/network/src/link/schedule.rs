@@ -56,11 +56,18 @@ impl Schedule {
         })
     }
 
-    /// The time is `now`, and what the link is like.
-    pub(crate) fn advance(&mut self, now: u64) -> State {
-        if self.track.seek(&mut self.now, now) {
-            self.next_down = self.track.next_down(self.now.changes);
+    /// The time is `now`: when the link went down since the latest time, if it did.
+    pub(crate) fn advance(&mut self, now: u64) -> Option<u64> {
+        if !self.track.seek(&mut self.now, now) {
+            return None;
         }
+        let down = self.next_down;
+        self.next_down = self.track.next_down(self.now.changes);
+        (down <= now).then_some(down)
+    }
+
+    /// What the link is like now.
+    pub(crate) fn state(&self) -> State {
         self.now.state
     }
 

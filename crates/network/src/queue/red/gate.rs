@@ -59,6 +59,7 @@ impl Gate {
         }
     }
 
+    /// A packet arrives.
     pub(crate) fn admit(&mut self, arrival: Arrival) -> Admission {
         let (length, several) = self.length(&arrival);
         self.average = self.next_average(length, self.idle_packets(&arrival));
@@ -73,6 +74,12 @@ impl Gate {
             self.count = 0;
         }
         admission
+    }
+
+    /// The moving average of the queue, packets.
+    #[cfg(test)]
+    pub(crate) fn average(&self) -> f64 {
+        self.average
     }
 
     /// The queue's length in packets, and whether more than one unit (packet or byte) waits: without, nothing is dropped early.
