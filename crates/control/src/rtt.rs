@@ -58,6 +58,12 @@ impl Rtt {
         Duration::from_nanos(self.latest)
     }
 
+    /// [`Rtt::latest`] in ns, for hot loops.
+    #[inline]
+    pub fn latest_nanos(&self) -> u64 {
+        self.latest
+    }
+
     /// The exponentially smoothed round-trip time.
     #[inline]
     pub fn smoothed(&self) -> Duration {

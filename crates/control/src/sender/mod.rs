@@ -139,12 +139,18 @@ impl<P> Sender<P> {
             return Permit::WindowFull;
         }
         let size = f64::from(self.config.packet_size);
-        let room = window - self.flight.bytes() as f64 / size;
         // A window that rounding left a hair below a whole packet counts as whole.
-        let packets = (room + 1e-6) as u32;
-        if packets == 0 {
-            Permit::WindowFull
-        } else if self.config.pacing {
+        let room = (window + 1e-6) * size - self.flight.bytes() as f64;
+        if room < size {
+            return Permit::WindowFull;
+        }
+        // Mostly it is one packet, and divisions are slow.
+        let packets = if room < 2.0 * size {
+            1
+        } else {
+            (room / size) as u32
+        };
+        if self.config.pacing {
             self.pacer.permit(now, packets)
         } else {
             Permit::Now { packets }
@@ -383,7 +389,7 @@ impl<P> Sender<P> {
         controller.on_ack(&Ack {
             slot: self.slot,
             now,
-            packets: newly.bytes as f64 / f64::from(self.config.packet_size),
+            packets: self.in_packets(newly.bytes),
             rtt: sample.unwrap_or_else(|| self.rtt.smoothed()),
             rtt_sampled: sample.is_some(),
             smoothed_rtt: self.rtt.smoothed(),
@@ -401,6 +407,14 @@ impl<P> Sender<P> {
                 now,
             });
         }
+    }
+
+    #[inline]
+    fn in_packets(&self, bytes: u64) -> f64 {
+        if bytes == u64::from(self.config.packet_size) {
+            return 1.0;
+        }
+        bytes as f64 / f64::from(self.config.packet_size)
     }
 
     /// Window validation: was enough of the window in flight lately to let it grow? Half of it in slow
@@ -442,6 +456,7 @@ impl<P> Sender<P> {
             let longest = MAX_BACKOFF.max(pto);
             pto.saturating_mul(1 << self.pto_count.min(20)).min(longest)
         };
-        Some(self.pto_from + Duration::from_nanos(backed_off))
+        let due = self.pto_from.as_nanos().saturating_add(backed_off);
+        Some(Time::from_nanos(due))
     }
 }

@@ -103,10 +103,13 @@ pub(super) struct Lanes {
     seed: u64,
 }
 
+/// A lane's items and what tells it apart when times are equal.
 #[derive(Debug, Clone)]
 struct Ring {
     salt: u64,
     items: VecDeque<Transit>,
+    /// When the last item that was pushed is due.
+    latest: Time,
 }
 
 impl Lanes {
@@ -123,19 +126,28 @@ impl Lanes {
         self.rings.push(Ring {
             salt: mix(self.seed ^ u64::from(lane)),
             items: VecDeque::new(),
+            latest: Time::ZERO,
         });
         Lane(lane)
     }
 
     /// Appends to a lane; times of a lane never decrease.
-    #[inline]
+    // Passed in memory, the item would be read again before its words have got there.
+    #[inline(always)]
     pub(super) fn push(&mut self, lane: Lane, item: Transit) {
         let ring = &mut self.rings[lane.0 as usize];
-        debug_assert!(ring.items.back().is_none_or(|last| last.at <= item.at));
+        debug_assert!(ring.latest <= item.at);
+        ring.latest = item.at;
         if ring.items.is_empty() {
             self.heads.push(key(item.at, ring.salt, lane.0));
         }
         ring.items.push_back(item);
+    }
+
+    /// When the last item of a lane is due; nothing earlier may be appended to it.
+    #[inline]
+    pub(super) fn latest(&self, lane: Lane) -> Time {
+        self.rings[lane.0 as usize].latest
     }
 
     /// The order of the next item among all events; `u128::MAX` if there is none.
@@ -144,7 +156,7 @@ impl Lanes {
         self.heads.least()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Transit> {
         let lane = self.heads.least() as u32;
         let ring = self.rings.get_mut(lane as usize)?;

@@ -285,7 +285,7 @@ impl Simulation {
             return;
         };
         if !self.outcome.acked.is_empty() {
-            subflow.meter.rtt(sender.rtt().latest().as_nanos() as u64);
+            subflow.meter.rtt(sender.rtt().latest_nanos());
         }
         let window = self.sources[subflow.source as usize]
             .controller
@@ -306,16 +306,22 @@ impl Simulation {
         let subflow = &mut self.subflows[index as usize];
         let source = &mut self.sources[subflow.source as usize];
         let abandoned = subflow.abandoned;
-        let counts = |packets: &[(u64, bool)]| {
-            let live = packets
-                .iter()
-                .filter(|(number, data)| *data && *number >= abandoned);
-            live.count() as u64
+        let count = |packets: &[(u64, bool)]| match packets {
+            [] => 0,
+            [(number, data)] => u64::from(*data && *number >= abandoned),
+            _ => {
+                let live = packets
+                    .iter()
+                    .filter(|(number, data)| *data && *number >= abandoned);
+                live.count() as u64
+            }
         };
-        let (acked, lost) = (counts(&self.outcome.acked), counts(&self.outcome.lost));
+        let (acked, lost) = (count(&self.outcome.acked), count(&self.outcome.lost));
         subflow.meter.delivered(acked);
         source.on_delivered(self.now, acked);
-        source.on_lost(lost);
+        if lost > 0 {
+            source.on_lost(lost);
+        }
         lost > 0
     }
 
@@ -596,12 +602,14 @@ impl Simulation {
         let number = sender.on_sent(self.now, sent);
         let mut item = Transit::new(self.now, index, number, Stage::Forward);
         let egress = &mut subflow.egress;
-        let Some(lane) = egress.lane else {
+        let Some((own, shared)) = egress.lanes else {
             return self.network.forward(item);
         };
         if egress.jitter > 0 {
             let jitter = egress.rng.random_range(0..=egress.jitter);
-            item.at = (self.now + Duration::from_nanos(jitter)).max(egress.latest);
+            // Strictly later, so that no two packets of a subflow tie.
+            let earliest = egress.latest.as_nanos() + 1;
+            item.at = Time::from_nanos((self.now.as_nanos() + jitter).max(earliest));
             egress.latest = item.at;
         }
         if let Some(access) = &mut egress.access {
@@ -611,7 +619,9 @@ impl Simulation {
             };
             item.at = arrives;
         }
-        self.network.lanes.push(lane, item);
+        let lanes = &mut self.network.lanes;
+        let fits = lanes.latest(shared) <= item.at;
+        lanes.push(if fits { shared } else { own }, item);
     }
 
     fn result(&mut self, complete: bool) -> RunResult {
@@ -646,7 +656,8 @@ fn subflow(
         }
         None => None,
     };
-    let lane = (jitter > 0 || access.is_some()).then(|| network.lanes.add());
+    let delayed = jitter > 0 || access.is_some();
+    let lanes = delayed.then(|| (network.lanes.add(), network.egress));
     let spec_needs_state = network.keeps_receiver_state(number as usize);
     Ok(Subflow {
         sender: None,
@@ -660,7 +671,7 @@ fn subflow(
             jitter,
             latest: Time::ZERO,
             rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
-            lane,
+            lanes,
             access,
         },
         receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),

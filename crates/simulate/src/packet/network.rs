@@ -15,6 +15,8 @@ use crate::events::mix;
 pub(super) struct Network {
     pub(super) links: Vec<Link>,
     pub(super) lanes: Lanes,
+    /// Packets on their way from any sender to its first link, as far as they come in order.
+    pub(super) egress: Lane,
     routes: Vec<Route>,
     /// By subflow.
     ways: Vec<Way>,
@@ -46,7 +48,16 @@ struct Way {
 struct Exit {
     stage: Stage,
     lane: Lane,
-    delay: Duration,
+    /// In ns.
+    delay: u64,
+}
+
+impl Exit {
+    /// The time of a packet that enters it at `at`.
+    #[inline]
+    fn after(&self, at: Time) -> Time {
+        Time::from_nanos(at.as_nanos().saturating_add(self.delay))
+    }
 }
 
 /// Acknowledgements under way that say more than one number.
@@ -88,6 +99,7 @@ impl Network {
             // The wire behind link n is lane n.
             lanes.add();
         }
+        let egress = lanes.add();
         let indices = |links: &[usize]| links.iter().map(|&link| link as u32).collect();
         let routes = experiment.topology.paths.iter().map(|path| Route {
             forward: indices(&path.links),
@@ -98,6 +110,7 @@ impl Network {
             routes: routes.collect(),
             ways: Vec::new(),
             records: Records::default(),
+            egress,
             lanes,
         };
         network.add_ways(experiment);
@@ -112,7 +125,7 @@ impl Network {
                 let spec = &experiment.topology.paths[path];
                 let mut exit = |link: Option<u32>, stage: Stage, delay: Duration| Exit {
                     stage,
-                    delay,
+                    delay: u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX),
                     lane: *exits
                         .entry((link, stage, delay))
                         .or_insert_with(|| self.lanes.add()),
@@ -145,7 +158,7 @@ impl Network {
     }
 
     /// A packet enters the next link of its route, now.
-    #[inline]
+    #[inline(always)]
     pub(super) fn forward(&mut self, mut item: Transit) {
         let way = &self.ways[item.subflow as usize];
         let route = &self.routes[way.route as usize].forward;
@@ -163,7 +176,7 @@ impl Network {
             }
             item.pass_hop();
             if item.hop() == route.len() {
-                item.at = arrives + way.exit.delay;
+                item.at = way.exit.after(arrives);
                 item.set_stage(way.exit.stage);
                 self.lanes.push(way.exit.lane, item);
             } else {
@@ -207,7 +220,7 @@ impl Network {
         if item.hop() < route.len() {
             self.lanes.push(behind, item);
         } else {
-            item.at = item.at + way.back.delay;
+            item.at = way.back.after(item.at);
             item.set_stage(way.back.stage);
             self.lanes.push(way.back.lane, item);
         }
@@ -216,7 +229,8 @@ impl Network {
     /// When the packet whose acknowledgement arrives at `now` got to the receiver.
     #[inline]
     pub(super) fn received_at(&self, subflow: u32, now: Time) -> Time {
-        now - self.ways[subflow as usize].back.delay
+        let delay = self.ways[subflow as usize].back.delay;
+        Time::from_nanos(now.as_nanos().saturating_sub(delay))
     }
 
     pub(super) fn record(&self, number: u64) -> &AckRecord {

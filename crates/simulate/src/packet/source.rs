@@ -77,7 +77,9 @@ pub(super) struct Egress {
     pub(super) jitter: u64,
     pub(super) latest: Time,
     pub(super) rng: Pcg64Mcg,
-    pub(super) lane: Option<Lane>,
+    /// A lane of its own, and one that it shares with all others: most packets leave in order, and the fewer lanes
+    /// there are, the less there is to merge.
+    pub(super) lanes: Option<(Lane, Lane)>,
     pub(super) access: Option<Link>,
 }
 
