@@ -85,3 +85,6 @@ pub(crate) fn check_rate(field: impl Into<String>, rate: Rate) -> Result<(), Inv
     let allowed = "choose at least 1 bps (to cut a link off, take it down)";
     Err(InvalidLink::new(field, rate, allowed))
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,8 @@ mod fine;
 mod schedule;
 
 use backlog::Backlog;
-pub(crate) use fine::Fine;
-use fine::{FRACTION_BITS, time_per_byte};
+use fine::FRACTION_BITS;
+pub(crate) use fine::{Fine, time_per_byte};
 use schedule::{Schedule, Service};
 
 /// A one-way link: a queue, a serialiser, a wire.

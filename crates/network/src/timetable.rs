@@ -48,6 +48,11 @@ impl Timetable {
                 return Err(InvalidLink::new(field("at"), at, allowed));
             }
             earliest = change.at + Self::SPACING;
+            if change.rate.is_none() && change.delay.is_none() && change.up.is_none() {
+                let allowed = "a change has a rate, a delay, or says up or down";
+                let field = format!("timetable.changes[{index}]");
+                return Err(InvalidLink::new(field, "empty", allowed));
+            }
             if let Some(rate) = change.rate {
                 check_rate(field("rate"), rate)?;
             }
@@ -61,9 +66,8 @@ impl Timetable {
         else {
             return Ok(());
         };
-        if period < last.at.since(Time::ZERO)
-            || period - last.at.since(Time::ZERO) + first.at.since(Time::ZERO) < Self::SPACING
-        {
+        let (first, last) = (first.at.since(Time::ZERO), last.at.since(Time::ZERO));
+        if period <= last || period - last + first < Self::SPACING {
             let allowed = "choose one that ends at least 1 µs after the last change";
             let period = format!("{period:?}");
             return Err(InvalidLink::new("timetable.period", period, allowed));

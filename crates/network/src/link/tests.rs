@@ -2,6 +2,7 @@ use super::*;
 use crate::{Loss, Red};
 use manyway_units::Rate;
 
+mod open_loop;
 mod properties;
 mod reference;
 mod timetable;

@@ -184,9 +184,9 @@ proptest! {
         let rate = Rate::from_bits_per_sec(bits_exponent.exp2());
         let change = |at: &u64| Change {
             at: Time::from_nanos(*at),
-            rate: (at % 3 == 0).then_some(rate * 0.5),
-            delay: (at % 5 == 0).then_some(Duration::MAX),
-            up: (at % 2 == 0).then_some(at % 4 == 0),
+            rate: at.is_multiple_of(3).then_some(rate * 0.5),
+            delay: at.is_multiple_of(5).then_some(Duration::MAX),
+            up: at.is_multiple_of(2).then_some(at.is_multiple_of(4)),
         };
         let timetable = Timetable {
             changes: at.iter().map(change).collect(),

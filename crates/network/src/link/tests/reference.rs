@@ -205,7 +205,11 @@ fn changes() -> impl Strategy<Value = Change> {
         .prop_map(|(gap, rate, delay, up)| Change {
             at: Time::from_nanos(gap),
             rate,
-            delay,
+            // A change says something.
+            delay: match (rate, delay, up) {
+                (None, None, None) => Some(MS),
+                (_, delay, _) => delay,
+            },
             up,
         })
 }

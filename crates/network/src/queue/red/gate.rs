@@ -38,7 +38,7 @@ pub(crate) struct Arrival {
 }
 
 /// What becomes of a packet at the queue's entrance.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Admission {
     Accepted { marked: bool },
     Full,
