@@ -79,19 +79,19 @@ impl Tally {
         }
     }
 
-    /// Time average of the window, packets.
+    /// Time average of the window, packets; NaN if there was no time.
     pub(super) fn mean_window(&self) -> f64 {
         if self.active == 0 {
-            0.0
+            f64::NAN
         } else {
             self.window_area / self.active as f64
         }
     }
 
-    /// Mean of the round-trip time samples, seconds.
+    /// Mean of the round-trip time samples, seconds; NaN if there was none.
     pub(super) fn mean_rtt(&self) -> f64 {
         if self.rtt_samples == 0 {
-            0.0
+            f64::NAN
         } else {
             self.rtt_sum as f64 / self.rtt_samples as f64 * 1e-9
         }

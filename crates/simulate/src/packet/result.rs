@@ -37,9 +37,9 @@ pub struct SubflowResult {
     pub goodput_bps: f64,
     /// Goodput in each named span, bits/s.
     pub spans_bps: Vec<f64>,
-    /// Time average of the congestion window, packets.
+    /// Time average of the congestion window, packets; NaN if the subflow wasn't there.
     pub window_mean_packets: f64,
-    /// Mean of the round-trip time samples, seconds.
+    /// Mean of the round-trip time samples, seconds; NaN if there was none.
     pub rtt_mean_s: f64,
     /// Window cuts by loss or marks.
     pub loss_events: u64,
