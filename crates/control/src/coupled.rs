@@ -170,8 +170,9 @@ impl<L: Law> Controller for Coupled<L> {
         if ack.app_limited || ack.in_recovery {
             return;
         }
+        let packets = self.options.counted(ack.packets);
         if slow {
-            path.window = member.slow_start.grow(path.window, ack);
+            path.window = member.slow_start.grow(path.window, packets);
             return;
         }
         let increase = if member.fresh > 0 {
@@ -187,7 +188,7 @@ impl<L: Law> Controller for Coupled<L> {
             increase
         };
         let path = &mut self.paths[at];
-        let window = path.window + increase * ack.packets;
+        let window = path.window + increase * packets;
         path.window = window.max(self.floor).min(MAX_WINDOW);
     }
 

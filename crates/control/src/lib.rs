@@ -49,7 +49,7 @@ pub use controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
 pub use laws::{Balia, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled};
-pub use options::{Options, SlowStartKind};
+pub use options::{Growth, Options, SlowStartKind};
 pub use registry::{LawError, UnknownLaw};
 pub use rtt::Rtt;
 pub use sender::{

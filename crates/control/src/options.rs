@@ -9,6 +9,17 @@ pub enum SlowStartKind {
     Standard,
 }
 
+/// What an acknowledgement of several packets is worth to a growing window.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Growth {
+    /// Every packet that it acknowledges (RFC 3465), so that growth doesn't depend on how often the receiver acknowledges.
+    #[default]
+    Bytes,
+    /// One packet, however many it acknowledges (RFC 5681 §3.1, and Linux before 4.0): with an acknowledgement for every second packet
+    /// windows grow half as fast in congestion avoidance, and by half instead of twofold per round trip in slow start.
+    Acks,
+}
+
 /// What all controllers have in common to choose.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -19,6 +30,8 @@ pub struct Options {
     /// `None` takes the law's own, [`crate::WindowLaw::min_ssthresh`]: 2, or 1 for Balia with more
     /// than one path.
     pub window_floor: Option<f64>,
+    /// What an acknowledgement of several packets counts for.
+    pub growth: Growth,
 }
 
 impl Options {
@@ -34,6 +47,22 @@ impl Options {
     pub fn with_window_floor(mut self, packets: f64) -> Self {
         self.window_floor = Some(packets);
         self
+    }
+
+    /// These options with another way to count acknowledgements.
+    #[must_use]
+    pub fn with_growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// What an acknowledgement of so many packets counts for when a window grows, in packets.
+    #[inline]
+    pub(crate) fn counted(&self, packets: f64) -> f64 {
+        match self.growth {
+            Growth::Bytes => packets,
+            Growth::Acks => packets.min(1.0),
+        }
     }
 
     /// The floor in force where the law's own would be `natural`.

@@ -79,11 +79,12 @@ impl SlowStart {
         self.set_threshold(threshold.max(floor));
     }
 
-    /// The window after `ack`, in slow start (the caller has asked `active`); not beyond the threshold.
-    pub(crate) fn grow(&mut self, window: f64, ack: &Ack) -> f64 {
+    /// The window after an acknowledgement that counts for so many packets, in slow start (the caller has asked `active`); not beyond the
+    /// threshold.
+    pub(crate) fn grow(&mut self, window: f64, packets: f64) -> f64 {
         let growth = match self.phase {
-            Phase::Conservative { .. } => ack.packets / CSS_GROWTH_DIVISOR,
-            _ => ack.packets,
+            Phase::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,
+            _ => packets,
         };
         (window + growth).min(self.threshold).min(MAX_WINDOW)
     }
@@ -169,7 +170,7 @@ mod tests {
         for _ in 0..acks {
             let ack = ack(rtt_ms, 1.0);
             slow.on_ack(&ack);
-            window = slow.grow(window, &ack);
+            window = slow.grow(window, ack.packets);
         }
         slow.on_round_end(window);
         window
@@ -178,10 +179,10 @@ mod tests {
     #[test]
     fn grows_by_what_is_acknowledged_up_to_the_threshold() {
         let mut slow = SlowStart::new(SlowStartKind::Standard);
-        assert_eq!(slow.grow(10.0, &ack(20.0, 10.0)), 20.0);
+        assert_eq!(slow.grow(10.0, 10.0), 20.0);
         slow.set_threshold(25.0);
         assert!(slow.active(20.0));
-        assert_eq!(slow.grow(20.0, &ack(20.0, 10.0)), 25.0);
+        assert_eq!(slow.grow(20.0, 10.0), 25.0);
         assert!(!slow.active(25.0));
     }
 

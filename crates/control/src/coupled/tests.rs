@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::law::{Scalar, WindowLaw};
 use crate::laws::{Balia, Lia, Reno};
-use crate::options::SlowStartKind;
+use crate::options::{Growth, SlowStartKind};
 use crate::registry;
 use crate::registry::tests::spec_from;
 
@@ -52,6 +52,29 @@ fn avoiding<L: Law>(controller: &mut Coupled<L>, window: f64, size: u32, rtt_ms:
     let member = controller.slots.get_mut(slot).unwrap();
     member.slow_start.set_threshold(window);
     slot
+}
+
+#[test]
+fn growth_by_acknowledgements_takes_each_for_one_packet_at_most() {
+    for (growth, slow, avoided) in [(Growth::Bytes, 13.0, 10.3), (Growth::Acks, 11.0, 10.1)] {
+        let options = Options::default()
+            .with_slow_start(SlowStartKind::Standard)
+            .with_growth(growth);
+        for name in ["reno", "cubic"] {
+            let mut controller = registry::controller(name, &options).unwrap();
+            let path = controller.add_path(new_path(10.0, 1500, 50));
+            controller.on_ack(&ack(path, 3.0, 50));
+            assert_eq!(controller.window(path), slow, "{name}");
+        }
+        let mut reno = Coupled::new(Reno, options);
+        let path = avoiding(&mut reno, 10.0, 1500, 50);
+        reno.on_ack(&ack(path, 3.0, 50));
+        assert!((reno.window(path) - avoided).abs() < 1e-12);
+        // Less than a packet is what it is.
+        let before = reno.window(path);
+        reno.on_ack(&ack(path, 0.5, 50));
+        assert!((reno.window(path) - before - 0.5 / before).abs() < 1e-12);
+    }
 }
 
 #[test]
@@ -316,10 +339,11 @@ proptest! {
         steps in proptest::collection::vec((step(), 0..50u64), 0..300),
         floor in prop_oneof![Just(None), (1.0..4.0f64).prop_map(Some)],
         kind in prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)],
+        growth in prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)],
         fractions in proptest::array::uniform4(0.0..=1.0f64),
     ) {
         for (name, _) in registry::names() {
-            let options = Options { slow_start: kind, window_floor: floor };
+            let options = Options { slow_start: kind, window_floor: floor, growth };
             let spec = spec_from(name, fractions);
             let mut controller = spec.controller(&options);
             let mut slots = Vec::new();

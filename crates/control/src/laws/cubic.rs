@@ -56,7 +56,7 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(path) = self.slots.get_mut(ack.slot) {
-            path.on_ack(ack);
+            path.on_ack(ack, self.options.counted(ack.packets));
         }
     }
 
@@ -115,7 +115,8 @@ enum Stage {
 }
 
 impl CubicPath {
-    fn on_ack(&mut self, ack: &Ack) {
+    /// `packets` is what the acknowledgement counts for.
+    fn on_ack(&mut self, ack: &Ack, packets: f64) {
         let slow = self.slow_start.active(self.window);
         if slow {
             self.slow_start.on_ack(ack);
@@ -123,9 +124,9 @@ impl CubicPath {
         if ack.app_limited || ack.in_recovery {
             self.pause(ack.now);
         } else if slow {
-            self.window = self.slow_start.grow(self.window, ack);
+            self.window = self.slow_start.grow(self.window, packets);
         } else {
-            self.avoid(ack);
+            self.avoid(ack, packets);
         }
         self.last_ack = ack.now;
     }
@@ -137,7 +138,7 @@ impl CubicPath {
         }
     }
 
-    fn avoid(&mut self, ack: &Ack) {
+    fn avoid(&mut self, ack: &Ack, packets: f64) {
         let (epoch, k, w_est) = match self.stage {
             Stage::Pending { after_loss } => self.start_epoch(ack.now, after_loss),
             Stage::Avoidance { epoch, k, w_est } => (epoch, k, w_est),
@@ -147,7 +148,7 @@ impl CubicPath {
 
         // §4.3: what Reno with the same loss rate would have reached.
         let alpha = if w_est < self.cwnd_prior { ALPHA } else { 1.0 };
-        let w_est = w_est + alpha * ack.packets / self.window;
+        let w_est = w_est + alpha * packets / self.window;
         self.stage = Stage::Avoidance { epoch, k, w_est };
 
         let window = if self.w_cubic(elapsed - k) < w_est {
@@ -157,7 +158,7 @@ impl CubicPath {
             let target = self
                 .w_cubic(elapsed + rtt - k)
                 .clamp(self.window, 1.5 * self.window);
-            (self.window + (target - self.window) / self.window * ack.packets).min(target)
+            (self.window + (target - self.window) / self.window * packets).min(target)
         };
         self.window = window.min(MAX_WINDOW);
     }
