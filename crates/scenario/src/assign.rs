@@ -1,6 +1,6 @@
 //! Values put into the tree: by assignments, by a sweep, from `[defaults]`.
 
-use crate::file::{File, Flow};
+use crate::file::{File, Flow, Link, Measure, Path};
 use crate::problem::{hint, listed};
 use crate::tree::{Entry, Key, Node, Segment, Table, Value, field_names};
 
@@ -10,17 +10,29 @@ pub(crate) fn canonical(key: &Key) -> Result<Key, String> {
         return Ok(key.clone());
     };
     let (top, flow) = (field_names::<File>(), field_names::<Flow>());
-    if top.contains(&name) {
-        return Ok(key.clone());
+    match (top.contains(&name), flow.contains(&name)) {
+        (true, false) => return Ok(key.clone()),
+        (false, true) => return Ok(Key::of(["defaults", name])),
+        (true, true) => {
+            return Err(format!(
+                "may mean {name}.NAME.… or defaults.{name}: write one of them"
+            ));
+        }
+        (false, false) => {}
     }
-    if flow.contains(&name) {
-        return Ok(Key::of(["defaults", name]));
-    }
-    let hint = hint(name, top.iter().chain(flow).copied());
+    let homes = [
+        ("links.NAME", field_names::<Link>()),
+        ("paths.NAME", field_names::<Path>()),
+        ("measure", field_names::<Measure>()),
+    ];
+    let hint = match homes.iter().find(|(_, keys)| keys.contains(&name)) {
+        Some((home, _)) => format!(" (did you mean {home}.{name}?)"),
+        None => hint(name, top.iter().chain(flow).copied()),
+    };
     Err(format!(
-        "no such key{hint}: a bare key is one of the top level ({}) or of [defaults] ({}); write all others with dots, such as links.NAME.rate",
-        listed(top.iter().copied()),
-        flow.join(", "),
+        "there is no such key{hint}: a bare key is one of the top level or of [defaults] ({}); others are written with dots, such as \
+         links.NAME.rate, or links.*.rate for all",
+        listed(flow.iter().copied()),
     ))
 }
 
@@ -61,7 +73,7 @@ fn assign_one(root: &mut Table, target: &Key, node: &Node) -> Result<(), String>
     loop {
         let (first, tail) = match rest {
             [Segment::Key(first), tail @ ..] => (first, tail),
-            _ => return Err(format!("{target} doesn't lead to a key")),
+            _ => return Err("doesn't lead to a key".to_owned()),
         };
         let depth = segments.len() - rest.len();
         check_named(table, segments, depth)?;
@@ -87,7 +99,9 @@ fn assign_one(root: &mut Table, target: &Key, node: &Node) -> Result<(), String>
         // Lists on the way, whose entries exist already.
         while let [Segment::Index(index), tail @ ..] = rest {
             let Value::List(nodes) = &mut inner.value else {
-                return Err(format!("{target} has an index where there is no list"));
+                return Err(format!(
+                    "[{index}] is an entry of a list, but there is no list"
+                ));
             };
             let length = nodes.len();
             inner = nodes.get_mut(*index).ok_or_else(|| {
@@ -101,7 +115,7 @@ fn assign_one(root: &mut Table, target: &Key, node: &Node) -> Result<(), String>
         }
         table = match &mut inner.value {
             Value::Table(table) => table,
-            other => return Err(format!("{target} leads into {other}, which is not a table")),
+            other => return Err(format!("leads into {other}, which is not a table")),
         };
     }
 }

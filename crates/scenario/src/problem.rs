@@ -154,7 +154,7 @@ pub(crate) fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> 
                 known,
             )
         })
-        .filter(|(edits, known)| 2 * edits <= known.chars().count())
+        .filter(|(edits, known)| 3 * edits <= known.chars().count())
         .min_by_key(|(edits, _)| *edits);
     near.map_or_else(String::new, |(_, known)| {
         format!(" (did you mean {known}?)")

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use manyway_network::Limit;
-use manyway_units::{ByteSize, Rate, parse_duration};
+use manyway_units::{ByteSize, ParseQuantityError, Rate, parse_duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
@@ -111,13 +111,16 @@ pub enum QueueLength {
     Bytes(ByteSize),
 }
 
-fn to_text(error: impl fmt::Display) -> String {
+fn to_text<E: fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
 /// Unlike on the command line, a size in a file has its unit.
 fn bytes(text: &str) -> Result<ByteSize, String> {
-    let size = text.parse().map_err(to_text)?;
+    // Their example "1500" is for the command line.
+    let size = text.parse().map_err(|error| {
+        to_text::<ParseQuantityError>(error).replace("such as 1500,", "such as 1500 B,")
+    })?;
     if text
         .trim_end()
         .ends_with(|c: char| c.is_ascii_digit() || c == '.')

@@ -338,17 +338,22 @@ fn read_file(tree: &Table, sources: &Sources) -> Result<File, ScenarioError> {
     // Take what is wrong out of a copy, and look whether anything else is.
     let mut rest = tree.clone();
     let mut failure = first;
-    let mut problems = Vec::new();
+    let (mut problems, mut keys) = (Vec::new(), Vec::new());
     loop {
         let message = describe(&rest, &failure);
-        problems.push(locate(
-            &rest,
-            sources,
-            &failure.key,
-            failure.at_key,
-            message,
-        ));
-        if problems.len() > 20 || !tree::remove(&mut rest, &failure.key) {
+        // What holds something that has been taken out may miss it.
+        let told = |key: &Key| key.segments().starts_with(failure.key.segments());
+        if !keys.iter().any(told) {
+            problems.push(locate(
+                &rest,
+                sources,
+                &failure.key,
+                failure.at_key,
+                message,
+            ));
+        }
+        keys.push(failure.key.clone());
+        if keys.len() > 20 || !tree::remove(&mut rest, &failure.key) {
             break;
         }
         match tree::decode::<File>(&rest) {

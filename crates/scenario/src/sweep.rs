@@ -31,7 +31,7 @@ struct Assignment {
     label: String,
     target: Key,
     node: Node,
-    /// Where in the tree the value is.
+    /// Where in the tree it comes from: the value in a case, else the list of values.
     place: Key,
 }
 
@@ -88,10 +88,9 @@ impl Sweep {
         for axis in &self.axes {
             below /= axis.values.len();
             for assignment in &axis.values[index / below % axis.values.len()] {
-                let fault = |message| Fault::new(&assignment.place, message);
+                let fault = |message| Fault::key(&assignment.place, message);
                 assign(root, &assignment.target, &assignment.node).map_err(fault)?;
-                check_default_used(root, &assignment.target)
-                    .map_err(|message| Fault::key(&assignment.place, message))?;
+                check_default_used(root, &assignment.target).map_err(fault)?;
                 let value = match &assignment.node.value {
                     Value::Text(text) => text.clone(),
                     other => other.to_string(),
@@ -140,12 +139,12 @@ fn collect(table: &Table, place: &Key, outer: &Key, axes: &mut Vec<Axis>) -> Res
             Value::List(nodes) if key.bare() == Some("cases") => axes.push(cases(nodes, place)?),
             Value::List(nodes) => {
                 let target = swept(&key).map_err(|message| Fault::key(&place, message))?;
-                let assignments = nodes.iter().enumerate().map(|(n, node)| {
+                let assignments = nodes.iter().map(|node| {
                     vec![Assignment {
                         label: key.to_string(),
                         target: target.clone(),
                         node: node.clone(),
-                        place: place.at(n),
+                        place: place.clone(),
                     }]
                 });
                 let values = assignments.collect();
@@ -244,10 +243,7 @@ fn check_conflicts(axes: &[Axis]) -> Result<(), Fault> {
 fn clash(assignment: &Assignment, other: &Assignment) -> Fault {
     let message = match other.target == assignment.target {
         true => format!("swept twice, here and as {}", other.label),
-        false => format!(
-            "{}, which is swept too, is part of it or it of that",
-            other.label
-        ),
+        false => format!("this and {}, which is swept too, set the same", other.label),
     };
     Fault::key(&assignment.place, message)
 }

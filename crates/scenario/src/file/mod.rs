@@ -22,7 +22,7 @@ pub use sweep::Sweep;
 /// A scenario: a network, who sends over it, and what is measured.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "manyway scenario", extend("examples" = []))]
+#[schemars(title = "manyway scenario")]
 pub struct File {
     /// The scenario's name, for tables and plots.
     #[schemars(required)]

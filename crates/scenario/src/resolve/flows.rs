@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Topology};
-use manyway_units::{Rate, format_duration};
+use manyway_units::Rate;
 
-use super::{Checks, MAX_PARTS, Names, named, subflows_of, time};
+use super::{Checks, MAX_PARTS, Names, named, shown, subflows_of, time};
 use crate::experiment::{AckPolicy, Flow, Group, Lifetime};
 use crate::file::{self, File};
 use crate::quantity::Bytes;
@@ -281,16 +281,10 @@ impl Context<'_> {
             .stop
             .map_or(self.duration, |stop| stop.0.min(self.duration));
         if used.start.is_some_and(|own| own.0 >= end) {
-            let message = format!(
-                "the subflow joins when its flow is over, at {}",
-                format_duration(end)
-            );
+            let message = format!("the subflow joins when its flow is over, at {}", shown(end));
             self.checks.report(&key.join("start"), message);
         } else if used.stop.is_some_and(|stop| stop.0 <= start) {
-            let message = format!(
-                "the subflow leaves before it joins, at {}",
-                format_duration(start)
-            );
+            let message = format!("the subflow leaves before it joins, at {}", shown(start));
             self.checks.report(&key.join("stop"), message);
         }
     }
@@ -313,21 +307,22 @@ impl Context<'_> {
         } else {
             "the flow"
         };
-        let shown = format_duration(latest);
+        let latest_shown = shown(latest);
         if let Some(stop) = flow.stop
             && latest >= stop.0
         {
-            let message =
-                format!("{who} may start at {shown} and would stop before that: let it stop later");
+            let message = format!(
+                "{who} may start at {latest_shown} and would stop before that: let it stop later"
+            );
             self.checks.report(&self.key.join("stop"), message);
         }
         if last >= self.duration {
-            let end = format_duration(self.duration);
+            let end = shown(self.duration);
             let key = match (self.start() < self.duration, flow.stagger) {
                 (true, Some(_)) => self.key.join("stagger"),
                 _ => self.key.join("start"),
             };
-            let start = format_duration(last);
+            let start = shown(last);
             self.checks.report(
                 &key,
                 format!("{who} would start at {start}, but the run ends at {end}"),

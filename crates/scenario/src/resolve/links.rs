@@ -5,7 +5,7 @@ use manyway_network::{
 };
 use manyway_units::Rate;
 
-use super::{Checks, MAX_PARTS, Names, named, time};
+use super::{Checks, MAX_PARTS, Names, named, shown, time};
 use crate::file::{self, File};
 use crate::quantity::{QueueLength, Threshold};
 use crate::tree::{Key, Segment};
@@ -94,6 +94,7 @@ impl Checks {
                 "a period without a `timetable` that it could repeat",
             );
         }
+        let mut earlier = None;
         let changes = link
             .timetable
             .iter()
@@ -102,6 +103,15 @@ impl Checks {
             .filter_map(|(n, change)| {
                 let key = list.at(n);
                 let at = self.required(&change.at, &key.join("at"), "at = \"20 s\"")?;
+                if let Some(earlier) = earlier.replace(at.0)
+                    && at.0 <= earlier
+                {
+                    let message = format!(
+                        "changes are in the order of time, and the one before is at {}",
+                        shown(earlier)
+                    );
+                    self.report(&key.join("at"), message);
+                }
                 if change.rate.is_none() && change.delay.is_none() && change.up.is_none() {
                     self.report(&key, "changes nothing: give it a `rate`, a `delay` or `up`");
                 }

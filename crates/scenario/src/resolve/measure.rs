@@ -1,9 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use manyway_units::format_duration;
-
-use super::{Checks, time};
+use super::{Checks, shown, time};
 use crate::experiment::{Measure, SeriesKind, Span};
 use crate::file::{self, File, What};
 use crate::quantity::TimeSpan;
@@ -40,7 +38,7 @@ impl Checks {
         } else if from >= until {
             let message = format!(
                 "nothing is left to measure: it must be before {}",
-                format_duration(until)
+                shown(until)
             );
             self.report(&key.join("from"), message);
         }
@@ -135,7 +133,7 @@ impl Checks {
             } else if from.0 >= until.0 {
                 let message = format!(
                     "the span is over before it begins: it must be before {}",
-                    format_duration(until.0)
+                    shown(until.0)
                 );
                 self.report(&key.join("from"), message);
             }
@@ -150,6 +148,6 @@ impl Checks {
 }
 
 fn beyond(until: Duration, duration: Duration) -> String {
-    let (until, end) = (format_duration(until), format_duration(duration));
+    let (until, end) = (shown(until), shown(duration));
     format!("{until} is after the end of the run, {end}")
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use manyway_network::Topology;
-use manyway_units::Time;
+use manyway_units::{Time, format_duration};
 
 use crate::experiment::Experiment;
 use crate::file::{File, Flow};
@@ -212,6 +212,14 @@ impl<'a> Names<'a> {
 
 fn time(duration: Duration) -> Time {
     Time::ZERO + duration
+}
+
+/// A time in the words of the file: 90 s rather than 1 min 30 s.
+fn shown(duration: Duration) -> String {
+    match duration < Duration::from_secs(1) {
+        true => format_duration(duration),
+        false => format!("{} s", duration.as_secs_f64()),
+    }
 }
 
 fn named<'a>(table: &'a str, name: &'a Name) -> Key {

@@ -92,7 +92,6 @@ fn plain_words(expected: &str) -> String {
         "a string" => "text in quotes".to_owned(),
         "a sequence" => "a list: [ … ]".to_owned(),
         "a map" => "a table".to_owned(),
-        other if other.starts_with("struct ") => "a table".to_owned(),
         other if other.contains("enum ") => "text in quotes".to_owned(),
         other => other.to_owned(),
     }
@@ -131,6 +130,19 @@ impl<'de> Deserializer<'de> for &'de Node {
         visitor.visit_newtype_struct(self)
     }
 
+    /// Not from a list, which serde would take for the fields in order.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        match &self.value {
+            Value::Table(table) => TableDeserializer(table).deserialize_any(visitor),
+            _ => Err(Failure::new(Why::Expected("a table".to_owned()))),
+        }
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -148,7 +160,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 
