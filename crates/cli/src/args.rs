@@ -9,6 +9,10 @@ use manyway::{ByteSize, PathSelector, Rate};
 
 use crate::demo::LinkSpec;
 
+mod simulation;
+
+pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
+
 /// Move data over every path you have.
 ///
 /// manyway sends files over all network paths between two hosts at once, encrypted end to end, with
@@ -30,6 +34,7 @@ Examples:
   manyway recv mw1…                       and this fetches
   manyway send backup.tar server:backups  starts the far side over ssh
   manyway demo                            see it work on this host alone
+  manyway run experiment.toml             simulate a network and its flows
 
 Exit status: 0 done, 1 failed, 2 wrong usage.
 The guide is docs/guide.md in the source tree.";
@@ -39,6 +44,8 @@ pub(crate) enum Command {
     Send(SendArgs),
     Recv(RecvArgs),
     Demo(DemoArgs),
+    Run(RunArgs),
+    Scenario(ScenarioArgs),
 }
 
 /// How much is said, and where.

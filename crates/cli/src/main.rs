@@ -11,6 +11,8 @@ mod logging;
 mod meter;
 mod options;
 mod recv;
+mod run;
+mod scenario;
 mod screen;
 mod send;
 mod ssh;
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&screen, &error.into()),
     };
-    let result = runtime.block_on(run(&screen, cli));
+    let result = runtime.block_on(dispatch(&screen, cli));
     // Threads that remove incomplete files get their time, a disk that hangs doesn't get ours.
     runtime.shutdown_timeout(Duration::from_secs(3));
     match result {
@@ -45,10 +47,12 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
+async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Send(args) => send::run(screen, args).await,
         Command::Recv(args) => recv::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
+        Command::Run(args) => run::run(screen, args).await,
+        Command::Scenario(args) => scenario::run(screen, args),
     }
 }

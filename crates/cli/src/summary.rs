@@ -1,6 +1,6 @@
 //! What a transfer came to: a table for people, one JSON object for programs.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -162,27 +162,43 @@ pub(crate) fn finish(
                 print_json(summary)?;
             }
         }
-        Err(error) if json => print_json(&Failed {
-            error: words(error),
-        })?,
+        Err(error) if json => print_failure(error)?,
         Err(_) => {}
     }
     result.map(drop)
 }
 
-/// `--json`'s object of a transfer that failed.
+/// `--json`'s object of something that failed.
 #[derive(Debug, Serialize)]
 struct Failed {
     error: String,
 }
 
+/// Tells on standard output what failed.
+pub(crate) fn print_failure(error: &anyhow::Error) -> anyhow::Result<()> {
+    print_json(&Failed {
+        error: words(error),
+    })
+}
+
 /// One line of JSON on standard output.
 pub(crate) fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(object).context("writing JSON")?;
-    line.push(b'\n');
-    let mut stdout = io::stdout().lock();
-    stdout
-        .write_all(&line)
+    print(|stdout| serde_json::to_writer(stdout, object))
+}
+
+/// JSON for people and programs, on standard output.
+pub(crate) fn print_pretty(object: &impl Serialize) -> anyhow::Result<()> {
+    print(|stdout| serde_json::to_writer_pretty(stdout, object))
+}
+
+/// A line on standard output; a large object goes out in parts.
+fn print(
+    write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> serde_json::Result<()>,
+) -> anyhow::Result<()> {
+    let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    write(&mut stdout)
+        .map_err(io::Error::from)
+        .and_then(|()| stdout.write_all(b"\n"))
         .and_then(|()| stdout.flush())
         .context("can't write to standard output")
 }

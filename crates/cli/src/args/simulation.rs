@@ -1,0 +1,125 @@
+//! `run` and `scenario`: experiments instead of transfers.
+
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
+
+/// Run a scenario: a network, its flows and what to measure, from a file
+///
+/// Every point of the file's sweep is run as often as the file or --repeat says, on all cores. The means and their 95 % confidence
+/// intervals are shown at the end. The same seed gives the same result, to the bit.
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The scenario; docs/scenarios.md in the source tree tells how to write one
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// What carries the runs out
+    #[arg(
+        long,
+        value_enum,
+        default_value = "packet",
+        env = "MANYWAY_LEVEL",
+        hide_env_values = true
+    )]
+    pub(crate) level: Level,
+
+    /// Seed of each point's first repetition, in place of the file's; the next ones count up from it
+    #[arg(long, value_name = "N", env = "MANYWAY_SEED", hide_env_values = true)]
+    pub(crate) seed: Option<u64>,
+
+    /// Repetitions of each point, in place of the file's
+    #[arg(long, value_name = "N", env = "MANYWAY_REPEAT", hide_env_values = true)]
+    pub(crate) repeat: Option<u32>,
+
+    #[command(flatten)]
+    pub(crate) assignments: Assignments,
+
+    /// So many runs at the same time; as many as there are cores without it
+    #[arg(long, value_name = "N", env = "MANYWAY_THREADS", hide_env_values = true,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+
+    /// Write the results into this folder: result.json, flows.csv, subflows.csv, links.csv, series.csv and plots
+    ///
+    /// It is created if it is missing. Older results in it are replaced.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "MANYWAY_OUT",
+        hide_env_values = true,
+        help_heading = "Output"
+    )]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Let series.csv have the series of every repetition, not of each point's first one only
+    #[arg(long, env = "MANYWAY_KEEP_SERIES", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    pub(crate) keep_series: bool,
+
+    /// Print the result as one JSON object on standard output
+    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Print the JSON schema of that object and run nothing
+    #[arg(long, env = "MANYWAY_SCHEMA", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    pub(crate) schema: bool,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  manyway run scenarios/examples/wifi-5g.toml
+  manyway run wifi.toml --set law=balia --set 'links.wifi.rate=10 Mbps' --repeat 20
+  manyway run sweep.toml --out results --json > result.json";
+
+/// What carries a scenario out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    /// Every packet over links with queues, with the senders and controllers of real transfers
+    Packet,
+}
+
+/// Changes to a scenario.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Assignments {
+    /// Give a key of the file another value, e.g. law=balia or 'links.wifi.rate=10 Mbps'; repeatable
+    ///
+    /// A key that is swept has this value in every point. Several in the environment variable are separated by semicolons.
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        env = "MANYWAY_SET",
+        hide_env_values = true,
+        value_delimiter = ';'
+    )]
+    pub(crate) set: Vec<String>,
+}
+
+/// Work with scenario files
+#[derive(Debug, Args)]
+pub(crate) struct ScenarioArgs {
+    #[command(subcommand)]
+    pub(crate) command: ScenarioCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ScenarioCommand {
+    /// Say whether scenario files can be run, and what is wrong with those that can't
+    Check(CheckArgs),
+    /// Print the JSON schema of scenario files, for editors
+    Schema,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// The scenarios
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) assignments: Assignments,
+}

@@ -1,0 +1,99 @@
+//! Numbers of a table's column or a plot's axis: one unit and one number of decimals for all.
+
+/// A mean and half the width of its confidence interval, where there are such.
+pub(super) type Estimate = (Option<f64>, Option<f64>);
+
+/// How the numbers that stand together are written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Style {
+    /// What they are divided by.
+    pub(super) unit: f64,
+    /// The unit's prefix: `M` of Mbps.
+    pub(super) prefix: &'static str,
+    decimals: usize,
+}
+
+impl Style {
+    /// Four significant digits for the largest of `values`, but at most `decimals` behind the point.
+    pub(super) fn plain(values: impl IntoIterator<Item = f64>, decimals: usize) -> Self {
+        Self::scaled(largest(values), (1.0, ""), decimals)
+    }
+
+    /// The same in `k`, `M` or `G`, as suits the largest.
+    pub(super) fn rate(values: impl IntoIterator<Item = f64>) -> Self {
+        let largest = largest(values);
+        let unit = match largest {
+            x if x >= 1e9 => (1e9, "G"),
+            x if x >= 1e6 || x == 0.0 => (1e6, "M"),
+            _ => (1e3, "k"),
+        };
+        Self::scaled(largest, unit, 3)
+    }
+
+    /// Values in seconds, written in milliseconds.
+    pub(super) fn millis(values: impl IntoIterator<Item = f64>) -> Self {
+        Self::scaled(largest(values), (1e-3, "m"), 2)
+    }
+
+    /// Values from 0 to 1, written in percent.
+    pub(super) fn percent(decimals: usize) -> Self {
+        Self {
+            unit: 0.01,
+            prefix: "",
+            decimals,
+        }
+    }
+
+    fn scaled(largest: f64, (unit, prefix): (f64, &'static str), decimals: usize) -> Self {
+        let digits = (largest / unit).max(1.0).log10().floor() as usize + 1;
+        Self {
+            unit,
+            prefix,
+            decimals: 4_usize.saturating_sub(digits).min(decimals),
+        }
+    }
+
+    /// `39.13 ± 0.42`, `39.13`, or `-` where there is nothing to say.
+    pub(super) fn write(&self, (mean, ci95): Estimate) -> String {
+        let number = |value: f64| format!("{:.*}", self.decimals, value / self.unit);
+        match (mean, ci95) {
+            (Some(mean), Some(ci95)) => format!("{} ± {}", number(mean), number(ci95)),
+            (Some(mean), None) => number(mean),
+            (None, _) => "-".to_owned(),
+        }
+    }
+}
+
+fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values
+        .into_iter()
+        .filter(|x| x.is_finite())
+        .fold(0.0, |largest, x| largest.max(x.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_unit_and_precision_for_all() {
+        let style = Style::rate([39.1e6, 0.5e6]);
+        assert_eq!(style.prefix, "M");
+        assert_eq!(style.write((Some(39.126e6), Some(421e3))), "39.13 ± 0.42");
+        assert_eq!(style.write((Some(0.5e6), None)), "0.50");
+        assert_eq!(style.write((None, None)), "-");
+        assert_eq!(Style::rate([812.0]).write((Some(812.0), None)), "0.812");
+        assert_eq!(Style::rate([6e9]).write((Some(5.7e9), None)), "5.700");
+        assert_eq!(Style::rate([0.0]).write((Some(0.0), None)), "0.000");
+        assert_eq!(
+            Style::plain([12_345.0, f64::NAN], 1).write((Some(12_345.4), None)),
+            "12345"
+        );
+        assert_eq!(Style::plain([1.0], 1).write((Some(0.25), None)), "0.2");
+        assert_eq!(Style::millis([0.0401]).write((Some(0.0401), None)), "40.10");
+        assert_eq!(
+            Style::percent(1).write((Some(0.9871), Some(0.002))),
+            "98.7 ± 0.2"
+        );
+    }
+}

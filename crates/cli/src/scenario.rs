@@ -1,0 +1,92 @@
+//! `manyway scenario`, and how scenario files are read.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use manyway_scenario::{Point, Scenario, ScenarioError};
+
+use crate::args::{Assignments, ScenarioArgs, ScenarioCommand};
+use crate::exit::usage;
+use crate::screen::Screen;
+use crate::summary::print_pretty;
+
+pub(crate) fn run(screen: &Screen, args: ScenarioArgs) -> anyhow::Result<()> {
+    match args.command {
+        ScenarioCommand::Schema => print_pretty(&manyway_scenario::schema()),
+        ScenarioCommand::Check(args) => {
+            let mut problems = Vec::new();
+            for file in &args.files {
+                match check(file, &args.assignments) {
+                    Ok(contents) => screen.say(&format!("{}: ok: {contents}", file.display())),
+                    Err(error) => problems.push(error.to_string()),
+                }
+            }
+            match problems.is_empty() {
+                true => Ok(()),
+                false => Err(usage(problems.join("\n"))),
+            }
+        }
+    }
+}
+
+/// The file with the assignments made to it.
+pub(crate) fn load(file: &Path, assignments: &Assignments) -> Result<Scenario, ScenarioError> {
+    let mut scenario = Scenario::load(file)?;
+    for assignment in &assignments.set {
+        scenario.set(assignment)?;
+    }
+    Ok(scenario)
+}
+
+/// What is in a file that can be run, in a line.
+fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError> {
+    let scenario = load(file, assignments)?;
+    let points = scenario.points()?;
+    Ok(format!(
+        "{}, {}, {}, {} × {}",
+        count(&points, "link", |point| point
+            .experiment
+            .topology
+            .links
+            .len()),
+        count(&points, "path", |point| point
+            .experiment
+            .topology
+            .paths
+            .len()),
+        count(&points, "flow", |point| point.experiment.flows.len()),
+        several(points.len()..=points.len(), "point"),
+        several(
+            scenario.repeat() as usize..=scenario.repeat() as usize,
+            "repetition"
+        ),
+    ))
+}
+
+/// How many of something the points have; a sweep may change it.
+fn count(points: &[Point], what: &str, of: impl Fn(&Point) -> usize) -> String {
+    let counts = || points.iter().map(&of);
+    let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    several(least..=most, what)
+}
+
+fn several(range: RangeInclusive<usize>, what: &str) -> String {
+    let (least, most) = range.into_inner();
+    match (least == most, most) {
+        (true, 1) => format!("1 {what}"),
+        (true, _) => format!("{most} {what}s"),
+        (false, _) => format!("{least} to {most} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        assert_eq!(several(1..=1, "link"), "1 link");
+        assert_eq!(several(0..=0, "flow"), "0 flows");
+        assert_eq!(several(10..=100, "flow"), "10 to 100 flows");
+    }
+}
