@@ -160,9 +160,9 @@ impl<L: Law> Controller for Coupled<L> {
             return;
         };
         let at = member.at;
-        self.law.on_acked(at, ack.packets);
         let path = &mut self.paths[at];
         path.rtt = ack.smoothed_rtt.as_secs_f64().max(MIN_RTT);
+        self.law.on_acked(at, ack.packets, path.rtt);
         let slow = member.slow_start.active(path.window);
         if slow {
             member.slow_start.on_ack(ack);
@@ -188,8 +188,10 @@ impl<L: Law> Controller for Coupled<L> {
             increase
         };
         let path = &mut self.paths[at];
-        let window = path.window + increase * packets;
-        path.window = window.max(self.floor).min(MAX_WINDOW);
+        path.window = (path.window + increase * packets).min(MAX_WINDOW);
+        if increase < 0.0 {
+            path.window = path.window.max(self.floor);
+        }
     }
 
     fn on_loss(&mut self, loss: &Loss) {

@@ -74,10 +74,10 @@ pub trait Law: Send + Debug {
     fn on_path_removed(&mut self, r: usize) {
         let _ = r;
     }
-    /// `packets` of path `r`, in its own size, were acknowledged.
+    /// `packets` of path `r`, in its own size, were acknowledged, and its round-trip time is `rtt` seconds now.
     #[inline]
-    fn on_acked(&mut self, r: usize, packets: f64) {
-        let _ = (r, packets);
+    fn on_acked(&mut self, r: usize, packets: f64, rtt: f64) {
+        let _ = (r, packets, rtt);
     }
     /// Path `r` has a loss event; comes before [`decrease`](Self::decrease) is asked.
     #[inline]

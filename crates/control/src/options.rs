@@ -27,8 +27,8 @@ pub struct Options {
     /// The initial slow start. After a timeout it is always the standard one (RFC 9406 §4.2).
     pub slow_start: SlowStartKind,
     /// The smallest window and slow-start threshold, in packets; values below 1 and NaN count as 1.
-    /// `None` takes the law's own, [`crate::WindowLaw::min_ssthresh`]: 2, or 1 for Balia with more
-    /// than one path.
+    /// `None` takes the law's own, [`crate::WindowLaw::min_ssthresh`]: 2, or 1 for Balia and some
+    /// others with more than one path.
     pub window_floor: Option<f64>,
     /// What an acknowledgement of several packets counts for.
     pub growth: Growth,

@@ -69,9 +69,15 @@ fn norm<D: Scalar>(paths: &[Path<D>], n: f64) -> D {
     }
     // In units of the largest rate, a constant here, so that no power overflows and the derivatives stay exact.
     let unit = largest.re();
-    let powers = paths.iter().map(|path| (path.rate() / unit).powf(n));
-    powers
-        .fold(D::from(0.0), |sum, power| sum + power)
-        .powf(1.0 / n)
-        * unit
+    let shares = paths.iter().map(|path| path.rate() / unit);
+    let powers: D = if n <= 64.0 && n.fract() == 0.0 {
+        sum(shares.map(|share| share.powi(n as i32)))
+    } else {
+        sum(shares.map(|share| share.powf(n)))
+    };
+    powers.powf(1.0 / n) * unit
+}
+
+fn sum<D: Scalar>(of: impl Iterator<Item = D>) -> D {
+    of.fold(D::from(0.0), |sum, value| sum + value)
 }

@@ -29,39 +29,41 @@ struct Memory {
     /// Bytes acknowledged between the last two losses (or before the first), and since the last one.
     between: f64,
     since: f64,
+    rtt: f64,
+    /// `ℓ/τ²`, in bytes/s²; kept, for it is compared more often than it changes.
+    quality: f64,
 }
 
 impl Olia {
     /// `α_r`.
     fn alpha(&self, paths: &[Path<f64>], r: usize) -> f64 {
-        let whole = |path: &Path<f64>| path.window.floor();
-        let largest = paths.iter().map(whole).fold(0.0, f64::max);
-        let qualities = paths.iter().zip(&self.memory);
-        let best = qualities.fold(0.0, |best, (path, memory)| {
-            f64::max(best, memory.quality(path))
-        });
+        let largest = paths.iter().map(whole).max().unwrap_or(0);
+        let qualities = self.memory.iter().map(|memory| memory.quality);
+        let best = qualities.fold(0.0, f64::max);
 
-        let (mut in_m, mut in_b_not_m, mut is_in_b_not_m) = (0usize, 0usize, false);
-        for (k, (path, memory)) in paths.iter().zip(&self.memory).enumerate() {
-            if whole(path) == largest {
-                in_m += 1;
-            } else if memory.quality(path) == best {
-                in_b_not_m += 1;
-                is_in_b_not_m |= k == r;
-            }
+        let (mut in_m, mut in_b_not_m) = (0, 0);
+        for (path, memory) in paths.iter().zip(&self.memory) {
+            let is_in_m = whole(path) == largest;
+            in_m += u32::from(is_in_m);
+            in_b_not_m += u32::from(!is_in_m && memory.quality == best);
         }
 
         let n = paths.len() as f64;
         if in_b_not_m == 0 {
             0.0
-        } else if is_in_b_not_m {
-            1.0 / (n * in_b_not_m as f64)
         } else if whole(&paths[r]) == largest {
-            -1.0 / (n * in_m as f64)
+            -1.0 / (n * f64::from(in_m))
+        } else if self.memory[r].quality == best {
+            1.0 / (n * f64::from(in_b_not_m))
         } else {
             0.0
         }
     }
+}
+
+/// The window in whole packets.
+fn whole(path: &Path<f64>) -> u64 {
+    path.window as u64
 }
 
 impl Law for Olia {
@@ -88,6 +90,8 @@ impl Law for Olia {
             packet_size: f64::from(packet_size),
             between: 0.0,
             since: 0.0,
+            rtt: 1.0,
+            quality: 0.0,
         });
     }
 
@@ -96,23 +100,25 @@ impl Law for Olia {
     }
 
     #[inline]
-    fn on_acked(&mut self, r: usize, packets: f64) {
+    fn on_acked(&mut self, r: usize, packets: f64, rtt: f64) {
         let memory = &mut self.memory[r];
         memory.since += packets * memory.packet_size;
+        memory.rtt = rtt;
+        memory.judge();
     }
 
     fn on_lost(&mut self, r: usize) {
         let memory = &mut self.memory[r];
         memory.between = memory.since;
         memory.since = 0.0;
+        memory.judge();
     }
 }
 
 impl Memory {
-    /// `ℓ/τ²`, in bytes/s².
     #[inline]
-    fn quality(&self, path: &Path<f64>) -> f64 {
-        self.between.max(self.since) / (path.rtt * path.rtt)
+    fn judge(&mut self) {
+        self.quality = self.between.max(self.since) / (self.rtt * self.rtt);
     }
 }
 

@@ -11,11 +11,11 @@ use crate::options::{Options, SlowStartKind};
 /// Paths with a window, a round-trip time and `ℓ` in packets of 1000 bytes, half of them before the last loss.
 fn at(of: &[(f64, f64, f64)]) -> (Olia, Vec<Path<f64>>) {
     let mut olia = Olia::default();
-    for (r, &(_, _, ell)) in of.iter().enumerate() {
+    for (r, &(_, rtt, ell)) in of.iter().enumerate() {
         olia.on_path_added(1000);
-        olia.on_acked(r, ell);
+        olia.on_acked(r, ell, rtt);
         olia.on_lost(r);
-        olia.on_acked(r, ell / 2.0);
+        olia.on_acked(r, ell / 2.0, rtt);
     }
     let paths = of.iter().map(|&(window, rtt, _)| Path { window, rtt });
     (olia, paths.collect())
@@ -87,18 +87,14 @@ fn alpha_by_hand() {
 fn memory_of_losses() {
     let mut olia = Olia::default();
     olia.on_path_added(100);
-    let unit = Path {
-        window: 1.0,
-        rtt: 1.0,
-    };
     let mut after = |acked: &[f64], lost: bool| {
         for &packets in acked {
-            olia.on_acked(0, packets);
+            olia.on_acked(0, packets, 0.5);
         }
         if lost {
             olia.on_lost(0);
         }
-        olia.memory[0].quality(&unit)
+        olia.memory[0].quality / 4.0
     };
     assert_eq!(after(&[], false), 0.0);
     assert_eq!(after(&[3.0, 4.0], false), 700.0);
