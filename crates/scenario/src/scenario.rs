@@ -294,6 +294,9 @@ fn parse_tree(sources: &Sources) -> Result<Table, ScenarioError> {
     if sources.text.len() as u64 > MAX_FILE {
         return Err(problem(None, format!("is larger than {} MiB", MAX_FILE >> 20)).into());
     }
+    if let Some(at) = tree::too_deep(&sources.text) {
+        return Err(problem(Some(at), TOO_DEEP.to_owned()).into());
+    }
     let document = DeTable::parse(&sources.text).map_err(|error| {
         let at = error.span().map(|span| span.start);
         let message = error.message().replace('\n', ", ");
@@ -309,11 +312,16 @@ fn parse_tree(sources: &Sources) -> Result<Table, ScenarioError> {
     })
 }
 
+const TOO_DEEP: &str = "nested too deep: nothing in a scenario needs so many brackets or dots";
+
 /// The value of an assignment: TOML where it is, else text.
 fn parse_value(text: &str) -> Result<Node, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("nothing follows the =: write key=value".to_owned());
+    }
+    if tree::too_deep(text).is_some() {
+        return Err(TOO_DEEP.to_owned());
     }
     match DeValue::parse(text) {
         Ok(value) => tree::from_toml(&value)

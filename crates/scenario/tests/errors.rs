@@ -96,6 +96,7 @@ fn the_good_one_is_good() {
 #[test]
 fn texts_that_are_no_scenario() {
     let mut transcript = String::new();
+    let deep = format!("name = \"x\"\n{}a = 1", "a.".repeat(20));
     let long = "x".repeat(17 << 20);
     let texts = [
         ("empty", ""),
@@ -106,6 +107,7 @@ fn texts_that_are_no_scenario() {
             "a number that is too large",
             "name = \"x\"\nseed = 99999999999999999999",
         ),
+        ("too deep", &deep),
         ("too large", &long),
     ];
     for (what, text) in texts {

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use super::MAX_DEPTH;
+
 /// A way through the tree: `links.wifi.rate`, `links.*.queue`, `flows.phone.paths[1].start`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Key(Vec<Segment>);
@@ -31,6 +33,9 @@ impl Key {
         loop {
             let (segment, after) = first_segment(rest)?;
             segments.push(segment);
+            if segments.len() > MAX_DEPTH {
+                return Err(format!("the key has more than {MAX_DEPTH} parts"));
+            }
             let after = after.trim_start();
             match after.strip_prefix('.') {
                 Some(next) => rest = next.trim_start(),

@@ -5,6 +5,7 @@ use std::fmt;
 use indexmap::IndexMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use toml_parser::lexer::TokenKind;
 
 mod de;
 mod key;
@@ -61,6 +62,34 @@ pub(crate) struct TooLarge {
     pub(crate) at: usize,
 }
 
+/// Brackets within brackets, or parts of a dotted key: far more than a scenario has, and nothing to run out of stack at.
+const MAX_DEPTH: usize = 16;
+
+/// Where, if anywhere, `text` nests deeper than [`MAX_DEPTH`]; to be asked before it is parsed, as toml itself bounds values only and not
+/// dotted keys.
+pub(crate) fn too_deep(text: &str) -> Option<usize> {
+    let (mut brackets, mut dots) = (0_usize, 0);
+    for token in toml_parser::Source::new(text).lex() {
+        match token.kind() {
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => {
+                brackets += 1;
+                dots = 0;
+            }
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
+                brackets = brackets.saturating_sub(1);
+                dots = 0;
+            }
+            TokenKind::Equals | TokenKind::Comma | TokenKind::Newline => dots = 0,
+            TokenKind::Dot => dots += 1,
+            _ => {}
+        }
+        if brackets > MAX_DEPTH || dots > MAX_DEPTH {
+            return Some(token.span().start());
+        }
+    }
+    None
+}
+
 /// The tree of a parsed document.
 pub(crate) fn from_document(document: &DeTable<'_>) -> Result<Table, TooLarge> {
     document
@@ -76,7 +105,7 @@ pub(crate) fn from_document(document: &DeTable<'_>) -> Result<Table, TooLarge> {
         .collect()
 }
 
-/// The tree of one parsed value; toml's own limit on nesting bounds the recursion.
+/// The tree of one parsed value.
 pub(crate) fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Node, TooLarge> {
     let at = value.span().start;
     let too_large = |text: &str| TooLarge {
