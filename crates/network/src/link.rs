@@ -13,7 +13,7 @@ mod fine;
 mod schedule;
 
 use backlog::Backlog;
-use fine::FRACTION_BITS;
+use fine::{FRACTION_BITS, service_time};
 pub(crate) use fine::{Fine, time_per_byte};
 use schedule::{Schedule, Service};
 
@@ -113,7 +113,7 @@ impl Link {
         if self.seems_full(bytes) && !self.make_room(now, bytes) {
             return self.rest.dropped(DropReason::QueueFull);
         }
-        let service = Fine::from_bits(u128::from(self.per_byte) * u128::from(bytes));
+        let service = service_time(self.per_byte, bytes);
         self.free_at = self.free_at.max(Fine::from_nanos(now)).plus(service);
         let departs = self.free_at.ceil();
         self.enqueue(now, departs, bytes);
@@ -242,7 +242,9 @@ impl Link {
         if !self.rest.keep_to_schedule(now, &mut self.per_byte) || !self.up {
             return self.rest.dropped(DropReason::Down);
         }
-        let room = self.make_room(now, packet.bytes);
+        // Only RED has to know how much exactly waits.
+        let look = self.rest.red.is_some() || self.seems_full(packet.bytes);
+        let room = !look || self.make_room(now, packet.bytes);
         let marked = match self.admit(now, packet, room) {
             Admission::Accepted { marked } => marked,
             Admission::Full => return self.rest.dropped(DropReason::QueueFull),
@@ -293,12 +295,8 @@ impl Link {
             self.rest.busy += service.busy.bits();
             return service;
         }
-        let busy = Fine::from_bits(u128::from(self.per_byte) * u128::from(bytes));
-        Service {
-            ends: start.plus(busy),
-            busy,
-            complete: true,
-        }
+        let ends = start.plus(service_time(self.per_byte, bytes));
+        Service::new(start, ends, true)
     }
 
     /// Loses what is queued and on the wire.

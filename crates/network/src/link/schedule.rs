@@ -1,4 +1,4 @@
-use super::fine::{Fine, time_per_byte};
+use super::fine::{Fine, service_time, time_per_byte};
 use super::nanos;
 use crate::{Change, LinkConfig, Timetable};
 
@@ -33,6 +33,17 @@ pub(crate) struct Service {
     pub(crate) busy: Fine,
     /// Whether it is served to the end.
     pub(crate) complete: bool,
+}
+
+impl Service {
+    #[inline]
+    pub(crate) fn new(start: Fine, ends: Fine, complete: bool) -> Self {
+        Self {
+            ends,
+            busy: Fine::from_bits(ends.bits().saturating_sub(start.bits())),
+            complete,
+        }
+    }
 }
 
 /// Bits of a fraction of a byte. A packet of 2^32 bytes still takes 2^124 units of 2^-28 bytes × 2^-31 ns at 1 bps.
@@ -84,29 +95,34 @@ impl Schedule {
 
     /// Serves so many bytes from `start` on, across changes of the rate, until the link goes down.
     pub(crate) fn serve(&mut self, start: Fine, bytes: u32) -> Service {
-        let ends = |ends: Fine, complete| Service {
-            ends,
-            busy: Fine::from_bits(ends.bits().saturating_sub(start.bits())),
-            complete,
-        };
         if self.is_down_at(start.floor()) {
-            return ends(start, false);
+            return Service::new(start, start, false);
         }
         self.track.seek(&mut self.service, start.floor());
+        let ends = start.plus(service_time(self.service.state.per_byte, bytes));
+        match ends <= Fine::from_nanos(self.service.until) || self.service.until == NEVER {
+            true => Service::new(start, ends, true),
+            false => self.serve_across(start, bytes),
+        }
+    }
+
+    /// From a state of the link into the next ones.
+    #[cold]
+    fn serve_across(&mut self, start: Fine, bytes: u32) -> Service {
         let (mut at, mut work) = (start, u128::from(bytes) << WORK_BITS);
         loop {
             let per_byte = u128::from(self.service.state.per_byte);
             let need = (work * per_byte).div_ceil(1 << WORK_BITS);
             let until = Fine::from_nanos(self.service.until);
-            let finish = Fine::from_bits(at.bits() + need);
+            let finish = at.plus(Fine::from_bits(need));
             if finish <= until || self.service.until == NEVER {
-                return ends(finish, true);
+                return Service::new(start, finish, true);
             }
             // `need` is more than what is left of this state, so that something is left of the work.
             work -= ((until.bits() - at.bits()) << WORK_BITS) / per_byte;
             at = until;
             if self.is_down_at(self.service.until) {
-                return ends(at, false);
+                return Service::new(start, at, false);
             }
             let rounds = self.track.rounds(&self.service, work);
             work -= rounds.work;

@@ -12,7 +12,7 @@ pub(crate) struct Gate {
     /// `v_ave`: the moving average of the queue, packets.
     average: f64,
     /// `count`: packets that arrived since the last early drop or mark, while the average was above the lower threshold.
-    count: u64,
+    count: u32,
     /// `old`: whether the packet before found the average above the lower threshold.
     above: bool,
     /// When the latest packet arrived, in ns.
@@ -64,7 +64,7 @@ impl Gate {
         let (length, several) = self.length(&arrival);
         self.average = self.next_average(length, self.idle_packets(&arrival));
         self.latest = arrival.now;
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         let admission = match self.early(several, arrival.ecn) {
             // A full queue drops whatever was decided before.
             _ if !arrival.room => Admission::Full,
@@ -100,14 +100,21 @@ impl Gate {
         };
         let idle = Fine::from_nanos(arrival.now.saturating_sub(since.max(self.latest)));
         let packet = u128::from(arrival.per_byte) * u128::from(self.red.mean_packet);
-        u64::try_from(idle.bits() / packet).unwrap_or(u64::MAX)
+        match idle.bits() < packet {
+            true => 0,
+            false => u64::try_from(idle.bits() / packet).unwrap_or(u64::MAX),
+        }
     }
 
     /// avg ← (1 − w)^m avg, then avg ← (1 − w) avg + w q (Floyd and Jacobson, section 4; ns-2's `estimator`): m packets that found an
     /// idle queue, as it were, then this one.
     fn next_average(&self, length: f64, idle_packets: u64) -> f64 {
         let keep = 1.0 - self.red.weight;
-        power(keep, idle_packets) * self.average * keep + self.red.weight * length
+        let aged = match idle_packets {
+            0 => self.average,
+            several => power(keep, several) * self.average,
+        };
+        aged * keep + self.red.weight * length
     }
 
     fn early(&mut self, several: bool, ecn: bool) -> Admission {
@@ -126,7 +133,7 @@ impl Gate {
             return accepted;
         }
         let spaced = red.spaced(probability, self.count);
-        if self.generator.random::<f64>() >= spaced {
+        if spaced == 0.0 || self.generator.random::<f64>() >= spaced {
             return accepted;
         }
         self.count = 0;
@@ -158,8 +165,8 @@ impl Red {
     /// uniform rather than geometric (Floyd and Jacobson, section 7; ns-2's `modify_p`). With p = `probability`: p/(1 − count·p), so
     /// that they are uniform on 1 … 1/p − 1, with mean 1/(2p); with `wait`, 0 as long as count < 1/p and then p/(2 − count·p), so that
     /// they are uniform on 1/p … 2/p − 1, with mean 3/(2p) − 1/2.
-    fn spaced(&self, probability: f64, count: u64) -> f64 {
-        let done = count as f64 * probability;
+    fn spaced(&self, probability: f64, count: u32) -> f64 {
+        let done = f64::from(count) * probability;
         let left = match self.wait {
             true if done < 1.0 => return 0.0,
             true => 2.0 - done,
