@@ -49,7 +49,8 @@ pub trait WindowLaw {
     }
 }
 
-/// A window law on `f64`, as [`Coupled`](crate::Coupled) runs it; object-safe, for callers that pick a law at run time.
+/// A window law on `f64`, as [`Coupled`](crate::Coupled) runs it; object-safe, for callers that pick a
+/// law at run time.
 ///
 /// Implemented for every [`WindowLaw`]. A law that remembers what happened on its paths, which a
 /// [`WindowLaw`] can't, implements it directly and keeps its memory by way of the `on_` methods: they are

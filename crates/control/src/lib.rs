@@ -5,8 +5,8 @@
 //! * A **law** ([`WindowLaw`]) is the pair `I_r`, `D_r` of the papers, written once and generic over
 //!   the scalar. The transport and the simulator run it on `f64`, a fluid model on dual numbers.
 //! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
-//!   [`Coupled`] makes one from any window law, [`Cubic`] is one of its own. [`registry`] maps names
-//!   to constructors.
+//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]), [`Cubic`] is one of its own.
+//!   [`registry`] maps names and parameters to constructors.
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!

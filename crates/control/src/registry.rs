@@ -23,7 +23,7 @@ table! {
         Reno "reno"
             "uncoupled Reno on every path (RFC 5681): n paths take n shares of a common bottleneck" {}
         Ewtcp "ewtcp"
-            "weighted Reno on every path (Honda et al.): with a = 1/n², n paths take one share of a common bottleneck" {
+            "weighted Reno on every path (Honda et al.): n paths with a = 1/n² take one share of a common bottleneck" {
             a: 1.0, Range::above(0.0, 1000.0), "packets per round trip that a path adds to its window";
         }
         FullyCoupled "coupled"
@@ -37,9 +37,11 @@ table! {
         Generalized "generalized"
             "the class between coupled, semicoupled, lia and balia (Peng et al., eq. 16)" {
             beta: 0.2, Range::between(0.0, 1000.0), "less is friendlier, more responds quicker";
-            n: f64::INFINITY, Range::between(1.0, f64::INFINITY), "order of the norm: more is friendlier, less responds quicker";
+            n: f64::INFINITY, Range::between(1.0, f64::INFINITY),
+                "order of the norm: more is friendlier, less responds quicker";
             eta: 0.5, Range::between(0.0, 1000.0), "more responds quicker and oscillates more";
-            cap: f64::INFINITY, Range::between(1.0, f64::INFINITY), "the decrease is at most this many halves of the window";
+            cap: f64::INFINITY, Range::between(1.0, f64::INFINITY),
+                "the decrease is at most this many halves of the window";
         }
     }
     // Laws that remember, made by `Default`.

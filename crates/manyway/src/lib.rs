@@ -64,7 +64,7 @@ pub use manyway_session::{
 pub use manyway_units::{ByteSize, Rate};
 
 /// Congestion control: the laws, the coupled controller, the subflow sender. [`Config::cc`] takes a
-/// name of [`control::registry::names`].
+/// name of [`control::registry::names`], with parameters if need be: see [`control::registry::LawSpec`].
 pub use manyway_control as control;
 
 /// Files and directories over a pair of streams: see [`send`](files::send) and

@@ -10,7 +10,7 @@ use crate::crypto::Suite;
 pub struct Config {
     /// Largest UDP payload sent and accepted, in bytes; 1200 passes every path worth having.
     pub max_datagram: usize,
-    /// Congestion-control law, a name of `manyway_control`'s registry.
+    /// Congestion-control law, a name of `manyway_control`'s registry, with parameters if need be: `ewtcp:a=0.25`.
     pub cc: String,
     /// How a subflow's slow start ends.
     pub slow_start: SlowStartKind,

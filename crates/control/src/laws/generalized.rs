@@ -6,16 +6,16 @@ use crate::law::{Path, Scalar, WindowLaw, largest_rate, smaller, total_rate};
 /// With `D_r = τ_r k_r/x_r`, `I_r = φ_r D_r` and `α_r = max_k{x_k}/x_r` these are the window rules
 /// `I_r = ((1−β) x_r + β‖x‖_n) / (τ_r S²) · (1+η(α_r−1))` and `D_r = w_r/2 · (1+η(α_r−1))`.
 ///
-/// A slow path's `D_r` may exceed its window, and the controller's floor is what is left of it. [`cap`](Self::cap) bounds
-/// it, `D_r = w_r/2 · min{1+η(α_r−1), cap}`, and leaves `I_r` alone: that is how the paper makes Balia of
-/// `(β, n, η) = (0.2, ∞, 0.5)` (end of section IV). Balia itself has `D_r = w_r/2 · min{α_r, 1.5}`, eq. (2), which no cap
-/// gives; its `I_r`, eq. (1), is the one here.
+/// A slow path's `D_r` may exceed its window, and the controller's floor is what is left of it.
+/// [`cap`](Self::cap) bounds it, `D_r = w_r/2 · min{1+η(α_r−1), cap}`, and leaves `I_r` alone: that is
+/// how the paper makes Balia of `(β, n, η) = (0.2, ∞, 0.5)` (end of section IV). Balia itself has
+/// `D_r = w_r/2 · min{α_r, 1.5}`, eq. (2), which no cap gives; its `I_r`, eq. (1), is the one here.
 ///
 /// `(0, ·, 0)` is Coupled and `(1, 1, 0)` is Semicoupled; `(1, ∞, 0)` is LIA where all round-trip times are equal.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Generalized {
-    /// `β ≥ 0`: less is friendlier, more responds quicker. Theorem IV.1 promises a unique and stable equilibrium for `0 < β ≤ 1`
-    /// with at most eight paths of equal round-trip times.
+    /// `β ≥ 0`: less is friendlier, more responds quicker. Theorem IV.1 promises a unique and stable
+    /// equilibrium for `0 < β ≤ 1` with at most eight paths of equal round-trip times.
     pub beta: f64,
     /// `n ≥ 1`, the order of the norm, infinite for the maximum: more is friendlier, less responds quicker.
     pub n: f64,

@@ -266,7 +266,8 @@ proptest! {
         }
     }
 
-    /// What eq. (16) contains: with any round-trip times Coupled, Semicoupled and Balia's increase, with equal ones LIA.
+    /// What eq. (16) contains: with any round-trip times Coupled, Semicoupled and Balia's increase,
+    /// with equal ones LIA.
     #[test]
     fn the_generalized_class_contains_the_others(
         of in proptest::collection::vec(path(), 1..10),
