@@ -100,6 +100,22 @@ impl<P> Flight<P> {
         Some((self.base, self.ring.front()?))
     }
 
+    /// Takes packet `number` if it is the oldest in the ring, still open and ack-eliciting.
+    #[inline]
+    pub(super) fn take_front(&mut self, number: u64) -> Option<(Time, Sent<P>)> {
+        let eliciting =
+            |entry: &Entry<P>| entry.sent.as_ref().is_some_and(|sent| sent.ack_eliciting);
+        if number != self.base || !self.ring.front().is_some_and(eliciting) {
+            return None;
+        }
+        let entry = self.ring.pop_front()?;
+        let sent = entry.sent?;
+        self.base += 1;
+        self.packets -= 1;
+        self.bytes -= u64::from(sent.bytes);
+        Some((entry.at, sent))
+    }
+
     /// Removes the oldest packet, whatever its state.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry<P>> {

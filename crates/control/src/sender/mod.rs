@@ -140,7 +140,7 @@ impl<P> Sender<P> {
         }
         let size = f64::from(self.config.packet_size);
         // A window that rounding left a hair below a whole packet counts as whole.
-        let room = (window + 1e-6) * size - self.flight.bytes() as f64;
+        let room = (window + 1e-6) * size - self.flight.bytes() as i64 as f64;
         if room < size {
             return Permit::WindowFull;
         }
@@ -193,6 +193,15 @@ impl<P> Sender<P> {
     ) -> Result<(), AckError> {
         ack.check(self.flight.next())?;
         if self.retired {
+            return Ok(());
+        }
+        if let Some(newly) = self.take_oldest(&ack, outcome) {
+            // Everything older is settled, so nothing is lost and no loss was spurious.
+            let sample = self.sample_rtt(now, &ack, &newly);
+            self.recovery.on_oldest_acked(newly.number);
+            self.report_ack(now, &ack, &newly, sample, controller);
+            self.pto_count = 0;
+            self.update_pacer(controller);
             return Ok(());
         }
         self.stats.spurious_losses += self.recovery.spurious(now, &ack, &self.rtt);
@@ -327,6 +336,30 @@ impl<P> Sender<P> {
         self.stats
     }
 
+    /// What most acknowledgements are where each packet is acknowledged: that of the oldest packet in flight alone, none that
+    /// was sent later having been acknowledged before, without marks. `None` if this one is not.
+    #[inline]
+    fn take_oldest(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
+        let [range] = ack.ranges else {
+            return None;
+        };
+        let alone = *range.start() == ack.largest && ack.ce_count.is_none();
+        if !alone || !self.recovery.is_largest(ack.largest) {
+            return None;
+        }
+        let (sent_at, packet) = self.flight.take_front(ack.largest)?;
+        let newly = Newly {
+            bytes: u64::from(packet.bytes),
+            eliciting: true,
+            number: ack.largest,
+            sent: sent_at,
+            app_limited: packet.app_limited,
+        };
+        self.stats.bytes_acked += newly.bytes;
+        outcome.acked.push((ack.largest, packet.payload));
+        Some(newly)
+    }
+
     /// Hands out what `ack` acknowledges for the first time; `None` if that is nothing.
     #[inline]
     fn take_acked(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
@@ -427,7 +460,8 @@ impl<P> Sender<P> {
             0.75
         };
         let size = f64::from(self.config.packet_size);
-        let peak = self.peak[0].max(self.peak[1]) as f64;
+        // Signed, because unsigned conversions are slow.
+        let peak = self.peak[0].max(self.peak[1]) as i64 as f64;
         peak >= (share * controller.window(self.slot) - 1.0) * size
     }
 

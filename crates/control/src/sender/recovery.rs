@@ -73,14 +73,28 @@ impl Recovery {
         self.sampled_from.get_or_insert(next);
     }
 
+    /// Whether `number` is larger than all acknowledged so far.
+    #[inline]
+    pub(super) fn is_largest(&self, number: u64) -> bool {
+        self.largest_acked.is_none_or(|largest| number > largest)
+    }
+
     /// True if `number` is the largest so far.
     #[inline]
     pub(super) fn on_largest_acked(&mut self, number: u64) -> bool {
-        let advanced = self.largest_acked.is_none_or(|largest| number > largest);
+        let advanced = self.is_largest(number);
         if advanced {
             self.largest_acked = Some(number);
         }
         advanced
+    }
+
+    /// The oldest packet in flight was acknowledged, and none that was sent later before: nothing is overdue.
+    #[inline]
+    pub(super) fn on_oldest_acked(&mut self, number: u64) {
+        self.on_largest_acked(number);
+        self.loss_time = None;
+        self.run = None;
     }
 
     /// The path is gone.

@@ -340,6 +340,19 @@ fn persistent_congestion_takes_the_minimum_anew() {
 }
 
 #[test]
+fn a_late_acknowledgement_of_the_oldest_leaves_the_next_overdue() {
+    let mut b = Bench::new(false);
+    b.send(3).wait(40).ack(&[2..=2]);
+    // Packets 0 and 1 were overtaken by one that was sent two later: lost 9/8 round trips after they were sent.
+    b.wait(1).ack(&[0..=0]);
+    assert_eq!(b.acked(), [0]);
+    // The latest round trip is 41 ms by now.
+    assert_eq!(b.sleep().now, Time::from_micros(1_000_000 + 41_000 * 9 / 8));
+    assert_eq!(b.timer(), TimerEvent::LossDetected);
+    assert_eq!(b.lost(), [1]);
+}
+
+#[test]
 fn a_late_acknowledgement_of_a_lost_packet_is_counted() {
     let mut b = Bench::new(false);
     b.send(8).wait(50).ack(&[5..=5]);
