@@ -101,8 +101,39 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
+/// Values of the right kind in many places, though not of a good size.
+const VALUES: &[&str] = &[
+    "\"0 s\"",
+    "\"1 ns\"",
+    "\"30 s\"",
+    "\"365 d\"",
+    "\"0 bps\"",
+    "\"1 bps\"",
+    "\"1 Tbps\"",
+    "\"0 B\"",
+    "\"1 B\"",
+    "\"60 kB\"",
+    "\"0 packets\"",
+    "\"1 packet\"",
+    "\"4000000000 packets\"",
+    "\"wifi\"",
+    "\"cable\"",
+    "\"a\"",
+    "\"rate\"",
+    "\"lia\"",
+    "\"ewtcp:a=0.1\"",
+    "0",
+    "1",
+    "3",
+    "0.5",
+    "40000",
+    "4294967295",
+];
+
 #[derive(Debug, Clone)]
 enum Change {
+    /// Another value, among the quoted texts and the numbers.
+    Value(Index, &'static str),
     Drop(Index),
     Put(Index, &'static str),
     Swap(Index, Index),
@@ -111,10 +142,11 @@ enum Change {
 
 fn changes() -> impl Strategy<Value = Vec<Change>> {
     let change = prop_oneof![
-        any::<Index>().prop_map(Change::Drop),
-        (any::<Index>(), select(WORDS)).prop_map(|(at, word)| Change::Put(at, word)),
-        any::<(Index, Index)>().prop_map(|(a, b)| Change::Swap(a, b)),
-        any::<(Index, Index)>().prop_map(|(a, b)| Change::Copy(a, b)),
+        12 => (any::<Index>(), select(VALUES)).prop_map(|(at, word)| Change::Value(at, word)),
+        1 => any::<Index>().prop_map(Change::Drop),
+        1 => (any::<Index>(), select(WORDS)).prop_map(|(at, word)| Change::Put(at, word)),
+        1 => any::<(Index, Index)>().prop_map(|(a, b)| Change::Swap(a, b)),
+        1 => any::<(Index, Index)>().prop_map(|(a, b)| Change::Copy(a, b)),
     ];
     prop::collection::vec(change, 1..5)
 }
@@ -122,6 +154,13 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 fn apply(tokens: &mut [String], change: &Change) {
     let length = tokens.len();
     match change {
+        Change::Value(at, word) => {
+            let starts =
+                |token: &&mut String| token.starts_with(|c: char| c == '"' || c.is_ascii_digit());
+            let mut values: Vec<_> = tokens.iter_mut().filter(starts).collect();
+            let length = values.len();
+            *values[at.index(length)] = (*word).to_owned();
+        }
         Change::Drop(at) => tokens[at.index(length)].clear(),
         Change::Put(at, word) => tokens[at.index(length)] = (*word).to_owned(),
         Change::Swap(a, b) => tokens.swap(a.index(length), b.index(length)),
