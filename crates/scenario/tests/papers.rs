@@ -55,6 +55,7 @@ fn balia() {
         slow_start = "standard"
         ack_every = "2 packets"
         ack_delay = "40 ms"
+        growth = "acks"
         headers = "105 B"
         [flows.multipath]
         paths = ["one", "two"]

@@ -29,6 +29,25 @@ impl From<SlowStart> for SlowStartKind {
     }
 }
 
+/// What an acknowledgement of several packets is worth to a growing window.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Growth {
+    /// All that it acknowledges (RFC 3465), the transport's: growth doesn't depend on how often the receiver acknowledges.
+    Bytes,
+    /// One packet, however many it acknowledges (RFC 5681, and Linux before 4.0).
+    Acks,
+}
+
+impl From<Growth> for manyway_control::Growth {
+    fn from(growth: Growth) -> Self {
+        match growth {
+            Growth::Bytes => manyway_control::Growth::Bytes,
+            Growth::Acks => manyway_control::Growth::Acks,
+        }
+    }
+}
+
 /// What can be recorded over time.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

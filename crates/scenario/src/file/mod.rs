@@ -14,7 +14,7 @@ mod law;
 mod link;
 mod sweep;
 
-pub use choices::{PathUse, SlowStart, What};
+pub use choices::{Growth, PathUse, SlowStart, What};
 pub use law::Law;
 pub use link::{Change, GilbertElliott, Link, Loss, Queue, Red, Weight};
 pub use sweep::Sweep;
@@ -107,6 +107,9 @@ pub struct Flow {
     pub pacing: Option<bool>,
     /// How a window grows until the first loss. Default: "hystart".
     pub slow_start: Option<SlowStart>,
+    /// Whether an acknowledgement lets the window grow by all the bytes that it acknowledges, or counts for one packet however many it
+    /// acknowledges, as old TCP stacks have it. Without meaning at `ack_every = "1 packet"`. Default: "bytes".
+    pub growth: Option<Growth>,
     /// The window to start from. Default: "10 packets".
     pub initial_window: Option<Packets>,
     /// The smallest window and slow-start threshold; at least "1 packet". Default: the law's own.

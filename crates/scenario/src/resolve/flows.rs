@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use manyway_control::{Options, SenderConfig, SlowStartKind};
+use manyway_control::{Growth, Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
@@ -362,7 +362,10 @@ impl Context<'_> {
             .flow
             .slow_start
             .map_or(SlowStartKind::HyStart, Into::into);
-        let options = Options::default().with_slow_start(slow_start);
+        let growth = self.flow.growth.map_or(Growth::Bytes, Into::into);
+        let options = Options::default()
+            .with_slow_start(slow_start)
+            .with_growth(growth);
         match self.flow.window_floor {
             None => options,
             Some(floor) => {
