@@ -20,7 +20,7 @@ mod pipe;
 
 use pipe::Pipe;
 
-/// How a [`UdpLink`] is set up.
+/// How a [`UdpLink`] is set up. The links' timetables begin when it starts.
 #[derive(Debug, Clone)]
 pub struct UdpLinkConfig {
     /// Where clients send to; port 0 lets the system choose ([`UdpLink::local_addr`] tells).

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{MS, Setup, mbps};
-use manyway_network::{LinkConfig, Loss};
+use manyway_network::{Limit, LinkConfig, Loss, Queue, Red};
 use manyway_session::{CloseReason, Event, PathDownReason, PathState};
 use manyway_simulate::Impairments;
 use proptest::prelude::*;
@@ -144,6 +144,30 @@ fn key_epochs_roll_over_in_mid_transfer() {
     run.complete(60_000 * MS);
     assert_eq!(run.client_stats().packets_rejected, 0);
     assert_eq!(run.server_stats().packets_rejected, 0);
+}
+
+#[test]
+fn queues_that_mark_slow_the_sender_down_without_losses() {
+    let marking = Red {
+        ecn: true,
+        ..Red::new(Limit::Packets(1000), 10.0, 400.0)
+    };
+    let link = LinkConfig {
+        queue: Queue::Red(marking),
+        ..mbps(20.0, 20)
+    };
+    let mut run = Setup::new(9).path(link).upload(16 << 20).build();
+    run.complete(60_000 * MS);
+    let [there, _] = run.links[0];
+    let stats = run.world.link_stats(there);
+    assert!(stats.marked >= 5 && stats.dropped() == 0, "{stats:?}");
+    let path = &run.client_stats().paths[0];
+    // At most one cut per round trip that had a mark.
+    assert!(
+        path.loss_events >= 3 && path.loss_events <= stats.marked,
+        "{path:?} {stats:?}"
+    );
+    assert_eq!(path.packets_lost, 0);
 }
 
 #[test]

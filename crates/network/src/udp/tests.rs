@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Limit, Loss, Queue};
+use crate::{Change, Limit, Loss, Queue, Timetable};
 use manyway_units::Rate;
 
 /// Long enough for a loaded machine; only failing tests wait for it.
@@ -137,6 +137,43 @@ fn clients_are_kept_apart_and_a_link_that_is_down_is_dark() {
     clients[0].send_to(b"back", link.local_addr()).unwrap();
     let (len, _) = server.recv_from(&mut buffer).unwrap();
     assert_eq!(&buffer[..len], b"back");
+}
+
+#[test]
+fn a_timetable_begins_with_the_link() {
+    let (server, client) = (socket(), socket());
+    let change = |at, up| Change {
+        at,
+        up: Some(up),
+        ..Change::default()
+    };
+    let up_later = LinkConfig {
+        timetable: Timetable {
+            changes: vec![
+                change(Time::ZERO, false),
+                change(Time::from_millis(100), true),
+            ],
+            period: None,
+        },
+        ..link_config(100.0, 0)
+    };
+    let began = Instant::now();
+    let link = start(&server, up_later, link_config(100.0, 0));
+    client.connect(link.local_addr()).unwrap();
+    server
+        .set_read_timeout(Some(Duration::from_millis(10)))
+        .unwrap();
+    let mut buffer = [0; 64];
+    loop {
+        client.send(b"knock").unwrap();
+        if server.recv(&mut buffer).is_ok() {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{:?}", link.stats());
+    }
+    assert!(began.elapsed() >= Duration::from_millis(100));
+    let stats = link.stats().forward;
+    assert_eq!(stats.offered, stats.delivered + stats.dropped_down);
 }
 
 #[test]
