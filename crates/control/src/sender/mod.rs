@@ -32,6 +32,8 @@ const MAX_BACKOFF: u64 = 60_000_000_000;
 ///
 /// Loss detection is RFC 9002's, with one packet number space per path. What differs, and why:
 ///
+/// * The one packet that may leave at the beginning of a recovery period always may (§7.3.2): as with TCP's fast retransmit,
+///   recovery then takes one round trip.
 /// * Recovery periods are delimited by packet number instead of sending time, which is the same for
 ///   consecutive numbers but tells packets of one instant apart. They outlive a persistent
 ///   congestion event, so that more old losses don't lower the threshold again.
@@ -59,6 +61,8 @@ pub struct Sender<P> {
     /// The most that was in flight in the last and in the current round, bytes.
     peak: [u64; 2],
     ce_count: u64,
+    /// A recovery period has begun with a loss: one packet may leave whatever the window says.
+    retransmit: bool,
     stats: SenderStats,
 }
 
@@ -98,6 +102,7 @@ impl<P> Sender<P> {
             round_end: 0,
             peak: [0; 2],
             ce_count: 0,
+            retransmit: false,
             stats: SenderStats::default(),
             config,
         };
@@ -142,7 +147,11 @@ impl<P> Sender<P> {
         // A window that rounding left a hair below a whole packet counts as whole.
         let room = (window + 1e-6) * size - self.flight.bytes() as i64 as f64;
         if room < size {
-            return Permit::WindowFull;
+            // Without it, nothing would leave for half a round trip after a cut, and recovery last that much longer.
+            return match self.retransmit {
+                true => Permit::Now { packets: 1 },
+                false => Permit::WindowFull,
+            };
         }
         // Mostly it is one packet, and divisions are slow.
         let packets = if room < 2.0 * size {
@@ -169,6 +178,7 @@ impl<P> Sender<P> {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += u64::from(packet.bytes);
         if packet.ack_eliciting {
+            self.retransmit = false;
             self.pto_from = now;
             if self.config.pacing {
                 self.pacer.on_sent(now, packet.bytes);

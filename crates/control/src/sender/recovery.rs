@@ -260,6 +260,7 @@ impl<P> Sender<P> {
         self.stats.packets_lost += batch.packets;
         if self.recovery.begin_period(batch.number, self.flight.next()) {
             self.stats.loss_events += 1;
+            self.retransmit = true;
             controller.on_loss(&Loss {
                 slot: self.slot,
                 now,

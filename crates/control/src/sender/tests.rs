@@ -340,6 +340,32 @@ fn persistent_congestion_takes_the_minimum_anew() {
 }
 
 #[test]
+fn one_packet_leaves_at_the_beginning_of_recovery() {
+    let mut b = Bench::new(false);
+    b.send(20).wait(40).ack(&[3..=3]);
+    assert_eq!(b.lost(), [0]);
+    // 16 packets are open, and the window has been cut to less.
+    b.controller.window = 10.0;
+    assert_eq!(
+        b.sender.permit(b.now, &b.controller),
+        Permit::Now { packets: 1 }
+    );
+    b.send(1);
+    assert_eq!(b.sender.permit(b.now, &b.controller), Permit::WindowFull);
+    // Losses of the same period give no second one, those of the next do.
+    b.wait(1).ack(&[5..=5, 3..=3]);
+    assert_eq!(b.lost(), [1, 2]);
+    assert_eq!(b.sender.permit(b.now, &b.controller), Permit::WindowFull);
+    b.send(4).wait(40).ack(&[24..=24, 5..=20]);
+    assert_eq!(b.lost(), [4, 21]);
+    b.controller.window = 1.0;
+    assert_eq!(
+        b.sender.permit(b.now, &b.controller),
+        Permit::Now { packets: 1 }
+    );
+}
+
+#[test]
 fn a_late_acknowledgement_of_the_oldest_leaves_the_next_overdue() {
     let mut b = Bench::new(false);
     b.send(3).wait(40).ack(&[2..=2]);
