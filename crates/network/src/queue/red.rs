@@ -11,7 +11,9 @@ pub(crate) use gate::{Admission, Arrival, Gate};
 /// IEEE/ACM ToN 1(4), 1993).
 ///
 /// The thresholds apply to a moving average of the queue *without* the packet in service, as in ns-2, so that published parameters mean
-/// the same here. They are in packets; with a limit in bytes, the queue's length is its bytes over [`Red::mean_packet`].
+/// the same here. They are in packets; with a limit in bytes, the queue's length is its bytes over [`Red::mean_packet`]. Time that the
+/// queue was idle counts as so many packets of that size at the rate that the link has when the next one arrives. Packets are dropped by
+/// number, whatever their size (ns-2's `bytes_` off).
 #[derive(Debug, Copy, Clone, PartialEq)]
 pub struct Red {
     /// How much the queue holds at most, the packet in service included (ns-2's `queue-limit` leaves it out).
