@@ -51,7 +51,8 @@ pub struct Ack {
     pub received: Option<Time>,
     /// The window wasn't used up when these packets were sent: it must not grow (RFC 9002 §7.8).
     pub app_limited: bool,
-    /// These packets were sent before the last window cut: the window must not grow (RFC 9002 §7.3.2).
+    /// These packets were sent before the last window cut: the window must not grow (RFC 9002 §7.3.2), unless
+    /// [`Options::growth_in_recovery`](crate::Options::growth_in_recovery) says so.
     pub in_recovery: bool,
 }
 

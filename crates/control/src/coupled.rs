@@ -167,7 +167,7 @@ impl<L: Law> Controller for Coupled<L> {
         if slow {
             member.slow_start.on_ack(ack);
         }
-        if ack.app_limited || ack.in_recovery {
+        if !self.options.grows_by(ack) {
             return;
         }
         let packets = self.options.counted(ack.packets);

@@ -1,3 +1,5 @@
+use crate::controller::Ack;
+
 /// How a path's window grows until its first loss.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum SlowStartKind {
@@ -32,6 +34,9 @@ pub struct Options {
     pub window_floor: Option<f64>,
     /// What an acknowledgement of several packets counts for.
     pub growth: Growth,
+    /// Windows also grow by acknowledgements of what was sent before the last cut, as the laws are printed: an increase for each
+    /// acknowledgement, a decrease for each loss. RFC 9002 §7.3.2 and TCP wait until recovery is over, and so does the default.
+    pub growth_in_recovery: bool,
 }
 
 impl Options {
@@ -54,6 +59,19 @@ impl Options {
     pub fn with_growth(mut self, growth: Growth) -> Self {
         self.growth = growth;
         self
+    }
+
+    /// These options with windows that grow in recovery too, or that wait until it is over.
+    #[must_use]
+    pub fn with_growth_in_recovery(mut self, grows: bool) -> Self {
+        self.growth_in_recovery = grows;
+        self
+    }
+
+    /// Whether a window may grow by this acknowledgement.
+    #[inline]
+    pub(crate) fn grows_by(&self, ack: &Ack) -> bool {
+        !ack.app_limited && (self.growth_in_recovery || !ack.in_recovery)
     }
 
     /// What an acknowledgement of so many packets counts for when a window grows, in packets.

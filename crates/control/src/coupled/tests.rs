@@ -124,6 +124,31 @@ fn unused_windows_and_old_packets_grow_nothing() {
     }
 }
 
+#[test]
+fn old_packets_grow_windows_where_they_are_told_to() {
+    let options = Options::default().with_growth_in_recovery(true);
+    let old = |slot| Ack {
+        in_recovery: true,
+        ..ack(slot, 5.0, 50)
+    };
+    let mut reno = Coupled::new(Reno, options);
+    let slot = avoiding(&mut reno, 10.0, 1500, 50);
+    reno.on_ack(&Ack {
+        app_limited: true,
+        ..old(slot)
+    });
+    assert_eq!(reno.window(slot), 10.0);
+    reno.on_ack(&old(slot));
+    assert_eq!(reno.window(slot), 10.5);
+    for (grows, window) in [(false, 10.0), (true, 15.0)] {
+        let options = options.with_growth_in_recovery(grows);
+        let mut cubic = registry::controller("cubic", &options).unwrap();
+        let slot = cubic.add_path(new_path(10.0, 1500, 50));
+        cubic.on_ack(&old(slot));
+        assert_eq!(cubic.window(slot), window);
+    }
+}
+
 /// RFC 6356 in bytes on paths with different packet sizes (there MSS_i differs by subflow).
 #[test]
 fn laws_compare_bytes_where_packet_sizes_differ() {
@@ -340,10 +365,11 @@ proptest! {
         floor in prop_oneof![Just(None), (1.0..4.0f64).prop_map(Some)],
         kind in prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)],
         growth in prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)],
+        growth_in_recovery in any::<bool>(),
         fractions in proptest::array::uniform4(0.0..=1.0f64),
     ) {
         for (name, _) in registry::names() {
-            let options = Options { slow_start: kind, window_floor: floor, growth };
+            let options = Options { slow_start: kind, window_floor: floor, growth, growth_in_recovery };
             let spec = spec_from(name, fractions);
             let mut controller = spec.controller(&options);
             let mut slots = Vec::new();

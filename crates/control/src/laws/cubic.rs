@@ -56,7 +56,7 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(path) = self.slots.get_mut(ack.slot) {
-            path.on_ack(ack, self.options.counted(ack.packets));
+            path.on_ack(ack, &self.options);
         }
     }
 
@@ -115,13 +115,13 @@ enum Stage {
 }
 
 impl CubicPath {
-    /// `packets` is what the acknowledgement counts for.
-    fn on_ack(&mut self, ack: &Ack, packets: f64) {
+    fn on_ack(&mut self, ack: &Ack, options: &Options) {
         let slow = self.slow_start.active(self.window);
         if slow {
             self.slow_start.on_ack(ack);
         }
-        if ack.app_limited || ack.in_recovery {
+        let packets = options.counted(ack.packets);
+        if !options.grows_by(ack) {
             self.pause(ack.now);
         } else if slow {
             self.window = self.slow_start.grow(self.window, packets);
@@ -138,6 +138,7 @@ impl CubicPath {
         }
     }
 
+    /// `packets` is what the acknowledgement counts for.
     fn avoid(&mut self, ack: &Ack, packets: f64) {
         let (epoch, k, w_est) = match self.stage {
             Stage::Pending { after_loss } => self.start_epoch(ack.now, after_loss),

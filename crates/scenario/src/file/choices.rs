@@ -48,6 +48,16 @@ impl From<Growth> for manyway_control::Growth {
     }
 }
 
+/// What a window does in recovery: while packets that were sent before its last cut are still being acknowledged.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Recovery {
+    /// It holds still (RFC 9002, RFC 6675), the transport's.
+    Hold,
+    /// It grows by every acknowledgement, as the papers print their laws.
+    Grow,
+}
+
 /// What can be recorded over time.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

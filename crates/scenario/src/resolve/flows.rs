@@ -365,7 +365,8 @@ impl Context<'_> {
         let growth = self.flow.growth.map_or(Growth::Bytes, Into::into);
         let options = Options::default()
             .with_slow_start(slow_start)
-            .with_growth(growth);
+            .with_growth(growth)
+            .with_growth_in_recovery(self.flow.recovery == Some(file::Recovery::Grow));
         match self.flow.window_floor {
             None => options,
             Some(floor) => {
