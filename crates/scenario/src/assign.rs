@@ -32,7 +32,7 @@ pub(crate) fn canonical(key: &Key) -> Result<Key, String> {
     Err(format!(
         "there is no such key{hint}: a bare key is one of the top level or of [defaults] ({}); others are written with dots, such as \
          links.NAME.rate, or links.*.rate for all",
-        listed(flow.iter().copied()),
+        flow.join(", "),
     ))
 }
 

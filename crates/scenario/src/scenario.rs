@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use crate::assign::{self, canonical};
 use crate::experiment::Experiment;
 use crate::file::File;
-use crate::problem::{Problem, ScenarioError, Sources, hint, listed, shortened};
+use crate::problem::{Problem, ScenarioError, Sources, hint, shortened};
 use crate::resolve;
 use crate::sweep;
 use crate::tree::{self, Failure, Found, Key, Node, Origin, Segment, Table, Value, Why};
@@ -49,7 +49,8 @@ pub struct Scenario {
 /// One combination of the sweep's values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// The swept keys and their values here, as written; empty without a sweep.
+    /// The swept keys and their values here, as written: the same keys at every point, none without a sweep. Of `cases`, the case's name
+    /// as `case`; where cases have none, every key that one of them sets, with an empty value where this one doesn't.
     pub set: Vec<(String, String)>,
     /// What is to be run.
     pub experiment: Experiment,
@@ -386,10 +387,7 @@ fn describe(tree: &Table, failure: &Failure) -> String {
                 _ => "",
             };
             let hint = hint(key, allowed.iter().copied());
-            format!(
-                "unknown key{hint}; allowed are {}",
-                listed(allowed.iter().copied())
-            )
+            format!("unknown key{hint}; allowed are {}", allowed.join(", "))
         }
         Why::UnknownWord(allowed) => {
             let hint = hint(value.trim_matches('"'), allowed.iter().copied());

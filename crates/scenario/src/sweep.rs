@@ -1,5 +1,7 @@
 //! Keys with lists of values, and their product.
 
+use indexmap::IndexSet;
+
 use crate::assign::{assign, canonical, check_default_used};
 use crate::resolve::Fault;
 use crate::tree::{self, Key, Node, Table, Value};
@@ -9,6 +11,9 @@ const MAX_POINTS: usize = 100_000;
 
 /// The most keys that a sweep may change.
 const MAX_KEYS: usize = 200;
+
+/// The most values that all points together may be called by.
+const MAX_LABELS: usize = 2_000_000;
 
 /// What a scenario sweeps.
 #[derive(Debug)]
@@ -23,6 +28,18 @@ struct Axis {
     /// Where in the tree the list of values is.
     place: Key,
     values: Vec<Vec<Assignment>>,
+    labels: Labels,
+}
+
+/// What to call the values of an axis: the same keys for all of them.
+#[derive(Debug)]
+enum Labels {
+    /// By the one key that they are given to.
+    Key(String),
+    /// By the names of cases.
+    Names(IndexSet<String>),
+    /// By all keys that any case sets; what a case doesn't set is empty.
+    Keys(IndexSet<String>),
 }
 
 #[derive(Debug)]
@@ -68,6 +85,12 @@ impl Sweep {
                     format!("{sizes} combinations are too many: at most {MAX_POINTS} are possible"),
                 )
             })?;
+        let keys: usize = axes.iter().map(Axis::keys).sum();
+        if points * keys > MAX_LABELS {
+            let message =
+                format!("{points} points with {keys} keys each are too many: give the cases names");
+            return Err(Fault::new(&here, message));
+        }
         Ok(Sweep { axes, points })
     }
 
@@ -87,18 +110,47 @@ impl Sweep {
         let mut below = self.points;
         for axis in &self.axes {
             below /= axis.values.len();
-            for assignment in &axis.values[index / below % axis.values.len()] {
+            let value = index / below % axis.values.len();
+            axis.label(value, &mut set);
+            for assignment in &axis.values[value] {
                 let fault = |message| Fault::key(&assignment.place, message);
                 assign(root, &assignment.target, &assignment.node).map_err(fault)?;
                 check_default_used(root, &assignment.target).map_err(fault)?;
-                let value = match &assignment.node.value {
-                    Value::Text(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                set.push((assignment.label.clone(), value));
             }
         }
         Ok(set)
+    }
+}
+
+impl Axis {
+    /// What is set in case `n`, for people.
+    fn label(&self, n: usize, set: &mut Vec<(String, String)>) {
+        let case = &self.values[n];
+        match &self.labels {
+            Labels::Key(key) => set.extend(
+                case.iter()
+                    .map(|only| (key.clone(), plain(&only.node.value))),
+            ),
+            Labels::Names(names) => set.extend(
+                names
+                    .get_index(n)
+                    .map(|name| ("case".to_owned(), name.clone())),
+            ),
+            Labels::Keys(keys) => set.extend(keys.iter().map(|key| {
+                let own = case.iter().find(|assignment| assignment.label == *key);
+                let value =
+                    own.map_or_else(String::new, |assignment| plain(&assignment.node.value));
+                (key.clone(), value)
+            })),
+        }
+    }
+
+    /// How many keys [`Axis::label`] gives.
+    fn keys(&self) -> usize {
+        match &self.labels {
+            Labels::Key(_) | Labels::Names(_) => 1,
+            Labels::Keys(keys) => keys.len(),
+        }
     }
 }
 
@@ -112,7 +164,8 @@ pub(crate) fn forget(root: &mut Table, target: &Key) {
     let _ = collect(table, &Key::of(["sweep"]), &Key::default(), &mut axes);
     for axis in axes {
         let assignments = || axis.values.iter().flatten();
-        if assignments().all(|assignment| assignment.target == *target) {
+        let mut others = assignments().filter(|assignment| assignment.target != *target);
+        if assignments().next().is_some() && others.next().is_none() {
             tree::remove(root, &axis.place);
             continue;
         }
@@ -148,7 +201,11 @@ fn collect(table: &Table, place: &Key, outer: &Key, axes: &mut Vec<Axis>) -> Res
                     }]
                 });
                 let values = assignments.collect();
-                axes.push(Axis { place, values });
+                axes.push(Axis {
+                    place,
+                    values,
+                    labels: Labels::Key(key.to_string()),
+                });
             }
             Value::Table(inner) => collect(inner, &place, &key, axes)?,
             other => {
@@ -162,9 +219,18 @@ fn collect(table: &Table, place: &Key, outer: &Key, axes: &mut Vec<Axis>) -> Res
     Ok(())
 }
 
-/// `cases = [{ a = 1, b = 2 }, …]`.
+/// As somebody would write it in an assignment.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// `cases = [{ name = "x", a = 1, b = 2 }, …]`.
 fn cases(nodes: &[Node], place: Key) -> Result<Axis, Fault> {
     let mut values = Vec::new();
+    let mut names = IndexSet::new();
     for (n, node) in nodes.iter().enumerate() {
         let place = place.at(n);
         let Value::Table(table) = &node.value else {
@@ -174,22 +240,65 @@ fn cases(nodes: &[Node], place: Key) -> Result<Axis, Fault> {
             );
             return Err(Fault::new(&place, message));
         };
-        let mut case = Vec::new();
-        for (name, entry) in table {
-            let place = place.join(name.as_str());
-            let key = Key::parse(name)
+        let name = case_name(table, &place, &names)?;
+        if n > 0 && name.is_some() == names.is_empty() {
+            let message = "give all cases a `name`, or none of them".to_owned();
+            return Err(Fault::new(&place, message));
+        }
+        names.extend(name);
+        let assignments = table.iter().filter(|(key, _)| *key != "name");
+        let case = assignments.map(|(key, entry)| {
+            let place = place.join(key.as_str());
+            let key = Key::parse(key)
                 .map_err(|message| Fault::key(&place, format!("not a key: {message}")))?;
-            let target = swept(&key).map_err(|message| Fault::key(&place, message))?;
-            case.push(Assignment {
+            Ok(Assignment {
+                target: swept(&key).map_err(|message| Fault::key(&place, message))?,
                 label: key.to_string(),
-                target,
                 node: entry.node.clone(),
                 place,
-            });
-        }
-        values.push(case);
+            })
+        });
+        values.push(case.collect::<Result<Vec<_>, Fault>>()?);
     }
-    Ok(Axis { place, values })
+    let labels = match names.is_empty() {
+        false => Labels::Names(names),
+        true => {
+            let assignments = values.iter().flatten();
+            Labels::Keys(
+                assignments
+                    .map(|assignment| assignment.label.clone())
+                    .collect(),
+            )
+        }
+    };
+    Ok(Axis {
+        place,
+        values,
+        labels,
+    })
+}
+
+/// A case's own name.
+fn case_name(
+    table: &Table,
+    place: &Key,
+    others: &IndexSet<String>,
+) -> Result<Option<String>, Fault> {
+    let Some(entry) = table.get("name") else {
+        return Ok(None);
+    };
+    let place = place.join("name");
+    match &entry.node.value {
+        Value::Text(name) if others.contains(name) => Err(Fault::new(
+            &place,
+            format!("another case is called {name} already"),
+        )),
+        Value::Text(name) if !name.trim().is_empty() => Ok(Some(name.clone())),
+        other => Err(Fault::new(
+            &place,
+            format!("{other} is not the name of a case"),
+        )),
+    }
 }
 
 /// The key in full, if it may be swept.

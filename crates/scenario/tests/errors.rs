@@ -434,6 +434,10 @@ fn sweeps() {
         ),
         ("", "[sweep]\npaths = [[\"p1\"]]"),
         ("", "[sweep]\ncases = [3]"),
+        ("", "[sweep]\ncases = [{ name = \"a\" }, { law = \"lia\" }]"),
+        ("", "[sweep]\ncases = [{ law = \"lia\" }, { name = \"a\" }]"),
+        ("", "[sweep]\ncases = [{ name = \"a\" }, { name = \"a\" }]"),
+        ("", "[sweep]\ncases = [{ name = 5 }]"),
         (
             "",
             "[sweep]\ncases = [{ law = \"lia\", \"defaults.law\" = \"reno\" }]"

@@ -84,3 +84,33 @@ fn the_examples_have_the_points_they_speak_of() {
     assert_eq!(incast[9].experiment.flows.len(), 64);
     assert!(incast[9].experiment.flows[0].ecn && !incast[8].experiment.flows[0].ecn);
 }
+
+#[test]
+fn what_the_guide_shows_is_true() {
+    let guide = std::fs::read_to_string(folder("../docs/scenarios.md")).unwrap();
+    let mut blocks = guide
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next());
+    let shown = Scenario::parse(blocks.next().unwrap(), "scenarios.md").unwrap();
+    let shown: Vec<_> = shown
+        .points()
+        .unwrap()
+        .into_iter()
+        .map(|point| point.experiment)
+        .collect();
+    let example = points(&folder("examples/shared-bottleneck.toml"));
+    let example: Vec<_> = example.into_iter().map(|point| point.experiment).collect();
+    assert_eq!(shown, example);
+    // Every key has its line.
+    let keys = manyway_scenario::schema();
+    for (table, keys) in keys["$defs"].as_object().unwrap() {
+        let properties = keys["properties"].as_object().into_iter().flatten();
+        for (key, _) in properties {
+            assert!(
+                guide.contains(&format!("`{key}`")),
+                "{key} of {table} is not in the guide"
+            );
+        }
+    }
+}

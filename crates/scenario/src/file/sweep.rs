@@ -27,7 +27,7 @@ impl JsonSchema for Sweep {
             "properties": {
                 "cases": {
                     "type": "array",
-                    "description": "Tables of assignments that are made together.",
+                    "description": "Tables of assignments that are made together, each with a `name` or none of them.",
                     "items": { "type": "object", "minProperties": 1 },
                     "minItems": 1,
                 },

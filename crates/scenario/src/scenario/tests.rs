@@ -207,7 +207,7 @@ fn everything_that_can_be_said_arrives() {
         queue = { red = { limit = \"90 kB\", min = \"15 kB\", max = \"20 packets\", max_p = 0.02, weight = \"auto\", gentle = false, \
         wait = false, ecn = true, mean_packet = \"1000 B\" } }";
     let flow = "size = \"1 MB\"\nrate = \"2 Mbps\"\nstart_spread = \"1 s\"\nstop = \"9 s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\
-        jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 packets\"\n\
+        jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery = \"grow\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 packets\"\n\
         ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\necn = true";
     let mut scenario = with("[links.a]", link);
     for line in flow.lines() {
@@ -265,6 +265,7 @@ fn everything_that_can_be_said_arrives() {
     let options = Options::default()
         .with_slow_start(SlowStartKind::Standard)
         .with_growth(Growth::Acks)
+        .with_growth_in_recovery(true)
         .with_window_floor(1.5);
     assert_eq!(flow.options, options);
     assert_eq!(
@@ -430,9 +431,9 @@ fn cases_change_several_keys_together() {
     let sweep = "[sweep]\n\"flows.*.count\" = [1, 2]\ncases = [{}, { duration = \"5 s\", \"flows.phone.law\" = \"balia\" }]";
     let mut scenario = Scenario::parse(&format!("{SMALL}\n{sweep}\n"), "small.toml").unwrap();
     let all = [
-        "flows.*.count=1",
+        "flows.*.count=1 duration= flows.phone.law=",
         "flows.*.count=1 duration=5 s flows.phone.law=balia",
-        "flows.*.count=2",
+        "flows.*.count=2 duration= flows.phone.law=",
         "flows.*.count=2 duration=5 s flows.phone.law=balia",
     ];
     assert_eq!(labels(&scenario), all);
@@ -453,6 +454,24 @@ fn cases_change_several_keys_together() {
     assert_eq!(
         points(&scenario)[1].experiment.duration,
         Duration::from_secs(6)
+    );
+}
+
+#[test]
+fn cases_may_have_names() {
+    let sweep = "[sweep]\ncases = [{ name = \"plain\" }, { name = \"short\", duration = \"5 s\" }]";
+    let mut scenario = Scenario::parse(&format!("{SMALL}\n{sweep}\n"), "small.toml").unwrap();
+    assert_eq!(labels(&scenario), ["case=plain", "case=short"]);
+    assert_eq!(
+        points(&scenario)[1].experiment.duration,
+        Duration::from_secs(5)
+    );
+    // A case with nothing left to set is a case nevertheless.
+    scenario.set("sweep.cases[0].duration=7 s").unwrap();
+    scenario.set("law=balia").unwrap();
+    assert_eq!(
+        points(&scenario)[0].experiment.duration,
+        Duration::from_secs(7)
     );
 }
 
