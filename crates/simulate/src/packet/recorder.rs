@@ -56,8 +56,6 @@ struct LinkReading {
     stats: LinkStats,
     /// Bytes that have left.
     carried: u64,
-    /// Nanoseconds of serialising that are over.
-    busy: u64,
 }
 
 /// One kind of series of all subflows or links.
@@ -132,7 +130,7 @@ impl Recorder {
         now: Time,
         subflows: &mut [Subflow],
         sources: &[Source],
-        links: &mut [Link],
+        links: &[Link],
     ) -> Option<Time> {
         while let Some(&(at, edge)) = self.edges.last()
             && at <= now
@@ -153,7 +151,7 @@ impl Recorder {
         now: Time,
         subflows: &mut [Subflow],
         sources: &[Source],
-        links: &mut [Link],
+        links: &[Link],
     ) {
         self.on_time(now, subflows, sources, links);
         self.next_sample = None;
@@ -166,7 +164,7 @@ impl Recorder {
         self.until = self.until.min(now);
     }
 
-    fn on_edge(&mut self, now: Time, edge: Edge, subflows: &mut [Subflow], links: &mut [Link]) {
+    fn on_edge(&mut self, now: Time, edge: Edge, subflows: &mut [Subflow], links: &[Link]) {
         for (record, subflow) in self.subflows.iter_mut().zip(subflows) {
             match edge {
                 Edge::Begin => record.begin = read(subflow, now),
@@ -187,19 +185,13 @@ impl Recorder {
         }
     }
 
-    fn sample(
-        &mut self,
-        at: Time,
-        subflows: &mut [Subflow],
-        sources: &[Source],
-        links: &mut [Link],
-    ) {
+    fn sample(&mut self, at: Time, subflows: &mut [Subflow], sources: &[Source], links: &[Link]) {
         let interval = self.measure.interval.as_secs_f64();
         for recording in &mut self.series {
             let kind = recording.kind;
             let values = recording.values.iter_mut().zip(&mut recording.last);
             if of_links(kind) {
-                for ((values, last), link) in values.zip(links.iter_mut()) {
+                for ((values, last), link) in values.zip(links.iter()) {
                     let mut sample = Sample {
                         last,
                         interval,
@@ -277,9 +269,10 @@ impl Recorder {
             let (before, after) = (&begin.stats, &end.stats);
             let carried = (end.carried - begin.carried) as f64 * 8.0;
             let waited = after.sojourn.saturating_sub(before.sojourn);
+            let busy = after.busy.saturating_sub(before.busy);
             LinkResult {
                 name: name.clone(),
-                utilisation: per_second((end.busy - begin.busy) as f64 * 1e-9, seconds),
+                utilisation: per_second(busy.as_secs_f64(), seconds),
                 load_bps: per_second(carried, seconds),
                 queue_mean_packets: per_second(waited.as_secs_f64(), seconds),
                 packets_offered: after.offered - before.offered,
@@ -341,17 +334,18 @@ impl SubflowRecord {
 }
 
 impl LinkReading {
-    fn of(link: &mut Link, now: Time) -> Self {
-        let stats = link.stats();
-        let pending = link.busy_until().since(now).as_nanos() as u64;
+    fn of(link: &Link, now: Time) -> Self {
         Self {
-            stats,
-            carried: stats
-                .bytes_delivered
-                .saturating_sub(link.backlog_bytes(now)),
-            busy: (stats.busy.as_nanos() as u64).saturating_sub(pending),
+            stats: link.stats_at(now),
+            carried: carried(link, now),
         }
     }
+}
+
+/// Bytes that have left the link.
+fn carried(link: &Link, now: Time) -> u64 {
+    let accepted = link.stats().bytes_delivered;
+    accepted.saturating_sub(link.backlog_bytes(now))
 }
 
 fn read(subflow: &mut Subflow, now: Time) -> (Tally, SenderStats) {
@@ -383,10 +377,10 @@ fn subflow_value(
     }
 }
 
-fn link_value(kind: SeriesKind, link: &mut Link, at: Time, sample: &mut Sample<'_>) -> f64 {
+fn link_value(kind: SeriesKind, link: &Link, at: Time, sample: &mut Sample<'_>) -> f64 {
     match kind {
         SeriesKind::Queue => link.backlog_packets(at) as f64,
-        SeriesKind::Load => sample.per_second(LinkReading::of(link, at).carried) * 8.0,
+        SeriesKind::Load => sample.per_second(carried(link, at)) * 8.0,
         SeriesKind::Drops => sample.difference(link.stats().dropped()) as f64,
         _ => f64::NAN,
     }

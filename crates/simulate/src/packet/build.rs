@@ -1,0 +1,194 @@
+//! From an experiment to a run that hasn't begun.
+
+use std::time::Duration;
+
+use manyway_control::Outcome;
+use manyway_network::{InvalidLink, Link};
+use manyway_scenario::{Experiment, Flow, Lifetime};
+use manyway_units::Time;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::Simulation;
+use super::lanes::Timers;
+use super::meter::Meter;
+use super::network::{Network, seeded};
+use super::receiver::Receiver;
+use super::recorder::Recorder;
+use super::source::{Egress, Source, Subflow};
+use crate::events::mix;
+
+/// Links of a path in one direction.
+const MAX_HOPS: usize = 254;
+
+/// An experiment that can't be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// A link can't work.
+    #[error("{name}: {error}")]
+    Link {
+        /// The link's or the flow's name.
+        name: String,
+        /// What is wrong.
+        error: InvalidLink,
+    },
+    /// A flow or a path refers to something that isn't there.
+    #[error("{name} refers to {what} number {index}, but there are only {count}")]
+    Missing {
+        /// The flow's or the path's name.
+        name: String,
+        /// `path` or `link`.
+        what: &'static str,
+        /// The number asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A path over more links than a packet can count.
+    #[error("{name} has more than {MAX_HOPS} links in one direction")]
+    TooLong {
+        /// The path's name.
+        name: String,
+    },
+    /// A path without a link, or a flow without a path.
+    #[error("{name} has no {what}")]
+    Empty {
+        /// The flow's or the path's name.
+        name: String,
+        /// `paths` or `links`.
+        what: &'static str,
+    },
+}
+
+impl Simulation {
+    /// A run of `experiment` that draws all its randomness from `seed`.
+    ///
+    /// # Errors
+    /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't there.
+    pub fn new(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
+        check(experiment)?;
+        let in_link = |(name, error)| SimulationError::Link { name, error };
+        let mut network = Network::new(experiment, seed).map_err(in_link)?;
+        let mut rng = Pcg64Mcg::seed_from_u64(mix(seed ^ 0x7374_6172_7473));
+        let mut sources = Vec::with_capacity(experiment.flows.len());
+        let mut subflows = Vec::new();
+        for (index, flow) in experiment.flows.iter().enumerate() {
+            let first = subflows.len() as u32;
+            for path in 0..flow.paths.len() {
+                let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
+                let number = subflows.len() as u64;
+                subflows.push(
+                    subflow(flow, (index, number, lifetime), seed, &mut network)
+                        .map_err(in_link)?,
+                );
+            }
+            let spread = u64::try_from(flow.start_spread.as_nanos()).unwrap_or(u64::MAX);
+            let start = flow.start + Duration::from_nanos(rng.random_range(0..=spread));
+            sources.push(Source::new(flow, first..subflows.len() as u32, start));
+        }
+        let end = Time::ZERO + experiment.duration;
+        let mut simulation = Self {
+            now: Time::ZERO,
+            end,
+            seed,
+            network,
+            timers: Timers::new(seed),
+            recorder: Recorder::new(experiment),
+            flows: experiment.flows.clone(),
+            sources,
+            subflows,
+            outcome: Outcome::default(),
+            events: 0,
+        };
+        simulation.schedule_first();
+        Ok(simulation)
+    }
+
+    fn schedule_first(&mut self) {
+        for index in 0..self.sources.len() {
+            let at = self.sources[index].start;
+            self.schedule_source(index, at);
+        }
+        if let Some(at) = self.recorder.next() {
+            let id = self.recorder_id();
+            self.timers.schedule(at, id);
+        }
+    }
+}
+
+fn subflow(
+    flow: &Flow,
+    (source, number, lifetime): (usize, u64, Lifetime),
+    seed: u64,
+    network: &mut Network,
+) -> Result<Subflow, (String, InvalidLink)> {
+    let jitter = u64::try_from(flow.jitter.as_nanos()).unwrap_or(u64::MAX);
+    let stream = mix(number ^ 0x7375_6266_6c6f_7773);
+    let access = match &flow.access {
+        Some(config) => {
+            let link = Link::new(seeded(config, seed, stream));
+            Some(link.map_err(|error| (format!("{}: access", flow.name), error))?)
+        }
+        None => None,
+    };
+    let delayed = jitter > 0 || access.is_some();
+    let lanes = delayed.then(|| (network.lanes.add(), network.egress));
+    let spec_needs_state = network.keeps_receiver_state(number as usize);
+    Ok(Subflow {
+        sender: None,
+        lifetime,
+        source: source as u32,
+        meter: Meter::new(Time::ZERO, 0.0),
+        timer: Time::MAX,
+        marks: 0,
+        abandoned: 0,
+        egress: Egress {
+            jitter,
+            latest: Time::ZERO,
+            rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
+            lanes,
+            access,
+        },
+        receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
+    })
+}
+
+/// Whether every index points at something.
+fn check(experiment: &Experiment) -> Result<(), SimulationError> {
+    let topology = &experiment.topology;
+    let within = |name: &str, what, indices: &[usize], count: usize| match indices
+        .iter()
+        .find(|&&index| index >= count)
+    {
+        Some(&index) => Err(SimulationError::Missing {
+            name: name.to_owned(),
+            what,
+            index,
+            count,
+        }),
+        None => Ok(()),
+    };
+    let empty = |name: &str, what| SimulationError::Empty {
+        name: name.to_owned(),
+        what,
+    };
+    for path in &topology.paths {
+        within(&path.name, "link", &path.links, topology.links.len())?;
+        within(&path.name, "link", &path.reverse, topology.links.len())?;
+        if path.links.is_empty() {
+            return Err(empty(&path.name, "links"));
+        }
+        if path.links.len().max(path.reverse.len()) > MAX_HOPS {
+            return Err(SimulationError::TooLong {
+                name: path.name.clone(),
+            });
+        }
+    }
+    for flow in &experiment.flows {
+        within(&flow.name, "path", &flow.paths, topology.paths.len())?;
+        if flow.paths.is_empty() {
+            return Err(empty(&flow.name, "paths"));
+        }
+    }
+    Ok(())
+}
