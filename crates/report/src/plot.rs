@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 /// How the series of a [`Plot`] are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Each series is a line of its own.
+    /// Each series is a line of its own; the legend stands beside them, where it hides nothing.
     Lines,
     /// Each series is a band that stands on the one before it; the top edge is their sum. All series
     /// need the same x values.
@@ -181,7 +181,12 @@ impl Plot {
         area.fill(&WHITE)?;
         let bands = self.bands();
         let ((left, right), (bottom, top)) = self.extent(&bands);
-        let mut chart = ChartBuilder::on(&area)
+        let beside = match self.kind {
+            Kind::Lines => self.legend_width(),
+            Kind::Stacked => 0,
+        };
+        let (plot, side) = area.split_horizontally(self.size.0 - beside);
+        let mut chart = ChartBuilder::on(&plot)
             .caption(&self.title, (FONT, 18))
             .margin(12)
             .x_label_area_size(44)
@@ -226,7 +231,9 @@ impl Plot {
                 EmptyElement::at((mark.x, top)) + Text::new(mark.label.clone(), (5, 3), style),
             ))?;
         }
-        if !self.series.is_empty() {
+        if self.kind == Kind::Lines {
+            self.draw_legend(&side)?;
+        } else if !self.series.is_empty() {
             chart
                 .configure_series_labels()
                 .position(SeriesLabelPosition::LowerRight)
@@ -237,6 +244,32 @@ impl Plot {
                 .draw()?;
         }
         area.present()?;
+        Ok(())
+    }
+
+    /// Pixels that the names take, as far as that can be told without the font; at most half of the picture.
+    fn legend_width(&self) -> u32 {
+        let longest = self
+            .series
+            .iter()
+            .map(|series| series.name.chars().count())
+            .max();
+        longest.map_or(0, |longest| (longest as u32 * 8 + 34).min(self.size.0 / 2))
+    }
+
+    fn draw_legend<D: DrawingBackend>(
+        &self,
+        side: &DrawingArea<D, plotters::coord::Shift>,
+    ) -> Result<(), DrawingAreaErrorKind<D::ErrorType>> {
+        for (index, series) in self.series.iter().enumerate() {
+            let y = 48 + 20 * index as i32;
+            let colour = COLOURS[index % COLOURS.len()];
+            side.draw(&Rectangle::new([(4, y - 2), (18, y + 2)], colour.filled()))?;
+            let style = (FONT, 13)
+                .into_text_style(side)
+                .pos(Pos::new(HPos::Left, VPos::Center));
+            side.draw(&Text::new(series.name.as_str(), (24, y), style))?;
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod files;
 mod number;
 mod plots;
 mod progress;
+mod sheets;
 mod text;
 
 use std::path::Path;

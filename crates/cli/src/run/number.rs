@@ -30,6 +30,16 @@ impl Style {
         Self::scaled(largest, unit, 3)
     }
 
+    /// Values in seconds, written in seconds or, when all are below one, in milliseconds.
+    pub(super) fn time(values: impl IntoIterator<Item = f64>) -> Self {
+        let largest = largest(values);
+        let unit = match largest {
+            x if x > 0.0 && x < 1.0 => (1e-3, "m"),
+            _ => (1.0, ""),
+        };
+        Self::scaled(largest, unit, 3)
+    }
+
     /// Values in seconds, written in milliseconds.
     pub(super) fn millis(values: impl IntoIterator<Item = f64>) -> Self {
         Self::scaled(largest(values), (1e-3, "m"), 2)

@@ -6,8 +6,8 @@ use manyway_simulate::packet;
 
 use super::number::Style;
 
-/// The width of a plot in pixels: more points than that don't show.
-const COLUMNS: usize = 800;
+/// Pixels.
+const SIZE: (u32, u32) = (1000, 400);
 
 /// A picture and the name that its file has, without what tells points apart.
 #[derive(Debug)]
@@ -120,6 +120,7 @@ impl Quantity {
             .collect();
         let style = (self.style)(&values);
         let mut plot = Plot::new(format!("{}{some}: {of}", self.title), Kind::Lines);
+        plot.size = SIZE;
         plot.x_label = "time (s)".to_owned();
         plot.y_label = format!("{}{}", style.prefix, self.unit);
         plot.series = chosen
@@ -137,7 +138,7 @@ fn line(series: &packet::Series, unit: f64) -> Series {
         name: series.of.join(" over "),
         points: points.filter(|(_, value)| value.is_finite()).collect(),
     };
-    line.thinned(COLUMNS)
+    line.thinned(SIZE.0 as usize)
 }
 
 /// Which subflows are shown when there are too many: the first member of each group, then the second, …

@@ -1,25 +1,28 @@
 //! The results for people.
 
-use manyway_report::{Column, Table};
-use manyway_simulate::batch::{
-    FlowReport, GroupReport, LinkReport, Measured, PointReport, Report, Results, SubflowReport,
-};
+mod styles;
+mod sweep;
 
-use super::number::{Estimate, Style};
+#[cfg(test)]
+mod tests;
+
+use manyway_report::{Column, Table};
+use manyway_simulate::batch::{LinkReport, Measured, Report, Results};
+
+use self::styles::{Styles, Transfers, estimate, fractions};
+use super::number::Style;
 
 /// More flows than this are shown as groups only.
 const FLOWS: usize = 12;
 /// More groups or links than this are left out.
 const ROWS: usize = 20;
-/// A sweep's table has a column for so many groups and links.
-const COLUMNS: usize = 4;
 
 /// Everything worth a look, a few tables.
 pub(super) fn summary(report: &Report) -> String {
     let mut text = headline(report);
     match &report.results {
         Results::Point(measured) => text.push_str(&point(measured)),
-        Results::Sweep { points } => text.push_str(&sweep(points)),
+        Results::Sweep { points } => text.push_str(&sweep::sweep(points)),
     }
     text.truncate(text.trim_end().len());
     text
@@ -30,7 +33,7 @@ fn headline(report: &Report) -> String {
     let seeds = match report.repeat {
         1 => format!("seed {}", report.seed),
         n => {
-            let last = report.seed.wrapping_add(u64::from(n) - 1);
+            let last = report.seed.wrapping_add(u64::from(n).saturating_sub(1));
             format!("{n} runs (seeds {} to {last})", report.seed)
         }
     };
@@ -59,8 +62,12 @@ fn point(measured: &Measured) -> String {
     if grouped || !few {
         text.push_str(&groups(measured));
     }
+    if !few {
+        text.push_str(&members(measured));
+    }
+    text.push_str(&spans(measured));
     if measured.flows.len() > 1 {
-        let jain = Style::plain([1.0], 3).write((measured.jain, measured.jain_ci95));
+        let jain = Style::plain([1.0], 3).write(estimate(measured.jain, measured.jain_ci95));
         let n = measured.flows.len();
         text.push_str(&format!(
             "Jain's index of the {n} flows' goodput: {jain}\n\n"
@@ -70,144 +77,134 @@ fn point(measured: &Measured) -> String {
     text
 }
 
+/// A row for each flow and, where it has several, its subflows.
 fn flows(measured: &Measured) -> String {
     let subflows = || measured.flows.iter().flat_map(|flow| &flow.subflows);
-    let styles = Styles::of(
-        measured.flows.iter().map(|flow| flow.goodput_bps),
-        subflows(),
-    );
+    let goodputs = measured.flows.iter().map(|flow| flow.goodput_bps);
+    let styles = Styles::of(goodputs, subflows());
+    let transfers = Transfers::of(measured.flows.iter().filter_map(|flow| flow.completion_s));
     let finite = measured.flows.iter().any(|flow| flow.completed.is_some());
-    let mut columns = vec![
-        Column::left("flow"),
-        Column::left("law"),
-        Column::left("path"),
-    ];
-    columns.extend(styles.columns());
-    columns.extend(finite.then(|| Column::right("complete after (s)")));
+    let names = ["flow", "law", "path"].map(Column::left);
+    let mut columns: Vec<Column> = names.into_iter().chain(styles.columns()).collect();
+    columns.extend(finite.then(|| transfers.column("complete after")));
     let mut table = Table::new(columns);
     for flow in &measured.flows {
-        let law = measured
+        let group = measured
             .groups
             .iter()
             .find(|group| group.name == flow.group);
-        let law = law.and_then(|group| group.law.clone()).unwrap_or_default();
-        let mut head = vec![flow.name.clone(), law];
-        let rate = (Some(flow.goodput_bps), flow.goodput_ci95_bps);
-        let share = (flow.share, flow.share_ci95);
-        let complete = finite.then(|| completion(flow, measured.runs));
-        if let [only] = &flow.subflows[..] {
-            head.push(only.path.clone());
-            let cells = styles.cells(rate, share, Some(only));
-            table.row(head.into_iter().chain(cells).chain(complete));
-            continue;
-        }
-        head.push(String::new());
-        table.row(
-            head.into_iter()
-                .chain(styles.cells(rate, share, None))
-                .chain(complete),
-        );
-        add_subflows(&mut table, &styles, &flow.subflows);
-    }
-    let note = "A flow's share is of the goodput of all, a subflow's of its flow's.";
-    noted(
-        table,
-        measured.flows.iter().any(|flow| flow.subflows.len() > 1),
-        note,
-    )
-}
-
-/// A row for each subflow below its flow.
-fn add_subflows(table: &mut Table, styles: &Styles, subflows: &[SubflowReport]) {
-    for subflow in subflows {
-        let head = [String::new(), String::new(), subflow.path.clone()];
-        let rate = (Some(subflow.goodput_bps), subflow.goodput_ci95_bps);
-        let share = (subflow.share, subflow.share_ci95);
-        table.row(
-            head.into_iter()
-                .chain(styles.cells(rate, share, Some(subflow))),
-        );
-    }
-}
-
-fn completion(flow: &FlowReport, runs: u32) -> String {
-    match flow.completed {
-        None => String::new(),
-        Some(0) => "not complete".to_owned(),
-        Some(completed) => {
-            let time = Style::plain(flow.completion_s, 3);
-            let time = time.write((flow.completion_s, flow.completion_ci95_s));
-            match completed == runs {
-                true => time,
-                false => format!("{time} ({completed} of {runs} runs)"),
-            }
-        }
-    }
-}
-
-fn groups(measured: &Measured) -> String {
-    let shown = &measured.groups[..measured.groups.len().min(ROWS)];
-    let most = shown.iter().map(|group| group.goodput_max_bps);
-    let styles = Styles::of(most, shown.iter().flat_map(|group| &group.subflows));
-    let finite = shown.iter().any(|group| group.completed.is_some());
-    let unit = format!("({}bps)", styles.rate.prefix);
-    let mut columns = vec![
-        Column::left("group"),
-        Column::left("law"),
-        Column::left("path"),
-    ];
-    columns.extend(styles.columns());
-    columns.extend(["least", "median", "most"].map(|name| Column::right(format!("{name} {unit}"))));
-    columns.push(Column::right("Jain"));
-    columns.extend(finite.then(|| Column::right("complete")));
-    columns.extend(finite.then(|| Column::right("after (s)")));
-    let mut table = Table::new(columns);
-    for group in shown {
-        let head = [
-            format!("{} × {}", group.count, group.name),
-            group.law.clone().unwrap_or_default(),
-        ];
-        let rate = (Some(group.goodput_bps), group.goodput_ci95_bps);
-        let share = (group.share, group.share_ci95);
-        let (path, only) = match &group.subflows[..] {
+        let law = group
+            .and_then(|group| group.law.clone())
+            .unwrap_or_default();
+        let (path, only) = match &flow.subflows[..] {
             [only] => (only.path.clone(), Some(only)),
             _ => (String::new(), None),
         };
-        let cells = styles.cells(rate, share, only);
+        let goodput = estimate(flow.goodput_bps, flow.goodput_ci95_bps);
+        let cells = styles.cells(goodput, estimate(flow.share, flow.share_ci95), only);
+        let after = flow.completed.map(|completed| {
+            let time = estimate(flow.completion_s, flow.completion_ci95_s);
+            transfers.write(time, f64::from(completed), f64::from(measured.runs))
+        });
         table.row(
-            head.into_iter()
-                .chain([path])
+            [flow.name.clone(), law, path]
+                .into_iter()
                 .chain(cells)
-                .chain(spread(group, &styles)),
+                .chain(after),
         );
-        if only.is_none() {
-            add_subflows(&mut table, &styles, &group.subflows);
+        for subflow in flow.subflows.iter().filter(|_| only.is_none()) {
+            let head = [String::new(), String::new(), subflow.path.clone()];
+            table.row(head.into_iter().chain(styles.of_subflow(subflow)));
         }
     }
+    let several = measured.flows.iter().any(|flow| flow.subflows.len() > 1);
+    let note = "A flow's share is of the goodput of all, a subflow's of its flow's.";
+    noted(table, several.then_some(note))
+}
+
+/// How the flows of each group fare.
+fn groups(measured: &Measured) -> String {
+    let shown = &measured.groups[..measured.groups.len().min(ROWS)];
+    let rate = Style::rate(shown.iter().map(|group| group.goodput_max_bps));
+    let transfers = Transfers::of(shown.iter().filter_map(|group| group.completion_max_s));
+    let finite = shown.iter().any(|group| group.completed.is_some());
+    let mut columns = vec![Column::left("group"), Column::left("law")];
+    columns.push(Column::right(format!("goodput ({}bps)", rate.prefix)));
+    columns.extend(["least", "median", "most", "share (%)", "Jain"].map(Column::right));
+    if finite {
+        columns.extend(["complete after", "the last after"].map(|name| transfers.column(name)));
+    }
+    let mut table = Table::new(columns);
+    for group in shown {
+        let mut row = vec![
+            format!("{} × {}", group.count, group.name),
+            group.law.clone().unwrap_or_default(),
+            rate.write(estimate(group.goodput_bps, group.goodput_ci95_bps)),
+        ];
+        let spread = [
+            group.goodput_min_bps,
+            group.goodput_median_bps,
+            group.goodput_max_bps,
+        ];
+        row.extend(spread.map(|goodput| rate.write(estimate(goodput, None))));
+        row.push(Style::percent(1).write(estimate(group.share, group.share_ci95)));
+        row.push(Style::plain([1.0], 3).write(estimate(group.jain, group.jain_ci95)));
+        if let Some(completed) = group.completed {
+            let time = estimate(group.completion_s, group.completion_ci95_s);
+            row.push(transfers.write(time, completed, group.count as f64));
+            row.push(transfers.time(estimate(group.completion_max_s, None)));
+        }
+        table.row(row);
+    }
+    let mut note = "Goodput is per flow; a group's share is that of all its flows.".to_owned();
     let left_out = measured.groups.len() - shown.len();
-    let mut note = "Means per flow; a group's share is that of all its flows together.".to_owned();
     if left_out > 0 {
         note.push_str(&format!(" {left_out} more groups are in --json."));
     }
-    noted(table, true, &note)
+    noted(table, Some(&note))
 }
 
-/// What a group's row has behind the columns that a flow has too.
-fn spread(group: &GroupReport, styles: &Styles) -> Vec<String> {
-    let mut cells: Vec<String> = [
-        group.goodput_min_bps,
-        group.goodput_median_bps,
-        group.goodput_max_bps,
-    ]
-    .map(|rate| styles.rate.write((Some(rate), None)))
-    .into();
-    cells.push(Style::plain([1.0], 3).write((group.jain, group.jain_ci95)));
-    if group.completed.is_some() {
-        cells.push(Style::plain([], 1).write((group.completed, None)));
-        let time = Style::plain(group.completion_s, 3);
-        cells.push(time.write((group.completion_s, group.completion_ci95_s)));
+/// The mean subflow of each group over each of its paths.
+fn members(measured: &Measured) -> String {
+    let shown = &measured.groups[..measured.groups.len().min(ROWS)];
+    let subflows = || shown.iter().flat_map(|group| &group.subflows);
+    let styles = Styles::of(subflows().map(|subflow| subflow.goodput_bps), subflows());
+    let names = ["mean subflow of", "over"].map(Column::left);
+    let mut table = Table::new(names.into_iter().chain(styles.columns()));
+    for group in shown {
+        for (index, subflow) in group.subflows.iter().take(ROWS).enumerate() {
+            let name = if index == 0 { group.name.as_str() } else { "" };
+            let head = [name.to_owned(), subflow.path.clone()];
+            table.row(head.into_iter().chain(styles.of_subflow(subflow)));
+        }
     }
-    cells
+    noted(table, Some("A subflow's share is of its flow's goodput."))
+}
+
+/// Goodput in the spans of time that the scenario names.
+fn spans(measured: &Measured) -> String {
+    let shown = &measured.groups[..measured.groups.len().min(ROWS)];
+    let spans = || shown.iter().flat_map(|group| &group.spans);
+    let rate = Style::rate(spans().map(|span| span.goodput_bps));
+    let Some(first) = shown.iter().find(|group| !group.spans.is_empty()) else {
+        return String::new();
+    };
+    let names = first
+        .spans
+        .iter()
+        .map(|span| Column::right(format!("{} ({}bps)", span.name, rate.prefix)));
+    let mut table = Table::new([Column::left("group")].into_iter().chain(names));
+    for group in shown {
+        let cells = group
+            .spans
+            .iter()
+            .map(|span| rate.write(estimate(span.goodput_bps, span.goodput_ci95_bps)));
+        table.row([group.name.clone()].into_iter().chain(cells));
+    }
+    noted(
+        table,
+        Some("Goodput per flow in each span of time that the scenario names."),
+    )
 }
 
 fn links(links: &[LinkReport]) -> String {
@@ -215,10 +212,8 @@ fn links(links: &[LinkReport]) -> String {
     let load = Style::rate(shown.iter().map(|link| link.load_bps));
     let queue = Style::plain(shown.iter().map(|link| link.queue_mean_packets), 2);
     let marked = shown.iter().any(|link| link.marks > 0.0);
-    let counts = Style::plain(
-        shown.iter().map(|link| link.drops),
-        fractions(shown.iter().map(|link| link.drops)),
-    );
+    let counts = || shown.iter().flat_map(|link| [link.drops, link.marks]);
+    let count = Style::plain(counts(), fractions(counts()));
     let mut columns = vec![
         Column::left("link"),
         Column::right("utilisation (%)"),
@@ -232,157 +227,26 @@ fn links(links: &[LinkReport]) -> String {
     for link in shown {
         let mut row = vec![
             link.name.clone(),
-            Style::percent(1).write((Some(link.utilisation), link.utilisation_ci95)),
-            load.write((Some(link.load_bps), link.load_ci95_bps)),
-            queue.write((Some(link.queue_mean_packets), link.queue_ci95_packets)),
-            counts.write((Some(link.drops), link.drops_ci95)),
-            Style::percent(3).write((link.drop_rate, link.drop_rate_ci95)),
+            Style::percent(1).write(estimate(link.utilisation, link.utilisation_ci95)),
+            load.write(estimate(link.load_bps, link.load_ci95_bps)),
+            queue.write(estimate(link.queue_mean_packets, link.queue_ci95_packets)),
+            count.write(estimate(link.drops, link.drops_ci95)),
+            Style::percent(3).write(estimate(link.drop_rate, link.drop_rate_ci95)),
         ];
-        row.extend(marked.then(|| counts.write((Some(link.marks), link.marks_ci95))));
+        row.extend(marked.then(|| count.write(estimate(link.marks, link.marks_ci95))));
         table.row(row);
     }
-    let left_out = links.len() - shown.len();
-    noted(
-        table,
-        left_out > 0,
-        &format!("{left_out} more links are in --json."),
-    )
-}
-
-/// A row for each point.
-fn sweep(points: &[PointReport]) -> String {
-    let Some(first) = points.first() else {
-        return String::new();
+    let note = match links.len() - shown.len() {
+        0 => None,
+        left_out => Some(format!("{left_out} more links are in --json.")),
     };
-    let groups = 0..first.measured.groups.len().min(COLUMNS);
-    let links = 0..first.measured.links.len().min(COLUMNS);
-    let group = |point: &PointReport, n: usize| match point.measured.groups.get(n) {
-        Some(group) => (Some(group.goodput_bps), group.goodput_ci95_bps),
-        None => (None, None),
-    };
-    let link = |point: &PointReport, n: usize| match point.measured.links.get(n) {
-        Some(link) => (Some(link.utilisation), link.utilisation_ci95),
-        None => (None, None),
-    };
-    let goodputs = || {
-        points
-            .iter()
-            .flat_map(|point| groups.clone().map(move |n| group(point, n).0))
-    };
-    let rate = Style::rate(goodputs().flatten());
-
-    let mut columns: Vec<Column> = first.set.keys().map(Column::left).collect();
-    for n in groups.clone() {
-        let name = &first.measured.groups[n].name;
-        columns.push(Column::right(format!("{name} ({}bps)", rate.prefix)));
-    }
-    columns.extend(
-        links
-            .clone()
-            .map(|n| Column::right(format!("{} (%)", first.measured.links[n].name))),
-    );
-    columns.push(Column::right("Jain"));
-    let mut table = Table::new(columns);
-    for point in points {
-        let measured = &point.measured;
-        let goodputs = groups.clone().map(|n| rate.write(group(point, n)));
-        let loads = links
-            .clone()
-            .map(|n| Style::percent(1).write(link(point, n)));
-        let jain = Style::plain([1.0], 3).write((measured.jain, measured.jain_ci95));
-        table.row(
-            point
-                .set
-                .values()
-                .cloned()
-                .chain(goodputs)
-                .chain(loads)
-                .chain([jain]),
-        );
-    }
-    let mut note = "Goodput per flow of each group, utilisation of each link.".to_owned();
-    if first.measured.groups.len() > COLUMNS || first.measured.links.len() > COLUMNS {
-        note.push_str(" There are more of them in --json.");
-    }
-    noted(table, true, &note)
+    noted(table, note.as_deref())
 }
 
 /// A table, a line about it if there is something to say, an empty line.
-fn noted(table: Table, worth: bool, note: &str) -> String {
-    match worth {
-        true => format!("{table}{note}\n\n"),
-        false => format!("{table}\n"),
+fn noted(table: Table, note: Option<&str>) -> String {
+    match note {
+        Some(note) => format!("{table}{note}\n\n"),
+        None => format!("{table}\n"),
     }
 }
-
-/// How the numbers of flows and subflows are written.
-struct Styles {
-    rate: Style,
-    window: Style,
-    rtt: Style,
-    losses: Style,
-}
-
-impl Styles {
-    fn of<'a>(
-        rates: impl Iterator<Item = f64>,
-        subflows: impl Iterator<Item = &'a SubflowReport> + Clone,
-    ) -> Self {
-        let losses = subflows.clone().map(|subflow| subflow.loss_events);
-        Self {
-            rate: Style::rate(rates),
-            window: Style::plain(
-                subflows
-                    .clone()
-                    .filter_map(|subflow| subflow.window_mean_packets),
-                2,
-            ),
-            rtt: Style::millis(subflows.filter_map(|subflow| subflow.rtt_mean_s)),
-            losses: Style::plain(losses.clone(), fractions(losses)),
-        }
-    }
-
-    fn columns(&self) -> [Column; 5] {
-        [
-            format!("goodput ({}bps)", self.rate.prefix),
-            "share (%)".to_owned(),
-            "window (packets)".to_owned(),
-            "rtt (ms)".to_owned(),
-            "loss events".to_owned(),
-        ]
-        .map(Column::right)
-    }
-
-    fn cells(
-        &self,
-        rate: Estimate,
-        share: Estimate,
-        subflow: Option<&SubflowReport>,
-    ) -> [String; 5] {
-        let of = |style: &Style, read: fn(&SubflowReport) -> Estimate| match subflow {
-            Some(subflow) => style.write(read(subflow)),
-            None => String::new(),
-        };
-        [
-            self.rate.write(rate),
-            Style::percent(1).write(share),
-            of(&self.window, |subflow| {
-                (subflow.window_mean_packets, subflow.window_ci95_packets)
-            }),
-            of(&self.rtt, |subflow| {
-                (subflow.rtt_mean_s, subflow.rtt_ci95_s)
-            }),
-            of(&self.losses, |subflow| {
-                (Some(subflow.loss_events), subflow.loss_events_ci95)
-            }),
-        ]
-    }
-}
-
-/// Decimals that counts need: none, unless they are means.
-fn fractions(counts: impl Iterator<Item = f64>) -> usize {
-    usize::from(counts.into_iter().any(|count| count.fract() != 0.0))
-}
-
-#[cfg(test)]
-mod tests;

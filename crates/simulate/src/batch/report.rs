@@ -108,6 +108,9 @@ pub struct FlowReport {
     /// 95 % confidence interval of `completion_s`, ±.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_ci95_s: Option<f64>,
+    /// Goodput in each span of time that the scenario names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanReport>,
     /// Each subflow.
     pub subflows: Vec<SubflowReport>,
 }
@@ -221,6 +224,9 @@ pub struct GroupReport {
     /// Of finite transfers that were complete: the longest time it took, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_max_s: Option<f64>,
+    /// Goodput of its mean flow in each span of time that the scenario names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanReport>,
     /// The mean subflow over each path that its flows use.
     pub subflows: Vec<SubflowReport>,
 }

@@ -1,7 +1,8 @@
 //! From the results of single runs to the means of a point, one run at a time.
 
 use indexmap::IndexMap;
-use manyway_scenario::{Experiment, Flow, Group};
+use manyway_scenario::{Experiment, Flow, Group, Span};
+use manyway_units::Time;
 
 use super::report::{FlowReport, GroupReport, LinkReport, Measured, SpanReport, SubflowReport};
 use crate::measure::{Moments, jain};
@@ -23,15 +24,20 @@ struct FlowTally {
     goodput: Moments,
     share: Moments,
     completion: Moments,
+    spans: Spans,
     subflows: Vec<SubflowTally>,
 }
 
-/// A subflow's moments, in the order of [`values`], then those of the spans.
+/// A subflow's moments, in the order of [`values`].
 #[derive(Debug, Clone, Default)]
 struct SubflowTally {
     values: [Moments; 8],
-    spans: Vec<Moments>,
+    spans: Spans,
 }
+
+/// Goodput in each named span of time.
+#[derive(Debug, Clone, Default)]
+struct Spans(Vec<Moments>);
 
 #[derive(Debug, Clone, Default)]
 struct GroupTally {
@@ -45,6 +51,7 @@ struct GroupTally {
     completed: Moments,
     completion: Moments,
     longest: Moments,
+    spans: Spans,
     /// By index of the path, in the order in which members name them.
     paths: IndexMap<usize, SubflowTally>,
 }
@@ -105,8 +112,8 @@ impl<'a> Tally<'a> {
         let links = self.links.iter().zip(&experiment.topology.links);
         Measured {
             runs: self.runs,
-            measured_from_s: experiment.measure.from.as_secs_f64(),
-            measured_until_s: experiment.measure.until.as_secs_f64(),
+            measured_from_s: seconds(experiment.measure.from),
+            measured_until_s: seconds(experiment.measure.until),
             flows: flows
                 .map(|(tally, flow)| tally.report(flow, experiment))
                 .collect(),
@@ -127,6 +134,7 @@ impl FlowTally {
         self.goodput.add(flow.goodput_bps);
         self.share.add(flow.goodput_bps / all);
         self.completion.add(or_nan(flow.completion_s));
+        self.spans.add(spans_of(flow));
         for (tally, subflow) in self.subflows.iter_mut().zip(&flow.subflows) {
             tally.add(
                 values(subflow, flow.goodput_bps),
@@ -151,6 +159,7 @@ impl FlowTally {
             completed: flow.size.map(|_| self.completion.count()),
             completion_s: self.completion.mean(),
             completion_ci95_s: self.completion.ci95(),
+            spans: self.spans.report(experiment),
             subflows: subflows
                 .map(|(tally, &path)| tally.report(path, experiment))
                 .collect(),
@@ -177,12 +186,7 @@ impl SubflowTally {
         for (moments, value) in self.values.iter_mut().zip(values) {
             moments.add(value);
         }
-        for (index, span) in spans.into_iter().enumerate() {
-            if index == self.spans.len() {
-                self.spans.push(Moments::default());
-            }
-            self.spans[index].add(span);
-        }
+        self.spans.add(spans);
     }
 
     fn report(&self, path: usize, experiment: &Experiment) -> SubflowReport {
@@ -197,7 +201,6 @@ impl SubflowTally {
             timeouts,
         ] = self.values;
         let path = experiment.topology.paths.get(path);
-        let spans = self.spans.iter().zip(&experiment.measure.spans);
         SubflowReport {
             path: path.map(|path| path.name.clone()).unwrap_or_default(),
             goodput_bps: or_zero(goodput),
@@ -216,15 +219,50 @@ impl SubflowTally {
             packets_lost_ci95: lost.ci95(),
             timeouts: or_zero(timeouts),
             timeouts_ci95: timeouts.ci95(),
-            spans: spans
-                .map(|(moments, span)| SpanReport {
-                    name: span.name.clone(),
-                    goodput_bps: or_zero(*moments),
-                    goodput_ci95_bps: moments.ci95(),
-                })
-                .collect(),
+            spans: self.spans.report(experiment),
         }
     }
+}
+
+impl Spans {
+    fn add(&mut self, rates: impl IntoIterator<Item = f64>) {
+        for (index, rate) in rates.into_iter().enumerate() {
+            if index == self.0.len() {
+                self.0.push(Moments::default());
+            }
+            self.0[index].add(rate);
+        }
+    }
+
+    fn means(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().map(|span| or_nan(span.mean()))
+    }
+
+    fn report(&self, experiment: &Experiment) -> Vec<SpanReport> {
+        let spans = self.0.iter().zip(&experiment.measure.spans);
+        let report = |(moments, span): (&Moments, &Span)| SpanReport {
+            name: span.name.clone(),
+            goodput_bps: or_zero(*moments),
+            goodput_ci95_bps: moments.ci95(),
+        };
+        spans.map(report).collect()
+    }
+}
+
+/// A flow's goodput in each span: its subflows' together.
+fn spans_of(flow: &FlowResult) -> impl Iterator<Item = f64> {
+    let spans = flow
+        .subflows
+        .first()
+        .map_or(0, |subflow| subflow.spans_bps.len());
+    let rate = |span: usize| {
+        let rates = flow
+            .subflows
+            .iter()
+            .filter_map(move |subflow| subflow.spans_bps.get(span));
+        rates.sum()
+    };
+    (0..spans).map(rate)
 }
 
 impl GroupTally {
@@ -244,6 +282,9 @@ impl GroupTally {
             self.median
                 .add((goodputs[(n - 1) / 2] + goodputs[n / 2]) / 2.0);
         }
+        let mut spans = Spans::default();
+        results.iter().for_each(|flow| spans.add(spans_of(flow)));
+        self.spans.add(spans.means());
         self.add_completions(results);
         self.add_subflows(flows, results);
     }
@@ -272,8 +313,8 @@ impl GroupTally {
         }
         for (path, mean) in means {
             let values = mean.values.map(|value| or_nan(value.mean()));
-            let spans = mean.spans.iter().map(|span| or_nan(span.mean()));
-            self.paths.entry(path).or_default().add(values, spans);
+            let path = self.paths.entry(path).or_default();
+            path.add(values, mean.spans.means());
         }
     }
 
@@ -303,6 +344,7 @@ impl GroupTally {
             completion_s: self.completion.mean(),
             completion_ci95_s: self.completion.ci95(),
             completion_max_s: self.longest.mean(),
+            spans: self.spans.report(experiment),
             subflows: paths
                 .map(|(path, tally)| tally.report(*path, experiment))
                 .collect(),
@@ -340,6 +382,11 @@ impl LinkTally {
             marks_ci95: self.marks.ci95(),
         }
     }
+}
+
+/// Exact where it can be: 120 s is 120.
+fn seconds(time: Time) -> f64 {
+    time.since(Time::ZERO).as_secs_f64()
 }
 
 /// Nothing to say is NaN among samples: [`Moments`] leaves it out.

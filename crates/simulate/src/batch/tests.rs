@@ -120,7 +120,10 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
         FlowResult {
             name: String::new(),
             goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
-            completion_s: flow.size.filter(|_| seed.is_multiple_of(2)).map(|_| number(f, 9)),
+            completion_s: flow
+                .size
+                .filter(|_| seed.is_multiple_of(2))
+                .map(|_| number(f, 9)),
             subflows,
         }
     });
@@ -245,6 +248,15 @@ fn means_and_intervals_are_those_of_the_runs() {
     assert_eq!(span.name, "late");
     check(Some(span.goodput_bps), span.goodput_ci95_bps, &|run| {
         run.flows[1].subflows[1].spans_bps[0]
+    });
+    let whole = &flow.spans[0];
+    check(Some(whole.goodput_bps), whole.goodput_ci95_bps, &|run| {
+        run.flows[1].subflows[0].spans_bps[0] + run.flows[1].subflows[1].spans_bps[0]
+    });
+    let group = &measured.groups[0].spans[0];
+    check(Some(group.goodput_bps), group.goodput_ci95_bps, &|run| {
+        let flows = run.flows[..2].iter().flat_map(|flow| &flow.subflows);
+        flows.map(|subflow| subflow.spans_bps[0]).sum::<f64>() / 2.0
     });
     let link = &measured.links[1];
     check(Some(link.utilisation), link.utilisation_ci95, &|run| {
