@@ -53,7 +53,8 @@ pub struct Flow {
     pub access: Option<LinkConfig>,
     /// More propagation delay for data, one way, behind the last link.
     pub extra_delay: Duration,
-    /// More delay for acknowledgements, beside the path's way back: that of the access link and `extra_delay` once more.
+    /// More delay for acknowledgements, beside the path's way back: that of the access link and `extra_delay` once
+    /// more.
     pub extra_return: Duration,
     /// When it starts.
     pub start: Time,
@@ -77,8 +78,8 @@ pub struct Flow {
     pub ecn: bool,
 }
 
-/// When a subflow takes part, within the life of its flow: it joins at `from` or when the flow starts, whichever is later, and sends
-/// nothing new from `until` or when the flow stops, whichever is earlier.
+/// When a subflow takes part, within the life of its flow: it joins at `from` or when the flow starts, whichever is
+/// later, and sends nothing new from `until` or when the flow stops, whichever is earlier.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
 pub struct Lifetime {
     /// When it joins; 0 is with its flow.

@@ -216,8 +216,8 @@ impl<T> Visitor<'_> for Quantity<T> {
     }
 }
 
-/// A name of a link, a path, a flow or a span: ASCII letters, digits, `_` and `-`, at most 64 of them. Names become part of the names of
-/// files and columns, and of dotted keys.
+/// A name of a link, a path, a flow or a span: ASCII letters, digits, `_` and `-`, at most 64 of them. Names become
+/// part of the names of files and columns, and of dotted keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(String);
 

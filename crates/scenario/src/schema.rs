@@ -7,7 +7,8 @@ use crate::file::File;
 
 /// The JSON schema of scenario files, for editors and other programs; `docs/scenario.schema.json` is this.
 ///
-/// It knows keys, types, units and laws; whether the parts fit together, [`Scenario::points`](crate::Scenario::points) finds out.
+/// It knows keys, types, units and laws; whether the parts fit together,
+/// [`Scenario::points`](crate::Scenario::points) finds out.
 pub fn schema() -> Value {
     let settings = SchemaSettings::draft2020_12()
         .with_transform(RecursiveTransform(without_null))

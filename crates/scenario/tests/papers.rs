@@ -134,7 +134,8 @@ fn wvegas_domino() {
     assert_eq!(flow(&experiment, "7").start, secs(300));
 }
 
-/// BMC, Fig. 5.2-5.9: N weighted flows against N of TCP, receivers at n/3 ms behind a RED bottleneck, N and the weight swept.
+/// BMC, Fig. 5.2-5.9: N weighted flows against N of TCP, receivers at n/3 ms behind a RED bottleneck, N and the
+/// weight swept.
 #[test]
 fn bmc() {
     let points = points(
@@ -170,7 +171,8 @@ fn bmc() {
     assert_eq!(thirtieth.extra_return.as_micros(), 11_999);
 }
 
-/// mPath, Fig. 7 and 13: paths over several links with a common first one, and flows behind narrow access links of their own.
+/// mPath, Fig. 7 and 13: paths over several links with a common first one, and flows behind narrow access links of
+/// their own.
 #[test]
 fn mpath() {
     let experiment = only(

@@ -33,7 +33,8 @@ impl From<SlowStart> for SlowStartKind {
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Growth {
-    /// All that it acknowledges (RFC 3465), the transport's: growth doesn't depend on how often the receiver acknowledges.
+    /// All that it acknowledges (RFC 3465), the transport's: growth doesn't depend on how often the receiver
+    /// acknowledges.
     Bytes,
     /// One packet, however many it acknowledges (RFC 5681, and Linux before 4.0).
     Acks,

@@ -17,12 +17,14 @@ pub struct Link {
     pub rate: Option<Bandwidth>,
     /// Propagation delay, one way. Required, except for access links ("0 s").
     pub delay: Option<TimeSpan>,
-    /// How much waits in front of the link, the packet in transmission included: DropTail of so many packets or bytes, or a table for
-    /// RED. Default: one bandwidth-delay product of this link alone (its rate times twice its delay), at least "15 kB".
+    /// How much waits in front of the link, the packet in transmission included: DropTail of so many packets or
+    /// bytes, or a table for RED. Default: one bandwidth-delay product of this link alone (its rate times twice its
+    /// delay), at least "15 kB".
     pub queue: Option<Queue>,
     /// Probability with which a packet is lost on the wire, or a table for losses in bursts. Default: 0.
     pub loss: Option<Loss>,
-    /// Each packet takes a random time more, uniform between 0 and this; packets never overtake each other. Default: "0 s".
+    /// Each packet takes a random time more, uniform between 0 and this; packets never overtake each other. Default:
+    /// "0 s".
     pub jitter: Option<TimeSpan>,
     /// Changes over time, in order. Default: none.
     pub timetable: Option<Vec<Change>>,
@@ -69,7 +71,8 @@ pub struct Red {
     pub max: Option<Threshold>,
     /// Drop probability at `max`. Default: 0.1.
     pub max_p: Option<Number>,
-    /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2 does when told to. Default: 0.002.
+    /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2 does when told to.
+    /// Default: 0.002.
     pub weight: Option<Weight>,
     /// Above `max` the probability rises to 1 at twice `max` rather than at once. Default: true.
     pub gentle: Option<bool>,

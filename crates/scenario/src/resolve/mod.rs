@@ -21,7 +21,7 @@ mod measure;
 const MAX_PARTS: u64 = 100_000;
 
 /// The most subflows of all points together, which are all in memory at once.
-const MAX_TOTAL: usize = 1_000_000;
+const MAX_TOTAL: usize = 500_000;
 
 /// The most runs of a scenario: points times repetitions.
 const MAX_RUNS: u64 = 1_000_000;
