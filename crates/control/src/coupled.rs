@@ -45,6 +45,8 @@ struct Member {
     /// `I_r` as last computed, good for `fresh` more acknowledgements.
     increase: f64,
     fresh: usize,
+    /// When the window was last cut.
+    cut: Option<Time>,
 }
 
 impl<L: Law> Coupled<L> {
@@ -125,6 +127,7 @@ impl<L: Law> Controller for Coupled<L> {
             slow_start: SlowStart::new(self.options.slow_start),
             increase: 0.0,
             fresh: 0,
+            cut: None,
         });
         self.paths.push(Path {
             window: bounded(path.initial_window),
@@ -167,7 +170,7 @@ impl<L: Law> Controller for Coupled<L> {
         if slow {
             member.slow_start.on_ack(ack);
         }
-        if !self.options.grows_by(ack) {
+        if !self.options.grows_by(ack, member.cut) {
             return;
         }
         let packets = self.options.counted(ack.packets);
@@ -200,6 +203,7 @@ impl<L: Law> Controller for Coupled<L> {
         };
         let at = member.at;
         member.fresh = 0;
+        member.cut = Some(loss.now);
         self.law.on_lost(at);
         let cut = self.evaluate(at, |law, paths, r| law.decrease(paths, r));
         let window = (self.paths[at].window - cut).max(self.floor);

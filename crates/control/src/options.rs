@@ -1,3 +1,5 @@
+use manyway_units::Time;
+
 use crate::controller::Ack;
 
 /// How a path's window grows until its first loss.
@@ -68,10 +70,11 @@ impl Options {
         self
     }
 
-    /// Whether a window may grow by this acknowledgement.
+    /// Whether a window that was last cut at `cut` may grow by this acknowledgement; never by the one that brought the cut.
     #[inline]
-    pub(crate) fn grows_by(&self, ack: &Ack) -> bool {
-        !ack.app_limited && (self.growth_in_recovery || !ack.in_recovery)
+    pub(crate) fn grows_by(&self, ack: &Ack, cut: Option<Time>) -> bool {
+        let grows = !ack.in_recovery || self.growth_in_recovery && cut != Some(ack.now);
+        grows && !ack.app_limited
     }
 
     /// What an acknowledgement of so many packets counts for when a window grows, in packets.

@@ -140,6 +140,19 @@ fn old_packets_grow_windows_where_they_are_told_to() {
     assert_eq!(reno.window(slot), 10.0);
     reno.on_ack(&old(slot));
     assert_eq!(reno.window(slot), 10.5);
+    // Not by the acknowledgement that brought the cut, but by those behind it.
+    let cut = loss(slot);
+    reno.on_loss(&cut);
+    reno.on_ack(&Ack {
+        now: cut.now,
+        ..old(slot)
+    });
+    assert_eq!(reno.window(slot), 5.25);
+    reno.on_ack(&Ack {
+        now: cut.now + Duration::from_millis(1),
+        ..old(slot)
+    });
+    assert!(reno.window(slot) > 6.0);
     for (grows, window) in [(false, 10.0), (true, 15.0)] {
         let options = options.with_growth_in_recovery(grows);
         let mut cubic = registry::controller("cubic", &options).unwrap();

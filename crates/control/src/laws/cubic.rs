@@ -47,6 +47,7 @@ impl Controller for Cubic {
             cwnd_prior: 0.0,
             stage: Stage::Pending { after_loss: false },
             last_ack: path.now,
+            cut: None,
         })
     }
 
@@ -63,6 +64,7 @@ impl Controller for Cubic {
     fn on_loss(&mut self, loss: &Loss) {
         let floor = self.window_floor();
         if let Some(path) = self.slots.get_mut(loss.slot) {
+            path.cut = Some(loss.now);
             path.on_loss(floor);
         }
     }
@@ -104,6 +106,7 @@ struct CubicPath {
     cwnd_prior: f64,
     stage: Stage,
     last_ack: Time,
+    cut: Option<Time>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -121,7 +124,7 @@ impl CubicPath {
             self.slow_start.on_ack(ack);
         }
         let packets = options.counted(ack.packets);
-        if !options.grows_by(ack) {
+        if !options.grows_by(ack, self.cut) {
             self.pause(ack.now);
         } else if slow {
             self.window = self.slow_start.grow(self.window, packets);
