@@ -5,7 +5,7 @@
 //! * A **law** ([`WindowLaw`]) is the pair `I_r`, `D_r` of the papers, written once and generic over
 //!   the scalar. The transport and the simulator run it on `f64`, a fluid model on dual numbers.
 //! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
-//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]), [`Cubic`] is one of its own.
+//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]), [`Wvegas`], [`Bmc`] and [`Cubic`] are their own.
 //!   [`registry`] maps names and parameters to constructors.
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
@@ -48,7 +48,9 @@ mod slow_start;
 pub use controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
-pub use laws::{Balia, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled};
+pub use laws::{
+    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled, Wvegas,
+};
 pub use options::{Growth, Options, SlowStartKind};
 pub use registry::{LawError, UnknownLaw};
 pub use rtt::Rtt;

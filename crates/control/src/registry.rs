@@ -5,7 +5,10 @@
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::coupled::Coupled;
 use crate::law::{Law, Path, Scalar, WindowLaw};
-use crate::laws::{Balia, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled};
+use crate::laws::{
+    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled,
+};
+use crate::laws::{Drain, Manager, Weights, Wvegas, WvegasConfig};
 use crate::options::Options;
 use manyway_units::Time;
 
@@ -49,10 +52,98 @@ table! {
         Olia "olia"
             "opportunistic linked increases (Khalili et al.): moves window to the paths with the fewest losses"
     }
-    // Controllers of their own, made by `new(Options)`.
+    // Controllers of their own: `Variant "name" "about" { parameters } Type = |options| how it is made, or why not;`
     controllers {
         Cubic "cubic"
-            "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline"
+            "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline" {}
+            Cubic = |options| Ok(Cubic::new(options));
+        Wvegas "wvegas"
+            "weighted Vegas (Cao et al.): acts on delay, and drains a queue when others have let it grow" {
+            total_alpha: 10.0, Range::above(0.0, 1e6), "packets that the connection keeps queued";
+            min_alpha: 2.0, Range::above(0.0, 1e6), "packets that a path keeps queued at least";
+            gamma: 1.0, Range::above(0.0, 1e6), "queued packets that end slow start";
+            base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in seconds; 0 to measure it";
+            forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer says when packets arrived";
+            drain: 1.0, Range::switch(), "0: never back off to empty the queue";
+            }
+            Wvegas = |options| {
+                let drain = if drain == 0.0 { Drain::Never } else { Drain::AtEquilibrium };
+                let forward = forward != 0.0;
+                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain };
+                Ok(Wvegas::new("wvegas", config, options))
+            };
+        WvegasPrinted "wvegas-printed"
+            "weighted Vegas with the drain rule as printed, which fractions of a packet in the queue set off" {
+            total_alpha: 10.0, Range::above(0.0, 1e6), "packets that the connection keeps queued";
+            min_alpha: 2.0, Range::above(0.0, 1e6), "packets that a path keeps queued at least";
+            gamma: 1.0, Range::above(0.0, 1e6), "queued packets that end slow start";
+            base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in seconds; 0 to measure it";
+            forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer says when packets arrived";
+            }
+            Wvegas = |options| {
+                let (forward, drain) = (forward != 0.0, Drain::AsPrinted);
+                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain };
+                Ok(Wvegas::new("wvegas-printed", config, options))
+            };
+        Bmc "bmc"
+            "weighted AIMD on every path (Honda): together as aggressive as one flow, or as p flows" {
+            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
+            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
+            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
+            d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
+            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none given";
+            d5: 0.0, Range::between(0.0, 1000.0), "the fifth path's weight; 0 if it has none given";
+            d6: 0.0, Range::between(0.0, 1000.0), "the sixth path's weight; 0 if it has none given";
+            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none given";
+            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none given";
+            }
+            Bmc = |options| {
+                let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
+                Ok(Bmc::new("bmc", weights, Manager::Fixed, options))
+            };
+        BmcProportion "bmc-proportion"
+            "bmc with the proportion manager as published, which never rests" {
+            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
+            k: 1.0, Range::within(0.0, 4.0), "how much weight moves at once";
+            epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose are the longest";
+            j: 0.0, Range::between(0.0, 86400.0), "J is at least so many seconds";
+            min: 0.05, Range::within(0.0, 1.0), "no path's part of p falls below this";
+            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
+            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
+            d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
+            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none given";
+            d5: 0.0, Range::between(0.0, 1000.0), "the fifth path's weight; 0 if it has none given";
+            d6: 0.0, Range::between(0.0, 1000.0), "the sixth path's weight; 0 if it has none given";
+            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none given";
+            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none given";
+            }
+            Bmc = |options| {
+                let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
+                let manager = Manager::Proportion { k, epochs, at_least: j, min };
+                Ok(Bmc::new("bmc-proportion", weights, manager, options))
+            };
+        BmcBalance "bmc-balance"
+            "bmc with a proportion manager that comes to rest: a dead band, and several intervals to estimate from" {
+            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
+            gain: 1.0, Range::above(0.0, 1.0), "the part of a deviation that a step corrects";
+            band: 0.05, Range::between(0.0, 10.0), "relative deviations that are left alone";
+            z: 2.0, Range::between(0.0, 100.0), "standard errors by which a deviation must exceed the band";
+            epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose are the longest";
+            min: 0.05, Range::within(0.0, 1.0), "no path's part of p falls below this";
+            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
+            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
+            d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
+            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none given";
+            d5: 0.0, Range::between(0.0, 1000.0), "the fifth path's weight; 0 if it has none given";
+            d6: 0.0, Range::between(0.0, 1000.0), "the sixth path's weight; 0 if it has none given";
+            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none given";
+            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none given";
+            }
+            Bmc = |options| {
+                let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
+                let manager = Manager::Balance { gain, band, z, epochs, min };
+                Ok(Bmc::new("bmc-balance", weights, manager, options))
+            };
     }
 }
 
@@ -60,7 +151,8 @@ struct Entry {
     name: &'static str,
     about: &'static str,
     parameters: &'static [Parameter],
-    controller: fn(&[f64], &Options) -> AnyController,
+    /// The controller, or what is wrong with parameters that are in range one by one and how to mend it.
+    controller: fn(&[f64], &Options) -> Result<AnyController, String>,
     /// The window law, where the controller is one.
     law: Option<fn(&[f64]) -> AnyLaw>,
 }

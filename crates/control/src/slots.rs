@@ -41,6 +41,12 @@ impl<T> Slots<T> {
         self.entries.get_mut(slot.0)?.as_mut()
     }
 
+    /// The values with their slots' indices.
+    pub(crate) fn iter_indexed(&self) -> impl Iterator<Item = (usize, &T)> {
+        let entries = self.entries.iter().enumerate();
+        entries.filter_map(|(index, entry)| Some((index, entry.as_ref()?)))
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten()
     }

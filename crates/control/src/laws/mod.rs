@@ -1,6 +1,7 @@
 //! The laws, a file each.
 
 mod balia;
+mod bmc;
 pub(crate) mod cubic;
 mod ewtcp;
 mod fully_coupled;
@@ -9,8 +10,10 @@ mod lia;
 mod olia;
 mod reno;
 mod semicoupled;
+mod wvegas;
 
 pub use balia::Balia;
+pub use bmc::{Bmc, Manager, Weights};
 pub use cubic::Cubic;
 pub use ewtcp::Ewtcp;
 pub use fully_coupled::FullyCoupled;
@@ -19,6 +22,7 @@ pub use lia::Lia;
 pub use olia::Olia;
 pub use reno::Reno;
 pub use semicoupled::Semicoupled;
+pub use wvegas::{Drain, Wvegas, WvegasConfig};
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ pub struct Parameter {
     pub meaning: &'static str,
 }
 
-/// An interval of numbers, the upper end included; never NaN.
+/// An interval of numbers; never NaN.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Range {
     /// The lower end.
@@ -22,6 +22,10 @@ pub struct Range {
     pub low_included: bool,
     /// The upper end; infinite where infinity is a value like others (`inf`).
     pub high: f64,
+    /// Whether the upper end itself is allowed.
+    pub high_included: bool,
+    /// Whether only whole numbers are allowed.
+    pub whole: bool,
 }
 
 impl Range {
@@ -31,31 +35,53 @@ impl Range {
             low,
             low_included: true,
             high,
+            high_included: true,
+            whole: false,
+        }
+    }
+
+    /// 0 for no, 1 for yes.
+    pub const fn switch() -> Self {
+        Range {
+            whole: true,
+            ..Range::between(0.0, 1.0)
         }
     }
 
     /// More than `low`, at most `high`.
     pub const fn above(low: f64, high: f64) -> Self {
         Range {
-            low,
             low_included: false,
-            high,
+            ..Range::between(low, high)
+        }
+    }
+
+    /// More than `low`, less than `high`.
+    pub const fn within(low: f64, high: f64) -> Self {
+        Range {
+            high_included: false,
+            ..Range::above(low, high)
         }
     }
 
     /// Whether `value` is in the range.
     pub fn contains(&self, value: f64) -> bool {
-        (value > self.low || self.low_included && value == self.low) && value <= self.high
+        (value > self.low || self.low_included && value == self.low)
+            && (value < self.high || self.high_included && value == self.high)
+            && (!self.whole || value.fract() == 0.0)
     }
 }
 
 impl Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (low, high) = (self.low, self.high);
-        if self.low_included {
-            write!(f, "{low} to {high}")
-        } else {
-            write!(f, "more than {low}, at most {high}")
+        match (self.low_included, self.high_included) {
+            (true, true) if self.whole && high - low == 1.0 => write!(f, "{low} or {high}"),
+            (true, true) if self.whole => write!(f, "whole numbers from {low} to {high}"),
+            (true, true) => write!(f, "{low} to {high}"),
+            (true, false) => write!(f, "{low} to less than {high}"),
+            (false, true) => write!(f, "more than {low}, at most {high}"),
+            (false, false) => write!(f, "more than {low}, less than {high}"),
         }
     }
 }

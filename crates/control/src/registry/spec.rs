@@ -30,7 +30,7 @@ impl LawSpec {
     ///
     /// # Errors
     /// [`LawError`] if there is no such law, if it has no such parameter, if a parameter comes twice or is out of
-    /// its range.
+    /// its range, or if the parameters don't fit together.
     pub fn new(
         name: &str,
         parameters: impl IntoIterator<Item = (String, f64)>,
@@ -40,7 +40,7 @@ impl LawSpec {
             let index = builder.index(&key)?;
             builder.set(index, value)?;
         }
-        Ok(builder.finish())
+        builder.finish()
     }
 
     /// The law's name.
@@ -57,6 +57,7 @@ impl LawSpec {
     /// A controller without paths.
     pub fn controller(&self, options: &Options) -> AnyController {
         (self.entry.controller)(&self.values, options)
+            .expect("checked when the specification was made")
     }
 
     /// The window law, on any scalar; `None` where the controller keeps a state of its own.
@@ -122,7 +123,7 @@ impl FromStr for LawSpec {
             })?;
             builder.set(index, number)?;
         }
-        Ok(builder.finish())
+        builder.finish()
     }
 }
 
@@ -169,15 +170,19 @@ impl Builder {
         Ok(())
     }
 
-    fn finish(self) -> LawSpec {
+    fn finish(self) -> Result<LawSpec, LawError> {
+        let law = self.entry.name;
         let defaults = self.entry.parameters.iter().map(|p| p.default);
         let chosen = self.values.into_iter().zip(defaults);
-        LawSpec {
+        let values: Vec<f64> = chosen
+            .map(|(value, default)| value.unwrap_or(default))
+            .collect();
+        (self.entry.controller)(&values, &Options::default())
+            .map_err(|reason| LawError::Inconsistent { law, reason })?;
+        Ok(LawSpec {
             entry: self.entry,
-            values: chosen
-                .map(|(value, default)| value.unwrap_or(default))
-                .collect(),
-        }
+            values,
+        })
     }
 }
 
@@ -227,6 +232,14 @@ pub enum LawError {
         law: &'static str,
         /// The parameter's key.
         key: &'static str,
+    },
+    /// The parameters are in range one by one, but not together.
+    #[error("{law}: {reason}")]
+    Inconsistent {
+        /// The law.
+        law: &'static str,
+        /// What doesn't fit, and how to mend it.
+        reason: String,
     },
     /// Something behind the colon is not an assignment.
     #[error("{law}: {text:?} is not of the form key=value; write {}", example(.law, .known))]

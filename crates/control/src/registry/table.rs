@@ -12,7 +12,9 @@ macro_rules! table {
             $($own_law:ident $own_law_name:literal $own_law_about:literal)*
         }
         controllers {
-            $($own:ident $own_name:literal $own_about:literal)*
+            $($own:ident $own_name:literal $own_about:literal
+                { $($own_key:ident: $own_default:expr, $own_range:expr, $own_meaning:literal;)* }
+                $own_type:ty = |$options:ident| $make:expr;)*
         }
     ) => {
         const ENTRIES: &[Entry] = &[
@@ -27,7 +29,7 @@ macro_rules! table {
                 }),*],
                 controller: |values, options| {
                     let [$($key),*] = exactly(values);
-                    AnyController::$law(Coupled::new($law { $($key),* }, *options))
+                    Ok(AnyController::$law(Coupled::new($law { $($key),* }, *options)))
                 },
                 law: Some(|values| {
                     let [$($key),*] = exactly(values);
@@ -39,15 +41,25 @@ macro_rules! table {
                 about: $own_law_about,
                 parameters: &[],
                 controller: |_, options| {
-                    AnyController::$own_law(Coupled::new($own_law::default(), *options))
+                    Ok(AnyController::$own_law(Coupled::new($own_law::default(), *options)))
                 },
                 law: None,
             },)*
             $(Entry {
                 name: $own_name,
                 about: $own_about,
-                parameters: &[],
-                controller: |_, options| AnyController::$own($own::new(*options)),
+                parameters: &[$(Parameter {
+                    key: stringify!($own_key),
+                    default: $own_default,
+                    range: $own_range,
+                    meaning: $own_meaning,
+                }),*],
+                controller: |values, options| {
+                    let [$($own_key),*] = exactly(values);
+                    let $options = *options;
+                    let made: Result<$own_type, String> = $make;
+                    made.map(AnyController::$own)
+                },
                 law: None,
             },)*
         ];
@@ -82,7 +94,7 @@ macro_rules! table {
         pub enum AnyController {
             $(#[doc = $law_about] $law(Coupled<$law>),)*
             $(#[doc = $own_law_about] $own_law(Coupled<$own_law>),)*
-            $(#[doc = $own_about] $own($own),)*
+            $(#[doc = $own_about] $own($own_type),)*
         }
 
         /// The same expression for whichever controller it is.

@@ -1,16 +1,25 @@
 use super::*;
 
 /// The law `name` with each parameter at a fraction, 0 to 1, of its range; an infinite end stands for itself at 1.
+/// BMC's weights, which have to fit together, are left equal.
 pub(crate) fn spec_from(name: &str, fractions: [f64; 4]) -> LawSpec {
-    let parameters = parameters_of(name).unwrap();
-    assert!(parameters.len() <= fractions.len());
+    let is_weight = |key: &str| key.starts_with('d') && key.len() == 2;
+    let parameters = parameters_of(name).unwrap().iter();
     let chosen = parameters
-        .iter()
-        .zip(fractions)
+        .filter(|parameter| !is_weight(parameter.key))
+        .zip(fractions.into_iter().cycle())
         .map(|(parameter, fraction)| {
-            let Range { low, high, .. } = parameter.range;
+            let Range {
+                low,
+                high,
+                high_included,
+                whole,
+                ..
+            } = parameter.range;
             // Most of the choice near the low end, where the values of interest are.
             let value = match (fraction == 1.0, high.is_finite()) {
+                _ if whole => low + ((high - low) * fraction).round(),
+                (true, true) if !high_included => low + (high - low) * 0.999,
                 (true, _) => high,
                 (_, true) => low + (high - low) * fraction.powi(8).max(1e-6),
                 (_, false) => low + fraction / (1.0 - fraction),
@@ -42,7 +51,16 @@ fn every_name_makes_the_controller_it_names() {
         .map(|(name, _)| name)
         .filter(|name| spec(name).window_law().is_none())
         .collect();
-    assert_eq!(without, ["olia", "cubic"]);
+    let own = [
+        "olia",
+        "cubic",
+        "wvegas",
+        "wvegas-printed",
+        "bmc",
+        "bmc-proportion",
+        "bmc-balance",
+    ];
+    assert_eq!(without, own);
 }
 
 #[test]
@@ -90,6 +108,8 @@ fn text_form() {
         ("generalized:n=inf,beta=0.2,eta=0.5", "generalized"),
         ("generalized:cap=1.5,n=3", "generalized:n=3,cap=1.5"),
         ("generalized:beta=0,cap=infinity", "generalized:beta=0"),
+        ("wvegas:drain=1,total_alpha=15", "wvegas:total_alpha=15"),
+        ("bmc:d1=0.25,d2=0.75", "bmc:d1=0.25,d2=0.75"),
     ] {
         let made = spec(given);
         assert_eq!(made.to_string(), canonical);
@@ -110,7 +130,7 @@ fn unknown_names_are_told_what_exists() {
     assert_eq!(
         error.to_string(),
         "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, \
-         semicoupled, lia, balia, generalized, olia, cubic"
+         semicoupled, lia, balia, generalized, olia, cubic, wvegas, wvegas-printed, bmc, bmc-proportion, bmc-balance"
     );
     let error = controller("x:a=1", &Options::default()).unwrap_err();
     let unknown = UnknownLaw {
@@ -147,6 +167,26 @@ fn wrong_parameters_are_told_what_is_allowed() {
         (
             "ewtcp:a=big",
             "ewtcp: a = \"big\" is not a number; allowed is more than 0, at most 1000",
+        ),
+        (
+            "wvegas:drain=0.5",
+            "wvegas: drain = 0.5 is out of range; allowed is 0 or 1",
+        ),
+        (
+            "bmc-proportion:k=4",
+            "bmc-proportion: k = 4 is out of range; allowed is more than 0, less than 4",
+        ),
+        (
+            "bmc:d1=0.5,d2=0.4",
+            "bmc: the weights d1 to d2 sum to 0.9, but weights must sum to p = 1: change one, or set p=0.9",
+        ),
+        (
+            "bmc:d1=0.5",
+            "bmc: the weight d1 is 0.5, but weights must sum to p = 1: change one, or set p=0.5",
+        ),
+        (
+            "bmc:d1=0.5,d3=0.5",
+            "bmc: the weight d2 is missing, but d3 is given; give all from d1 to d3",
         ),
         ("ewtcp:a=1,a=2", "ewtcp: a is given twice; give it once"),
         (

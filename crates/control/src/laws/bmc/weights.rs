@@ -1,0 +1,88 @@
+/// How many weights may be given.
+pub(crate) const MAX_GIVEN: usize = 8;
+
+/// The policy for BMC's weights: `P` flow shares (eq. 3.1), split equally or as given.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct Weights {
+    total: f64,
+    /// In the order of slots; all 0 where nothing is given.
+    given: [f64; MAX_GIVEN],
+    /// What a path counts for that has no weight given.
+    other: f64,
+}
+
+impl Weights {
+    /// `P` flow shares, equally split over the paths.
+    ///
+    /// # Errors
+    /// What is wrong, if `total` is not a positive number.
+    pub fn equal(total: f64) -> Result<Self, String> {
+        Self::given(total, [0.0; MAX_GIVEN])
+    }
+
+    /// `P` flow shares split as `weights` say, in the order in which paths are added (of their slots, to be exact); zeros at the end
+    /// are weights not given, and with all of them zero the split is equal.
+    ///
+    /// While some of these paths are missing, those present share `P` in proportion. A path beyond those with a weight counts
+    /// for as much as the mean of the given ones.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it, if weights don't sum to `total` (to a thousandth), if one is missing between others, or
+    /// if anything is negative or no number.
+    pub fn given(total: f64, weights: [f64; MAX_GIVEN]) -> Result<Self, String> {
+        if !(total > 0.0 && total.is_finite()) {
+            return Err(format!(
+                "p = {total} flow shares can't be split; give a positive number"
+            ));
+        }
+        if let Some(i) = weights.iter().position(|d| !(*d >= 0.0 && d.is_finite())) {
+            return Err(format!(
+                "the weight d{} = {} is not a positive number; give one",
+                i + 1,
+                weights[i]
+            ));
+        }
+        let count = weights.iter().rposition(|&d| d > 0.0).map_or(0, |i| i + 1);
+        if count == 0 {
+            return Ok(Weights {
+                total,
+                given: weights,
+                other: 1.0,
+            });
+        }
+        if let Some(i) = weights[..count].iter().position(|&d| d == 0.0) {
+            return Err(format!(
+                "the weight d{} is missing, but d{count} is given; give all from d1 to d{count}",
+                i + 1
+            ));
+        }
+        let sum: f64 = weights.iter().sum();
+        if (sum / total - 1.0).abs() > 1e-3 {
+            let which = match count {
+                1 => "the weight d1 is".to_owned(),
+                _ => format!("the weights d1 to d{count} sum to"),
+            };
+            return Err(format!(
+                "{which} {sum}, but weights must sum to p = {total}: change one, or set p={sum}"
+            ));
+        }
+        Ok(Weights {
+            total,
+            given: weights,
+            other: sum / count as f64,
+        })
+    }
+
+    /// `P`, in flow shares.
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// What the path of this slot counts for, in relation to the others.
+    pub(super) fn of(&self, slot: usize) -> f64 {
+        match self.given.get(slot) {
+            Some(&given) if given > 0.0 => given,
+            _ => self.other,
+        }
+    }
+}
