@@ -56,7 +56,7 @@ pub(crate) struct Output {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say more: -v what happens to paths, -vv what the protocol does, -vvv everything
+    /// Say more: -v what happens to paths and runs, -vv what the protocol does, -vvv everything
     #[arg(short, long, global = true, env = "MANYWAY_VERBOSE", hide_env_values = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -341,13 +341,12 @@ mod tests {
 
     use super::*;
 
-    fn help(subcommand: Option<&str>) -> String {
+    fn help(subcommands: &[&str]) -> String {
         let mut command = Cli::command().term_width(100);
         command.build();
-        let chosen = match subcommand {
-            Some(name) => command.find_subcommand_mut(name).unwrap(),
-            None => &mut command,
-        };
+        let chosen = subcommands.iter().fold(&mut command, |command, name| {
+            command.find_subcommand_mut(name).unwrap()
+        });
         chosen.render_long_help().to_string()
     }
 
@@ -358,17 +357,24 @@ mod tests {
 
     #[test]
     fn help_texts() {
-        insta::assert_snapshot!("help", help(None));
-        for name in ["send", "recv", "demo"] {
-            insta::assert_snapshot!(format!("help_{name}"), help(Some(name)));
+        insta::assert_snapshot!("help", help(&[]));
+        for name in ["send", "recv", "demo", "run", "scenario"] {
+            insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
+        insta::assert_snapshot!("help_scenario_check", help(&["scenario", "check"]));
+    }
+
+    /// The program's own command and all below it.
+    fn commands(command: clap::Command) -> Vec<clap::Command> {
+        let below = command.get_subcommands().cloned().flat_map(commands);
+        let below: Vec<clap::Command> = below.collect();
+        [command].into_iter().chain(below).collect()
     }
 
     #[test]
     fn every_option_has_an_environment_twin() {
-        let command = Cli::command();
-        for subcommand in command.get_subcommands() {
-            for option in subcommand.get_opts().chain(command.get_opts()) {
+        for command in commands(Cli::command()) {
+            for option in command.get_opts() {
                 let name = option.get_id();
                 let env = option.get_env().and_then(|env| env.to_str());
                 assert!(
@@ -381,14 +387,39 @@ mod tests {
 
     #[test]
     fn tickets_never_show_up_in_help() {
-        let command = Cli::command();
-        for subcommand in command.get_subcommands() {
+        for command in commands(Cli::command()) {
             assert!(
-                subcommand
+                command
                     .get_opts()
                     .all(|option| option.is_hide_env_values_set())
             );
         }
+    }
+
+    #[test]
+    fn assignments_are_repeated_or_separated() {
+        let arguments = [
+            "manyway",
+            "run",
+            "a.toml",
+            "--set",
+            "law=lia;seed=2",
+            "--set",
+            "x=[1, 2]",
+        ];
+        let Command::Run(args) = Cli::try_parse_from(arguments).unwrap().command else {
+            panic!("run");
+        };
+        assert_eq!(args.assignments.set, ["law=lia", "seed=2", "x=[1, 2]"]);
+        let wrong = |arguments: &[&str]| {
+            let arguments = ["manyway", "run"].iter().chain(arguments);
+            assert!(Cli::try_parse_from(arguments).is_err());
+        };
+        wrong(&[]);
+        wrong(&["a.toml", "--level", "fluid"]);
+        wrong(&["a.toml", "--threads", "0"]);
+        wrong(&["a.toml", "--seed", "-1"]);
+        wrong(&["a.toml", "b.toml"]);
     }
 
     #[test]

@@ -1,18 +1,17 @@
 //! The program as its users run it: processes, real sockets on loopback, real files.
 
+mod common;
+
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Nothing here takes long; this is for machines under load.
-const PATIENCE: Duration = Duration::from_secs(60);
+use common::{Finished, Running, eventually};
 
 /// A directory with a file and a tree to send.
 struct Place {
@@ -39,14 +38,8 @@ impl Place {
 
     /// The program in this directory, with loopback only on either side.
     fn manyway(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_manyway"));
-        command
-            .args(arguments)
-            .current_dir(self.dir.path())
-            .env("MANYWAY_PATH", "127.0.0.1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        let mut command = common::manyway(self.dir.path(), arguments);
+        command.env("MANYWAY_PATH", "127.0.0.1");
         command
     }
 
@@ -72,88 +65,6 @@ impl Place {
             fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
         };
         assert!(read(a) == read(b), "{a} and {b} differ");
-    }
-}
-
-/// A process that does not outlive its test.
-struct Running(Child);
-
-impl Running {
-    fn interrupt(&self) {
-        let kill = format!("kill -INT {}", self.0.id());
-        assert!(
-            Command::new("sh")
-                .args(["-c", &kill])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-
-    fn finish(mut self) -> Finished {
-        let started = Instant::now();
-        while self.0.try_wait().unwrap().is_none() {
-            assert!(started.elapsed() < PATIENCE, "it doesn't end");
-            sleep(Duration::from_millis(10));
-        }
-        let mut output = Output {
-            status: self.0.wait().unwrap(),
-            stdout: Vec::new(),
-            stderr: Vec::new(),
-        };
-        self.0
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_end(&mut output.stdout)
-            .unwrap();
-        self.0
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_end(&mut output.stderr)
-            .unwrap();
-        Finished {
-            code: output.status.code().expect("it was killed"),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-#[derive(Debug)]
-struct Finished {
-    code: i32,
-    stdout: String,
-    stderr: String,
-}
-
-impl Finished {
-    fn ok(self) -> Self {
-        assert_eq!(self.code, 0, "{self:?}");
-        self
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
-
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(started.elapsed() < PATIENCE, "{what} never came");
-        sleep(Duration::from_millis(10));
     }
 }
 

@@ -96,6 +96,7 @@ impl Batch {
             threads: self.threads,
             keep_series: self.keep_series,
         };
+        info!("{}", start_words(plan.jobs(), self.threads));
         let level = |experiment: &Experiment, run: &Running<'_>| match self.level {
             batch::Level::Packet => Ok(batch::packet(experiment, run)?),
         };
@@ -148,6 +149,12 @@ fn setting(point: &Point) -> String {
     pairs
         .map(|(key, value)| format!("{key} = {value}, "))
         .collect()
+}
+
+/// `40 runs on 2 threads`.
+fn start_words(runs: u64, threads: usize) -> String {
+    let runs = scenario::several(runs, "run");
+    format!("{runs} on {}", scenario::several(threads as u64, "thread"))
 }
 
 /// What came of it.

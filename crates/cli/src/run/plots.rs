@@ -158,3 +158,88 @@ fn choice(experiment: &Experiment, all: usize) -> Vec<usize> {
     chosen.sort_unstable();
     chosen
 }
+
+#[cfg(test)]
+mod tests {
+    use manyway_scenario::Scenario;
+
+    use super::*;
+
+    /// Twelve flows over two paths and two over one.
+    fn experiment() -> Experiment {
+        let text = r#"
+            name = "many"
+            duration = "4 s"
+            [links.a]
+            rate = "10 Mbps"
+            delay = "10 ms"
+            [links.b]
+            rate = "10 Mbps"
+            delay = "10 ms"
+            [paths.a]
+            links = ["a"]
+            [paths.b]
+            links = ["b"]
+            [flows.multi]
+            law = "lia"
+            paths = ["a", "b"]
+            count = 12
+            [flows.single]
+            law = "reno"
+            paths = ["b"]
+            count = 2
+        "#;
+        let scenario = Scenario::parse(text, "many.toml").unwrap();
+        scenario.points().unwrap().remove(0).experiment
+    }
+
+    fn series(kind: &str, of: &[&str], values: &[f64]) -> packet::Series {
+        packet::Series {
+            kind: kind.to_owned(),
+            of: of.iter().map(|&name| name.to_owned()).collect(),
+            interval_s: 0.5,
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_picture_in_its_unit() {
+        let recorded = [
+            series("rate", &["multi.1", "a"], &[f64::NAN, 4e6, 5e6]),
+            series("rtt", &["multi.1", "a"], &[f64::NAN, 0.02, 0.03]),
+            series("queue", &["a"], &[0.0, 10.0, 20.0]),
+        ];
+        let pictures = draw(&experiment(), &recorded, "many, seed 1").unwrap();
+        let names: Vec<&str> = pictures.iter().map(|picture| picture.name).collect();
+        assert_eq!(names, ["rates", "rtts", "queues"]);
+        for (picture, words) in pictures.iter().zip([
+            ["Goodput: many, seed 1", "Mbps", "multi.1 over a"],
+            ["Round-trip time: many, seed 1", "ms", "multi.1 over a"],
+            ["Queue: many, seed 1", "packets", "time (s)"],
+        ]) {
+            for word in words {
+                assert!(picture.svg.contains(word), "{word}: {}", picture.svg);
+            }
+        }
+    }
+
+    #[test]
+    fn values_stand_at_the_end_of_their_interval_and_gaps_are_left_out() {
+        let line = line(&series("rtt", &["f", "p"], &[f64::NAN, 0.02, 0.03]), 1e-3);
+        assert_eq!(line.points, [(1.0, 20.0), (1.5, 30.0)]);
+    }
+
+    #[test]
+    fn each_group_is_shown_before_any_has_many() {
+        let experiment = experiment();
+        // Subflows 0 to 23 are the multipath flows', 24 and 25 the others'.
+        assert_eq!(choice(&experiment, 26), [0, 1, 2, 3, 4, 5, 24, 25]);
+        let windows: Vec<packet::Series> = (0..26)
+            .map(|n| series("window", &[&format!("flow {n}"), "p"], &[1.0, 2.0]))
+            .collect();
+        let pictures = draw(&experiment, &windows, "many").unwrap();
+        let svg = &pictures[0].svg;
+        assert!(svg.contains("Congestion window, 8 of 26 subflows: many"));
+        assert!(svg.contains("flow 24 over p") && !svg.contains("flow 7 over p"));
+    }
+}
