@@ -178,7 +178,9 @@ impl<P> Sender<P> {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += u64::from(packet.bytes);
         if packet.ack_eliciting {
-            self.retransmit = false;
+            if std::mem::take(&mut self.retransmit) {
+                self.recovery.on_opened(self.flight.next());
+            }
             self.pto_from = now;
             if self.config.pacing {
                 self.pacer.on_sent(now, packet.bytes);

@@ -24,6 +24,8 @@ pub(super) struct Recovery {
     loss_time: Option<Time>,
     /// Packets below this number were sent before the last window cut.
     period: u64,
+    /// The packet that was sent at the beginning of the last period: its acknowledgement ends the period, its loss is part of it.
+    opener: Option<u64>,
     /// Packets below this number were sent before the first round-trip sample.
     sampled_from: Option<u64>,
     /// Sending time of the first of a run of losses without an acknowledgement in between.
@@ -51,6 +53,7 @@ impl Recovery {
             largest_acked: None,
             loss_time: None,
             period: 0,
+            opener: None,
             sampled_from: None,
             run: None,
             remembered: VecDeque::new(),
@@ -97,6 +100,11 @@ impl Recovery {
         self.run = None;
     }
 
+    /// The first packet of a period is sent.
+    pub(super) fn on_opened(&mut self, number: u64) {
+        self.opener = Some(number);
+    }
+
     /// The path is gone.
     pub(super) fn stop(&mut self) {
         self.loss_time = None;
@@ -105,9 +113,10 @@ impl Recovery {
 
     /// Starts a recovery period unless `number` falls into the last one.
     fn begin_period(&mut self, number: u64, next: u64) -> bool {
-        let fresh = !self.covers(number);
+        let fresh = !self.covers(number) && self.opener != Some(number);
         if fresh {
             self.period = next;
+            self.opener = None;
         }
         fresh
     }

@@ -352,6 +352,18 @@ fn one_packet_leaves_at_the_beginning_of_recovery() {
     );
     b.send(1);
     assert_eq!(b.sender.permit(b.now, &b.controller), Permit::WindowFull);
+    // It belongs to the period: if it is lost too, the window is cut once.
+    b.wait(1).send(3).wait(20).ack(&[23..=23, 3..=19]);
+    assert_eq!(b.lost(), [1, 2, 20]);
+    assert_eq!(b.sender.stats().loss_events, 1);
+}
+
+#[test]
+fn one_packet_leaves_in_each_period() {
+    let mut b = Bench::new(false);
+    b.send(20).wait(40).ack(&[3..=3]);
+    b.controller.window = 10.0;
+    b.send(1);
     // Losses of the same period give no second one, those of the next do.
     b.wait(1).ack(&[5..=5, 3..=3]);
     assert_eq!(b.lost(), [1, 2]);
