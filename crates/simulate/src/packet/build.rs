@@ -105,6 +105,9 @@ impl Simulation {
     }
 
     fn schedule_first(&mut self) {
+        // What is measured from 0 on begins before anything happens.
+        let (recorder, subflows) = (&mut self.recorder, &mut self.subflows);
+        recorder.on_time(Time::ZERO, subflows, &self.sources, &self.network.links);
         for index in 0..self.sources.len() {
             let at = self.sources[index].start;
             self.schedule_source(index, at);

@@ -21,6 +21,7 @@ pub(super) struct Tally {
 pub(super) struct Meter {
     tally: Tally,
     window: f64,
+    /// [`Time::MAX`] once the subflow is over: nothing counts any more.
     since: Time,
 }
 
@@ -37,6 +38,9 @@ impl Meter {
     /// The window is this from now on.
     #[inline]
     pub(super) fn window(&mut self, now: Time, window: f64) {
+        if self.is_over() {
+            return;
+        }
         let span = now.as_nanos().saturating_sub(self.since.as_nanos());
         self.tally.window_area += self.window * span as f64;
         self.tally.active += span;
@@ -44,7 +48,19 @@ impl Meter {
         self.window = window;
     }
 
-    /// The window, packets.
+    /// The subflow has left, or its flow is over.
+    pub(super) fn end(&mut self, now: Time) {
+        self.window(now, f64::NAN);
+        self.since = Time::MAX;
+    }
+
+    /// Whether it has ended.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.since == Time::MAX
+    }
+
+    /// The window, packets; NaN once it is over.
     pub(super) fn current(&self) -> f64 {
         self.window
     }
@@ -56,6 +72,9 @@ impl Meter {
 
     #[inline]
     pub(super) fn rtt(&mut self, nanos: u64) {
+        if self.is_over() {
+            return;
+        }
         self.tally.rtt_sum += nanos;
         self.tally.rtt_samples += 1;
     }

@@ -221,12 +221,32 @@ impl Simulation {
             }
         };
         let (acked, lost) = (count(&self.outcome.acked), count(&self.outcome.lost));
-        subflow.meter.delivered(acked);
-        source.on_delivered(self.now, acked);
+        let mut delivered = source.on_acked(self.now, acked);
+        if abandoned > 0 {
+            let late = self.outcome.acked.iter();
+            let late = late.filter(|(number, data)| *data && *number < abandoned);
+            delivered += source.on_acked_late(self.now, late.count() as u64);
+        }
+        subflow.meter.delivered(delivered);
         if lost > 0 {
             source.on_lost(lost);
         }
+        if source.finished == Some(self.now) {
+            let owner = subflow.source as usize;
+            self.end_meters(owner);
+        }
         lost > 0
+    }
+
+    /// A flow is over: what happens to its subflows from now on doesn't count.
+    #[cold]
+    fn end_meters(&mut self, owner: usize) {
+        for index in self.sources[owner].subflows.clone() {
+            let subflow = &mut self.subflows[index as usize];
+            if subflow.sender.is_some() {
+                subflow.meter.end(self.now);
+            }
+        }
     }
 
     /// Sees to it that the subflow's timer fires in time.
@@ -288,7 +308,9 @@ impl Simulation {
         if at >= source.stop {
             source.phase = Phase::Stopped;
             source.backlog = 0;
+            self.end_meters(index);
         }
+        let source = &mut self.sources[index];
         if source.phase == Phase::Active {
             let (more, stop) = (source.produce(at), source.stop);
             if stop < Time::MAX {
@@ -344,12 +366,11 @@ impl Simulation {
             return self.schedule_subflow(index, until);
         }
         // Its share of the coupled window goes to the others, and so does the data it had under way.
-        let open = sender
-            .retire(&mut source.controller)
-            .filter(|data| *data)
-            .count();
+        let open = sender.outstanding_from(subflow.abandoned);
+        let open = open.filter(|(_, sent)| sent.payload).count();
+        sender.retire(&mut source.controller).for_each(drop);
         subflow.lifetime.until = None;
-        subflow.meter.window(self.now, 0.0);
+        subflow.meter.end(self.now);
         source.on_lost(open as u64);
         let owner = subflow.source as usize;
         self.pump_flow(owner);
@@ -405,8 +426,14 @@ impl Simulation {
                 let source = &mut self.sources[owner];
                 let data = source.backlog > 0 && !source.avoids_silent_paths();
                 source.backlog -= u64::from(data);
-                self.send(index, data);
+                // An empty probe goes last: it must not take the last place in a queue that the data needs, time after time.
+                if data {
+                    self.send(index, true);
+                }
                 self.pump_flow(owner);
+                if !data {
+                    self.send(index, false);
+                }
             }
         }
     }

@@ -367,7 +367,9 @@ fn subflow_value(
     };
     match kind {
         SeriesKind::Window => subflow.meter.current(),
-        SeriesKind::Rtt if sender.rtt().has_sample() => sender.rtt().smoothed().as_secs_f64(),
+        SeriesKind::Rtt if sender.rtt().has_sample() && !subflow.meter.is_over() => {
+            sender.rtt().smoothed().as_secs_f64()
+        }
         SeriesKind::Rate => {
             let packet = sender.config().packet_size - sample.headers;
             let delivered = subflow.meter.read(at).delivered;

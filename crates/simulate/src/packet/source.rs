@@ -35,6 +35,8 @@ pub(super) struct Source {
     pub(super) headers: u32,
     /// Packets of data that are not acknowledged, of a finite transfer.
     open: u64,
+    /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on another, they came through after all.
+    copies: u64,
     pub(super) phase: Phase,
     pub(super) start: Time,
     pub(super) stop: Time,
@@ -100,6 +102,7 @@ impl Source {
             finite: packets.is_some(),
             headers: flow.headers.min(flow.sender.packet_size.saturating_sub(1)),
             open: packets.unwrap_or(0),
+            copies: 0,
             phase: Phase::Waiting,
             start,
             stop: flow.stop.unwrap_or(Time::MAX),
@@ -132,21 +135,47 @@ impl Source {
         self.finite && self.subflows.len() > 1
     }
 
-    /// Data was acknowledged for the first time.
+    /// Packets of data were acknowledged; returns how many bring data that had not arrived before.
     #[inline]
-    pub(super) fn on_delivered(&mut self, now: Time, packets: u64) {
-        if self.finite {
-            self.open = self.open.saturating_sub(packets);
-            if self.open == 0 && self.finished.is_none() {
-                self.finished = Some(now);
+    pub(super) fn on_acked(&mut self, now: Time, packets: u64) -> u64 {
+        match self.phase {
+            Phase::Active if self.finite => {
+                let copies = packets.min(self.copies);
+                self.copies -= copies;
+                self.on_arrived(now, packets - copies)
             }
+            Phase::Active => packets,
+            Phase::Waiting | Phase::Stopped => 0,
         }
+    }
+
+    /// Packets were acknowledged that had been given up; returns how many bring data that had not arrived before. Nobody needs to send
+    /// that again, and if it has been sent, those packets don't count any more.
+    pub(super) fn on_acked_late(&mut self, now: Time, packets: u64) -> u64 {
+        if self.phase != Phase::Active {
+            return 0;
+        }
+        let waiting = packets.min(self.backlog);
+        self.backlog -= waiting;
+        self.copies += packets - waiting;
+        self.on_arrived(now, packets)
+    }
+
+    fn on_arrived(&mut self, now: Time, packets: u64) -> u64 {
+        let packets = packets.min(self.open);
+        self.open -= packets;
+        if self.open == 0 && self.finished.is_none() {
+            self.finished = Some(now);
+        }
+        packets
     }
 
     /// Data must be sent again.
     pub(super) fn on_lost(&mut self, packets: u64) {
         if self.phase == Phase::Active {
-            self.backlog += packets;
+            let copies = packets.min(self.copies);
+            self.copies -= copies;
+            self.backlog += packets - copies;
         }
     }
 }

@@ -256,6 +256,62 @@ fn subflows_join_and_leave() {
 }
 
 #[test]
+fn nothing_counts_once_a_flow_is_over() {
+    // All of the first window arrives, over half a second; by the stop one packet has: 10 ms of serialising, 20 ms of travel.
+    let mut stopped = flow("reno", &[0]);
+    stopped.sender.initial_window = 50.0;
+    stopped.stop = Some(Time::from_millis(32));
+    let mut leaving = flow("reno", &[1]);
+    leaving.lifetimes = vec![Lifetime {
+        from: Time::ZERO,
+        until: Some(Time::from_millis(500)),
+    }];
+    let mut experiment = experiment(parallel(&[1.2, 12.0]), vec![stopped, leaving], 2);
+    experiment.measure.series = vec![SeriesKind::Window, SeriesKind::Rtt];
+    let result = run(&experiment, 1);
+    assert!((mbps(&result, 0) - 0.012 / 0.032).abs() < 1e-9, "{result:?}");
+    let left = &result.flows[1].subflows[0];
+    assert!(left.window_mean_packets > 10.0, "{left:?}");
+    for series in &result.series {
+        assert!(series.values[19].is_nan(), "{series:?}");
+    }
+}
+
+#[test]
+fn what_is_measured_from_0_on_includes_the_first_burst() {
+    let mut transfer = flow("reno", &[0]);
+    transfer.size = Some(15_000);
+    let experiment = experiment(parallel(&[12.0]), vec![transfer], 1);
+    for seed in 0..20 {
+        let result = run(&experiment, seed);
+        assert_eq!(result.flows[0].subflows[0].packets_sent, 10);
+        assert_eq!(result.links[0].packets_offered, 10);
+    }
+}
+
+#[test]
+fn data_that_was_given_up_and_arrives_after_all_counts_once() {
+    let mut transfer = flow("lia", &[0, 1]);
+    transfer.size = Some(15_000);
+    let mut source = Source::new(&transfer, 0..2, Time::ZERO);
+    source.phase = Phase::Active;
+    source.produce(Time::ZERO);
+    source.backlog -= 3;
+    source.on_lost(3);
+    assert_eq!(source.on_acked_late(Time::ZERO, 1), 1);
+    assert_eq!(source.backlog, 9);
+    // The rest is under way, some of it twice: of the next nine one brings nothing new.
+    source.backlog = 0;
+    assert_eq!(source.on_acked_late(Time::ZERO, 1), 1);
+    assert_eq!(source.on_acked(Time::ZERO, 5), 4);
+    source.on_lost(4);
+    source.backlog -= 4;
+    assert_eq!((source.on_acked(Time::ZERO, 4), source.backlog), (4, 0));
+    assert_eq!(source.finished, Some(Time::ZERO));
+    assert_eq!(source.on_acked_late(Time::ZERO, 1), 0);
+}
+
+#[test]
 fn a_transfer_over_two_paths_survives_the_loss_of_one() {
     let mut topology = parallel(&[12.0, 12.0]);
     let down = manyway_network::Change {
