@@ -22,14 +22,13 @@ pub(super) fn summary(report: &Report) -> String {
     let mut text = headline(report);
     match &report.results {
         Results::Point(measured) => text.push_str(&point(measured)),
-        Results::Sweep { points } => text.push_str(&sweep::sweep(points)),
+        Results::Sweep { points } => text.push_str(&sweep::sweep(points, report.repeat)),
     }
     text.truncate(text.trim_end().len());
     text
 }
 
 fn headline(report: &Report) -> String {
-    let measured = report.points().next().map(|(_, measured)| measured);
     let seeds = match report.repeat {
         1 => format!("seed {}", report.seed),
         n => {
@@ -41,15 +40,27 @@ fn headline(report: &Report) -> String {
         Results::Sweep { points } => format!("{} points, each ", points.len()),
         Results::Point(_) => String::new(),
     };
-    let from_to = measured.map_or_else(String::new, |measured| {
-        let (from, to) = (measured.measured_from_s, measured.measured_until_s);
-        format!(", measured from {from} s to {to} s")
-    });
-    let interval = match report.repeat {
-        1 => "",
-        _ => "; ± is the 95 % confidence interval of the mean",
-    };
-    format!("{}: {each}{seeds}{from_to}{interval}\n\n", report.scenario)
+    let mut text = format!("{}: {each}{seeds}", report.scenario);
+    let mut times = report
+        .points()
+        .map(|(_, m)| (m.measured_from_s, m.measured_until_s));
+    if let Some((from, to)) = times.next()
+        && times.all(|other| other == (from, to))
+    {
+        text.push_str(&format!(", measured from {from} s to {to} s"));
+    }
+    if report.repeat > 1 {
+        text.push_str("; ± is the 95 % confidence interval of the mean");
+    }
+    if report.unfinished > 0 {
+        let over: u64 = report
+            .points()
+            .map(|(_, measured)| u64::from(measured.runs))
+            .sum();
+        let all = over + report.unfinished;
+        text.push_str(&format!("; STOPPED: {over} of {all} runs are over"));
+    }
+    text + "\n\n"
 }
 
 fn point(measured: &Measured) -> String {

@@ -11,26 +11,135 @@ use crate::run::number::Style;
 /// So many groups and links have columns.
 const COLUMNS: usize = 4;
 
-pub(super) fn sweep(points: &[PointReport]) -> String {
-    let keys: IndexSet<&str> = points
-        .iter()
-        .flat_map(|point| point.set.keys().map(String::as_str))
-        .collect();
-    let all = (0..).map_while(|n| GroupColumn::of(points, n));
-    let mut groups: Vec<GroupColumn<'_>> = all.collect();
-    let mut links: Vec<&str> = Vec::new();
-    for link in points.iter().flat_map(|point| &point.measured.links) {
-        if !links.contains(&link.name.as_str()) {
-            links.push(&link.name);
+/// A row for each of the `points`, of which each was to be run `repeat` times.
+pub(super) fn sweep(points: &[PointReport], repeat: u32) -> String {
+    let sweep = Sweep::of(points);
+    sweep.overview(repeat) + &sweep.spans()
+}
+
+struct Sweep<'a> {
+    points: &'a [PointReport],
+    /// What some of the points set.
+    keys: IndexSet<&'a str>,
+    /// The groups and links that are shown, and whether there are more.
+    groups: Vec<GroupColumn<'a>>,
+    links: Vec<&'a str>,
+    left_out: bool,
+}
+
+impl<'a> Sweep<'a> {
+    fn of(points: &'a [PointReport]) -> Self {
+        let keys = points.iter().flat_map(|point| point.set.keys());
+        let groups: Vec<GroupColumn<'_>> =
+            (0..).map_while(|n| GroupColumn::of(points, n)).collect();
+        let links = points.iter().flat_map(|point| &point.measured.links);
+        let links: IndexSet<&str> = links.map(|link| link.name.as_str()).collect();
+        Self {
+            points,
+            keys: keys.map(String::as_str).collect(),
+            left_out: groups.len() > COLUMNS || links.len() > COLUMNS,
+            groups: groups.into_iter().take(COLUMNS).collect(),
+            links: links.into_iter().take(COLUMNS).collect(),
         }
     }
-    let left_out = groups.len() > COLUMNS || links.len() > COLUMNS;
-    groups.truncate(COLUMNS);
-    links.truncate(COLUMNS);
 
-    let mut text = overview(points, &keys, &groups, &links, left_out);
-    text.push_str(&spans(points, &keys, &groups));
-    text
+    fn overview(&self, repeat: u32) -> String {
+        let shown = self.shown().map(|group| group.goodput_bps);
+        let rate = Style::rate(shown);
+        let measured = || self.points.iter().map(|point| &point.measured);
+        let several = measured().any(|measured| measured.flows.len() > 1);
+        let partial = measured().any(|measured| measured.runs != repeat);
+
+        let mut columns = self.setting_columns();
+        columns.extend(partial.then(|| Column::right("runs")));
+        for group in &self.groups {
+            columns.push(Column::right(format!(
+                "{} ({}bps)",
+                group.name, rate.prefix
+            )));
+            let after = |transfers: Transfers| transfers.column(&format!("{} after", group.name));
+            columns.extend(group.transfers.map(after));
+        }
+        columns.extend(
+            self.links
+                .iter()
+                .map(|name| Column::right(format!("{name} (%)"))),
+        );
+        columns.extend(several.then(|| Column::right("Jain")));
+        let mut table = Table::new(columns);
+        for point in self.points {
+            let measured = &point.measured;
+            let mut row = self.settings(point);
+            row.extend(partial.then(|| measured.runs.to_string()));
+            for column in &self.groups {
+                let group = column.at(point);
+                let goodput =
+                    group.map(|group| estimate(group.goodput_bps, group.goodput_ci95_bps));
+                row.push(rate.write(goodput.unwrap_or_default()));
+                row.extend(column.transfers.map(|transfers| after(transfers, group)));
+            }
+            for name in &self.links {
+                let link = measured.links.iter().find(|link| link.name == *name);
+                let load = |link: &LinkReport| estimate(link.utilisation, link.utilisation_ci95);
+                row.push(Style::percent(1).write(link.map(load).unwrap_or_default()));
+            }
+            let jain = Style::plain([1.0], 3).write(estimate(measured.jain, measured.jain_ci95));
+            row.extend(several.then_some(jain));
+            table.row(row);
+        }
+        let more = match self.left_out {
+            true => " There are more of them in --json.",
+            false => "",
+        };
+        let note = format!("Goodput per flow of each group, utilisation of each link.{more}");
+        noted(table, Some(&note))
+    }
+
+    /// Goodput in the spans of time that the scenario names, if it does.
+    fn spans(&self) -> String {
+        let spans = || self.shown().flat_map(|group| &group.spans);
+        let names: IndexSet<&str> = spans().map(|span| span.name.as_str()).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let rate = Style::rate(spans().map(|span| span.goodput_bps));
+        let pairs = || {
+            let groups = self.groups.iter();
+            groups.flat_map(|group| names.iter().map(move |name| (group, *name)))
+        };
+        let mut columns = self.setting_columns();
+        columns.extend(pairs().map(|(group, span)| {
+            Column::right(format!("{}, {span} ({}bps)", group.name, rate.prefix))
+        }));
+        let mut table = Table::new(columns);
+        for point in self.points {
+            let cell = |(column, name): (&GroupColumn<'a>, &str)| {
+                let spans = column.at(point).map_or(&[][..], |group| &group.spans);
+                let span = spans.iter().find(|span| span.name == name);
+                let goodput = |span: &SpanReport| estimate(span.goodput_bps, span.goodput_ci95_bps);
+                rate.write(span.map(goodput).unwrap_or_default())
+            };
+            table.row(self.settings(point).into_iter().chain(pairs().map(cell)));
+        }
+        let note = "Goodput per flow in each span of time that the scenario names.";
+        noted(table, Some(note))
+    }
+
+    /// The shown groups at all points.
+    fn shown(&self) -> impl Iterator<Item = &'a GroupReport> {
+        let points = self.points.iter();
+        points.flat_map(|point| self.groups.iter().filter_map(|group| group.at(point)))
+    }
+
+    fn setting_columns(&self) -> Vec<Column> {
+        self.keys.iter().copied().map(Column::left).collect()
+    }
+
+    /// What a point sets of all that some point sets.
+    fn settings(&self, point: &PointReport) -> Vec<String> {
+        let value = |key: &&str| point.set.get(*key).cloned().unwrap_or_default();
+        self.keys.iter().map(value).collect()
+    }
 }
 
 /// A group at all points: of the same place in the file, so of the same name.
@@ -62,61 +171,6 @@ impl<'a> GroupColumn<'a> {
     }
 }
 
-fn overview(
-    points: &[PointReport],
-    keys: &IndexSet<&str>,
-    groups: &[GroupColumn<'_>],
-    links: &[&str],
-    left_out: bool,
-) -> String {
-    let shown = points
-        .iter()
-        .flat_map(|point| groups.iter().filter_map(|group| group.at(point)));
-    let rate = Style::rate(shown.map(|group| group.goodput_bps));
-    let several = points.iter().any(|point| point.measured.flows.len() > 1);
-
-    let mut columns: Vec<Column> = keys.iter().copied().map(Column::left).collect();
-    for group in groups {
-        columns.push(Column::right(format!(
-            "{} ({}bps)",
-            group.name, rate.prefix
-        )));
-        let after = |transfers: Transfers| transfers.column(&format!("{} after", group.name));
-        columns.extend(group.transfers.map(after));
-    }
-    columns.extend(
-        links
-            .iter()
-            .map(|name| Column::right(format!("{name} (%)"))),
-    );
-    columns.extend(several.then(|| Column::right("Jain")));
-    let mut table = Table::new(columns);
-    for point in points {
-        let mut row = settings(point, keys);
-        for column in groups {
-            let group = column.at(point);
-            let goodput = group.map(|group| estimate(group.goodput_bps, group.goodput_ci95_bps));
-            row.push(rate.write(goodput.unwrap_or_default()));
-            row.extend(column.transfers.map(|transfers| after(transfers, group)));
-        }
-        let measured = &point.measured;
-        for name in links {
-            let link = measured.links.iter().find(|link| link.name == *name);
-            let load = |link: &LinkReport| estimate(link.utilisation, link.utilisation_ci95);
-            row.push(Style::percent(1).write(link.map(load).unwrap_or_default()));
-        }
-        row.push(Style::plain([1.0], 3).write(estimate(measured.jain, measured.jain_ci95)));
-        table.row(row);
-    }
-    let more = if left_out {
-        " There are more of them in --json."
-    } else {
-        ""
-    };
-    let note = format!("Goodput per flow of each group, utilisation of each link.{more}");
-    noted(table, Some(&note))
-}
-
 /// How long a group's transfers took.
 fn after(transfers: Transfers, group: Option<&GroupReport>) -> String {
     let completed = group.and_then(|group| Some((group, group.completed?)));
@@ -124,48 +178,4 @@ fn after(transfers: Transfers, group: Option<&GroupReport>) -> String {
         let time = estimate(group.completion_s, group.completion_ci95_s);
         transfers.write(time, completed, group.count as f64)
     })
-}
-
-/// Goodput in the spans of time that the scenario names, if it does.
-fn spans(points: &[PointReport], keys: &IndexSet<&str>, groups: &[GroupColumn<'_>]) -> String {
-    let shown = || {
-        points
-            .iter()
-            .flat_map(|point| groups.iter().filter_map(|group| group.at(point)))
-    };
-    let spans = || shown().flat_map(|group| &group.spans);
-    let names: IndexSet<&str> = spans().map(|span| span.name.as_str()).collect();
-    if names.is_empty() {
-        return String::new();
-    }
-    let rate = Style::rate(spans().map(|span| span.goodput_bps));
-    let pairs = || {
-        groups
-            .iter()
-            .flat_map(|group| names.iter().map(move |name| (group, *name)))
-    };
-    let mut columns: Vec<Column> = keys.iter().copied().map(Column::left).collect();
-    columns.extend(pairs().map(|(group, span)| {
-        Column::right(format!("{}, {span} ({}bps)", group.name, rate.prefix))
-    }));
-    let mut table = Table::new(columns);
-    for point in points {
-        let cell = |(column, name): (&GroupColumn<'_>, &str)| {
-            let spans = column.at(point).map_or(&[][..], |group| &group.spans);
-            let span = spans.iter().find(|span| span.name == name);
-            let goodput = |span: &SpanReport| estimate(span.goodput_bps, span.goodput_ci95_bps);
-            rate.write(span.map(goodput).unwrap_or_default())
-        };
-        table.row(settings(point, keys).into_iter().chain(pairs().map(cell)));
-    }
-    noted(
-        table,
-        Some("Goodput per flow in each span of time that the scenario names."),
-    )
-}
-
-/// What a point sets of all that some point sets.
-fn settings(point: &PointReport, keys: &IndexSet<&str>) -> Vec<String> {
-    let value = |key: &&str| point.set.get(*key).cloned().unwrap_or_default();
-    keys.iter().map(value).collect()
 }

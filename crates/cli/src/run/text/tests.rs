@@ -242,3 +242,25 @@ fn nothing_to_say_is_a_dash() {
     assert!(text.contains("goodput: -"), "{text}");
     assert!(!text.contains("NaN 0") && !text.contains("inf"), "{text}");
 }
+
+#[test]
+fn a_stop_shows_in_the_summary() {
+    let mut second = OFTEN.many();
+    second.runs = 3;
+    second.measured_until_s = 60.0;
+    let mut report = OFTEN.sweep([("lia", OFTEN.many()), ("balia", second)]);
+    report.unfinished = 37;
+    let text = summary(&report);
+    let (head, table) = text.split_once("\n\n").unwrap();
+    assert!(
+        head.ends_with("; STOPPED: 23 of 60 runs are over"),
+        "{head}"
+    );
+    assert!(!head.contains("measured from"), "the points differ: {head}");
+    let runs: Vec<&str> = table
+        .lines()
+        .take(3)
+        .filter_map(|row| row.split_whitespace().nth(1))
+        .collect();
+    assert_eq!(runs, ["runs", "20", "3"]);
+}
