@@ -101,6 +101,8 @@ fn measure(repeat: u32) -> Result<Results, String> {
         [
             Variant::plain(repeat),
             new("no jitter", "jitter=0 s"),
+            new("jitter of at most 0.5 ms", "jitter=0.5 ms"),
+            new("jitter of at most 5 ms", "jitter=5 ms"),
             new("window floor 1", "flows.multipath.window_floor=1 packets"),
             new(
                 "window floor 1.5",
@@ -136,6 +138,7 @@ fn measure(repeat: u32) -> Result<Results, String> {
                 .and(&format!("{floor}=2 packets")),
             new("window floor 1", &format!("{floor}=1 packets")),
             new("an ACK per packet", "ack_every=1 packets"),
+            new("the five start within 5 s", "flows.single.start_spread=5 s"),
             new("windows grow in recovery, too", "recovery=grow"),
         ],
     )?;

@@ -6,7 +6,7 @@ use manyway_report::{Column, Table};
 use manyway_simulate::measure::Summary;
 
 use crate::tables::paper;
-use crate::tables::{Aggregation, Friendliness, Oscillation, Responsiveness};
+use crate::tables::{Aggregation, Friendliness, Oscillation, Responsiveness, STIRRING};
 use crate::{Of, Results};
 
 pub(crate) fn page(results: &Results) -> String {
@@ -106,14 +106,13 @@ fn responsiveness(out: &mut String, variants: &[Of<Responsiveness>]) {
     let _ = writeln!(
         out,
         "One multipath flow over two links of 20 Mbps; five Reno flows on the second from 40 s to 80 s. Window on the second path: its average before, \
-         packets; as the five leave; until it has {stirring} packets, mean; until it is back at its average. SP-TCP: the five's goodput together.\n",
-        stirring = 4
+         packets; as the five leave; until it has {STIRRING} packets, mean; until it is back at its average. SP-TCP: the five's goodput together.\n"
     );
     let mut table = Table::new([
         Column::left("law"),
         Column::right("average"),
         Column::right("at 80 s"),
-        Column::right("to 4 packets, s"),
+        Column::right(format!("to {STIRRING} packets, s")),
         Column::right("convergence, mean, s"),
         Column::right("longest, s"),
         Column::right("paper, s"),
@@ -185,9 +184,9 @@ fn oscillation(out: &mut String, rows: &[Oscillation]) {
         ]);
     }
     let _ = writeln!(out, "{}", table.markdown());
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "![Windows of Balia and Reno](../images/balia-fig3.svg)\n"
+        "![Windows of Balia and Reno](../images/balia-fig3.svg)"
     );
 }
 

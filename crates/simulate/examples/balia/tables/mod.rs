@@ -15,7 +15,7 @@ use serde::Serialize;
 /// When the single-path flows of Table V leave, seconds.
 const LEFT_AT: f64 = 80.0;
 /// A window that has begun to come back, packets: twice the largest floor.
-const STIRRING: f64 = 4.0;
+pub(crate) const STIRRING: f64 = 4.0;
 
 /// How an experiment is run: the scenario's repetitions and keys, changed.
 #[derive(Debug, Clone, Serialize)]
@@ -79,7 +79,7 @@ pub(crate) struct Responsiveness {
     pub(crate) average_window: f64,
     /// Window on it when the single-path flows leave, packets.
     pub(crate) window_then: f64,
-    /// From then until it has 4 packets for the first time, seconds, by run; none when the run ended before.
+    /// From then until it has [`STIRRING`] packets for the first time, seconds, by run; none when the run ended before.
     pub(crate) stirred: Vec<Option<f64>>,
     /// From then until it is back at its average, seconds, by run; none when the run ended before.
     pub(crate) converged: Vec<Option<f64>>,
