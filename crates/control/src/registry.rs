@@ -69,7 +69,8 @@ table! {
             Wvegas = |options| {
                 let drain = if drain == 0.0 { Drain::Never } else { Drain::AtEquilibrium };
                 let forward = forward != 0.0;
-                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain };
+                let loss_keeps_alpha = false;
+                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain, loss_keeps_alpha };
                 Ok(Wvegas::new("wvegas", config, options))
             };
         WvegasPrinted "wvegas-printed"
@@ -81,8 +82,8 @@ table! {
             forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer says when packets arrived";
             }
             Wvegas = |options| {
-                let (forward, drain) = (forward != 0.0, Drain::AsPrinted);
-                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain };
+                let (forward, drain, loss_keeps_alpha) = (forward != 0.0, Drain::AsPrinted, true);
+                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain, loss_keeps_alpha };
                 Ok(Wvegas::new("wvegas-printed", config, options))
             };
         Bmc "bmc"
@@ -126,8 +127,8 @@ table! {
             "bmc with a proportion manager that comes to rest: a dead band, and several intervals to estimate from" {
             p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
             gain: 1.0, Range::above(0.0, 1.0), "the part of a deviation that a step corrects";
-            band: 0.05, Range::between(0.0, 10.0), "relative deviations that are left alone";
-            z: 2.0, Range::between(0.0, 100.0), "standard errors by which a deviation must exceed the band";
+            band: 0.02, Range::between(0.0, 10.0), "relative deviations that are left alone";
+            z: 1.5, Range::between(0.0, 100.0), "standard errors by which a deviation must exceed the band";
             epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose are the longest";
             min: 0.05, Range::within(0.0, 1.0), "no path's part of p falls below this";
             d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";

@@ -4,6 +4,10 @@ use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::options::{MAX_WINDOW, Options, bounded};
 use crate::slots::Slots;
 
+mod config;
+
+pub use config::{Drain, WvegasConfig};
+
 /// The smallest round-trip time taken for one, in seconds: rates must stay finite.
 const MIN_RTT: f64 = 1e-6;
 
@@ -46,50 +50,6 @@ pub struct Wvegas {
     changes: usize,
 }
 
-/// What may be chosen of [`Wvegas`].
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub struct WvegasConfig {
-    /// `total_alpha` or `α_s`: packets that the connection keeps queued (line 2).
-    pub total_alpha: f64,
-    /// The least `α_r`, in packets (line 14).
-    pub min_alpha: f64,
-    /// γ: `diff` that ends slow start, in packets.
-    pub gamma: f64,
-    /// The round-trip time without queues of every path, in seconds, where it is known; 0 to measure it.
-    pub base: f64,
-    /// Queueing delay is that of the way there (from [`Ack::one_way`]) instead of that of the round trip, where the peer says when packets
-    /// arrived. So queues on the way back don't count.
-    pub forward: bool,
-    /// When the window backs off to empty the queue.
-    pub drain: Drain,
-}
-
-/// When wVegas backs off to empty the queue (lines 19 to 25).
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Drain {
-    /// Never.
-    Never,
-    /// As printed: when the queueing delay is more than twice the least since the last time. That least one is next to nothing while
-    /// the link isn't full, so that fractions of a packet in the queue halve the window, and a lone flow never fills its link.
-    AsPrinted,
-    /// Repaired: the same, of rounds at equilibrium only (`diff ≥ α_r`). So it happens when others have doubled the queue that this path
-    /// keeps, say because they joined without having seen it empty, and it shows it to them.
-    AtEquilibrium,
-}
-
-impl Default for WvegasConfig {
-    fn default() -> Self {
-        WvegasConfig {
-            total_alpha: 10.0,
-            min_alpha: 2.0,
-            gamma: 1.0,
-            base: 0.0,
-            forward: false,
-            drain: Drain::AtEquilibrium,
-        }
-    }
-}
-
 impl Wvegas {
     /// A controller without paths; `name` is what [`Controller::name`] says.
     pub fn new(name: &'static str, config: WvegasConfig, options: Options) -> Self {
@@ -118,6 +78,10 @@ impl Wvegas {
         self.options.floor(2.0)
     }
 
+    fn initial_alpha(&self) -> f64 {
+        INITIAL_ALPHA.max(self.config.min_alpha)
+    }
+
     /// Sets a path's equilibrium rate, in bytes/s; 0 for none.
     fn set_rate(&mut self, slot: Slot, rate: f64) {
         let Some(path) = self.slots.get_mut(slot) else {
@@ -140,6 +104,19 @@ impl Wvegas {
         if let Some(path) = self.slots.get_mut(slot) {
             let weight = if total > 0.0 { path.rate / total } else { 1.0 };
             path.alpha = (weight.clamp(0.0, 1.0) * config.total_alpha).max(config.min_alpha);
+        }
+    }
+
+    /// Lines 32 to 34.
+    fn forget_equilibrium(&mut self, slot: Slot) {
+        self.set_rate(slot, 0.0);
+        let alpha = self.initial_alpha();
+        let keeps = self.config.loss_keeps_alpha;
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.queue_delay = 0.0;
+            if !keeps {
+                path.alpha = alpha;
+            }
         }
     }
 
@@ -186,7 +163,7 @@ impl Controller for Wvegas {
         self.slots.insert(VegasPath {
             window: bounded(path.initial_window).max(self.floor()),
             size: f64::from(path.packet_size.max(1)),
-            alpha: INITIAL_ALPHA.max(self.config.min_alpha),
+            alpha: self.initial_alpha(),
             rate: 0.0,
             queue_delay: 0.0,
             base_rtt: match self.config.base {
@@ -229,12 +206,10 @@ impl Controller for Wvegas {
         }
     }
 
-    /// Lines 32 to 34.
     fn on_loss(&mut self, loss: &Loss) {
         let floor = self.floor();
-        self.set_rate(loss.slot, 0.0);
+        self.forget_equilibrium(loss.slot);
         if let Some(path) = self.slots.get_mut(loss.slot) {
-            path.queue_delay = 0.0;
             path.window = (path.window / 2.0).max(floor);
             path.threshold = path.window;
             path.slow_start = false;
@@ -244,9 +219,8 @@ impl Controller for Wvegas {
 
     fn on_timeout(&mut self, slot: Slot, _now: Time) {
         let floor = self.floor();
-        self.set_rate(slot, 0.0);
+        self.forget_equilibrium(slot);
         if let Some(path) = self.slots.get_mut(slot) {
-            path.queue_delay = 0.0;
             // The loss event that led here has halved the window already, if there was one.
             if path.window != path.threshold {
                 path.threshold = (path.window / 2.0).max(floor);

@@ -50,7 +50,7 @@ pub enum Manager {
 /// Intervals that a deviation must have been seen in.
 const FEWEST: f64 = 3.0;
 /// Intervals after which old ones are forgotten by halves, so that changes of the network are seen.
-const MEMORY: f64 = 16.0;
+const MEMORY: f64 = 64.0;
 
 impl Manager {
     /// Whether weights move at all.

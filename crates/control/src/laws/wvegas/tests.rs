@@ -97,7 +97,11 @@ fn close(got: f64, want: f64) {
 /// Lines 8 to 18 and 27 to 34, worked by hand: two paths, one of 100 ms and one of 50 ms.
 #[test]
 fn algorithm_3_round_by_round() {
-    let mut b = Bench::draining(Drain::Never);
+    let mut b = Bench::new(WvegasConfig {
+        drain: Drain::Never,
+        loss_keeps_alpha: true,
+        ..WvegasConfig::default()
+    });
     let long = b.avoiding(20.0, 100.0);
     let short = b.avoiding(10.0, 50.0);
 
@@ -130,6 +134,26 @@ fn algorithm_3_round_by_round() {
     // diff = 22 · 25/125 = 4.4 ≥ 4.2: alone again, α = 10 > 4.4.
     assert_eq!(b.round(long, &[125.0]), 23.0);
     close(b.alpha(long), 10.0);
+}
+
+/// A path that has lost doesn't keep its part of `total_alpha` when the others share all of it.
+#[test]
+fn a_loss_takes_alpha_back_unless_as_printed() {
+    for (loss_keeps_alpha, want) in [(true, 5.0), (false, 2.0)] {
+        let mut b = Bench::new(WvegasConfig {
+            loss_keeps_alpha,
+            ..WvegasConfig::default()
+        });
+        let slots = [0, 1].map(|_| b.avoiding(20.0, 100.0));
+        for slot in slots {
+            b.round(slot, &[200.0]);
+        }
+        close(b.alpha(slots[1]), 5.0);
+        b.lose(slots[1]);
+        close(b.alpha(slots[1]), want);
+        b.round(slots[0], &[200.0]);
+        close(b.alpha(slots[0]), 10.0);
+    }
 }
 
 /// A rate far below the other's: α would be 0.2, its lower bound is 2 (line 14).

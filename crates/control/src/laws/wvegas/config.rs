@@ -1,0 +1,48 @@
+/// What may be chosen of [`Wvegas`](super::Wvegas).
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub struct WvegasConfig {
+    /// `total_alpha` or `α_s`: packets that the connection keeps queued (line 2).
+    pub total_alpha: f64,
+    /// The least `α_r`, in packets (line 14).
+    pub min_alpha: f64,
+    /// γ: `diff` that ends slow start, in packets.
+    pub gamma: f64,
+    /// The round-trip time without queues of every path, in seconds, where it is known; 0 to measure it.
+    pub base: f64,
+    /// Queueing delay is that of the way there (from [`Ack::one_way`](crate::Ack::one_way)) instead of that of the round trip, where the peer says when packets
+    /// arrived. So queues on the way back don't count.
+    pub forward: bool,
+    /// When the window backs off to empty the queue.
+    pub drain: Drain,
+    /// A loss event leaves `α_r` as it is, as printed, although the path's rate counts no more: the other paths' α grow to
+    /// `total_alpha` without it, so that the connection keeps up to twice as much queued as it should, and if the queue is too short
+    /// for that, losses keep it so. Repaired, the path begins again with the initial `α_r`.
+    pub loss_keeps_alpha: bool,
+}
+
+/// When wVegas backs off to empty the queue (lines 19 to 25).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// Never.
+    Never,
+    /// As printed: when the queueing delay is more than twice the least since the last time. That least one is next to nothing while
+    /// the link isn't full, so that fractions of a packet in the queue halve the window, and a lone flow never fills its link.
+    AsPrinted,
+    /// Repaired: the same, of rounds at equilibrium only (`diff ≥ α_r`). So it happens when others have doubled the queue that this path
+    /// keeps, say because they joined without having seen it empty, and it shows it to them.
+    AtEquilibrium,
+}
+
+impl Default for WvegasConfig {
+    fn default() -> Self {
+        WvegasConfig {
+            total_alpha: 10.0,
+            min_alpha: 2.0,
+            gamma: 1.0,
+            base: 0.0,
+            forward: false,
+            drain: Drain::AtEquilibrium,
+            loss_keeps_alpha: false,
+        }
+    }
+}
