@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use manyway_control::{
-    AckInfo, Balia, Controller, Coupled, Cubic, Lia, Loss, Options, Outcome, Reno, Sender,
-    SenderConfig, Sent,
+    AckInfo, Balia, Controller, Coupled, Cubic, Lia, Loss, Mpath, MpathRules, Options, Outcome,
+    Reno, Sender, SenderConfig, Sent,
 };
 use manyway_units::Time;
 
@@ -114,6 +114,9 @@ fn benches(criterion: &mut Criterion) {
         200,
     );
     measure(criterion, "cubic 1 path", Cubic::new(options), 1);
+    let mpath = || Mpath::new(MpathRules::default(), options).expect("the defaults are in range");
+    measure(criterion, "mpath 2 paths", mpath(), 2);
+    measure(criterion, "mpath 200 paths", mpath(), 200);
 }
 
 criterion_group!(sender, benches);

@@ -88,6 +88,19 @@ pub struct Round {
     pub now: Time,
 }
 
+/// Whether a path is still worth having, as its controller sees it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathVerdict {
+    /// Nothing speaks against the path.
+    #[default]
+    Keep,
+    /// The path shares a bottleneck with a better one, which has taken all but its last packet over: close it.
+    Drained,
+    /// The path has stopped delivering (persistent congestion), and the law has no use for such a path: close it.
+    TimedOut,
+}
+
 /// Owner of the congestion windows of all paths of one connection.
 ///
 /// Calls that name a slot which isn't in use are ignored, so that a late call can't do harm.
@@ -123,6 +136,13 @@ pub trait Controller: Send + Debug {
 
     /// Whether the path is below its slow-start threshold.
     fn in_slow_start(&self, slot: Slot) -> bool;
+
+    /// Whether the path is worth keeping. Advice: windows stay sound if nobody follows it. It changes with losses and timeouts only, of
+    /// any path of the connection, so that is when to ask; [`crate::paths::PathManager`] knows what to do with the answer.
+    fn verdict(&self, slot: Slot) -> PathVerdict {
+        let _ = slot;
+        PathVerdict::Keep
+    }
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
@@ -155,5 +175,8 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn in_slow_start(&self, slot: Slot) -> bool {
         (**self).in_slow_start(slot)
+    }
+    fn verdict(&self, slot: Slot) -> PathVerdict {
+        (**self).verdict(slot)
     }
 }

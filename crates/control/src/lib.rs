@@ -10,6 +10,8 @@
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!
+//! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try, use and give up.
+//!
 //! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
 //! give the same result bit for bit.
 //!
@@ -39,17 +41,19 @@ mod coupled;
 mod law;
 pub mod laws;
 mod options;
+pub mod paths;
 pub mod registry;
 mod rtt;
 mod sender;
 mod slots;
 mod slow_start;
 
-pub use controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+pub use controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
 pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
 pub use laws::{
-    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled, Wvegas,
+    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Mpath, MpathRules, Olia, Reno,
+    Semicoupled, Wvegas,
 };
 pub use options::{Growth, Options, SlowStartKind};
 pub use registry::{LawError, UnknownLaw};

@@ -2,11 +2,12 @@
 //!
 //! The table at the top is all there is to a name: a new law is a file in [`crate::laws`] and an entry here.
 
-use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
 use crate::coupled::Coupled;
 use crate::law::{Law, Path, Scalar, WindowLaw};
 use crate::laws::{
-    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Olia, Reno, Semicoupled,
+    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Mpath, MpathRules, Olia, Reno,
+    Semicoupled,
 };
 use crate::laws::{Drain, Manager, Weights, Wvegas, WvegasConfig};
 use crate::options::Options;
@@ -57,6 +58,13 @@ table! {
         Cubic "cubic"
             "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline" {}
             Cubic = |options| Ok(Cubic::new(options));
+        Mpath "mpath"
+            "mPath (Xu et al.): one direct path and many through relays; moves load to the direct one where they share a bottleneck" {
+            alpha: 0.5, Range::above(0.0, 1.0),
+                "share of a relayed path's window that moves to the direct path at a loss that both meet";
+            beta: 0.25, Range::above(0.0, 1.0), "new relayed paths per packet of the direct path's window, at a loss";
+            }
+            Mpath = |options| Mpath::new(MpathRules { alpha, beta }, options);
         Wvegas "wvegas"
             "weighted Vegas (Cao et al.): acts on delay, and drains a queue when others have let it grow" {
             total_alpha: 10.0, Range::above(0.0, 1e6), "packets that the connection keeps queued";
@@ -194,6 +202,9 @@ impl Controller for AnyController {
     #[inline]
     fn in_slow_start(&self, slot: Slot) -> bool {
         each!(self, controller => controller.in_slow_start(slot))
+    }
+    fn verdict(&self, slot: Slot) -> PathVerdict {
+        each!(self, controller => controller.verdict(slot))
     }
 }
 

@@ -390,7 +390,7 @@ proptest! {
             for (step, millis) in &steps {
                 now += Duration::from_millis(*millis);
                 apply(&mut controller, &mut slots, now, step);
-                let to_one = ["balia", "coupled", "generalized", "olia"].contains(&name);
+                let to_one = ["balia", "coupled", "generalized", "mpath", "olia"].contains(&name);
                 let natural = if to_one && slots.len() > 1 { 1.0 } else { 2.0 };
                 for &slot in &slots {
                     let window = controller.window(slot);

@@ -54,6 +54,7 @@ fn every_name_makes_the_controller_it_names() {
     let own = [
         "olia",
         "cubic",
+        "mpath",
         "wvegas",
         "wvegas-printed",
         "bmc",
@@ -130,7 +131,7 @@ fn unknown_names_are_told_what_exists() {
     assert_eq!(
         error.to_string(),
         "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, \
-         semicoupled, lia, balia, generalized, olia, cubic, wvegas, wvegas-printed, bmc, bmc-proportion, bmc-balance"
+         semicoupled, lia, balia, generalized, olia, cubic, mpath, wvegas, wvegas-printed, bmc, bmc-proportion, bmc-balance"
     );
     let error = controller("x:a=1", &Options::default()).unwrap_err();
     let unknown = UnknownLaw {
@@ -189,6 +190,14 @@ fn wrong_parameters_are_told_what_is_allowed() {
             "bmc: the weight d2 is missing, but d3 is given; give all from d1 to d3",
         ),
         ("ewtcp:a=1,a=2", "ewtcp: a is given twice; give it once"),
+        (
+            "mpath:alpha=0",
+            "mpath: alpha = 0 is out of range; allowed is more than 0, at most 1",
+        ),
+        (
+            "mpath:beta=1.5",
+            "mpath: beta = 1.5 is out of range; allowed is more than 0, at most 1",
+        ),
         (
             "ewtcp:0.5",
             "ewtcp: \"0.5\" is not of the form key=value; write ewtcp:a=1",

@@ -1,0 +1,139 @@
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use crate::controller::{Loss, NewPath, PathVerdict};
+use crate::options::{MAX_WINDOW, SlowStartKind, bounded};
+use crate::slow_start::SlowStart;
+
+/// An acknowledgement counts as recent for so many round-trip times.
+const RECENT_RTTS: u32 = 2;
+
+/// One path as mPath sees it.
+#[derive(Clone, Debug)]
+pub(super) struct MpathPath {
+    /// Packets of this path's size.
+    pub(super) window: f64,
+    /// Bytes of a packet.
+    pub(super) size: f64,
+    pub(super) rtt: Duration,
+    /// When the last acknowledgement that lets the window grow arrived.
+    pub(super) acknowledged: Option<Time>,
+    /// The direct path's; a proxied path has none.
+    pub(super) slow_start: SlowStart,
+    /// The loss interval; `None` for a path that hasn't met loss, and for the direct one after a timeout.
+    pub(super) interval: Option<Interval>,
+    met_loss: bool,
+    /// When the window was last cut.
+    pub(super) cut_at: Option<Time>,
+    /// The window just before the last loss, packets.
+    pub(super) before: f64,
+    /// The last loss has led to load aggregation.
+    pub(super) aggregated: bool,
+    /// Growth that the path is owed, packets; negative if it has had more than its share.
+    pub(super) turn: f64,
+    pub(super) verdict: PathVerdict,
+}
+
+/// From the sending of the last lost packet to the detection of its loss, both ends included.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Interval {
+    sent: Time,
+    detected: Time,
+}
+
+impl Interval {
+    pub(super) fn of(loss: &Loss) -> Self {
+        Interval {
+            sent: loss.sent.min(loss.now),
+            detected: loss.now,
+        }
+    }
+
+    pub(super) fn overlaps(self, other: Interval) -> bool {
+        self.sent <= other.detected && other.sent <= self.detected
+    }
+}
+
+impl MpathPath {
+    pub(super) fn new(path: &NewPath, slow_start: SlowStartKind) -> Self {
+        MpathPath {
+            window: bounded(path.initial_window),
+            size: f64::from(path.packet_size.max(1)),
+            rtt: path.initial_rtt,
+            acknowledged: None,
+            slow_start: SlowStart::new(slow_start),
+            interval: None,
+            met_loss: false,
+            cut_at: None,
+            before: 0.0,
+            aggregated: false,
+            turn: 0.0,
+            verdict: PathVerdict::Keep,
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes(&self) -> f64 {
+        self.window * self.size
+    }
+
+    /// Never met loss.
+    #[inline]
+    pub(super) fn is_fresh(&self) -> bool {
+        !self.met_loss
+    }
+
+    /// Has recently received an acknowledgement.
+    pub(super) fn is_ready(&self, now: Time) -> bool {
+        let recent = self.rtt.saturating_mul(RECENT_RTTS);
+        self.acknowledged.is_some_and(|at| now.since(at) <= recent)
+    }
+
+    /// Whether this proxied path's last loss calls for aggregation, given the direct path's loss.
+    pub(super) fn may_aggregate(&self, direct: Interval) -> bool {
+        !self.aggregated && self.interval.is_some_and(|own| own.overlaps(direct))
+    }
+
+    #[inline]
+    pub(super) fn grow(&mut self, bytes: f64) {
+        self.window = (self.window + bytes / self.size).min(MAX_WINDOW);
+    }
+
+    /// Growth of the direct path, which has its own in slow start.
+    #[inline]
+    pub(super) fn grow_avoiding(&mut self, bytes: f64) {
+        if !self.slow_start.active(self.window) {
+            self.grow(bytes);
+        }
+    }
+
+    /// A loss: half the window.
+    pub(super) fn cut(&mut self, floor: f64, interval: Interval) {
+        self.before = self.window;
+        self.window = (self.window / 2.0).max(floor);
+        self.interval = Some(interval);
+        self.cut_at = Some(interval.detected);
+        self.met_loss = true;
+        self.aggregated = false;
+    }
+
+    pub(super) fn time_out(&mut self, floor: f64, is_direct: bool) {
+        if is_direct {
+            self.slow_start.restart(self.window, floor);
+        } else {
+            self.verdict = PathVerdict::TimedOut;
+        }
+        self.window = floor;
+        self.interval = None;
+        self.met_loss = true;
+    }
+
+    /// A proxied path becomes the direct one, and stays in congestion avoidance.
+    pub(super) fn promote(&mut self, floor: f64) {
+        self.window = self.window.max(floor);
+        self.slow_start.set_threshold(self.window);
+        self.interval = None;
+        self.verdict = PathVerdict::Keep;
+    }
+}
