@@ -269,7 +269,10 @@ fn nothing_counts_once_a_flow_is_over() {
     let mut experiment = experiment(parallel(&[1.2, 12.0]), vec![stopped, leaving], 2);
     experiment.measure.series = vec![SeriesKind::Window, SeriesKind::Rtt];
     let result = run(&experiment, 1);
-    assert!((mbps(&result, 0) - 0.012 / 0.032).abs() < 1e-9, "{result:?}");
+    assert!(
+        (mbps(&result, 0) - 0.012 / 0.032).abs() < 1e-9,
+        "{result:?}"
+    );
     let left = &result.flows[1].subflows[0];
     assert!(left.window_mean_packets > 10.0, "{left:?}");
     for series in &result.series {
