@@ -79,7 +79,10 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
 
 /// True if all gates hold.
 fn show(options: &Options) -> Result<bool, String> {
-    let results = measure(if options.full { 20 } else { 4 })?;
+    let results = match options.full {
+        true => measure(20, 8)?,
+        false => measure(4, 2)?,
+    };
     let page = markdown::page(&results);
     println!("{page}");
     if let Some(dir) = &options.out {
@@ -89,9 +92,10 @@ fn show(options: &Options) -> Result<bool, String> {
     Ok(results.gates.iter().all(|gate| gate.holds))
 }
 
-fn measure(repeat: u32) -> Result<Results, String> {
+/// With so many runs per law of each file, and so many under other conditions.
+fn measure(repeat: u32, otherwise: u32) -> Result<Results, String> {
     let new = |name: &str, set: &str| {
-        let variant = Variant::plain(repeat);
+        let variant = Variant::plain(otherwise);
         let name = name.to_owned();
         Variant { name, ..variant }.and(set)
     };

@@ -10,14 +10,15 @@ use crate::tables::{Aggregation, Friendliness, Oscillation, Responsiveness, STIR
 use crate::{Of, Results};
 
 pub(crate) fn page(results: &Results) -> String {
-    let repeat = results.friendliness[0].variant.repeat;
+    let runs = |index: usize| results.friendliness[index].variant.repeat;
+    let (repeat, otherwise) = (runs(0), runs(1));
     let mut out = String::new();
     let _ = write!(
         out,
         "# Balia's experiments\n\n\
          Section V of \"Multipath TCP: Analysis, Design and Implementation\" (Peng, Walid, Hwang and Low) at the packet level: the scenarios \
          are [scenarios/balia](../../scenarios/balia), which say what the paper leaves open and what we chose. Made by `cargo run --release -p manyway-simulate \
-         --example balia -- --full --out docs/results`; every run repeats bit for bit. {repeat} runs per law; ± is half the 95 % interval of the mean. Max is LIA. \
+         --example balia -- --full --out docs/results`; every run repeats bit for bit. {repeat} runs per law, {otherwise} under other conditions; ± is half the 95 % interval of the mean. Max is LIA. \
          What to make of it is [in the overview](README.md#balias-experiments).\n\n"
     );
     gates(&mut out, results);
