@@ -146,7 +146,8 @@ impl<P> Sender<P> {
         let size = f64::from(self.config.packet_size);
         // A window that rounding left a hair below a whole packet counts as whole.
         let room = (window + 1e-6) * size - self.flight.bytes() as i64 as f64;
-        if room < size {
+        // No number is no window.
+        if room < size || room.is_nan() {
             // Without it, nothing would leave for half a round trip after a cut, and recovery last that much longer.
             return match self.retransmit {
                 true => Permit::Now { packets: 1 },

@@ -493,7 +493,8 @@ impl Simulation {
             let Some(sender) = &subflow.sender else {
                 return;
             };
-            if source.backlog == 0 {
+            // A meter that has ended knows no window any more.
+            if source.backlog == 0 || subflow.meter.is_over() {
                 return;
             }
             if sender.pto_count() > 0 && source.avoids_silent_paths() {
