@@ -1,0 +1,11 @@
+//! The packet level against what others have derived: closed forms, square-root laws, fixed points; and what must hold of any network.
+//! `docs/validity.md` has the numbers side by side.
+
+mod conservation;
+mod periodic;
+mod random_loss;
+mod red;
+mod repeatability;
+mod sawtooth;
+mod setup;
+mod sharing;
