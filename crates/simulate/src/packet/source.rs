@@ -157,8 +157,12 @@ impl Source {
         }
         let waiting = packets.min(self.backlog);
         self.backlog -= waiting;
-        self.copies += packets - waiting;
-        self.on_arrived(now, packets)
+        // Given up twice and arrived twice, it counts once: no more can have arrived than has been sent.
+        let unsent = self.backlog + self.remaining;
+        let under_way = self.open.saturating_sub(waiting + unsent);
+        let copied = under_way.min(packets - waiting);
+        self.copies += copied;
+        self.on_arrived(now, waiting + copied)
     }
 
     fn on_arrived(&mut self, now: Time, packets: u64) -> u64 {

@@ -315,6 +315,30 @@ fn data_that_was_given_up_and_arrives_after_all_counts_once() {
 }
 
 #[test]
+fn nothing_arrives_that_was_not_sent() {
+    // One packet of ten is there, is given up on one path, on another, and arrives on both and on a third.
+    let mut transfer = flow("lia", &[0, 1, 2]);
+    transfer.size = Some(15_000);
+    transfer.rate = Some(Rate::from_mbps(0.1));
+    let mut source = Source::new(&transfer, 0..3, Time::ZERO);
+    source.phase = Phase::Active;
+    source.produce(Time::ZERO);
+    assert_eq!(source.backlog, 1);
+    for _ in 0..2 {
+        source.backlog -= 1;
+        source.on_lost(1);
+    }
+    source.backlog -= 1;
+    assert_eq!(source.on_acked_late(Time::ZERO, 2), 1);
+    assert_eq!(source.on_acked(Time::ZERO, 1), 0);
+    // The next one counts again.
+    source.produce(Time::from_millis(120));
+    source.backlog -= 1;
+    assert_eq!(source.on_acked(Time::ZERO, 1), 1);
+    assert_eq!(source.finished, None);
+}
+
+#[test]
 fn a_transfer_over_two_paths_survives_the_loss_of_one() {
     let mut topology = parallel(&[12.0, 12.0]);
     let down = manyway_network::Change {

@@ -65,6 +65,7 @@ proptest! {
     fn what_can_end_ends(experiment in any::transfers(), seed: u64) {
         let result = run(&experiment, seed);
         for (flow, result) in experiment.flows.iter().zip(&result.flows) {
+            check_flow(&experiment, flow, result)?;
             let Some(size) = flow.size else { continue };
             let seconds = result.completion_s;
             prop_assert!(seconds.is_some(), "{} is not done: {:?}", flow.name, result);
