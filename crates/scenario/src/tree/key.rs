@@ -104,7 +104,8 @@ fn first_segment(text: &str) -> Result<(Segment, &str), String> {
             let (name, after) = quoted
                 .split_once(quote)
                 .ok_or_else(|| format!("the quote {quote} is not closed"))?;
-            if !(after.trim_start().is_empty() || after.trim_start().starts_with('.')) {
+            let next = after.trim_start();
+            if !(next.is_empty() || next.starts_with(['.', '['])) {
                 return Err(format!("a dot is missing behind {quote}{name}{quote}"));
             }
             return Ok((Segment::Key(name.to_owned()), after));
@@ -170,6 +171,7 @@ mod tests {
             ("sweep.'links.wifi.rate'", "sweep.\"links.wifi.rate\""),
             ("links.wifi.timetable[2].at", "links.wifi.timetable[2].at"),
             ("\"links\".wifi", "links.wifi"),
+            ("'a b'[0].at", "\"a b\"[0].at"),
         ];
         for (text, shown) in cases {
             assert_eq!(Key::parse(text).unwrap().to_string(), shown, "{text}");
