@@ -3,7 +3,8 @@
 //! The mover pushes packets through the same links by the same events, with fixed windows and nothing else: no congestion control, no
 //! loss, no measurement. It is what this machine can do at best, so the ratio says what the senders and the laws cost, on any machine.
 //!
-//! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below its bound.
+//! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below its bound; with `-- --guard`, if it is
+//! below three quarters of it, for machines that do other things at the same time.
 #![allow(clippy::print_stdout)]
 
 #[path = "packet/mover.rs"]
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         Column::right("ratio"),
         Column::right("at least"),
     ]);
+    let guard = std::env::args().any(|arg| arg == "--guard");
+    let slack = if guard { 0.75 } else { 1.0 };
     let mut failed = false;
     let mut costs = Vec::new();
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
@@ -57,7 +60,7 @@ fn main() -> ExitCode {
             bare = bare.max(mover(&scene).rate);
         }
         let ratio = ours / bare;
-        failed |= ratio < scene.bound;
+        failed |= ratio < slack * scene.bound;
         costs.push(1e9 / ours);
         table.row([
             scene.name.to_owned(),

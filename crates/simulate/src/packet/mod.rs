@@ -209,6 +209,11 @@ impl Simulation {
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
         let source = &mut self.sources[subflow.source as usize];
+        if !source.finite && self.outcome.lost.is_empty() && source.phase == Phase::Active {
+            let data = self.outcome.acked.iter().filter(|(_, data)| *data);
+            subflow.meter.delivered(data.count() as u64);
+            return false;
+        }
         let abandoned = subflow.abandoned;
         let count = |packets: &[(u64, bool)]| match packets {
             [] => 0,
