@@ -1,0 +1,9 @@
+//! Theory that runs: what a network would share out at best, and what laws make of it in the limit of a fluid.
+//!
+//! [`Network`] is the network of Peng et al. and of Cao et al.: links with capacities, flows with routes over them. [`optimum`] shares it out
+//! by a utility, to a certificate.
+
+mod network;
+pub mod optimum;
+
+pub use network::{Flow, InvalidNetwork, Link, Network, Remark, Route};
