@@ -260,6 +260,26 @@ impl Network {
         let price = |route: &Route| route.links.iter().map(|&link| prices[link]).sum();
         self.routes().map(|(_, route)| price(route)).collect()
     }
+
+    /// About what each flow will get of the network, in bits/s: the largest of its routes' parts of the narrowest link on them, at α-fairness of this exponent
+    /// as if each link were alone.
+    pub(crate) fn rough_shares(&self, a: f64) -> Vec<f64> {
+        let part = |flow: usize| self.flows[flow].weight.powf(1.0 / a.max(0.5));
+        let mut crowds = vec![0.0; self.links.len()];
+        for (flow, route) in self.routes() {
+            for &link in &route.links {
+                crowds[link] += part(flow);
+            }
+        }
+        let mut shares = vec![0.0f64; self.flows.len()];
+        for (flow, route) in self.routes() {
+            let share = |&link: &usize| self.links[link].capacity * part(flow) / crowds[link];
+            let least = route.links.iter().map(share).fold(f64::INFINITY, f64::min);
+            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
+            shares[flow] = shares[flow].max(least).min(demand);
+        }
+        shares
+    }
 }
 
 /// A network that nothing can be computed for.

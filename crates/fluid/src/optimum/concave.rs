@@ -56,7 +56,7 @@ struct Shape {
 
 impl Shape {
     fn of(network: &Network, a: f64) -> Self {
-        let units = rough_shares(network, a);
+        let units = network.rough_shares(a);
         let mut members = vec![Vec::new(); network.links.len()];
         let mut own = vec![Vec::new(); network.flows.len()];
         for (n, (flow, route)) in network.routes().enumerate() {
@@ -181,26 +181,4 @@ impl Shape {
             certificate,
         }
     }
-}
-
-/// About what each flow will get: the largest of its routes' shares, which are those by weight of the narrowest link on them.
-fn rough_shares(network: &Network, a: f64) -> Vec<f64> {
-    // On one link rates are in proportion to this.
-    let part = |flow: usize| network.flows[flow].weight.powf(1.0 / a.max(0.5));
-    let mut crowds = vec![0.0; network.links.len()];
-    for (flow, route) in network.routes() {
-        for &link in &route.links {
-            crowds[link] += part(flow);
-        }
-    }
-    let mut shares = vec![0.0f64; network.flows.len()];
-    for (flow, route) in network.routes() {
-        let spec = &network.flows[flow];
-        let share = |&link: &usize| network.links[link].capacity * part(flow) / crowds[link];
-        let least = route.links.iter().map(share).fold(f64::INFINITY, f64::min);
-        shares[flow] = shares[flow]
-            .max(least)
-            .min(spec.demand.unwrap_or(f64::INFINITY));
-    }
-    shares
 }
