@@ -3,13 +3,19 @@ use proptest::prelude::*;
 use super::*;
 use crate::network::{Flow, Link, Route};
 
-/// Links in Mbps; flows by law and routes as (links, round-trip time in seconds). Packets of 1500 B.
-fn model(capacities: &[f64], flows: &[(&str, &[(&[usize], f64)])]) -> Model {
+/// A law, and routes by their links and round-trip times in seconds.
+type Spec<'a> = (&'a str, &'a [(&'a [usize], f64)]);
+
+/// The same, owned.
+type Drawn = (&'static str, Vec<(Vec<usize>, f64)>);
+
+/// Links in Mbps; packets of 1500 B.
+fn model(capacities: &[f64], flows: &[Spec<'_>]) -> Model {
     let link = |(n, mbps): (usize, &f64)| Link {
         name: format!("l{n}"),
         capacity: mbps * 1e6,
     };
-    let flow = |(n, (_, routes)): (usize, &(&str, &[(&[usize], f64)]))| Flow {
+    let flow = |(n, (_, routes)): (usize, &Spec<'_>)| Flow {
         name: format!("s{n}"),
         weight: 1.0,
         demand: None,
@@ -40,7 +46,7 @@ fn reno_alone_is_the_square_root_law() {
     // n flows: x_i = √2/(τ_i √p), so that √p = Σ √2/τ_i / c.
     let rtts = [0.01, 0.05, 0.2];
     let routes: Vec<[(&[usize], f64); 1]> = rtts.iter().map(|&rtt| [(&[0][..], rtt)]).collect();
-    let flows: Vec<(&str, &[(&[usize], f64)])> = routes.iter().map(|r| ("reno", &r[..])).collect();
+    let flows: Vec<Spec<'_>> = routes.iter().map(|r| ("reno", &r[..])).collect();
     let found = model(&[10.0], &flows).equilibrium();
     assert!(found.converged, "{found:?}");
     let capacity = 10e6 / 12_000.0;
@@ -128,7 +134,7 @@ proptest! {
         ),
     ) {
         let laws = ["reno", "ewtcp", "semicoupled", "max", "generalized"];
-        let owned: Vec<(&str, Vec<(Vec<usize>, f64)>)> = picks
+        let owned: Vec<Drawn> = picks
             .into_iter()
             .map(|(law, routes)| {
                 let routes = routes.into_iter().map(|(links, rtt)| {
@@ -144,7 +150,7 @@ proptest! {
             .iter()
             .map(|(_, routes)| routes.iter().map(|(links, rtt)| (&links[..], *rtt)).collect())
             .collect();
-        let flows: Vec<(&str, &[(&[usize], f64)])> =
+        let flows: Vec<Spec<'_>> =
             owned.iter().zip(&borrowed).map(|((law, _), routes)| (*law, &routes[..])).collect();
         let found = model(&capacities, &flows).equilibrium();
         prop_assert!(found.converged, "{found:?}");
