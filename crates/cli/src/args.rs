@@ -9,8 +9,10 @@ use manyway::{ByteSize, PathSelector, Rate};
 
 use crate::demo::LinkSpec;
 
+mod optimum;
 mod simulation;
 
+pub(crate) use optimum::OptimumArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
 /// Move data over every path you have.
@@ -46,6 +48,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Run(RunArgs),
     Scenario(ScenarioArgs),
+    Optimum(OptimumArgs),
 }
 
 /// How much is said, and where.

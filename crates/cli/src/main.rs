@@ -9,6 +9,7 @@ mod exit;
 mod live;
 mod logging;
 mod meter;
+mod optimum;
 mod options;
 mod recv;
 mod run;
@@ -54,5 +55,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Demo(args) => demo::run(screen, args).await,
         Command::Run(args) => run::run(screen, args).await,
         Command::Scenario(args) => scenario::run(screen, args),
+        Command::Optimum(args) => optimum::run(screen, &args),
     }
 }

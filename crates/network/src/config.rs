@@ -4,6 +4,9 @@ use std::time::Duration;
 use manyway_units::Rate;
 
 use crate::{Loss, Queue, Timetable};
+pub use state::LinkState;
+
+mod state;
 
 /// What a one-way link is like.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,7 +15,7 @@ mod topology;
 #[cfg(feature = "udp")]
 pub mod udp;
 
-pub use config::{InvalidLink, LinkConfig};
+pub use config::{InvalidLink, LinkConfig, LinkState};
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{DropReason, Packet, Verdict};

@@ -5,15 +5,23 @@ use crate::law::{Path, Scalar, WindowLaw, larger, smaller, total_rate};
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lia;
 
-impl WindowLaw for Lia {
+impl Lia {
+    /// The linked increase alone, `max_k(w_k/τ_k²) / S²`, the same on every path: what the fluid models call Max have nothing else.
     #[inline]
-    fn increase<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
+    pub fn linked<D: Scalar>(paths: &[Path<D>]) -> D {
         let total = total_rate(paths);
         let best = paths
             .iter()
             .map(|p| p.rate() / p.rtt)
             .fold(D::from(0.0), larger);
-        smaller(best / (total * total), paths[r].window.recip())
+        best / (total * total)
+    }
+}
+
+impl WindowLaw for Lia {
+    #[inline]
+    fn increase<D: Scalar>(&self, paths: &[Path<D>], r: usize) -> D {
+        smaller(Self::linked(paths), paths[r].window.recip())
     }
 
     #[inline]

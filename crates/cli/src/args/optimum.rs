@@ -1,0 +1,50 @@
+//! `optimum`: what a scenario's network would share out at best.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args};
+use manyway_fluid::optimum::Utility;
+
+use super::simulation::Assignments;
+
+/// Compute the best sharing of a scenario's network: rates of all flows and paths, and the links' prices
+///
+/// Laws, queues and losses don't matter to it. Where flows come and go or links change, each epoch has an optimum of its own. Rates count headers, as links do.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct OptimumArgs {
+    /// The scenario
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// What to maximise: log (proportional fairness), alpha=NUMBER, max-min or throughput
+    #[arg(
+        long,
+        value_name = "UTILITY",
+        default_value = "log",
+        env = "MANYWAY_UTILITY",
+        hide_env_values = true
+    )]
+    pub(crate) utility: Utility,
+
+    /// Only at this time, e.g. "150 s", instead of all epochs
+    #[arg(long, value_name = "TIME", env = "MANYWAY_AT", hide_env_values = true,
+          value_parser = manyway_units::parse_duration)]
+    pub(crate) at: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) assignments: Assignments,
+
+    /// Print the result as one JSON object on standard output
+    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  manyway optimum scenarios/wvegas/fig2a.toml
+  manyway optimum scenarios/wvegas/fig8.toml --utility max-min --at '420 s'
+  manyway optimum network.toml --utility alpha=2 --json > optimum.json";
