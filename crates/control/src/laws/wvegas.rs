@@ -82,6 +82,14 @@ impl Wvegas {
         INITIAL_ALPHA.max(self.config.min_alpha)
     }
 
+    /// The base round-trip time before the first sample.
+    fn given_base(&self) -> f64 {
+        match self.config.base {
+            base if base > 0.0 => base.max(MIN_RTT),
+            _ => f64::INFINITY,
+        }
+    }
+
     /// Sets a path's equilibrium rate, in bytes/s; 0 for none.
     fn set_rate(&mut self, slot: Slot, rate: f64) {
         let Some(path) = self.slots.get_mut(slot) else {
@@ -166,14 +174,13 @@ impl Controller for Wvegas {
             alpha: self.initial_alpha(),
             rate: 0.0,
             queue_delay: 0.0,
-            base_rtt: match self.config.base {
-                base if base > 0.0 => base.max(MIN_RTT),
-                _ => f64::INFINITY,
-            },
+            queue_rtt: 0.0,
+            base_rtt: self.given_base(),
             base_one_way: f64::INFINITY,
             slow_start: true,
             threshold: f64::INFINITY,
-            grows: true,
+            // The first round is over with the first acknowledgement: the one after it is the first to grow.
+            grows: false,
             round: Samples::default(),
         })
     }
@@ -218,7 +225,7 @@ impl Controller for Wvegas {
     }
 
     fn on_timeout(&mut self, slot: Slot, _now: Time) {
-        let floor = self.floor();
+        let (floor, base) = (self.floor(), self.given_base());
         self.forget_equilibrium(slot);
         if let Some(path) = self.slots.get_mut(slot) {
             // The loss event that led here has halved the window already, if there was one.
@@ -229,6 +236,9 @@ impl Controller for Wvegas {
             path.slow_start = path.window < path.threshold;
             path.grows = true;
             path.round.stale = true;
+            // It may be another way by now (RFC 9002 §5.2).
+            path.base_rtt = base;
+            path.base_one_way = f64::INFINITY;
         }
     }
 
@@ -271,6 +281,8 @@ struct VegasPath {
     rate: f64,
     /// `queue_delays[r]`; 0 for none.
     queue_delay: f64,
+    /// The round-trip time of the round that `queue_delay` is from.
+    queue_rtt: f64,
     /// Infinite before the first sample.
     base_rtt: f64,
     /// The least one-way delay plus the clocks' difference; infinite before the first sample.
@@ -306,8 +318,11 @@ struct Seen {
     rtt: f64,
     /// `q = rtt − baseRTT` (line 19).
     queueing: f64,
-    /// `q/(baseRTT + q)`: the share of the window that stands in the queue (line 9).
+    /// `q/rtt`: the share of the window that stands in the queue (line 9). By Little's law that holds for the queues on the way there
+    /// alone, too.
     share: f64,
+    /// Queueing is that of the way there.
+    forward: bool,
 }
 
 impl VegasPath {
@@ -342,7 +357,8 @@ impl VegasPath {
         Some(Seen {
             rtt,
             queueing,
-            share: queueing / (self.base_rtt + queueing),
+            share: queueing / rtt,
+            forward: round.one_way_count > 0.0,
         })
     }
 
@@ -358,13 +374,16 @@ impl VegasPath {
         }
     }
 
-    /// Lines 19 to 25.
+    /// Lines 19 to 25. With forward delay the round trip must have grown, too: when a queue on the way back shrinks, the window's packets
+    /// stand in the queue on the way there instead, and nobody has joined.
     fn drain(&mut self, seen: Seen) {
         let q = seen.queueing;
         if self.queue_delay == 0.0 || self.queue_delay > q {
             self.queue_delay = q;
+            self.queue_rtt = seen.rtt;
         }
-        if q > 2.0 * self.queue_delay {
+        let grown = !seen.forward || seen.rtt - self.queue_rtt >= 0.5 * (q - self.queue_delay);
+        if q > 2.0 * self.queue_delay && grown {
             self.window *= BACKOFF * (1.0 - seen.share);
             self.queue_delay = 0.0;
         }

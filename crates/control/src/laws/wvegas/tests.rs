@@ -222,6 +222,8 @@ fn slow_start_doubles_every_other_round_and_ends_at_gamma() {
     let mut b = Bench::draining(Drain::AtEquilibrium);
     let slot = b.path(10.0);
     assert!(b.wvegas.in_slow_start(slot));
+    // The sender's first round is over with the first acknowledgement, and is no round trip to wait for.
+    assert_eq!(b.round(slot, &[100.0]), 10.0);
     assert_eq!(b.round(slot, &[100.0; 10]), 20.0);
     assert_eq!(b.round(slot, &[100.0; 20]), 20.0);
     // diff = 20/101 is below γ = 1.
@@ -314,8 +316,26 @@ fn a_base_that_never_existed() {
     });
     let slot = b.path(20.0);
     // 20 packets with a third of them in the queue: slow start is over, at 13.3 and γ.
-    close(b.round(slot, &[150.0; 20]), 40.0 * 100.0 / 150.0 + 1.0);
+    close(b.round(slot, &[150.0; 20]), 20.0 * 100.0 / 150.0 + 1.0);
     assert_eq!(b.wvegas.base_rtt(slot), Some(0.1));
+}
+
+/// Persistent congestion may mean another way: the base round-trip time is measured anew, but one that was given stays.
+#[test]
+fn a_timeout_forgets_the_base() {
+    for (base, want) in [(0.0, 0.25), (0.1, 0.1)] {
+        let mut b = Bench::new(WvegasConfig {
+            base,
+            ..WvegasConfig::default()
+        });
+        let slot = b.path(10.0);
+        b.round(slot, &[100.0; 10]);
+        assert_eq!(b.wvegas.base_rtt(slot), Some(0.1));
+        b.wvegas.on_timeout(slot, b.now);
+        b.end(slot);
+        b.round(slot, &[250.0; 2]);
+        assert_eq!(b.wvegas.base_rtt(slot), Some(want));
+    }
 }
 
 #[test]
@@ -337,7 +357,7 @@ fn forward_delay_leaves_the_way_back_out() {
         b.end(slot);
     }
     assert_eq!(b.wvegas.window(slot), 22.0);
-    // 25 ms of 200 are on the way there: diff = 22 · 25/125 = 4.4 ≥ 2, at a rate of 22/0.2.
+    // 25 ms of 200 are on the way there: diff = 22 · 25/200 = 2.75 ≥ 2, at a rate of 22/0.2.
     b.wvegas.on_ack(&one_way(&b, 200.0, 75.0));
     assert_eq!(b.end(slot), 23.0);
     close(b.alpha(slot), 10.0);
@@ -347,6 +367,36 @@ fn forward_delay_leaves_the_way_back_out() {
     assert_eq!(b.end(slot), 24.0);
     // Who doesn't say has the round trip.
     assert_eq!(b.round(slot, &[200.0]), 23.0);
+}
+
+/// A queue on the way back that shrinks leaves the window's packets to the queue on the way there: nobody has joined.
+#[test]
+fn forward_delay_drains_when_the_round_trip_has_grown_too() {
+    for (rtt, drained) in [(200.0, false), (300.0, true)] {
+        let mut b = Bench::new(WvegasConfig {
+            forward: true,
+            ..WvegasConfig::default()
+        });
+        let slot = b.avoiding(60.0, 100.0);
+        let mut round = |rtt_ms: f64, there_ms: f64| {
+            let received = Time::ZERO + Duration::from_secs_f64(there_ms / 1e3);
+            b.wvegas.on_ack(&Ack {
+                received: Some(received),
+                ..b.ack(slot, rtt_ms)
+            });
+            b.end(slot)
+        };
+        assert_eq!(round(100.0, 50.0), 61.0);
+        // 40 ms there and 60 back: diff = 61 · 0.2 = 12.2 > α = 10.
+        assert_eq!(round(200.0, 90.0), 60.0);
+        // 100 ms there: twice as much and more.
+        let left = if drained {
+            59.0 * 0.5 * (1.0 - 100.0 / rtt)
+        } else {
+            59.0
+        };
+        close(round(rtt, 150.0), left);
+    }
 }
 
 #[test]
