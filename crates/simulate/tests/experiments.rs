@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use manyway_simulate::measure::{Summary, in_parallel};
 use manyway_simulate::stack::experiments::{
-    AGGREGATION_NETWORKS, Aggregation, AggregationRun, Fairness,
+    AGGREGATION_NETWORKS, Aggregation, AggregationRun, Fairness, ReturnPath,
 };
 use manyway_units::Rate;
 
@@ -81,6 +81,48 @@ fn two_subflows_through_one_bottleneck_are_no_two_connections() {
         lia < uncoupled - 0.04 && balia < uncoupled - 0.04,
         "{lia} {balia} {uncoupled}"
     );
+}
+
+/// The laws with a state of their own, in the transport.
+#[test]
+fn laws_with_a_state_carry_the_sum_too() {
+    for law in ["wvegas", "wvegas:forward=1", "bmc", "bmc-balance", "mpath"] {
+        for network in [0, 1] {
+            let run = aggregation(network, law);
+            println!("{law} {network} {:.3} {:?}", run.after_headers, run.ramp_up);
+        }
+    }
+}
+
+/// Queues on the way back are none of the forward delay's business, and receive timestamps get to the law.
+#[test]
+fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
+    for (law, against) in [
+        ("wvegas", 0),
+        ("wvegas", 4),
+        ("wvegas:forward=1", 0),
+        ("wvegas:forward=1", 1),
+        ("wvegas:forward=1", 4),
+        ("wvegas:forward=1,drain=0", 4),
+        ("lia", 4),
+    ] {
+        let run = ReturnPath {
+            law: law.to_owned(),
+            against,
+            seed: 1,
+            from: 20.0,
+            until: 50.0,
+        }
+        .run();
+        println!("{law} {against} {run:?}");
+    }
+}
+
+#[test]
+fn shares_of_laws_with_a_state() {
+    for law in ["wvegas", "bmc", "bmc-balance", "mpath"] {
+        println!("{law} {:.3}", share(law));
+    }
 }
 
 #[test]

@@ -299,6 +299,38 @@ fn rounds_that_say_nothing_adjust_nothing() {
     assert_eq!(b.wvegas.base_rtt(slot), Some(0.09));
 }
 
+/// A host holds single packets back: that is noise to the least of a round's samples, and a queue to their mean.
+#[test]
+fn the_least_of_a_round_instead_of_its_mean() {
+    for (least, want) in [(false, 19.0), (true, 21.0)] {
+        let mut b = Bench::new(WvegasConfig {
+            least,
+            min_alpha: 5.0,
+            total_alpha: 5.0,
+            ..WvegasConfig::default()
+        });
+        let slot = b.avoiding(20.0, 100.0);
+        // On average 150 ms, a third of 20 packets; at least 110, 1.8 packets.
+        assert_eq!(b.round(slot, &[170.0, 110.0, 170.0]), want);
+    }
+    let mut b = Bench::new(WvegasConfig {
+        least: true,
+        forward: true,
+        ..WvegasConfig::default()
+    });
+    let slot = b.avoiding(20.0, 100.0);
+    for there in [50, 90, 60, 80] {
+        let received = Some(b.now + Duration::from_millis(there));
+        let ack = b.ack(slot, 200.0);
+        b.wvegas.on_ack(&Ack { received, ..ack });
+        if there == 50 {
+            assert_eq!(b.end(slot), 21.0);
+        }
+    }
+    // 10 ms of 200: diff = 21/20 < 2.
+    assert_eq!(b.end(slot), 22.0);
+}
+
 /// A base round-trip time that never existed looks like a path without queue; given, it is the given one.
 #[test]
 fn a_base_that_never_existed() {
@@ -371,7 +403,7 @@ fn forward_delay_leaves_the_way_back_out() {
 
 /// A queue on the way back that shrinks leaves the window's packets to the queue on the way there: nobody has joined.
 #[test]
-fn forward_delay_drains_when_the_round_trip_has_grown_too() {
+fn forward_delay_drains_what_others_queued() {
     for (rtt, drained) in [(200.0, false), (300.0, true)] {
         let mut b = Bench::new(WvegasConfig {
             forward: true,
@@ -517,11 +549,12 @@ proptest! {
     fn whatever_happens_state_is_sound(
         steps in proptest::collection::vec(step(), 0..400),
         forward in any::<bool>(),
+        least in any::<bool>(),
         drain in prop_oneof![Just(Drain::Never), Just(Drain::AsPrinted), Just(Drain::AtEquilibrium)],
         total_alpha in 1e-6..1e6f64,
         base in prop_oneof![Just(0.0), 1e-9..3600.0f64],
     ) {
-        let mut b = Bench::new(WvegasConfig { total_alpha, forward, drain, base, ..WvegasConfig::default() });
+        let mut b = Bench::new(WvegasConfig { total_alpha, forward, least, drain, base, ..WvegasConfig::default() });
         let mut slots = Vec::new();
         for step in &steps {
             b.apply(&mut slots, step);
