@@ -109,7 +109,14 @@ const USUAL: Laws = Laws {
 
 const STATEFUL: Laws = Laws {
     name: "must_show_stateful",
-    aggregation: &["wvegas", "wvegas:least=1", "bmc", "bmc-balance", "mpath"],
+    aggregation: &[
+        "wvegas",
+        "wvegas:least=1",
+        "wvegas:total_alpha=50",
+        "bmc",
+        "bmc-balance",
+        "mpath",
+    ],
     fairness: &["wvegas", "bmc", "bmc-balance", "mpath"],
     return_path: &["wvegas", "wvegas:forward=1", "lia"],
 };

@@ -83,28 +83,50 @@ fn two_subflows_through_one_bottleneck_are_no_two_connections() {
     );
 }
 
-/// The laws with a state of their own, in the transport.
+/// Like the laws above. mPath adds one packet per round trip over all paths, so it needs longer to get there.
 #[test]
 fn laws_with_a_state_carry_the_sum_too() {
     for law in ["wvegas", "wvegas:forward=1", "bmc", "bmc-balance", "mpath"] {
-        for network in [0, 1] {
-            let run = aggregation(network, law);
-            println!("{law} {network} {:.3} {:?}", run.after_headers, run.ramp_up);
-        }
+        let equal = aggregation(0, law);
+        assert!(
+            (0.92..1.01).contains(&equal.after_headers),
+            "{law}: {equal:#?}"
+        );
+        assert!(equal.ramp_up.is_some_and(|s| s < 3.0), "{law}: {equal:#?}");
+        let unequal = aggregation(1, law);
+        assert!(
+            (0.88..1.01).contains(&unequal.after_headers),
+            "{law}: {unequal:#?}"
+        );
     }
 }
 
-/// Queues on the way back are none of the forward delay's business, and receive timestamps get to the law.
+/// Beside one Reno flow. wVegas keeps few packets queued and gets what that is worth; BMC's weights make one flow of two paths. mPath's first path
+/// is a whole TCP flow, and the second has a window of its own as long as their losses don't coincide.
+#[test]
+fn shares_of_laws_with_a_state() {
+    for (law, range) in [
+        ("wvegas", 0.30..0.52),
+        ("bmc", 0.38..0.60),
+        ("bmc-balance", 0.38..0.62),
+        ("mpath", 0.45..0.66),
+    ] {
+        let share = share(law);
+        assert!(range.contains(&share), "{law}: {share}");
+    }
+}
+
+/// Receive timestamps get to the law: queues on the way back are none of its business then. What is lost with four flows there is lost to
+/// acknowledgements that come in lumps; LIA loses as much.
 #[test]
 fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
-    for (law, against) in [
-        ("wvegas", 0),
-        ("wvegas", 4),
-        ("wvegas:forward=1", 0),
-        ("wvegas:forward=1", 1),
-        ("wvegas:forward=1", 4),
-        ("wvegas:forward=1,drain=0", 4),
-        ("lia", 4),
+    for (law, against, range) in [
+        ("wvegas", 0, 0.97..1.01),
+        ("wvegas", 1, 0.0..0.10),
+        ("wvegas", 4, 0.0..0.10),
+        ("wvegas:forward=1", 0, 0.97..1.01),
+        ("wvegas:forward=1", 1, 0.80..1.01),
+        ("wvegas:forward=1", 4, 0.55..1.01),
     ] {
         let run = ReturnPath {
             law: law.to_owned(),
@@ -114,14 +136,12 @@ fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
             until: 50.0,
         }
         .run();
-        println!("{law} {against} {run:?}");
-    }
-}
-
-#[test]
-fn shares_of_laws_with_a_state() {
-    for law in ["wvegas", "bmc", "bmc-balance", "mpath"] {
-        println!("{law} {:.3}", share(law));
+        let [congested, free] = run.utilisation;
+        assert!(
+            range.contains(&congested),
+            "{law}, {against} flows: {run:?}"
+        );
+        assert!(free > 0.97, "{law}, {against} flows: {run:?}");
     }
 }
 

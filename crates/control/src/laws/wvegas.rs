@@ -38,7 +38,8 @@ const BACKOFF: f64 = 0.5;
 ///
 /// Weights compare bytes/s where packet sizes differ. A base round-trip time that never existed, all samples having met a
 /// queue, makes a path see a shorter queue than there is: it takes more than its share until some drain shows it a shorter one
-/// (the paper's section III-B.3).
+/// (the paper's section III-B.3). One that is no more, the route having become longer, looks like a queue that never empties: the path keeps to its
+/// α until persistent congestion, which forgets the base.
 #[derive(Clone, Debug)]
 pub struct Wvegas {
     name: &'static str,

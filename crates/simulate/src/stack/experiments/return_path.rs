@@ -35,6 +35,10 @@ pub struct ReturnPathRun {
     pub goodput_mbps: f64,
     /// Smoothed and smallest round-trip time of the first path at the end, in ms.
     pub rtt_ms: [f64; 2],
+    /// Window cuts of the first path since the beginning.
+    pub loss_events: u64,
+    /// Probe timeouts of the first path since the beginning.
+    pub timeouts: u64,
 }
 
 const RATE_MBPS: f64 = 10.0;
@@ -95,6 +99,8 @@ impl ReturnPath {
             utilisation: [share(0), share(1)],
             goodput_mbps,
             rtt_ms: [first.rtt, first.min_rtt].map(|rtt| rtt.as_secs_f64() * 1e3),
+            loss_events: first.loss_events,
+            timeouts: first.timeouts,
         }
     }
 }
