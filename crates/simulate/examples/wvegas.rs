@@ -390,9 +390,10 @@ fn fig2a_gates(table: &Table) -> Vec<Gate> {
         100.0 * off.fold(0.0, f64::max)
     };
     let found = format!(
-        "furthest {:.1} % (with 1 ms of jitter {:.1} %, of which {:.1} % are left once its mean is in the base)",
+        "furthest {:.1} % (with 1 ms of jitter {:.1} %; told the true base {:.1} %, told it with the jitter's mean in it {:.1} %)",
         off(["wvegas", "0 ms"]),
         off(["wvegas", "1 ms"]),
+        off(["wvegas:base=0.1", "1 ms"]),
         off(["wvegas:base=0.1005", "1 ms"]),
     );
     vec![Gate::new(

@@ -110,7 +110,10 @@ fn the_guide_has_every_law_and_parameter() {
             // Weights are given as the first and the last.
             let weight = key.starts_with('d') && key.len() == 2;
             let listed = cells[2].contains(&format!("`{key}`"));
-            assert!(listed || weight && cells[2].contains("`d1` … `d8`"), "{name}: {key}");
+            assert!(
+                listed || weight && cells[2].contains("`d1` … `d8`"),
+                "{name}: {key}"
+            );
         }
     }
 }

@@ -63,7 +63,7 @@ fn any_ack() -> impl Strategy<Value = AnyAck> {
         rtt(),
         often,
         received,
-        seldom.clone(),
+        seldom,
         seldom,
     )
         .prop_map(
