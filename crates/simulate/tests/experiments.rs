@@ -25,20 +25,31 @@ fn aggregation(network: usize, law: &str) -> AggregationRun {
 }
 
 /// The gate of the full version is 0.93 over 60 s; these are 15 s, in which a few cuts more or less show.
+fn carries_nearly_the_sum(law: &str) {
+    let equal = aggregation(0, law);
+    assert!(
+        (0.92..1.01).contains(&equal.after_headers),
+        "{law}: {equal:#?}"
+    );
+    assert!(equal.ramp_up.is_some_and(|s| s < 3.0), "{law}: {equal:#?}");
+    let unequal = aggregation(1, law);
+    assert!(
+        (0.88..1.01).contains(&unequal.after_headers),
+        "{law}: {unequal:#?}"
+    );
+}
+
 #[test]
 fn two_paths_carry_nearly_their_sum() {
     for law in ["lia", "balia", "cubic"] {
-        let equal = aggregation(0, law);
-        assert!(
-            (0.92..1.01).contains(&equal.after_headers),
-            "{law}: {equal:#?}"
-        );
-        assert!(equal.ramp_up.is_some_and(|s| s < 3.0), "{law}: {equal:#?}");
-        let unequal = aggregation(1, law);
-        assert!(
-            (0.88..1.01).contains(&unequal.after_headers),
-            "{law}: {unequal:#?}"
-        );
+        carries_nearly_the_sum(law);
+    }
+}
+
+#[test]
+fn two_paths_carry_nearly_their_sum_with_laws_that_keep_a_state() {
+    for law in ["wvegas", "wvegas:forward=1", "bmc", "bmc-balance", "mpath"] {
+        carries_nearly_the_sum(law);
     }
 }
 
@@ -83,26 +94,8 @@ fn two_subflows_through_one_bottleneck_are_no_two_connections() {
     );
 }
 
-/// Like the laws above. mPath adds one packet per round trip over all paths, so it needs longer to get there.
-#[test]
-fn laws_with_a_state_carry_the_sum_too() {
-    for law in ["wvegas", "wvegas:forward=1", "bmc", "bmc-balance", "mpath"] {
-        let equal = aggregation(0, law);
-        assert!(
-            (0.92..1.01).contains(&equal.after_headers),
-            "{law}: {equal:#?}"
-        );
-        assert!(equal.ramp_up.is_some_and(|s| s < 3.0), "{law}: {equal:#?}");
-        let unequal = aggregation(1, law);
-        assert!(
-            (0.88..1.01).contains(&unequal.after_headers),
-            "{law}: {unequal:#?}"
-        );
-    }
-}
-
-/// Beside one Reno flow. wVegas keeps few packets queued and gets what that is worth; BMC's weights make one flow of two paths. mPath's first path
-/// is a whole TCP flow, and the second has a window of its own as long as their losses don't coincide.
+/// Beside one Reno flow; in full .42, .52, .52 and .58. wVegas keeps few packets queued and gets what that is worth, BMC's weights make one
+/// flow of two paths.
 #[test]
 fn shares_of_laws_with_a_state() {
     for (law, range) in [

@@ -57,26 +57,17 @@ fn any_ack() -> impl Strategy<Value = AnyAck> {
     let often = proptest::bool::weighted(0.9);
     let seldom = proptest::bool::weighted(0.1);
     let received = any::<Option<u64>>();
-    (
-        packets,
-        rtt(),
-        rtt(),
-        often,
-        received,
-        seldom,
-        seldom,
+    (packets, rtt(), rtt(), often, received, seldom, seldom).prop_map(
+        |(packets, rtt, smoothed, sampled, received, limited, recovering)| AnyAck {
+            packets,
+            rtt,
+            smoothed,
+            sampled,
+            received,
+            limited,
+            recovering,
+        },
     )
-        .prop_map(
-            |(packets, rtt, smoothed, sampled, received, limited, recovering)| AnyAck {
-                packets,
-                rtt,
-                smoothed,
-                sampled,
-                received,
-                limited,
-                recovering,
-            },
-        )
 }
 
 fn step() -> impl Strategy<Value = Step> {
