@@ -72,13 +72,14 @@ table! {
             gamma: 1.0, Range::above(0.0, 1e6), "queued packets that end slow start";
             base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in seconds; 0 to measure it";
             forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer says when packets arrived";
+            least: 0.0, Range::switch(), "1: a round's delay is the least of its samples instead of their mean, against noise of hosts";
             drain: 1.0, Range::switch(), "0: never back off to empty the queue";
             }
             Wvegas = |options| {
                 let drain = if drain == 0.0 { Drain::Never } else { Drain::AtEquilibrium };
-                let forward = forward != 0.0;
+                let (forward, least) = (forward != 0.0, least != 0.0);
                 let loss_keeps_alpha = false;
-                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain, loss_keeps_alpha };
+                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, least, drain, loss_keeps_alpha };
                 Ok(Wvegas::new("wvegas", config, options))
             };
         WvegasPrinted "wvegas-printed"
@@ -91,7 +92,7 @@ table! {
             }
             Wvegas = |options| {
                 let (forward, drain, loss_keeps_alpha) = (forward != 0.0, Drain::AsPrinted, true);
-                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, drain, loss_keeps_alpha };
+                let config = WvegasConfig { total_alpha, min_alpha, gamma, base, forward, least: false, drain, loss_keeps_alpha };
                 Ok(Wvegas::new("wvegas-printed", config, options))
             };
         Bmc "bmc"

@@ -1,25 +1,27 @@
 //! Runs the experiments that manyway is judged by, under the virtual clock, and writes a table and the raw results.
 //!
-//! `cargo run --release -p manyway-simulate --features stack --example must_show -- [--full] [--out DIR]`
+//! `cargo run --release -p manyway-simulate --features stack --example must_show -- [--full] [--stateful] [--out DIR]`
 //!
-//! Without `--full` it is a short version (fewer seeds, shorter runs) that shows the same picture with wider intervals.
+//! Without `--full` it is a short version (fewer seeds, shorter runs) that shows the same picture with wider intervals. With `--stateful` it is
+//! the laws that keep a state of their own which run (wVegas, BMC, mPath), and the results are called `must_show_stateful`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use manyway_simulate::measure::{Summary, in_parallel};
 use manyway_simulate::stack::experiments::{
     AGGREGATION_NETWORKS, Aggregation, AggregationRun, Fairness, FairnessRun, PACKET_BYTES,
-    payload_bytes,
+    ReturnPath, ReturnPathRun, payload_bytes,
 };
 use manyway_units::Rate;
 use serde::Serialize;
 
 struct Options {
     full: bool,
+    stateful: bool,
     out: Option<PathBuf>,
 }
 
@@ -41,6 +43,8 @@ struct Results {
     payload_bytes: usize,
     aggregation: Vec<AggregationRow>,
     fairness: Vec<FairnessRow>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    return_path: Vec<ReturnPathRow>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +66,14 @@ struct FairnessRow {
     runs: Vec<FairnessRun>,
 }
 
+#[derive(Serialize)]
+struct ReturnPathRow {
+    law: String,
+    /// Reno flows over the first path's way back.
+    against: usize,
+    run: ReturnPathRun,
+}
+
 const FULL: Extent = Extent {
     aggregation_seeds: 5,
     aggregation_from: 15.0,
@@ -80,21 +92,49 @@ const SHORT: Extent = Extent {
     fairness_until: 120.0,
 };
 
-const AGGREGATION_LAWS: [&str; 4] = ["lia", "balia", "cubic", "reno"];
+/// What runs which experiment, and what the results are called.
+struct Laws {
+    name: &'static str,
+    aggregation: &'static [&'static str],
+    fairness: &'static [&'static str],
+    return_path: &'static [&'static str],
+}
+
+const USUAL: Laws = Laws {
+    name: "must_show",
+    aggregation: &["lia", "balia", "cubic", "reno"],
+    fairness: &["lia", "balia", "reno"],
+    return_path: &[],
+};
+
+const STATEFUL: Laws = Laws {
+    name: "must_show_stateful",
+    aggregation: &[
+        "wvegas",
+        "wvegas:least=1",
+        "wvegas:total_alpha=50",
+        "bmc",
+        "bmc-balance",
+        "mpath",
+    ],
+    fairness: &["wvegas", "bmc", "bmc-balance", "mpath"],
+    return_path: &["wvegas", "wvegas:forward=1", "lia"],
+};
 
 fn main() -> ExitCode {
     let options = match parse(std::env::args().skip(1)) {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("{error}\nusage: must_show [--full] [--out DIR]");
+            eprintln!("{error}\nusage: must_show [--full] [--stateful] [--out DIR]");
             return ExitCode::from(2);
         }
     };
-    let results = run(if options.full { FULL } else { SHORT });
-    let table = markdown(&results);
+    let laws = if options.stateful { STATEFUL } else { USUAL };
+    let results = run(if options.full { FULL } else { SHORT }, &laws);
+    let table = markdown(&results, &laws);
     println!("{table}");
     if let Some(dir) = options.out
-        && let Err(error) = write(&dir, &table, &results)
+        && let Err(error) = write(&dir, laws.name, &table, &results)
     {
         eprintln!("cannot write the results to {}: {error}", dir.display());
         return ExitCode::FAILURE;
@@ -105,11 +145,13 @@ fn main() -> ExitCode {
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options {
         full: false,
+        stateful: false,
         out: None,
     };
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--full" => options.full = true,
+            "--stateful" => options.stateful = true,
             "--out" => options.out = Some(args.next().ok_or("--out needs a directory")?.into()),
             other => return Err(format!("unknown argument {other:?}")),
         }
@@ -117,12 +159,12 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-fn run(extent: Extent) -> Results {
+fn run(extent: Extent, laws: &Laws) -> Results {
     let mut aggregation = Vec::new();
     for (network, paths) in AGGREGATION_NETWORKS {
         for (jitter_ms, law) in [0, 1]
             .into_iter()
-            .flat_map(|ms| AGGREGATION_LAWS.map(|law| (ms, law)))
+            .flat_map(|ms| laws.aggregation.iter().map(move |&law| (ms, law)))
         {
             let experiments: Vec<_> = (1..=extent.aggregation_seeds)
                 .map(|seed| Aggregation {
@@ -156,7 +198,7 @@ fn run(extent: Extent) -> Results {
             });
         }
     }
-    let fairness = ["lia", "balia", "reno"].map(|law| {
+    let fairness = laws.fairness.iter().map(|&law| {
         let experiments: Vec<_> = (1..=extent.fairness_seeds)
             .map(|seed| Fairness {
                 law: law.to_owned(),
@@ -174,13 +216,39 @@ fn run(extent: Extent) -> Results {
             runs,
         }
     });
+    let fairness = fairness.collect();
     Results {
         extent,
         packet_bytes: PACKET_BYTES,
         payload_bytes: payload_bytes(),
         aggregation,
-        fairness: fairness.into(),
+        fairness,
+        return_path: return_path(laws.return_path),
     }
+}
+
+/// Short runs without anything random but keys: one seed each.
+fn return_path(laws: &[&str]) -> Vec<ReturnPathRow> {
+    let experiments = laws.iter().flat_map(|&law| {
+        [0, 1, 4].map(|against| ReturnPath {
+            law: law.to_owned(),
+            against,
+            seed: 1,
+            from: 20.0,
+            until: 80.0,
+        })
+    });
+    let experiments: Vec<_> = experiments.collect();
+    let runs = timed("return path", || {
+        in_parallel(&experiments, threads(), ReturnPath::run)
+    });
+    let rows = experiments.into_iter().zip(runs);
+    let rows = rows.map(|(experiment, run)| ReturnPathRow {
+        law: experiment.law,
+        against: experiment.against,
+        run,
+    });
+    rows.collect()
 }
 
 fn summary(values: impl Iterator<Item = f64>) -> Summary {
@@ -199,7 +267,7 @@ fn timed<R>(what: &str, job: impl FnOnce() -> R) -> R {
     result
 }
 
-fn markdown(results: &Results) -> String {
+fn markdown(results: &Results, laws: &Laws) -> String {
     let Extent {
         aggregation_seeds,
         aggregation_from,
@@ -210,19 +278,31 @@ fn markdown(results: &Results) -> String {
     } = results.extent;
     let (payload, packet) = (results.payload_bytes, results.packet_bytes);
     let mut out = String::new();
+    let (aggregation_gate, fairness_gate) = match laws.name == USUAL.name {
+        true => (
+            " Gate: LIA and Balia at least 0.93 after headers.",
+            " Gate: LIA 0.45-0.59, Balia 0.45-0.56, Balia ≤ LIA < uncoupled Reno (near 0.67).",
+        ),
+        false => ("", ""),
+    };
     let _ = write!(
         out,
         "# Aggregation and fairness under the virtual clock\n\n\
          Production sessions (handshake, sealing, streams, scheduler, congestion control) over virtual links: one-way delays, DropTail of one \
          bandwidth-delay product (rate × round trip), outer packets of {packet} bytes. Made by `cargo run --release -p manyway-simulate --features \
-         stack --example must_show -- --full --out docs/results`; every run repeats bit for bit.\n\n\
+         stack --example must_show -- --full{stateful} --out docs/results`; every run repeats bit for bit.\n\n\
          ## Aggregation\n\n\
          One connection alone, mean goodput (stream bytes read in order) over {aggregation_from}-{aggregation_until} s, median of \
          {aggregation_seeds} seeds. Without sender jitter nothing in such a run is random but keys, so seeds hardly matter; with it they do. *After headers* is the fraction of Σ rate × {payload}/{packet}: {payload} stream bytes in a packet of {packet} (28 \
          IPv4 and UDP, 14 header, 16 tag, {frame} frame header); *of the wire* is the fraction of Σ rate. Ramp-up: from the first handshake packet to the \
-         begin of the first second in which 90 % of the sum after headers arrived. Gate: LIA and Balia at least 0.93 after headers.\n\n\
+         begin of the first second in which 90 % of the sum after headers arrived.{aggregation_gate}\n\n\
          | network | sender jitter | law | after headers | min - max | of the wire | ramp-up, s |\n|---|---|---|---|---|---|---|\n",
         frame = packet - 28 - 14 - 16 - payload,
+        stateful = if laws.name == USUAL.name {
+            ""
+        } else {
+            " --stateful"
+        },
     );
     for row in &results.aggregation {
         let ramp_up = match row.ramp_up {
@@ -256,7 +336,7 @@ fn markdown(results: &Results) -> String {
         "\n## Fairness\n\n\
          Two subflows of one connection against one single-path Reno connection through a bottleneck of 20 Mbps and 10 ms one way; {fairness_seeds} seeds, \
          {fairness_from}-{fairness_until} s, staggered starts, sender jitter uniform in 0-1 ms per packet without reordering, no pacing. Share of the \
-         connection with two subflows, mean and 95 % interval. Gate: LIA 0.45-0.59, Balia 0.45-0.56, Balia ≤ LIA < uncoupled Reno (near 0.67).\n\n\
+         connection with two subflows, mean and 95 % interval.{fairness_gate}\n\n\
          | law | share | 95 % interval | min - max | multipath, Mbps | single path, Mbps | windows, packets |\n|---|---|---|---|---|---|---|\n",
     );
     for row in &results.fairness {
@@ -277,13 +357,34 @@ fn markdown(results: &Results) -> String {
             mean(|run| run.windows[2]),
         );
     }
+    out += &return_path_markdown(&results.return_path);
     out
 }
 
-fn write(dir: &std::path::Path, table: &str, results: &Results) -> std::io::Result<()> {
+fn return_path_markdown(rows: &[ReturnPathRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n## A congested way back\n\n\
+        One connection over two paths of 10 Mbps, 25 ms one way; acknowledgements of the first one come back through a DropTail queue of 100 packets, 120 ms, that so \
+        many Reno flows fill. 20 to 80 s: both paths' links there, used of their capacity.\n\n\
+        | law | Reno flows on the way back | path 1 | path 2 | goodput, Mbps | path 1's round trip at the end, ms |\n|---|--:|--:|--:|--:|--:|\n"
+        .to_owned();
+    for ReturnPathRow { law, against, run } in rows {
+        let ([one, two], goodput, [rtt, _]) = (run.utilisation, run.goodput_mbps, run.rtt_ms);
+        let _ = writeln!(
+            out,
+            "| {law} | {against} | {one:.3} | {two:.3} | {goodput:.2} | {rtt:.0} |"
+        );
+    }
+    out
+}
+
+fn write(dir: &Path, name: &str, table: &str, results: &Results) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
-    std::fs::write(dir.join("must_show.md"), table)?;
+    let file = dir.join(name);
+    std::fs::write(file.with_extension("md"), table)?;
     let mut json = serde_json::to_string_pretty(results)?;
     json.push('\n');
-    std::fs::write(dir.join("must_show.json"), json)
+    std::fs::write(file.with_extension("json"), json)
 }

@@ -2,14 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::law::{Scalar, WindowLaw};
 use crate::laws::{Balia, Lia, Reno};
 use crate::options::{Growth, SlowStartKind};
 use crate::registry;
-use crate::registry::tests::spec_from;
 
 fn new_path(window: f64, size: u32, rtt_ms: u64) -> NewPath {
     NewPath {
@@ -279,126 +276,5 @@ fn the_law_is_evaluated_every_eighth_of_n_acknowledgements() {
         avoiding(&mut controller, 10.0, 1500, 50);
         controller.on_ack(&ack(slots[0], 1.0, 50));
         assert_eq!(count.load(Ordering::Relaxed), want + 3, "{paths} paths");
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Add {
-        window: f64,
-        size: u32,
-        rtt_us: u64,
-    },
-    Remove(usize),
-    Ack {
-        path: usize,
-        packets: f64,
-        rtt_us: u64,
-        limited: bool,
-    },
-    Loss(usize),
-    Ecn(usize),
-    Timeout(usize),
-    Round(usize),
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let rtt = prop_oneof![Just(0u64), 1..2_000_000u64];
-    prop_oneof![
-        2 => (prop_oneof![Just(f64::NAN), -5.0..1e9f64], any::<u32>(), rtt.clone())
-            .prop_map(|(window, size, rtt_us)| Step::Add { window, size, rtt_us }),
-        1 => any::<usize>().prop_map(Step::Remove),
-        20 => (any::<usize>(), 0.0..2000.0f64, rtt, any::<bool>())
-            .prop_map(|(path, packets, rtt_us, limited)| Step::Ack { path, packets, rtt_us, limited }),
-        3 => any::<usize>().prop_map(Step::Loss),
-        1 => any::<usize>().prop_map(Step::Ecn),
-        1 => any::<usize>().prop_map(Step::Timeout),
-        4 => any::<usize>().prop_map(Step::Round),
-    ]
-}
-
-fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step: &Step) {
-    let pick = |n: usize| slots.get(n % slots.len().max(1)).copied();
-    match *step {
-        Step::Add {
-            window,
-            size,
-            rtt_us,
-        } => {
-            let slot = controller.add_path(NewPath {
-                now,
-                ..new_path(window, size, rtt_us / 1000)
-            });
-            assert!(!slots.contains(&slot), "a slot in use was handed out");
-            slots.push(slot);
-        }
-        Step::Remove(n) => {
-            if let Some(slot) = pick(n) {
-                controller.remove_path(slot);
-                slots.retain(|&other| other != slot);
-                assert_eq!(controller.window(slot), 0.0);
-            }
-        }
-        Step::Ack {
-            path,
-            packets,
-            rtt_us,
-            limited,
-        } => {
-            let slot = pick(path).unwrap_or(Slot(7));
-            controller.on_ack(&Ack {
-                now,
-                app_limited: limited,
-                smoothed_rtt: Duration::from_micros(rtt_us),
-                ..ack(slot, packets, rtt_us / 1000)
-            });
-        }
-        Step::Loss(n) => controller.on_loss(&Loss {
-            now,
-            ..loss(pick(n).unwrap_or(Slot(7)))
-        }),
-        Step::Ecn(n) => controller.on_ecn(&Loss {
-            now,
-            ..loss(pick(n).unwrap_or(Slot(7)))
-        }),
-        Step::Timeout(n) => controller.on_timeout(pick(n).unwrap_or(Slot(7)), now),
-        Step::Round(n) => controller.on_round_end(&Round {
-            slot: pick(n).unwrap_or(Slot(7)),
-            now,
-        }),
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
-    #[test]
-    fn windows_are_finite_and_never_below_the_floor(
-        steps in proptest::collection::vec((step(), 0..50u64), 0..300),
-        floor in prop_oneof![Just(None), (1.0..4.0f64).prop_map(Some)],
-        kind in prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)],
-        growth in prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)],
-        growth_in_recovery in any::<bool>(),
-        fractions in proptest::array::uniform4(0.0..=1.0f64),
-    ) {
-        for (name, _) in registry::names() {
-            let options = Options { slow_start: kind, window_floor: floor, growth, growth_in_recovery };
-            let spec = spec_from(name, fractions);
-            let mut controller = spec.controller(&options);
-            let mut slots = Vec::new();
-            let mut now = Time::ZERO;
-            for (step, millis) in &steps {
-                now += Duration::from_millis(*millis);
-                apply(&mut controller, &mut slots, now, step);
-                let to_one = ["balia", "coupled", "generalized", "mpath", "olia"].contains(&name);
-                let natural = if to_one && slots.len() > 1 { 1.0 } else { 2.0 };
-                for &slot in &slots {
-                    let window = controller.window(slot);
-                    prop_assert!(window.is_finite(), "{spec} {window}");
-                    prop_assert!(window >= floor.unwrap_or(natural), "{spec} {window} {step:?}");
-                    prop_assert!(window <= MAX_WINDOW, "{spec} {window}");
-                }
-            }
-        }
     }
 }

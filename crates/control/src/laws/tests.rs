@@ -2,6 +2,7 @@ use crate::law::{Path, Scalar, WindowLaw};
 use crate::laws::{Balia, FullyCoupled, Lia, Reno, Semicoupled};
 use crate::registry::{AnyLaw, LawSpec};
 
+mod any_events;
 mod properties;
 
 /// A window law by its text form.

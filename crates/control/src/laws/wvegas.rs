@@ -14,6 +14,9 @@ const MIN_RTT: f64 = 1e-6;
 /// `alpha[r]` before the first equilibrium, in packets (Algorithm 3, line 4).
 const INITIAL_ALPHA: f64 = 2.0;
 
+/// Weight of the newest round in a path's usual rate and noise.
+const USUAL_GAIN: f64 = 0.125;
+
 /// What a drain leaves of the window that the path itself holds (line 23).
 const BACKOFF: f64 = 0.5;
 
@@ -35,7 +38,8 @@ const BACKOFF: f64 = 0.5;
 ///
 /// Weights compare bytes/s where packet sizes differ. A base round-trip time that never existed, all samples having met a
 /// queue, makes a path see a shorter queue than there is: it takes more than its share until some drain shows it a shorter one
-/// (the paper's section III-B.3).
+/// (the paper's section III-B.3). One that is no more, the route having become longer, looks like a queue that never empties: the path keeps to its
+/// α until persistent congestion, which forgets the base.
 #[derive(Clone, Debug)]
 pub struct Wvegas {
     name: &'static str,
@@ -80,6 +84,14 @@ impl Wvegas {
 
     fn initial_alpha(&self) -> f64 {
         INITIAL_ALPHA.max(self.config.min_alpha)
+    }
+
+    /// The base round-trip time before the first sample.
+    fn given_base(&self) -> f64 {
+        match self.config.base {
+            base if base > 0.0 => base.max(MIN_RTT),
+            _ => f64::INFINITY,
+        }
     }
 
     /// Sets a path's equilibrium rate, in bytes/s; 0 for none.
@@ -166,14 +178,14 @@ impl Controller for Wvegas {
             alpha: self.initial_alpha(),
             rate: 0.0,
             queue_delay: 0.0,
-            base_rtt: match self.config.base {
-                base if base > 0.0 => base.max(MIN_RTT),
-                _ => f64::INFINITY,
-            },
+            usual_rate: 0.0,
+            noise: 0.0,
+            base_rtt: self.given_base(),
             base_one_way: f64::INFINITY,
             slow_start: true,
             threshold: f64::INFINITY,
-            grows: true,
+            // The first round is over with the first acknowledgement: the one after it is the first to grow.
+            grows: false,
             round: Samples::default(),
         })
     }
@@ -218,7 +230,7 @@ impl Controller for Wvegas {
     }
 
     fn on_timeout(&mut self, slot: Slot, _now: Time) {
-        let floor = self.floor();
+        let (floor, base) = (self.floor(), self.given_base());
         self.forget_equilibrium(slot);
         if let Some(path) = self.slots.get_mut(slot) {
             // The loss event that led here has halved the window already, if there was one.
@@ -229,17 +241,21 @@ impl Controller for Wvegas {
             path.slow_start = path.window < path.threshold;
             path.grows = true;
             path.round.stale = true;
+            // It may be another way by now (RFC 9002 §5.2).
+            path.base_rtt = base;
+            path.base_one_way = f64::INFINITY;
+            path.usual_rate = 0.0;
         }
     }
 
     /// Line 7.
     fn on_round_end(&mut self, round: &Round) {
-        let gamma = self.config.gamma;
+        let (gamma, least) = (self.config.gamma, self.config.least);
         let floor = self.floor();
         let Some(path) = self.slots.get_mut(round.slot) else {
             return;
         };
-        let Some(seen) = path.end_round() else {
+        let Some(seen) = path.end_round(least) else {
             return;
         };
         if path.slow_start {
@@ -271,6 +287,10 @@ struct VegasPath {
     rate: f64,
     /// `queue_delays[r]`; 0 for none.
     queue_delay: f64,
+    /// Windows per round trip at equilibrium, packets/s, smoothed; 0 before the first.
+    usual_rate: f64,
+    /// By how much round trips differ from what the window takes at that rate, on average.
+    noise: f64,
     /// Infinite before the first sample.
     base_rtt: f64,
     /// The least one-way delay plus the clocks' difference; infinite before the first sample.
@@ -289,9 +309,11 @@ struct Samples {
     /// `sampled_rtts[r]` and `sampled_num[r]`.
     rtts: f64,
     count: f64,
+    least_rtt: f64,
     /// The same of one-way delays.
     one_ways: f64,
     one_way_count: f64,
+    least_one_way: f64,
     /// Packets acknowledged, and those of them that were sent application-limited.
     packets: f64,
     limited: f64,
@@ -306,8 +328,11 @@ struct Seen {
     rtt: f64,
     /// `q = rtt − baseRTT` (line 19).
     queueing: f64,
-    /// `q/(baseRTT + q)`: the share of the window that stands in the queue (line 9).
+    /// `q/rtt`: the share of the window that stands in the queue (line 9). By Little's law that holds for the queues on the way there
+    /// alone, too.
     share: f64,
+    /// Queueing is that of the way there.
+    forward: bool,
 }
 
 impl VegasPath {
@@ -316,33 +341,41 @@ impl VegasPath {
         let rtt = ack.rtt.as_secs_f64().max(MIN_RTT);
         self.round.rtts += rtt;
         self.round.count += 1.0;
+        if self.round.count == 1.0 || rtt < self.round.least_rtt {
+            self.round.least_rtt = rtt;
+        }
         if measured {
             self.base_rtt = self.base_rtt.min(rtt);
         }
         if forward && let Some(one_way) = ack.one_way() {
             self.round.one_ways += one_way;
             self.round.one_way_count += 1.0;
+            if self.round.one_way_count == 1.0 || one_way < self.round.least_one_way {
+                self.round.least_one_way = one_way;
+            }
             self.base_one_way = self.base_one_way.min(one_way);
         }
     }
 
     /// What the round has shown, if it may count, and a new one begins.
-    fn end_round(&mut self) -> Option<Seen> {
+    fn end_round(&mut self, least: bool) -> Option<Seen> {
         let round = std::mem::take(&mut self.round);
         if round.count == 0.0 || round.stale || 2.0 * round.limited > round.packets {
             return None;
         }
-        let rtt = round.rtts / round.count;
+        let typical = |sum: f64, count: f64, of_all: f64| if least { of_all } else { sum / count };
+        let rtt = typical(round.rtts, round.count, round.least_rtt);
         let mut queueing = (rtt - self.base_rtt).max(0.0);
         if round.one_way_count > 0.0 {
             // Never more than on the whole round trip: a clock that runs away must not look like an endless queue.
-            let there = round.one_ways / round.one_way_count - self.base_one_way;
-            queueing = there.clamp(0.0, queueing);
+            let there = typical(round.one_ways, round.one_way_count, round.least_one_way);
+            queueing = (there - self.base_one_way).clamp(0.0, queueing);
         }
         Some(Seen {
             rtt,
             queueing,
-            share: queueing / (self.base_rtt + queueing),
+            share: queueing / rtt,
+            forward: round.one_way_count > 0.0,
         })
     }
 
@@ -364,10 +397,26 @@ impl VegasPath {
         if self.queue_delay == 0.0 || self.queue_delay > q {
             self.queue_delay = q;
         }
-        if q > 2.0 * self.queue_delay {
+        let others = self.others_joined(seen) || !seen.forward;
+        if q > 2.0 * self.queue_delay && others {
             self.window *= BACKOFF * (1.0 - seen.share);
             self.queue_delay = 0.0;
         }
+    }
+
+    /// For forward delay: whether others' packets are at least half of what the queue has grown by. When a queue on the way back shrinks,
+    /// packets of the window stand in the queue on the way there instead; the rate is as it was, and nobody has joined. With others in the
+    /// queue the window takes longer, by more than the round trip's own ups and downs.
+    fn others_joined(&mut self, seen: Seen) -> bool {
+        let rate = self.window / seen.rtt;
+        if self.usual_rate == 0.0 {
+            self.usual_rate = rate;
+        }
+        let longer = seen.rtt - self.window / self.usual_rate;
+        let enough = (0.5 * (seen.queueing - self.queue_delay)).max(2.0 * self.noise);
+        self.usual_rate += USUAL_GAIN * (rate - self.usual_rate);
+        self.noise += USUAL_GAIN * (longer.abs() - self.noise);
+        longer >= enough
     }
 }
 

@@ -97,6 +97,27 @@ fn defaults_are_in_range_and_explained() {
     }
 }
 
+/// `docs/laws.md` has a row for each law, with all its parameters.
+#[test]
+fn the_guide_has_every_law_and_parameter() {
+    let guide = include_str!("../../../../docs/laws.md");
+    for (name, _) in names() {
+        let begin = format!("| `{name}` |");
+        let row = guide.lines().find(|line| line.starts_with(&begin));
+        let cells: Vec<_> = row.unwrap_or_else(|| panic!("{name}")).split('|').collect();
+        for parameter in parameters_of(name).unwrap() {
+            let key = parameter.key;
+            // Weights are given as the first and the last.
+            let weight = key.starts_with('d') && key.len() == 2;
+            let listed = cells[2].contains(&format!("`{key}`"));
+            assert!(
+                listed || weight && cells[2].contains("`d1` … `d8`"),
+                "{name}: {key}"
+            );
+        }
+    }
+}
+
 /// Equal specifications have equal text, and the text gives the specification back.
 #[test]
 fn text_form() {

@@ -146,7 +146,7 @@ fn summary(runs: &[Vec<f64>], n: usize) -> Summary {
 }
 
 /// A mean with its 95 % interval, in as many digits as it deserves.
-fn cell(value: &Summary) -> String {
+pub(crate) fn cell(value: &Summary) -> String {
     let digits = match value.mean.abs() {
         0.0 => return "0".to_owned(),
         mean if mean < 0.1 => 4,

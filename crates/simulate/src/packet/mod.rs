@@ -146,14 +146,13 @@ impl Simulation {
     fn on_returned(&mut self, item: Transit) {
         let subflow = &mut self.subflows[item.subflow as usize];
         let record = self.network.record(item.number);
-        let at = self.network.received_at(item.subflow, item.at) - record.delay;
         let largest = record.ranges.first().map_or(0, |range| *range.end());
         let ack = AckInfo {
             largest,
             ranges: &record.ranges,
             delay: record.delay,
             ce_count: (record.marks > 0).then_some(record.marks),
-            receive_time: Some(at),
+            receive_time: Some(record.received),
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];

@@ -14,7 +14,10 @@ pub(super) const MAX_RANGES: usize = 4;
 pub(super) struct AckRecord {
     /// Descending.
     pub(super) ranges: Vec<RangeInclusive<u64>>,
+    /// How long the largest was held back.
     pub(super) delay: Duration,
+    /// When the largest arrived.
+    pub(super) received: Time,
     pub(super) marks: u64,
 }
 
@@ -94,6 +97,7 @@ impl Receiver {
         record.ranges.clear();
         record.ranges.extend_from_slice(&self.ranges);
         record.delay = now.since(self.largest_at);
+        record.received = self.largest_at;
         record.marks = self.marks;
         self.held = 0;
         self.deadline = None;
@@ -165,8 +169,8 @@ mod tests {
         assert!(receiver.is_due(at(130)));
         receiver.acknowledge(at(130), &mut record);
         assert_eq!(
-            (record.ranges.as_slice(), record.delay),
-            ([0..=2].as_slice(), 100 * MS)
+            (record.ranges.as_slice(), record.delay, record.received),
+            ([0..=2].as_slice(), 100 * MS, at(30))
         );
     }
 

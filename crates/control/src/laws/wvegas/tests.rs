@@ -222,6 +222,8 @@ fn slow_start_doubles_every_other_round_and_ends_at_gamma() {
     let mut b = Bench::draining(Drain::AtEquilibrium);
     let slot = b.path(10.0);
     assert!(b.wvegas.in_slow_start(slot));
+    // The sender's first round is over with the first acknowledgement, and is no round trip to wait for.
+    assert_eq!(b.round(slot, &[100.0]), 10.0);
     assert_eq!(b.round(slot, &[100.0; 10]), 20.0);
     assert_eq!(b.round(slot, &[100.0; 20]), 20.0);
     // diff = 20/101 is below γ = 1.
@@ -297,6 +299,38 @@ fn rounds_that_say_nothing_adjust_nothing() {
     assert_eq!(b.wvegas.base_rtt(slot), Some(0.09));
 }
 
+/// A host holds single packets back: that is noise to the least of a round's samples, and a queue to their mean.
+#[test]
+fn the_least_of_a_round_instead_of_its_mean() {
+    for (least, want) in [(false, 19.0), (true, 21.0)] {
+        let mut b = Bench::new(WvegasConfig {
+            least,
+            min_alpha: 5.0,
+            total_alpha: 5.0,
+            ..WvegasConfig::default()
+        });
+        let slot = b.avoiding(20.0, 100.0);
+        // On average 150 ms, a third of 20 packets; at least 110, 1.8 packets.
+        assert_eq!(b.round(slot, &[170.0, 110.0, 170.0]), want);
+    }
+    let mut b = Bench::new(WvegasConfig {
+        least: true,
+        forward: true,
+        ..WvegasConfig::default()
+    });
+    let slot = b.avoiding(20.0, 100.0);
+    for there in [50, 90, 60, 80] {
+        let received = Some(b.now + Duration::from_millis(there));
+        let ack = b.ack(slot, 200.0);
+        b.wvegas.on_ack(&Ack { received, ..ack });
+        if there == 50 {
+            assert_eq!(b.end(slot), 21.0);
+        }
+    }
+    // 10 ms of 200: diff = 21/20 < 2.
+    assert_eq!(b.end(slot), 22.0);
+}
+
 /// A base round-trip time that never existed looks like a path without queue; given, it is the given one.
 #[test]
 fn a_base_that_never_existed() {
@@ -314,8 +348,26 @@ fn a_base_that_never_existed() {
     });
     let slot = b.path(20.0);
     // 20 packets with a third of them in the queue: slow start is over, at 13.3 and γ.
-    close(b.round(slot, &[150.0; 20]), 40.0 * 100.0 / 150.0 + 1.0);
+    close(b.round(slot, &[150.0; 20]), 20.0 * 100.0 / 150.0 + 1.0);
     assert_eq!(b.wvegas.base_rtt(slot), Some(0.1));
+}
+
+/// Persistent congestion may mean another way: the base round-trip time is measured anew, but one that was given stays.
+#[test]
+fn a_timeout_forgets_the_base() {
+    for (base, want) in [(0.0, 0.25), (0.1, 0.1)] {
+        let mut b = Bench::new(WvegasConfig {
+            base,
+            ..WvegasConfig::default()
+        });
+        let slot = b.path(10.0);
+        b.round(slot, &[100.0; 10]);
+        assert_eq!(b.wvegas.base_rtt(slot), Some(0.1));
+        b.wvegas.on_timeout(slot, b.now);
+        b.end(slot);
+        b.round(slot, &[250.0; 2]);
+        assert_eq!(b.wvegas.base_rtt(slot), Some(want));
+    }
 }
 
 #[test]
@@ -337,7 +389,7 @@ fn forward_delay_leaves_the_way_back_out() {
         b.end(slot);
     }
     assert_eq!(b.wvegas.window(slot), 22.0);
-    // 25 ms of 200 are on the way there: diff = 22 · 25/125 = 4.4 ≥ 2, at a rate of 22/0.2.
+    // 25 ms of 200 are on the way there: diff = 22 · 25/200 = 2.75 ≥ 2, at a rate of 22/0.2.
     b.wvegas.on_ack(&one_way(&b, 200.0, 75.0));
     assert_eq!(b.end(slot), 23.0);
     close(b.alpha(slot), 10.0);
@@ -347,6 +399,36 @@ fn forward_delay_leaves_the_way_back_out() {
     assert_eq!(b.end(slot), 24.0);
     // Who doesn't say has the round trip.
     assert_eq!(b.round(slot, &[200.0]), 23.0);
+}
+
+/// A queue on the way back that shrinks leaves the window's packets to the queue on the way there: nobody has joined.
+#[test]
+fn forward_delay_drains_what_others_queued() {
+    for (rtt, drained) in [(200.0, false), (300.0, true)] {
+        let mut b = Bench::new(WvegasConfig {
+            forward: true,
+            ..WvegasConfig::default()
+        });
+        let slot = b.avoiding(60.0, 100.0);
+        let mut round = |rtt_ms: f64, there_ms: f64| {
+            let received = Time::ZERO + Duration::from_secs_f64(there_ms / 1e3);
+            b.wvegas.on_ack(&Ack {
+                received: Some(received),
+                ..b.ack(slot, rtt_ms)
+            });
+            b.end(slot)
+        };
+        assert_eq!(round(100.0, 50.0), 61.0);
+        // 40 ms there and 60 back: diff = 61 · 0.2 = 12.2 > α = 10.
+        assert_eq!(round(200.0, 90.0), 60.0);
+        // 100 ms there: twice as much and more.
+        let left = if drained {
+            59.0 * 0.5 * (1.0 - 100.0 / rtt)
+        } else {
+            59.0
+        };
+        close(round(rtt, 150.0), left);
+    }
 }
 
 #[test]
@@ -467,11 +549,12 @@ proptest! {
     fn whatever_happens_state_is_sound(
         steps in proptest::collection::vec(step(), 0..400),
         forward in any::<bool>(),
+        least in any::<bool>(),
         drain in prop_oneof![Just(Drain::Never), Just(Drain::AsPrinted), Just(Drain::AtEquilibrium)],
         total_alpha in 1e-6..1e6f64,
         base in prop_oneof![Just(0.0), 1e-9..3600.0f64],
     ) {
-        let mut b = Bench::new(WvegasConfig { total_alpha, forward, drain, base, ..WvegasConfig::default() });
+        let mut b = Bench::new(WvegasConfig { total_alpha, forward, least, drain, base, ..WvegasConfig::default() });
         let mut slots = Vec::new();
         for step in &steps {
             b.apply(&mut slots, step);

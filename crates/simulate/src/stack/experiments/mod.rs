@@ -4,9 +4,11 @@
 
 mod aggregation;
 mod fairness;
+mod return_path;
 
 pub use aggregation::{AGGREGATION_NETWORKS, Aggregation, AggregationRun, PathRun};
 pub use fairness::{Fairness, FairnessRun};
+pub use return_path::{ReturnPath, ReturnPathRun};
 
 use manyway_session::{Config, StreamId};
 use manyway_wire::{DATA_HEADER_LEN, Frame, TAG_LEN};

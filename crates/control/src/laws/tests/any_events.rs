@@ -1,0 +1,186 @@
+//! Every controller of the registry, whatever happens to it.
+
+use std::time::Duration;
+
+use manyway_units::Time;
+use proptest::prelude::*;
+
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::options::{Growth, MAX_WINDOW, Options, SlowStartKind};
+use crate::registry::{self, tests::spec_from};
+
+/// Controllers whose windows may fall to one packet with more than one path; two packets is the least otherwise.
+const TO_ONE: [&str; 5] = ["balia", "coupled", "generalized", "mpath", "olia"];
+
+/// A path of those there are, by number; an event for none at all goes to a slot that isn't in use.
+type Which = usize;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add {
+        window: f64,
+        size: u32,
+        rtt: Duration,
+    },
+    Remove(Which),
+    Ack(Which, AnyAck),
+    Loss(Which, f64),
+    Ecn(Which),
+    Timeout(Which),
+    Round(Which),
+}
+
+#[derive(Clone, Debug)]
+struct AnyAck {
+    packets: f64,
+    rtt: Duration,
+    smoothed: Duration,
+    sampled: bool,
+    received: Option<u64>,
+    limited: bool,
+    recovering: bool,
+}
+
+/// None, huge and everything between.
+fn rtt() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        1 => Just(Duration::ZERO),
+        1 => Just(Duration::MAX),
+        1 => (1..1000u64).prop_map(Duration::from_nanos),
+        4 => (1..2_000_000u64).prop_map(Duration::from_micros),
+        4 => (50..200u64).prop_map(Duration::from_millis),
+    ]
+}
+
+fn any_ack() -> impl Strategy<Value = AnyAck> {
+    let packets = prop_oneof![6 => 0.0..20.0f64, 1 => 0.0..2000.0f64, 1 => Just(0.0)];
+    let often = proptest::bool::weighted(0.9);
+    let seldom = proptest::bool::weighted(0.1);
+    let received = any::<Option<u64>>();
+    (packets, rtt(), rtt(), often, received, seldom, seldom).prop_map(
+        |(packets, rtt, smoothed, sampled, received, limited, recovering)| AnyAck {
+            packets,
+            rtt,
+            smoothed,
+            sampled,
+            received,
+            limited,
+            recovering,
+        },
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let window = prop_oneof![
+        1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 4 => -5.0..1e9f64, 8 => 1.0..100.0f64
+    ];
+    let which = any::<Which>;
+    prop_oneof![
+        2 => (window, any::<u32>(), rtt()).prop_map(|(window, size, rtt)| Step::Add { window, size, rtt }),
+        1 => which().prop_map(Step::Remove),
+        20 => (which(), any_ack()).prop_map(|(path, ack)| Step::Ack(path, ack)),
+        3 => (which(), 0.0..2000.0f64).prop_map(|(path, packets)| Step::Loss(path, packets)),
+        1 => which().prop_map(Step::Ecn),
+        1 => which().prop_map(Step::Timeout),
+        5 => which().prop_map(Step::Round),
+    ]
+}
+
+fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step: &Step) {
+    let nobody = Slot(7 + slots.len());
+    let pick = |n: Which| slots.get(n % slots.len().max(1)).copied();
+    let slot = |n: Which| pick(n).unwrap_or(nobody);
+    let loss = |n: Which, packets: f64| Loss {
+        slot: slot(n),
+        now,
+        sent: now,
+        packets,
+    };
+    match step {
+        &Step::Add { window, size, rtt } => {
+            let slot = controller.add_path(NewPath {
+                now,
+                initial_window: window,
+                packet_size: size,
+                initial_rtt: rtt,
+            });
+            assert!(!slots.contains(&slot), "a slot in use was handed out");
+            slots.push(slot);
+        }
+        &Step::Remove(n) => {
+            if let Some(slot) = pick(n) {
+                controller.remove_path(slot);
+                slots.retain(|&other| other != slot);
+                assert_eq!(controller.window(slot), 0.0);
+                assert!(!controller.in_slow_start(slot));
+            }
+        }
+        Step::Ack(n, ack) => controller.on_ack(&Ack {
+            slot: slot(*n),
+            now,
+            packets: ack.packets,
+            rtt: ack.rtt,
+            rtt_sampled: ack.sampled,
+            smoothed_rtt: ack.smoothed,
+            min_rtt: ack.rtt.min(ack.smoothed),
+            sent: now,
+            received: ack.received.map(Time::from_nanos),
+            app_limited: ack.limited,
+            in_recovery: ack.recovering,
+        }),
+        &Step::Loss(n, packets) => controller.on_loss(&loss(n, packets)),
+        &Step::Ecn(n) => controller.on_ecn(&loss(n, 0.0)),
+        &Step::Timeout(n) => controller.on_timeout(slot(n), now),
+        &Step::Round(n) => controller.on_round_end(&Round { slot: slot(n), now }),
+    }
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    let floor = prop_oneof![
+        3 => Just(None), 3 => (1.0..4.0f64).prop_map(Some), 1 => Just(Some(f64::NAN)), 1 => Just(Some(0.0))
+    ];
+    let start = prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)];
+    let growth = prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)];
+    (floor, start, growth, any::<bool>()).prop_map(|(floor, slow_start, growth, recovering)| {
+        Options {
+            slow_start,
+            window_floor: floor,
+            growth,
+            growth_in_recovery: recovering,
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Windows are numbers, finite and at least the floor; nothing panics, removed paths are gone and others don't notice.
+    #[test]
+    fn windows_are_finite_and_never_below_the_floor(
+        steps in proptest::collection::vec((step(), prop_oneof![9 => 0..50u64, 1 => 0..7_200_000u64]), 0..300),
+        options in options(),
+        fractions in proptest::array::uniform4(0.0..=1.0f64),
+        as_shipped in any::<bool>(),
+    ) {
+        for (name, _) in registry::names() {
+            let spec = if as_shipped { name.parse().unwrap() } else { spec_from(name, fractions) };
+            let mut controller = spec.controller(&options);
+            let mut slots = Vec::new();
+            let mut now = Time::ZERO;
+            for (step, millis) in &steps {
+                now += Duration::from_millis(*millis);
+                apply(&mut controller, &mut slots, now, step);
+                let natural = if TO_ONE.contains(&name) && slots.len() > 1 { 1.0 } else { 2.0 };
+                // No number counts as one packet, and so does less than one.
+                let floor = options.window_floor.map_or(natural, |floor| floor.max(1.0));
+                for &slot in &slots {
+                    let window = controller.window(slot);
+                    prop_assert!(window.is_finite(), "{spec} {window} {step:?}");
+                    prop_assert!(window >= floor, "{spec} {window} {step:?}");
+                    prop_assert!(window <= MAX_WINDOW, "{spec} {window} {step:?}");
+                    let _ = (controller.in_slow_start(slot), controller.verdict(slot));
+                }
+            }
+        }
+    }
+}
