@@ -189,6 +189,10 @@ impl Tables {
                     "near TCP",
                     "far TCP",
                     "loss events of a packet, %",
+                    "R·T of the near subflow, packets",
+                    "of the far one",
+                    "of a near TCP flow",
+                    "of a far one",
                 ],
                 |run| {
                     vec![
@@ -198,6 +202,10 @@ impl Tables {
                         mean(run, "near", rate),
                         mean(run, "far", rate),
                         events(run, ""),
+                        mean(run, "bundle", |flow| in_flight(flow, 0)),
+                        mean(run, "bundle", |flow| in_flight(flow, 1)),
+                        mean(run, "near", |flow| in_flight(flow, 0)),
+                        mean(run, "far", |flow| in_flight(flow, 0)),
                     ]
                 },
             )?,
@@ -366,6 +374,12 @@ fn members<'a>(run: &'a RunResult, group: &'a str) -> impl Iterator<Item = &'a F
 
 fn mean(run: &RunResult, group: &str, of: fn(&FlowResult) -> f64) -> f64 {
     members(run, group).map(of).sum::<f64>() / members(run, group).count() as f64
+}
+
+/// Rate times round-trip time of subflow `n`, in packets of 1000 B.
+fn in_flight(flow: &FlowResult, n: usize) -> f64 {
+    let subflow = &flow.subflows[n];
+    subflow.goodput_bps / 8000.0 * subflow.rtt_mean_s
 }
 
 fn rate(flow: &FlowResult) -> f64 {
