@@ -335,38 +335,50 @@ fn figure_4_1_with_scatter() {
     assert!(far * 50 < late.len(), "{far}");
 }
 
+const ROUND: Duration = Duration::from_millis(100);
+
+/// The n-th round of 100 ms: each subflow gets so many packets through, and its window stays as it is.
+fn round(bmc: &mut Bmc, n: u64, subflows: &[(Slot, f64)]) {
+    for &(slot, packets) in subflows {
+        bmc.on_ack(&Ack {
+            in_recovery: true,
+            ..ack(slot, packets, ROUND, at(100 * n))
+        });
+        bmc.on_round_end(&Round {
+            slot,
+            now: at(100 * n),
+        });
+    }
+}
+
+/// Subflows with these windows at their first loss.
+fn settled<const N: usize>(bmc: &mut Bmc, windows: [f64; N]) -> [Slot; N] {
+    windows.map(|window| {
+        let slot = add(bmc, window, at(0));
+        lose(bmc, slot, at(0));
+        slot
+    })
+}
+
+/// The first of the rounds after which weights are another than 1/2.
+fn first_change(bmc: &mut Bmc, mut rounds: impl FnMut(&mut Bmc, u64)) -> u64 {
+    for n in 1..=400 {
+        rounds(bmc, n);
+        let weights = weights_of(bmc);
+        if weights.len() == 2 && (weights[0] - 0.5).abs() > 1e-9 {
+            return n;
+        }
+    }
+    0
+}
+
 /// J: `bW/a + 1` round trips of the subflow for which that is longest. W = 20, a = 1/4, 100 ms: 4.1 s.
 #[test]
 fn an_interval_is_the_longest_congestion_epoch() {
     let mut bmc = bmc(1.0, &[], PROPORTION);
-    let slots = [20.0, 16.0].map(|window| add(&mut bmc, window, at(0)));
-    let rtt = Duration::from_millis(100);
-    for slot in slots {
-        lose(&mut bmc, slot, at(0));
-    }
-    let step = |bmc: &mut Bmc, n: u64| {
-        for (slot, packets) in slots.into_iter().zip([1.0, 2.0]) {
-            let mut ack = ack(slot, packets, rtt, at(100 * n));
-            // So that windows stay as they are.
-            ack.in_recovery = true;
-            bmc.on_ack(&ack);
-            bmc.on_round_end(&Round {
-                slot,
-                now: at(100 * n),
-            });
-        }
-    };
-    // The first interval has the end of slow start in it, and doesn't count.
-    (1..=41).for_each(|n| step(&mut bmc, n));
-    assert_eq!(weights_of(&mut bmc), [0.5, 0.5]);
-    let mut changed = 0;
-    for n in 42..=200 {
-        step(&mut bmc, n);
-        if changed == 0 && weights_of(&mut bmc) != [0.5, 0.5] {
-            changed = n;
-        }
-    }
-    // Another 4.1 s.
+    let [a, b] = settled(&mut bmc, [20.0, 16.0]);
+    let changed = first_change(&mut bmc, |bmc, n| round(bmc, n, &[(a, 1.0), (b, 2.0)]));
+    // The first interval has the end of slow start in it and doesn't count; another 4.1 s.
     assert_eq!(changed, 82);
     assert!(weights_of(&mut bmc)[0] < 0.5);
 }
@@ -375,29 +387,14 @@ fn an_interval_is_the_longest_congestion_epoch() {
 #[test]
 fn an_interval_ends_when_losses_make_it_shorter() {
     let mut bmc = bmc(1.0, &[], PROPORTION);
-    let slots = [640.0, 16.0].map(|window| add(&mut bmc, window, at(0)));
-    let rtt = Duration::from_millis(100);
-    // Two losses in the first rounds, at 640 and 320 packets: epochs of 128 and 64 s. Then at 20.
-    lose(&mut bmc, slots[0], at(0));
-    lose(&mut bmc, slots[1], at(0));
-    let mut changed = 0;
-    for n in 1..=400 {
-        if (1..=5).contains(&n) {
-            lose(&mut bmc, slots[0], at(100 * n));
+    let [a, b] = settled(&mut bmc, [640.0, 16.0]);
+    let changed = first_change(&mut bmc, |bmc, n| {
+        // At 320 packets, an epoch of 64 s, then 160 and so on.
+        if n <= 5 {
+            lose(bmc, a, at(100 * n));
         }
-        for (slot, packets) in slots.into_iter().zip([1.0, 2.0]) {
-            let mut ack = ack(slot, packets, rtt, at(100 * n));
-            ack.in_recovery = true;
-            bmc.on_ack(&ack);
-            bmc.on_round_end(&Round {
-                slot,
-                now: at(100 * n),
-            });
-        }
-        if changed == 0 && weights_of(&mut bmc) != [0.5, 0.5] {
-            changed = n;
-        }
-    }
+        round(bmc, n, &[(a, 1.0), (b, 2.0)]);
+    });
     // The last loss was at 20 packets: 4.1 s, of which the first interval doesn't count.
     assert_eq!(changed, 82);
 }
@@ -406,32 +403,17 @@ fn an_interval_ends_when_losses_make_it_shorter() {
 #[test]
 fn an_interval_begins_when_a_path_leaves() {
     let mut bmc = bmc(1.0, &[], PROPORTION);
-    let slots = [20.0, 20.0, 200.0].map(|window| add(&mut bmc, window, at(0)));
-    let rtt = Duration::from_millis(100);
-    for slot in slots {
-        lose(&mut bmc, slot, at(0));
-    }
-    let mut changed = 0;
-    for n in 1..=200 {
-        for (slot, packets) in slots.into_iter().zip([1.0, 2.0, 3.0]) {
-            let mut ack = ack(slot, packets, rtt, at(100 * n));
-            ack.in_recovery = true;
-            bmc.on_ack(&ack);
-            bmc.on_round_end(&Round {
-                slot,
-                now: at(100 * n),
-            });
-        }
+    let [a, b, c] = settled(&mut bmc, [20.0, 20.0, 200.0]);
+    let changed = first_change(&mut bmc, |bmc, n| {
+        round(bmc, n, &[(a, 1.0), (b, 2.0), (c, 3.0)]);
         if n == 20 {
             // 90 s it would have taken with the third.
-            let third = |d: f64| (d - 1.0 / 3.0).abs() < 1e-9;
-            assert!(weights_of(&mut bmc).into_iter().all(third));
-            bmc.remove_path(slots[2]);
+            weights_of(bmc)
+                .into_iter()
+                .for_each(|d| close(d, 1.0 / 3.0));
+            bmc.remove_path(c);
         }
-        if changed == 0 && n > 20 && (weights_of(&mut bmc)[0] - 0.5).abs() > 0.1 {
-            changed = n;
-        }
-    }
+    });
     // 4.1 s after it left, as the two others had settled by then.
     assert_eq!(changed, 61);
 }
