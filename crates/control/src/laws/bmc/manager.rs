@@ -34,8 +34,8 @@ pub enum Manager {
     /// At rest all `T_wr` are equal within the band: by eq. (3.4) all subflows see the same loss rate, which on disjoint bottlenecks
     /// is resource pooling (section 4.1).
     Balance {
-        /// γ is this over the number of intervals. Convergence is as quick as averaging allows where more than half over the part of a
-        /// step that shows in `T_wr`.
+        /// γ of the k-th interval is this over k. With 2 the error falls as that of a mean does, with the root of k, if a quarter of a step
+        /// or more shows in `T_wr`.
         gain: f64,
         /// Deviations of `ln T_wr` within this band are left alone.
         band: f64,
