@@ -108,6 +108,16 @@ pub trait Controller: Send + Debug {
     /// The controller's name in the registry.
     fn name(&self) -> &'static str;
 
+    /// Whether the parameters suit a connection with this many paths. Advice for those who know the number beforehand: [`Controller::add_path`]
+    /// takes any path.
+    ///
+    /// # Errors
+    /// What doesn't fit, and how to mend it.
+    fn check_paths(&self, count: usize) -> Result<(), String> {
+        let _ = count;
+        Ok(())
+    }
+
     /// Adds a path and returns its slot.
     fn add_path(&mut self, path: NewPath) -> Slot;
 
@@ -148,6 +158,9 @@ pub trait Controller: Send + Debug {
 impl<C: Controller + ?Sized> Controller for Box<C> {
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+    fn check_paths(&self, count: usize) -> Result<(), String> {
+        (**self).check_paths(count)
     }
     fn add_path(&mut self, path: NewPath) -> Slot {
         (**self).add_path(path)

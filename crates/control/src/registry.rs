@@ -98,6 +98,7 @@ table! {
         Bmc "bmc"
             "weighted AIMD on every path (Honda): together as aggressive as one flow, or as p flows" {
             p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
+            ramp: 0.0, Range::switch(), "1: slow start is weighted, too";
             d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
             d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
             d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
@@ -109,7 +110,7 @@ table! {
             }
             Bmc = |options| {
                 let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
-                Ok(Bmc::new("bmc", weights, Manager::Fixed, options))
+                Ok(Bmc::new("bmc", weights, Manager::Fixed, options).with_weighted_slow_start(ramp != 0.0))
             };
         BmcProportion "bmc-proportion"
             "bmc with the proportion manager as published, which never rests" {
@@ -133,11 +134,10 @@ table! {
                 Ok(Bmc::new("bmc-proportion", weights, manager, options))
             };
         BmcBalance "bmc-balance"
-            "bmc with a proportion manager that comes to rest: a dead band, and several intervals to estimate from" {
+            "bmc with a proportion manager that comes to rest: small steps on the mean of many intervals, and a dead band" {
             p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
-            gain: 1.0, Range::above(0.0, 1.0), "the part of a deviation that a step corrects";
-            band: 0.02, Range::between(0.0, 10.0), "relative deviations that are left alone";
-            z: 1.5, Range::between(0.0, 100.0), "standard errors by which a deviation must exceed the band";
+            gain: 2.0, Range::above(0.0, 1000.0), "the k-th step corrects gain/k of a deviation, between an eighth and all of it";
+            band: 0.03, Range::between(0.0, 10.0), "relative deviations that are left alone";
             epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose are the longest";
             min: 0.05, Range::within(0.0, 1.0), "no path's part of p falls below this";
             d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
@@ -151,7 +151,7 @@ table! {
             }
             Bmc = |options| {
                 let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
-                let manager = Manager::Balance { gain, band, z, epochs, min };
+                let manager = Manager::Balance { gain, band, epochs, min };
                 Ok(Bmc::new("bmc-balance", weights, manager, options))
             };
     }
@@ -170,6 +170,9 @@ struct Entry {
 impl Controller for AnyController {
     fn name(&self) -> &'static str {
         each!(self, controller => controller.name())
+    }
+    fn check_paths(&self, count: usize) -> Result<(), String> {
+        each!(self, controller => controller.check_paths(count))
     }
     fn add_path(&mut self, path: NewPath) -> Slot {
         each!(self, controller => controller.add_path(path))

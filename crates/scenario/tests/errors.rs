@@ -301,6 +301,7 @@ fn flows() {
         ("law = \"reno\"", "law = { name = \"ewtcp\", a = -1 }"),
         ("law = \"reno\"", "law = { name = \"ewtcp\", a = \"1\" }"),
         ("law = \"reno\"", "law = \"ewtcp:a=x\""),
+        ("law = \"lia\"", "law = \"bmc:d1=1\""),
         ("start = \"5 s\"", "start = \"5 s\"\nstop = \"5 s\""),
         (
             "start = \"5 s\"",

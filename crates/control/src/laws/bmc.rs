@@ -22,7 +22,7 @@ use manager::{Measure, Measurement};
 ///
 /// What the paper leaves open, and how it is here:
 /// * Slow start is each subflow's own and not weighted, as in the paper's simulations (section 5.1): while it lasts, n paths are as
-///   aggressive as n flows. Timeouts likewise.
+///   aggressive as n flows. Timeouts likewise. [`Bmc::with_weighted_slow_start`] makes it `D_n` packets for each one acknowledged.
 /// * The smallest window is Reno's 2 whatever the weight: where the fair share is but a few packets, a small weight gets more than
 ///   its part.
 /// * A path that joins gets the share of P that the policy gives it, and takes it from the others in proportion; a path that leaves
@@ -33,12 +33,15 @@ pub struct Bmc {
     options: Options,
     weights: Weights,
     manager: Manager,
+    weighted_slow_start: bool,
     slots: Slots<BmcPath>,
     /// Number of paths.
     paths: usize,
     /// The present interval of measurement, and when to look at it next.
     since: Time,
     due: Time,
+    /// The last time known, for events that don't tell.
+    now: Time,
 }
 
 #[derive(Clone, Debug)]
@@ -62,11 +65,20 @@ impl Bmc {
             options,
             weights,
             manager,
+            weighted_slow_start: false,
             slots: Slots::new(),
             paths: 0,
             since: Time::ZERO,
             due: Time::ZERO,
+            now: Time::ZERO,
         }
+    }
+
+    /// In slow start, also after a timeout, a window grows by `D_n` packets (at most one) for each acknowledged, instead of one.
+    #[must_use]
+    pub fn with_weighted_slow_start(mut self, weighted: bool) -> Self {
+        self.weighted_slow_start = weighted;
+        self
     }
 
     /// The path's weight `D_n`, in flow shares; `None` for a slot not in use.
@@ -97,8 +109,8 @@ impl Bmc {
 
     /// Looks at the interval of measurement, and acts if it is long enough.
     ///
-    /// This takes O(n), so the next look is put off until the interval can have become long enough, and at least for an eighth of its
-    /// present length: a few looks per interval.
+    /// This takes O(n), so it is done at an eighth more of the interval's length each time: some tens of looks per interval. How long
+    /// the interval has to be changes with every loss, so the end can't be known beforehand.
     fn look(&mut self, now: Time) {
         let elapsed = now.since(self.since).as_secs_f64();
         let mut longest = 0.0f64;
@@ -108,7 +120,7 @@ impl Bmc {
         let interval = self.manager.interval(longest);
         // A hair too short is rounding.
         if elapsed * (1.0 + 1e-6) < interval || elapsed <= 0.0 {
-            self.due = self.since + seconds(interval.max(1.125 * elapsed));
+            self.due = self.since + seconds(interval.min(1.125 * elapsed));
             return;
         }
         let total = self.weights.total();
@@ -136,6 +148,10 @@ impl Controller for Bmc {
         self.name
     }
 
+    fn check_paths(&self, count: usize) -> Result<(), String> {
+        self.weights.check(count)
+    }
+
     fn add_path(&mut self, path: NewPath) -> Slot {
         self.paths += 1;
         let slot = self.slots.insert(BmcPath {
@@ -160,7 +176,8 @@ impl Controller for Bmc {
             path.weight = share * total;
         }
         self.normalize();
-        self.restart(path.now);
+        self.now = self.now.max(path.now);
+        self.restart(self.now);
         slot
     }
 
@@ -170,8 +187,7 @@ impl Controller for Bmc {
             if self.paths > 0 {
                 self.normalize();
             }
-            let now = self.due.max(self.since);
-            self.restart(now);
+            self.restart(self.now);
         }
     }
 
@@ -192,7 +208,11 @@ impl Controller for Bmc {
         }
         let packets = self.options.counted(ack.packets);
         path.window = if slow {
-            path.slow_start.grow(path.window, packets)
+            let part = match self.weighted_slow_start {
+                true => path.weight.min(1.0),
+                false => 1.0,
+            };
+            path.slow_start.grow(path.window, part * packets)
         } else {
             let increase = path.weight * path.weight / path.window;
             (path.window + increase * packets).min(MAX_WINDOW)
@@ -220,6 +240,7 @@ impl Controller for Bmc {
 
     #[inline]
     fn on_round_end(&mut self, round: &Round) {
+        self.now = self.now.max(round.now);
         let Some(path) = self.slots.get_mut(round.slot) else {
             return;
         };

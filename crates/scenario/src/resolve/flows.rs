@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use manyway_control::{Growth, Options, SenderConfig, SlowStartKind};
+use manyway_control::{Controller, Growth, Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
@@ -167,6 +167,16 @@ impl Context<'_> {
             "paths = [\"p1\"], here or in [defaults]",
         );
         let subflows = uses.and_then(|uses| self.subflows(uses, paths));
+        if let (Some(law), Some((indices, _))) = (law, &subflows)
+            && let Err(message) = law
+                .0
+                .controller(&Options::default())
+                .check_paths(indices.len())
+        {
+            let key = self.key.join("law");
+            self.checks
+                .report(&key, format!("{}: {message}", law.0.name()));
+        }
         self.check_times();
         let access = match &flow.access {
             None => None,

@@ -22,24 +22,23 @@ pub enum Manager {
     },
     /// A proportion manager that comes to rest.
     ///
-    /// * Estimator: in each interval J every subflow's `ln T_wr` is compared with the mean over all, which takes away what they have
-    ///   in common; of the deviations of several intervals the mean and its standard error are known. The paper has one interval only,
-    ///   in which a single loss more or less decides.
-    /// * Dead band: weights change only if some subflow's mean deviation exceeds `band` by `z` standard errors (of three intervals at
-    ///   least).
-    /// * Step: then all weights at once go to `D·e^deviation`, that is, in proportion to `D·T_wr = R·T`, the mean amount in flight. For a
-    ///   subflow that is held back by a link of its own that amount doesn't depend on D, so one step finds the weight at which it is
-    ///   held back no more; and the closer the `T_wr` are together, the smaller is the step.
+    /// After every interval J each subflow's `ln T_wr` is compared with the mean over all, which takes away what they have in common.
+    /// A single interval says little: a subflow meets about one loss in it.
+    /// * Step: all weights at once go to `D·e^(γ·deviation)`. With γ = 1 that is in proportion to `D·T_wr = R·T`, the mean amount in
+    ///   flight, which doesn't depend on D where a subflow is held back by a link of its own: one step finds the weight at which it is held
+    ///   back no more. On disjoint bottlenecks `T_wr` falls with D but by `D/(B + D)`, B being the flows beside it, so that it takes several.
+    /// * γ of the k-th interval is `gain/k`, at most 1: stochastic approximation (Robbins and Monro, 1951), which averages the scatter of
+    ///   intervals out. It stays at an eighth, so that changes of the network are followed.
+    /// * Dead band: nothing moves while all deviations, smoothed with the same γ, are within `band`.
     ///
     /// At rest all `T_wr` are equal within the band: by eq. (3.4) all subflows see the same loss rate, which on disjoint bottlenecks
     /// is resource pooling (section 4.1).
     Balance {
-        /// The part of the deviation that a step corrects, above 0 and at most 1.
+        /// γ of the k-th interval is this over k. With 2 the error falls as that of a mean does, with the root of k, if a quarter of a step
+        /// or more shows in `T_wr`.
         gain: f64,
         /// Deviations of `ln T_wr` within this band are left alone.
         band: f64,
-        /// Standard errors by which a deviation must exceed the band.
-        z: f64,
         /// As in [`Manager::Proportion`].
         epochs: f64,
         /// As in [`Manager::Proportion`].
@@ -47,10 +46,8 @@ pub enum Manager {
     },
 }
 
-/// Intervals that a deviation must have been seen in.
-const FEWEST: f64 = 3.0;
-/// Intervals after which old ones are forgotten by halves, so that changes of the network are seen.
-const MEMORY: f64 = 64.0;
+/// The smallest γ.
+const LEAST_GAIN: f64 = 1.0 / 8.0;
 
 impl Manager {
     /// Whether weights move at all.
@@ -80,11 +77,8 @@ impl Manager {
             Manager::Fixed => false,
             Manager::Proportion { k, min, .. } => propose(members, k, min),
             Manager::Balance {
-                gain, band, z, min, ..
-            } => {
-                note_deviations(members);
-                balance(members, gain, (band, z), min)
-            }
+                gain, band, min, ..
+            } => balance(members, gain, band, min),
         }
     }
 }
@@ -114,74 +108,80 @@ fn propose(members: &mut [Measure], k: f64, min: f64) -> bool {
     before != after
 }
 
-/// Adds the interval's deviation from the mean of `ln T_wr` to each counting member's memory.
-fn note_deviations(members: &mut [Measure]) {
+/// The step of [`Manager::Balance`].
+fn balance(members: &mut [Measure], gain: f64, band: f64, min: f64) -> bool {
     // A subflow that got nothing through is as far below the others as numbers reasonably go.
     let log = |member: &Measure| member.t_wr.max(1e-3).ln();
     let counting = members.iter().filter(|member| member.counts);
     let (sum, count) = counting.fold((0.0, 0.0), |(sum, count), m| (sum + log(m), count + 1.0));
-    let mean = sum / count;
+    let mut sure = false;
+    let before: Vec<f64> = members.iter().map(|member| member.share).collect();
     for member in members.iter_mut().filter(|member| member.counts) {
-        let deviation = log(member) - mean;
-        member.memory.add(deviation);
+        let deviation = log(member) - sum / count;
+        let gamma = member.memory.add(deviation, gain);
+        sure |= member.memory.smoothed.abs() > band;
+        // No step is larger than e-fold, however strange the measurement.
+        member.share *= (gamma * deviation).clamp(-1.0, 1.0).exp();
     }
-}
-
-/// The step of [`Manager::Balance`].
-fn balance(members: &mut [Measure], gain: f64, (band, z): (f64, f64), min: f64) -> bool {
-    let significant = |member: &Measure| {
-        let memory = &member.memory;
-        memory.count >= FEWEST && memory.mean.abs() > band + z * memory.standard_error()
-    };
-    if !members.iter().any(|m| m.counts && significant(m)) {
+    if !sure {
+        for (member, share) in members.iter_mut().zip(before) {
+            member.share = share;
+        }
         return false;
     }
-    let floor = min.min(1.0 / members.len() as f64);
-    let counting = |members: &[Measure]| -> f64 {
-        let shares = members.iter().filter(|m| m.counts).map(|m| m.share);
-        shares.sum()
-    };
-    let before = counting(members);
-    // No step is larger than e-fold, however strange the measurement.
-    for member in members.iter_mut().filter(|m| m.counts) {
-        member.share *= (gain * member.memory.mean).clamp(-1.0, 1.0).exp();
-    }
-    let scale = before / counting(members);
-    for member in members.iter_mut() {
-        if member.counts {
-            member.share = (member.share * scale).max(floor);
-        }
-        member.memory = Memory::default();
-    }
+    settle(members, min.min(1.0 / members.len() as f64));
     true
 }
 
-/// Mean and scatter of a subflow's deviations.
+/// Scales the shares so that they sum to 1 and none is below `least`.
+fn settle(members: &mut [Measure], least: f64) {
+    let mut held = vec![false; members.len()];
+    loop {
+        let (mut bound, mut free) = (0.0, 0.0);
+        for (member, &held) in members.iter().zip(&held) {
+            if held {
+                bound += least;
+            } else {
+                free += member.share;
+            }
+        }
+        let scale = if free > 0.0 {
+            (1.0 - bound) / free
+        } else {
+            0.0
+        };
+        let mut more = false;
+        for (member, held) in members.iter().zip(&mut held) {
+            if !*held && member.share * scale < least {
+                (*held, more) = (true, true);
+            }
+        }
+        if more {
+            continue;
+        }
+        for (member, &held) in members.iter_mut().zip(&held) {
+            member.share = if held { least } else { member.share * scale };
+        }
+        return;
+    }
+}
+
+/// What [`Manager::Balance`] knows of a subflow.
 #[derive(Copy, Clone, Debug, Default, PartialEq)]
 pub(super) struct Memory {
+    /// Intervals.
     count: f64,
-    mean: f64,
-    /// Sum of squared differences from the mean (Welford).
-    squares: f64,
+    /// The deviation of `ln T_wr`, smoothed.
+    smoothed: f64,
 }
 
 impl Memory {
-    fn add(&mut self, value: f64) {
-        if self.count >= MEMORY {
-            self.count /= 2.0;
-            self.squares /= 2.0;
-        }
+    /// Adds an interval; returns its γ.
+    fn add(&mut self, deviation: f64, gain: f64) -> f64 {
         self.count += 1.0;
-        let off = value - self.mean;
-        self.mean += off / self.count;
-        self.squares += off * (value - self.mean);
-    }
-
-    fn standard_error(&self) -> f64 {
-        if self.count < 2.0 {
-            return f64::INFINITY;
-        }
-        (self.squares.max(0.0) / (self.count - 1.0) / self.count).sqrt()
+        let gamma = (gain / self.count).clamp(LEAST_GAIN, 1.0);
+        self.smoothed += gamma * (deviation - self.smoothed);
+        gamma
     }
 }
 

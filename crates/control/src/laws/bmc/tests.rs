@@ -25,9 +25,8 @@ const PROPORTION: Manager = Manager::Proportion {
     min: 0.05,
 };
 const BALANCE: Manager = Manager::Balance {
-    gain: 1.0,
-    band: 0.05,
-    z: 2.0,
+    gain: 2.0,
+    band: 0.03,
     epochs: 1.0,
     min: 0.05,
 };
@@ -209,36 +208,56 @@ fn the_proportion_managers_step() {
     assert!(!PROPORTION.decide(&mut two));
 }
 
-/// Nothing happens in fewer than three intervals, within the band, or where the scatter is as large as the difference.
+/// The k-th step takes 2/k of a deviation, an eighth at least; within the band nothing moves.
 #[test]
-fn the_balance_rests_unless_it_is_sure() {
-    let decide = |of: &[(f64, f64)]| {
-        let mut two = members([(0.5, 1.0), (0.5, 1.0)]);
-        let mut decided = Vec::new();
-        for &(a, b) in of {
-            two[0].t_wr = a;
-            two[1].t_wr = b;
-            decided.push(BALANCE.decide(&mut two));
+fn the_balances_steps_get_smaller() {
+    let mut two = members([(0.5, 1.0), (0.5, 3.0)]);
+    let mut at_first = [0.5, 0.5];
+    for k in 1..=30 {
+        for (member, share) in two.iter_mut().zip([0.5, 0.5]) {
+            member.share = share;
         }
-        (decided, shares(&two))
-    };
-    let (decided, to) = decide(&[(1.0, 3.0); 3]);
-    assert_eq!(decided, [false, false, true]);
+        assert!(BALANCE.decide(&mut two));
+        let gamma = (2.0 / f64::from(k)).clamp(0.125, 1.0);
+        close(two[1].share / two[0].share, 3f64.powf(gamma));
+        if k == 1 {
+            at_first = [two[0].share, two[1].share];
+        }
+    }
     // In proportion to D·T_wr.
-    close(to[0], 0.25);
-    close(to[1], 0.75);
-    let (decided, to) = decide(&[(1.0, 1.1); 30]);
-    assert!(!decided.contains(&true));
-    assert_eq!(to, [0.5, 0.5]);
-    let scattered: Vec<_> = (0..30)
-        .map(|n| if n % 3 == 0 { (3.0, 1.0) } else { (1.0, 2.0) })
-        .collect();
-    let (decided, _) = decide(&scattered);
-    assert!(!decided.contains(&true));
+    close(at_first[0], 0.25);
+    close(at_first[1], 0.75);
+
+    let mut two = members([(0.5, 1.0), (0.5, 1.05)]);
+    for _ in 0..30 {
+        assert!(!BALANCE.decide(&mut two));
+    }
+    assert_eq!(shares(&two), [0.5, 0.5]);
+}
+
+/// However small a share would get, none is below the least, and all of P is given out.
+#[test]
+fn the_balance_keeps_to_the_least_share() {
+    let mut four = members([(0.1, 1e-9), (0.3, 1.0), (0.3, 1.0), (0.3, 40.0)]);
+    for _ in 0..20 {
+        BALANCE.decide(&mut four);
+        close(shares(&four).iter().sum(), 1.0);
+        assert!(shares(&four).iter().all(|&share| share >= 0.05), "{four:?}");
+    }
+    // The largest takes all that the others can spare.
+    for (got, want) in shares(&four).into_iter().zip([0.05, 0.05, 0.05, 0.85]) {
+        close(got, want);
+    }
+    let mut many = [members([(1.0 / 64.0, 1.0)])[0]; 64];
+    many[5].t_wr = 2.0;
+    BALANCE.decide(&mut many);
+    shares(&many)
+        .iter()
+        .for_each(|&share| close(share, 1.0 / 64.0));
 }
 
 /// Fig. 3.1 in an ideal world: 30 Mbps shared with one TCP flow, subflow 1 held back to 4 Mbps and subflow 2 to 12. The weights end where
-/// both get their part of what TCP gets, so that the bundle gets 15 Mbps; as published they wander for ever.
+/// both get their part of what TCP gets, so that the bundle gets 15 Mbps.
 #[test]
 fn figure_3_1_in_an_ideal_world() {
     let rates = |d: &[f64]| -> [f64; 2] {
@@ -267,47 +286,179 @@ fn figure_3_1_in_an_ideal_world() {
             moves.push(manager.decide(&mut two));
         }
         let total: f64 = rates(&shares(&two)).iter().sum();
-        (total, moves[100..].contains(&true))
+        (total, moves[100..].iter().filter(|&&moved| moved).count())
     };
-    let (total, restless) = run(BALANCE);
+    let (total, moves) = run(BALANCE);
     assert!((14.8..=15.0 + 1e-9).contains(&total), "{total}");
-    assert!(!restless);
+    assert_eq!(moves, 0);
+    // As published, too: anything between 1/5 and 4/15 gives equal T_wr.
+    let (total, moves) = run(PROPORTION);
+    assert_eq!((total, moves), (15.0, 0));
+    // But a hair's difference is enough to leave it, and real intervals differ by more.
+    let mut two = members([(0.25, 15.0), (0.75, 15.0 + 1e-9)]);
+    assert!(PROPORTION.decide(&mut two));
+    assert_eq!(shares(&two), [0.0625, 0.9375]);
+    let mut two = members([(0.25, 15.0), (0.75, 15.0 + 1e-9)]);
+    assert!(!BALANCE.decide(&mut two));
+}
+
+/// Fig. 4.1 with intervals that scatter as those of packets do, by 20 % for the smaller weight: D_1 stays about 1/3. Steps of an eighth leave
+/// a scatter of 0.028 that lasts for some 27 intervals, so that the mean is known to 0.0015; the bound is four times that.
+#[test]
+fn figure_4_1_with_scatter() {
+    let mut two = members([(0.5, 0.0), (0.5, 0.0)]);
+    let mut seed = 1u64;
+    let mut scatter = || {
+        // Twelve uniform numbers make a normal one.
+        let uniform = (0..12).map(|_| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 11) as f64 / (1u64 << 53) as f64
+        });
+        uniform.sum::<f64>() - 6.0
+    };
+    let mut late = Vec::new();
+    for interval in 0..20_000 {
+        for (member, capacity) in two.iter_mut().zip([8.0, 10.0]) {
+            let noise = 0.2 * (1.0 / 3.0 / member.share).sqrt() * scatter();
+            member.t_wr = capacity / (1.0 + member.share) * noise.exp();
+        }
+        BALANCE.decide(&mut two);
+        if interval >= 50 {
+            late.push(two[0].share);
+        }
+    }
+    let mean = late.iter().sum::<f64>() / late.len() as f64;
+    assert!((mean - 1.0 / 3.0).abs() < 0.006, "{mean}");
+    let far = late.iter().filter(|d| (*d - mean).abs() > 0.08).count();
+    assert!(far * 50 < late.len(), "{far}");
+}
+
+const ROUND: Duration = Duration::from_millis(100);
+
+/// The n-th round of 100 ms: each subflow gets so many packets through, and its window stays as it is.
+fn round(bmc: &mut Bmc, n: u64, subflows: &[(Slot, f64)]) {
+    for &(slot, packets) in subflows {
+        bmc.on_ack(&Ack {
+            in_recovery: true,
+            ..ack(slot, packets, ROUND, at(100 * n))
+        });
+        bmc.on_round_end(&Round {
+            slot,
+            now: at(100 * n),
+        });
+    }
+}
+
+/// Subflows with these windows at their first loss.
+fn settled<const N: usize>(bmc: &mut Bmc, windows: [f64; N]) -> [Slot; N] {
+    windows.map(|window| {
+        let slot = add(bmc, window, at(0));
+        lose(bmc, slot, at(0));
+        slot
+    })
+}
+
+/// The first of the rounds after which weights are another than 1/2.
+fn first_change(bmc: &mut Bmc, mut rounds: impl FnMut(&mut Bmc, u64)) -> u64 {
+    for n in 1..=400 {
+        rounds(bmc, n);
+        let weights = weights_of(bmc);
+        if weights.len() == 2 && (weights[0] - 0.5).abs() > 1e-9 {
+            return n;
+        }
+    }
+    0
 }
 
 /// J: `bW/a + 1` round trips of the subflow for which that is longest. W = 20, a = 1/4, 100 ms: 4.1 s.
 #[test]
 fn an_interval_is_the_longest_congestion_epoch() {
     let mut bmc = bmc(1.0, &[], PROPORTION);
-    let slots = [20.0, 16.0].map(|window| add(&mut bmc, window, at(0)));
-    let rtt = Duration::from_millis(100);
-    for slot in slots {
-        lose(&mut bmc, slot, at(0));
-    }
-    let step = |bmc: &mut Bmc, n: u64| {
-        for (slot, packets) in slots.into_iter().zip([1.0, 2.0]) {
-            let mut ack = ack(slot, packets, rtt, at(100 * n));
-            // So that windows stay as they are.
-            ack.in_recovery = true;
-            bmc.on_ack(&ack);
-            bmc.on_round_end(&Round {
-                slot,
-                now: at(100 * n),
-            });
-        }
-    };
-    // The first interval has the end of slow start in it, and doesn't count.
-    (1..=41).for_each(|n| step(&mut bmc, n));
-    assert_eq!(weights_of(&mut bmc), [0.5, 0.5]);
-    let mut changed = 0;
-    for n in 42..=200 {
-        step(&mut bmc, n);
-        if changed == 0 && weights_of(&mut bmc) != [0.5, 0.5] {
-            changed = n;
-        }
-    }
-    // Another 4.1 s.
+    let [a, b] = settled(&mut bmc, [20.0, 16.0]);
+    let changed = first_change(&mut bmc, |bmc, n| round(bmc, n, &[(a, 1.0), (b, 2.0)]));
+    // The first interval has the end of slow start in it and doesn't count; another 4.1 s.
     assert_eq!(changed, 82);
     assert!(weights_of(&mut bmc)[0] < 0.5);
+}
+
+/// The longest epoch may be the one after a slow start that overshot; once a loss says otherwise, nobody waits for it.
+#[test]
+fn an_interval_ends_when_losses_make_it_shorter() {
+    let mut bmc = bmc(1.0, &[], PROPORTION);
+    let [a, b] = settled(&mut bmc, [640.0, 16.0]);
+    let changed = first_change(&mut bmc, |bmc, n| {
+        // At 320 packets, an epoch of 64 s, then 160 and so on.
+        if n <= 5 {
+            lose(bmc, a, at(100 * n));
+        }
+        round(bmc, n, &[(a, 1.0), (b, 2.0)]);
+    });
+    // The last loss was at 20 packets: 4.1 s, of which the first interval doesn't count.
+    assert_eq!(changed, 82);
+}
+
+/// Who leaves begins a new interval then and there.
+#[test]
+fn an_interval_begins_when_a_path_leaves() {
+    let mut bmc = bmc(1.0, &[], PROPORTION);
+    let [a, b, c] = settled(&mut bmc, [20.0, 20.0, 200.0]);
+    let changed = first_change(&mut bmc, |bmc, n| {
+        round(bmc, n, &[(a, 1.0), (b, 2.0), (c, 3.0)]);
+        if n == 20 {
+            // 90 s it would have taken with the third.
+            weights_of(bmc)
+                .into_iter()
+                .for_each(|d| close(d, 1.0 / 3.0));
+            bmc.remove_path(c);
+        }
+    });
+    // 4.1 s after it left, as the two others had settled by then.
+    assert_eq!(changed, 61);
+}
+
+#[test]
+fn slow_start_is_weighted_on_demand() {
+    let weights = Weights::given(1.0, given(&[0.25, 0.75])).unwrap();
+    let options = Options::default().with_slow_start(crate::options::SlowStartKind::Standard);
+    for (weighted, grown) in [(false, [20.0, 20.0]), (true, [12.5, 17.5])] {
+        let mut bmc = Bmc::new("bmc", weights, Manager::Fixed, options);
+        bmc = bmc.with_weighted_slow_start(weighted);
+        let slots = [0, 1].map(|_| add(&mut bmc, 10.0, at(0)));
+        for (slot, grown) in slots.into_iter().zip(grown) {
+            bmc.on_ack(&ack(slot, 10.0, Duration::from_millis(100), at(1)));
+            close(bmc.window(slot), grown);
+        }
+    }
+}
+
+#[test]
+fn more_paths_than_weights_are_told() {
+    let two = Weights::given(1.0, given(&[0.5, 0.5])).unwrap();
+    let eight = Weights::given(1.0, [0.125; 8]).unwrap();
+    for (weights, paths, error) in [
+        (
+            two,
+            3,
+            "3 paths need a weight each, but only d1 to d2 are given: give d1 to d3, or none for equal weights",
+        ),
+        (
+            Weights::given(1.0, given(&[1.0])).unwrap(),
+            2,
+            "2 paths need a weight each, but only d1 is given: give d1 to d2, or none for equal weights",
+        ),
+        (
+            eight,
+            9,
+            "9 paths need a weight each, but only d1 to d8 are given: give none for equal weights; more than 8 can't be given",
+        ),
+    ] {
+        let bmc = Bmc::new("bmc", weights, Manager::Fixed, Options::default());
+        assert_eq!(bmc.check_paths(paths), Err(error.to_owned()));
+        assert_eq!(bmc.check_paths(paths - 1), Ok(()));
+    }
+    assert_eq!(Weights::equal(1.0).unwrap().check(100), Ok(()));
 }
 
 #[derive(Clone, Debug)]
@@ -388,13 +539,17 @@ proptest! {
         k in 0.01..3.99f64,
         balance in any::<bool>(),
         skewed in any::<bool>(),
+        ramp in any::<bool>(),
+        floor in 1.0..4.0f64,
     ) {
         let manager = match balance {
             true => BALANCE,
             false => Manager::Proportion { k, epochs: 1.0, at_least: 0.0, min: 0.05 },
         };
         let weights: &[f64] = if skewed { &[0.9 * p, 0.06 * p, 0.04 * p] } else { &[] };
-        let mut bmc = bmc(p, weights, manager);
+        let weights = Weights::given(p, given(weights)).unwrap();
+        let options = Options::default().with_window_floor(floor);
+        let mut bmc = Bmc::new("bmc", weights, manager, options).with_weighted_slow_start(ramp);
         let mut now = Time::ZERO;
         for (step, millis) in &steps {
             now += Duration::from_millis(*millis);
@@ -407,7 +562,7 @@ proptest! {
                 prop_assert!(weights.iter().all(|&d| d > 0.0), "{weights:?}");
             }
             for path in bmc.slots.iter_mut() {
-                prop_assert!((2.0..=MAX_WINDOW).contains(&path.window), "{path:?}");
+                prop_assert!((floor..=MAX_WINDOW).contains(&path.window), "{path:?}");
                 prop_assert!(path.congestion_epoch().is_finite(), "{path:?}");
             }
         }

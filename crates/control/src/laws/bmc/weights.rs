@@ -1,4 +1,4 @@
-/// How many weights may be given.
+/// How many weights may be given: d1 to d8 in the registry.
 pub(crate) const MAX_GIVEN: usize = 8;
 
 /// The policy for BMC's weights: `P` flow shares (eq. 3.1), split equally or as given.
@@ -76,6 +76,29 @@ impl Weights {
     /// `P`, in flow shares.
     pub fn total(&self) -> f64 {
         self.total
+    }
+
+    /// Whether there is a weight for each of so many paths, or an equal split.
+    ///
+    /// # Errors
+    /// What is wrong and how to mend it, if there are more paths than weights given.
+    pub fn check(&self, paths: usize) -> Result<(), String> {
+        let count = self.given.iter().filter(|&&d| d > 0.0).count();
+        if count == 0 || paths <= count {
+            return Ok(());
+        }
+        let all = match count {
+            1 => "only d1 is".to_owned(),
+            _ => format!("only d1 to d{count} are"),
+        };
+        let more = if paths <= MAX_GIVEN {
+            format!("give d1 to d{paths}, or none for equal weights")
+        } else {
+            format!("give none for equal weights; more than {MAX_GIVEN} can't be given")
+        };
+        Err(format!(
+            "{paths} paths need a weight each, but {all} given: {more}"
+        ))
     }
 
     /// What the path of this slot counts for, in relation to the others.
