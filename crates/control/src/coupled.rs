@@ -124,7 +124,7 @@ impl<L: Law> Controller for Coupled<L> {
     fn add_path(&mut self, path: NewPath) -> Slot {
         let slot = self.slots.insert(Member {
             at: self.paths.len(),
-            slow_start: SlowStart::new(self.options.slow_start),
+            slow_start: SlowStart::of(&self.options),
             increase: 0.0,
             fresh: 0,
             cut: None,

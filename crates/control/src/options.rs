@@ -34,6 +34,9 @@ pub struct Options {
     /// `None` takes the law's own, [`crate::WindowLaw::min_ssthresh`]: 2, or 1 for Balia and some
     /// others with more than one path.
     pub window_floor: Option<f64>,
+    /// The smallest slow-start threshold, in packets, where it is to be above the smallest window: a window that was cut to less gets back
+    /// there by slow start, as TCP's does in ns-2 (2, with windows down to 1).
+    pub threshold_floor: Option<f64>,
     /// What an acknowledgement of several packets counts for.
     pub growth: Growth,
     /// Windows also grow by acknowledgements of what was sent before the last cut, as the laws are printed: an increase for each
@@ -53,6 +56,13 @@ impl Options {
     #[must_use]
     pub fn with_window_floor(mut self, packets: f64) -> Self {
         self.window_floor = Some(packets);
+        self
+    }
+
+    /// These options with the slow-start threshold's floor set to `packets`.
+    #[must_use]
+    pub fn with_threshold_floor(mut self, packets: f64) -> Self {
+        self.threshold_floor = Some(packets);
         self
     }
 

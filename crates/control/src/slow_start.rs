@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::controller::Ack;
-use crate::options::{MAX_WINDOW, SlowStartKind};
+use crate::options::{MAX_WINDOW, Options, SlowStartKind, bounded};
 use crate::rtt::nanos;
 
 /// RFC 9406 §4.3.
@@ -21,6 +21,8 @@ const CSS_ROUNDS: u32 = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct SlowStart {
     threshold: f64,
+    /// The smallest threshold, packets.
+    least: f64,
     phase: Phase,
     /// Smallest round-trip times of the last and the current round, ns; `u64::MAX` for none.
     last_min: u64,
@@ -42,6 +44,7 @@ impl SlowStart {
     pub(crate) fn new(kind: SlowStartKind) -> Self {
         SlowStart {
             threshold: f64::INFINITY,
+            least: 0.0,
             phase: match kind {
                 SlowStartKind::HyStart => Phase::Watching,
                 SlowStartKind::Standard => Phase::Standard,
@@ -49,6 +52,14 @@ impl SlowStart {
             last_min: u64::MAX,
             current_min: u64::MAX,
             samples: 0.0,
+        }
+    }
+
+    /// Of the kind and with the smallest threshold that the options say.
+    pub(crate) fn of(options: &Options) -> Self {
+        SlowStart {
+            least: options.threshold_floor.map_or(0.0, bounded),
+            ..Self::new(options.slow_start)
         }
     }
 
@@ -64,7 +75,7 @@ impl SlowStart {
 
     /// A cut (or an outside decision) sets the threshold, and ends HyStart++ for good (RFC 9406 §4.2).
     pub(crate) fn set_threshold(&mut self, threshold: f64) {
-        self.threshold = threshold;
+        self.threshold = threshold.max(self.least);
         self.phase = Phase::Standard;
     }
 
@@ -263,5 +274,14 @@ mod tests {
         slow.restart(30.0, 2.0);
         assert_eq!(slow.threshold(), 30.0);
         assert_eq!(slow.phase, Phase::Standard);
+    }
+
+    #[test]
+    fn a_threshold_can_be_kept_above_the_window() {
+        let mut slow = SlowStart::of(&Options::default().with_threshold_floor(2.0));
+        assert!(slow.active(1e6));
+        slow.set_threshold(1.5);
+        assert_eq!(slow.threshold(), 2.0);
+        assert!(slow.active(1.5) && !slow.active(2.0));
     }
 }

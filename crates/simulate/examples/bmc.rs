@@ -142,7 +142,7 @@ impl Tables {
                 &[],
                 &[
                     "sweep.\"flows.bundle.law\"=[\"bmc:d1=0.1,d2=0.3,d3=0.3,d4=0.3\"]",
-                    "sweep.cases=[{ name = \"floor 2\" }, { name = \"floor 1\", \"flows.bundle.window_floor\" = \"1 packet\" }]",
+                    "sweep.cases=[{ name = \"floor 2\" }, { name = \"floor 1\", \"flows.bundle.window_floor\" = \"1 packet\" }, { name = \"as in ns-2\", \"flows.bundle.window_floor\" = \"1 packet\", \"flows.bundle.threshold_floor\" = \"2 packets\", \"flows.tcp.window_floor\" = \"1 packet\", \"flows.tcp.threshold_floor\" = \"2 packets\" }]",
                 ],
                 &COLUMNS,
                 |run| against_tcp(run, "bundle"),

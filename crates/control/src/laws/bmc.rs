@@ -157,7 +157,7 @@ impl Controller for Bmc {
         let slot = self.slots.insert(BmcPath {
             window: bounded(path.initial_window).max(self.floor()),
             size: f64::from(path.packet_size.max(1)),
-            slow_start: SlowStart::new(self.options.slow_start),
+            slow_start: SlowStart::of(&self.options),
             weight: 0.0,
             cut: None,
             measurement: Measurement::new(path.initial_rtt.as_secs_f64()),

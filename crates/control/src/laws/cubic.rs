@@ -42,7 +42,7 @@ impl Controller for Cubic {
     fn add_path(&mut self, path: NewPath) -> Slot {
         self.slots.insert(CubicPath {
             window: bounded(path.initial_window).max(self.window_floor()),
-            slow_start: SlowStart::new(self.options.slow_start),
+            slow_start: SlowStart::of(&self.options),
             w_max: 0.0,
             cwnd_prior: 0.0,
             stage: Stage::Pending { after_loss: false },

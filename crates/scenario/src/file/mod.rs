@@ -129,6 +129,9 @@ pub struct Flow {
     pub initial_window: Option<Packets>,
     /// The smallest window and slow-start threshold; at least "1 packet". Default: the law's own.
     pub window_floor: Option<Packets>,
+    /// The smallest slow-start threshold, where it is to be above the smallest window: a window that was cut to less
+    /// gets back there by slow start; at least "1 packet". Default: `window_floor`.
+    pub threshold_floor: Option<Packets>,
     /// The receiver acknowledges after so many packets, those out of order at once; from 1 to 1024. Default: "1
     /// packet".
     pub ack_every: Option<WholePackets>,

@@ -373,16 +373,19 @@ impl Context<'_> {
             .slow_start
             .map_or(SlowStartKind::HyStart, Into::into);
         let growth = self.flow.growth.map_or(Growth::Bytes, Into::into);
-        let options = Options::default()
+        let mut options = Options::default()
             .with_slow_start(slow_start)
             .with_growth(growth)
             .with_growth_in_recovery(self.flow.recovery == Some(file::Recovery::Grow));
-        match self.flow.window_floor {
-            None => options,
-            Some(floor) => {
-                options.with_window_floor(self.packets("window_floor", Some(floor.0), 1.0))
-            }
+        if let Some(floor) = self.flow.window_floor {
+            let floor = self.packets("window_floor", Some(floor.0), 1.0);
+            options = options.with_window_floor(floor);
         }
+        if let Some(floor) = self.flow.threshold_floor {
+            let floor = self.packets("threshold_floor", Some(floor.0), 1.0);
+            options = options.with_threshold_floor(floor);
+        }
+        options
     }
 
     fn ack_policy(&mut self) -> AckPolicy {

@@ -207,7 +207,7 @@ fn everything_that_can_be_said_arrives() {
         queue = { red = { limit = \"90 kB\", min = \"15 kB\", max = \"20 packets\", max_p = 0.02, weight = \"auto\", gentle = false, \
         wait = false, ecn = true, mean_packet = \"1000 B\" } }";
     let flow = "size = \"1 MB\"\nrate = \"2 Mbps\"\nstart_spread = \"1 s\"\nstop = \"9 s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\
-        jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery = \"grow\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 packets\"\n\
+        jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery = \"grow\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 packets\"\nthreshold_floor = \"2 packets\"\n\
         ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\necn = true";
     let mut scenario = with("[links.a]", link);
     for line in flow.lines() {
@@ -266,7 +266,8 @@ fn everything_that_can_be_said_arrives() {
         .with_slow_start(SlowStartKind::Standard)
         .with_growth(Growth::Acks)
         .with_growth_in_recovery(true)
-        .with_window_floor(1.5);
+        .with_window_floor(1.5)
+        .with_threshold_floor(2.0);
     assert_eq!(flow.options, options);
     assert_eq!(
         (flow.start_spread, flow.stop),

@@ -87,7 +87,7 @@ fn small_gate(table: &Table, case: &str) -> Gate {
         &format!(
             "the same at N = 64 with {}",
             match case {
-                "floor 1" => "windows down to 1 packet",
+                "floor 1" => "windows of bundles down to 1 packet",
                 _ => "twice the capacity and twice the queue",
             }
         ),

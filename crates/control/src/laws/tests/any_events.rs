@@ -141,14 +141,16 @@ fn options() -> impl Strategy<Value = Options> {
     ];
     let start = prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)];
     let growth = prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)];
-    (floor, start, growth, any::<bool>()).prop_map(|(floor, slow_start, growth, recovering)| {
-        Options {
+    let threshold = floor.clone();
+    (floor, threshold, start, growth, any::<bool>()).prop_map(
+        |(floor, threshold, slow_start, growth, recovering)| Options {
             slow_start,
             window_floor: floor,
+            threshold_floor: threshold,
             growth,
             growth_in_recovery: recovering,
-        }
-    })
+        },
+    )
 }
 
 proptest! {
