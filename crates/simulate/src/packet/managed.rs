@@ -140,7 +140,8 @@ impl Simulation {
         if cut || lost || answered {
             let path = path_of(index - source.subflows.start);
             let window = before;
-            self.manage(owner, cut.then_some(Event::Loss { path, window }));
+            let event = cut.then_some(Event::Loss { path, window });
+            self.manage(owner, Some(index), event);
         }
     }
 
@@ -153,55 +154,80 @@ impl Simulation {
         let owner = subflow.source as usize;
         let path = path_of(index - self.sources[owner].subflows.start);
         let window = subflow.meter.current();
-        self.manage(owner, Some(Event::Timeout { path, window }));
+        self.manage(owner, None, Some(Event::Timeout { path, window }));
         self.subflows[index as usize].meter.is_over()
     }
 
-    /// Tells the path manager of a flow, if it has one, what has happened, and does what it says.
-    pub(super) fn manage(&mut self, owner: usize, event: Option<Event<'static>>) {
-        let now = self.now;
-        if !self.brief(owner) {
+    /// Tells the path manager of a flow, if it has one, what has happened, and does what it says. `about` is the subflow that it happened to, if
+    /// that is all there is to look at.
+    ///
+    /// A loss on a proxied path, of which there are many where there are many paths, changes nothing about the others.
+    pub(super) fn manage(
+        &mut self,
+        owner: usize,
+        about: Option<u32>,
+        event: Option<Event<'static>>,
+    ) {
+        let direct = self.sources[owner].subflows.start;
+        let about = about.filter(|&index| index != direct);
+        let source = &self.sources[owner];
+        let started = source
+            .managed
+            .as_ref()
+            .is_some_and(|managed| managed.started);
+        if !started || !source.is_live() {
             return;
         }
-        let source = &mut self.sources[owner];
-        let Some(managed) = &mut source.managed else {
-            return;
-        };
-        if let Some(event) = event {
-            managed.manager.handle(now, event);
+        if about.is_none() {
+            self.brief(owner);
         }
-        for &index in &managed.open {
-            let number = index - source.subflows.start;
-            let sender = &self.subflows[index as usize].sender;
-            let verdict = sender
-                .as_ref()
-                .map(|sender| source.controller.verdict(sender.slot()));
-            if let (PathKey::Via(relay), Some(verdict)) = (path_of(number), verdict)
-                && verdict != PathVerdict::Keep
-            {
-                let event = Event::Verdict { relay, verdict };
-                managed.manager.handle(now, event);
+        self.tell(owner, event);
+        match about {
+            Some(index) => self.judge(owner, index, true),
+            None => {
+                let open = self.sources[owner].managed.as_ref();
+                for index in open.map_or(Vec::new(), |managed| managed.open.clone()) {
+                    self.judge(owner, index, false);
+                }
             }
         }
         self.obey(owner);
     }
 
-    /// Brings the manager up to date; false if there is nothing to manage (any more).
-    fn brief(&mut self, owner: usize) -> bool {
+    fn tell(&mut self, owner: usize, event: Option<Event<'_>>) {
+        if let (Some(managed), Some(event)) = (&mut self.sources[owner].managed, event) {
+            managed.manager.handle(self.now, event);
+        }
+    }
+
+    /// Passes on what the controller thinks of a path, after what else is to be known if that is still to be done.
+    fn judge(&mut self, owner: usize, index: u32, brief: bool) {
+        let source = &self.sources[owner];
+        let PathKey::Via(relay) = path_of(index - source.subflows.start) else {
+            return;
+        };
+        let sender = self.subflows[index as usize].sender.as_ref();
+        let verdict = sender.map_or(PathVerdict::Keep, |sender| {
+            source.controller.verdict(sender.slot())
+        });
+        if verdict == PathVerdict::Keep {
+            return;
+        }
+        if brief {
+            self.brief(owner);
+        }
+        self.tell(owner, Some(Event::Verdict { relay, verdict }));
+    }
+
+    /// Brings the manager up to date: what the paths have delivered, the direct one's round trip, and whether there is more to send.
+    fn brief(&mut self, owner: usize) {
         let now = self.now;
         let source = &mut self.sources[owner];
-        let (true, Some(managed)) = (source.is_live(), &mut source.managed) else {
-            return false;
-        };
         let first = source.subflows.start;
-        let direct = self.subflows[first as usize].sender.as_ref();
-        let Some(rtt) = direct
-            .map(|sender| sender.rtt())
-            .filter(|_| managed.started)
-        else {
-            return false;
+        let Some(managed) = &mut source.managed else {
+            return;
         };
-        let (manager, rtt) = (&mut managed.manager, rtt.smoothed());
+        let manager = &mut managed.manager;
         manager.handle(now, Event::Unsatisfied(source.backlog > 0));
         for &index in &managed.open {
             let subflow = &mut self.subflows[index as usize];
@@ -214,8 +240,9 @@ impl Simulation {
             let bytes = packets * u64::from(self.flows[owner].sender.packet_size);
             manager.handle(now, Event::Delivered { relay, bytes });
         }
-        manager.handle(now, Event::DirectRtt(rtt));
-        true
+        if let Some(sender) = &self.subflows[first as usize].sender {
+            manager.handle(now, Event::DirectRtt(sender.rtt().smoothed()));
+        }
     }
 
     /// Carries out the manager's commands.
@@ -323,7 +350,7 @@ impl Simulation {
         } else if let (Some(_), Some(managed)) = (in_time, &mut source.managed) {
             let relay = Relay(u64::from(index - source.subflows.start));
             managed.manager.handle(now, Event::Answered(relay));
-            self.manage(owner, None);
+            self.manage(owner, None, None);
         }
     }
 }

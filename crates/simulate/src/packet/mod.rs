@@ -342,7 +342,7 @@ impl Simulation {
                 self.schedule_source(index, more);
             }
             self.pump_flow(index);
-            self.manage(index, None);
+            self.manage(index, None, None);
         }
     }
 
