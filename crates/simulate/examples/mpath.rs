@@ -165,7 +165,7 @@ fn paths(run: &RunResult) -> Vec<f64> {
 fn both(run: &RunResult) -> Vec<f64> {
     vec![
         goodput(run, "source"),
-        rate(run, "direct"),
+        papers::subflow(run, "source", 0),
         rate(run, "three"),
     ]
 }
@@ -173,7 +173,7 @@ fn both(run: &RunResult) -> Vec<f64> {
 fn access(run: &RunResult) -> Vec<f64> {
     vec![
         goodput(run, "source"),
-        rate(run, "direct"),
+        papers::subflow(run, "source", 0),
         rate(run, "proxy"),
         subflow(run, "proxy").map_or(0.0, |subflow| subflow.open_s),
     ]

@@ -385,10 +385,10 @@ impl PathManager {
                 State::Open(_) if tried => {
                     worst_open = Some(worst_open.map_or(rate, |worst| worst.min(rate)));
                 }
-                State::Resting { until } if until <= now => {
-                    if best.is_none_or(|(_, most)| rate > most) {
-                        best = Some((at, rate));
-                    }
+                State::Resting { until }
+                    if until <= now && best.is_none_or(|(_, most)| rate > most) =>
+                {
+                    best = Some((at, rate));
                 }
                 _ => {}
             }
