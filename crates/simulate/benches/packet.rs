@@ -3,6 +3,8 @@
 //! The mover pushes packets through the same links by the same events, with fixed windows and nothing else: no congestion control, no
 //! loss, no measurement. It is what this machine can do at best, so the ratio says what the senders and the laws cost, on any machine.
 //!
+//! Beside that, what a packet costs in a connection of 200 paths and in one of two; the mover has no part in it.
+//!
 //! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below its bound; with `-- --guard`, if it is
 //! below three quarters of it, for machines that do other things at the same time.
 #![allow(clippy::print_stdout)]
@@ -79,11 +81,35 @@ fn main() -> ExitCode {
             many / few
         );
     }
+    failed |= !paths(rounds, only.as_deref(), slack);
     if failed && rounds > 1 {
         println!("below its bound");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// A packet of a connection of 200 paths costs at most twice one of two.
+const MOST: f64 = 2.0;
+
+/// Whether it is so, if `only` this or everything is to be run.
+fn paths(rounds: usize, only: Option<&str>, slack: f64) -> bool {
+    if only.is_some_and(|name| !name.eq_ignore_ascii_case("paths")) {
+        return true;
+    }
+    let mut rates = [0.0_f64; 2];
+    let scenes = scenes::paths();
+    for round in 0..rounds {
+        for (rate, scene) in rates.iter_mut().zip(&scenes) {
+            *rate = rate.max(simulate(scene, round as u64).rate);
+        }
+    }
+    let ratio = rates[0] / rates[1];
+    for (rate, scene) in rates.iter().zip(&scenes) {
+        println!("mPath, {}: {:.0} ns/packet", scene.name, 1e9 / rate);
+    }
+    println!("a packet among 200 paths costs {ratio:.2} times one among two; at most {MOST:.1}");
+    ratio * slack <= MOST
 }
 
 struct Run {

@@ -71,6 +71,8 @@ pub enum Event<'a> {
 pub enum Command {
     /// Send a packet of data through the relay, outside all windows, and report its acknowledgement as [`Event::Answered`].
     Probe(Relay),
+    /// The last probe through the relay has waited too long: send its data again.
+    Resend(Relay),
     /// Open a path through the relay, with a window of one packet.
     Open(Relay),
     /// Close the path through the relay; what it has in flight must be sent again on others.
@@ -109,7 +111,8 @@ pub struct RelayCounts {
 /// * **Dropping**: a drained path is closed for now. One that times out is closed too, for good if it delivered well below what the other proxied
 ///   paths did on the average in its lifetime.
 ///
-/// What the paper leaves open, its own words being "may be reused at a later time": a relay whose path was closed for now rests, twice as long
+/// What the paper leaves open: a path is judged by what it contributed only if its relay has been in use for a while ([`ManagerConfig::trial`]), as
+/// one packet lost in a queue that others have filled says nothing about the path. And, its own words being "may be reused at a later time": a relay whose path was closed for now rests, twice as long
 /// each time ([`ManagerConfig::rest`]), so that a path which is found useless again and again costs less and less.
 ///
 /// The owner passes events and the clock, and takes commands until there are none. All randomness is from the seed. Work per event is O(1), but for a
@@ -215,7 +218,8 @@ impl PathManager {
     /// When [`PathManager::on_timeout`] must be called, if no event comes before.
     pub fn timeout(&self) -> Option<Time> {
         let deadlines = self.probed.iter().map(|&at| match self.book.get(at).state {
-            State::Probed { until, .. } => until,
+            // An answer at the last moment is in time.
+            State::Probed { until, .. } => until + Duration::from_nanos(1),
             _ => Time::MAX,
         });
         let probe = self.may_probe().then_some(self.next_probe);
@@ -324,6 +328,7 @@ impl PathManager {
     /// Probes that have waited too long.
     fn expire(&mut self, now: Time) {
         let (book, again, limit) = (&mut self.book, &mut self.again, self.config.strikes);
+        let commands = &mut self.commands;
         self.probed.retain(|&at| {
             let record = book.get_mut(at);
             let State::Probed { strikes, until } = record.state else {
@@ -332,6 +337,7 @@ impl PathManager {
             if until >= now {
                 return true;
             }
+            commands.push_back(Command::Resend(record.relay));
             let strikes = strikes + 1;
             record.state = if strikes >= limit {
                 State::Unusable
@@ -364,23 +370,35 @@ impl PathManager {
         }
     }
 
-    /// The best relay of those used before, if it may be used again now.
+    /// The best relay of those that may be used again now, if it is good enough. One that hasn't been tried for long could be anything.
     fn best(&self, now: Time) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
+        let mut worst_open: Option<f64> = None;
         for (at, record) in self.book.records().enumerate() {
-            let counts = match record.state {
-                State::Open(_) => self.config.reuse == Reuse::Best,
-                State::Resting { until } => self.config.reuse == Reuse::Best || until <= now,
-                _ => false,
+            let tried = record.age(now) >= self.config.trial;
+            let rate = if tried {
+                record.rate(now)
+            } else {
+                f64::INFINITY
             };
-            let rate = record.rate(now);
-            if counts && best.is_none_or(|(_, most)| rate > most) {
-                best = Some((at, rate));
+            match record.state {
+                State::Open(_) if tried => {
+                    worst_open = Some(worst_open.map_or(rate, |worst| worst.min(rate)));
+                }
+                State::Resting { until }
+                    if until <= now && best.is_none_or(|(_, most)| rate > most) =>
+                {
+                    best = Some((at, rate));
+                }
+                _ => {}
             }
         }
-        let (at, _) = best?;
-        let ready = matches!(self.book.get(at).state, State::Resting { until } if until <= now);
-        ready.then_some(at)
+        let (at, rate) = best?;
+        let wanted = match self.config.reuse {
+            Reuse::Best => worst_open.is_none_or(|worst| rate > worst),
+            Reuse::BestIdle => true,
+        };
+        wanted.then_some(at)
     }
 
     fn open(&mut self, now: Time, at: usize) {
@@ -394,7 +412,8 @@ impl PathManager {
             return;
         };
         let contribution = self.book.contribution(at, now);
-        let poor = contribution.is_some_and(|share| share < self.config.poor_share);
+        let tried = self.book.get(at).age(now) >= self.config.trial;
+        let poor = tried && contribution.is_some_and(|share| share < self.config.poor_share);
         self.close(now, relay, poor);
     }
 

@@ -13,6 +13,7 @@ pub(super) struct Recorder {
     paths: usize,
     acks: Vec<Ack>,
     losses: Vec<Loss>,
+    further: Vec<Loss>,
     marks: Vec<Loss>,
     timeouts: usize,
     rounds: usize,
@@ -34,6 +35,9 @@ impl Controller for Recorder {
     }
     fn on_loss(&mut self, loss: &Loss) {
         self.losses.push(*loss);
+    }
+    fn on_further_loss(&mut self, loss: &Loss) {
+        self.further.push(*loss);
     }
     fn on_ecn(&mut self, loss: &Loss) {
         self.marks.push(*loss);
@@ -176,6 +180,49 @@ fn acknowledged_packets_come_back_once_in_order() {
     assert_eq!(b.sender.stats().bytes_acked, 5000);
     let last = b.controller.acks.last().unwrap();
     assert_eq!((last.packets, last.rtt_sampled), (1.0, false));
+}
+
+#[test]
+fn a_path_opened_again_goes_on_counting() {
+    let mut b = Bench::new(false);
+    b.send(4).wait(50).ack(&[0..=0]);
+    b.sender.reopen(b.now, &mut b.controller);
+    assert_eq!(b.controller.paths, 1);
+    assert_eq!(b.sender.bytes_in_flight(), 0);
+    assert!(!b.sender.rtt().has_sample());
+    assert_eq!(b.sender.timeout(), None);
+    assert_eq!(b.sender.next_packet_number(), 4);
+    // What was under way before is nobody's any more.
+    b.ack(&[0..=3]);
+    assert_eq!((b.acked(), b.controller.acks.len()), (vec![], 1));
+    b.send(2).wait(40).ack(&[5..=5, 2..=3]);
+    assert_eq!(b.acked(), [5]);
+    assert_eq!(b.sender.rtt().smoothed(), Duration::from_millis(40));
+    let stats = b.sender.stats();
+    assert_eq!((stats.packets_sent, stats.bytes_acked), (6, 2000));
+}
+
+#[test]
+fn numbers_may_start_anywhere() {
+    let mut controller = Recorder::default();
+    let mut sender = Sender::<u64>::new(SenderConfig::default(), Time::ZERO, &mut controller);
+    sender = sender.starting_at(2);
+    assert_eq!(sender.next_packet_number(), 2);
+    assert_eq!(sender.packets_in_flight(), 0);
+}
+
+#[test]
+fn more_losses_of_an_event_are_told_apart() {
+    let mut b = Bench::new(false);
+    b.send(8).wait(50).ack(&[3..=3]);
+    b.wait(1).ack(&[7..=7]);
+    assert_eq!(b.lost(), [1, 2, 4]);
+    assert_eq!(
+        (b.controller.losses.len(), b.controller.further.len()),
+        (1, 1)
+    );
+    let further = b.controller.further[0];
+    assert_eq!((further.packets, further.now), (3.0, b.now));
 }
 
 #[test]

@@ -19,16 +19,23 @@ pub(crate) fn all() -> Vec<Scene> {
         ("S2-1000", "s2-1000", 0.07),
     ]
     .into_iter()
-    .map(|(name, file, bound)| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/speed");
-        let file = folder.join(file).with_extension("toml");
-        let scenario = Scenario::load(&file).expect("the scenario is sound");
-        let point = scenario.points().expect("the scenario is sound").remove(0);
-        Scene {
-            name,
-            experiment: point.experiment,
-            bound,
-        }
-    })
+    .map(|(name, file, bound)| load(name, file, bound))
     .collect()
+}
+
+/// One connection of law mPath with two paths, and one with two hundred.
+pub(crate) fn paths() -> [Scene; 2] {
+    [("2 paths", "mpath-2"), ("200 paths", "mpath-200")].map(|(name, file)| load(name, file, 0.0))
+}
+
+fn load(name: &'static str, file: &str, bound: f64) -> Scene {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/speed");
+    let file = folder.join(file).with_extension("toml");
+    let scenario = Scenario::load(&file).expect("the scenario is sound");
+    let point = scenario.points().expect("the scenario is sound").remove(0);
+    Scene {
+        name,
+        experiment: point.experiment,
+        bound,
+    }
 }
