@@ -1,6 +1,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use manyway_control::paths::ManagerConfig;
 use manyway_control::registry::LawSpec;
 use manyway_control::{Options, SenderConfig};
 use manyway_network::{LinkConfig, Topology};
@@ -76,6 +77,18 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
+    /// How its path manager behaves, if its law has one and it has several paths; `None` for the defaults.
+    pub relays: Option<Relays>,
+}
+
+/// What a flow of law `mpath` with several paths leaves to choose. The first of its paths is the direct one; the others, each through a
+/// relay, are known to a registration server, and opened and closed by the path manager.
+#[derive(Debug, Copy, Clone, PartialEq, Default)]
+pub struct Relays {
+    /// The server gives so many relays at a time, drawn at random from all; `None` for all of them.
+    pub subset: Option<usize>,
+    /// The manager's rules; `β` is the law's.
+    pub manager: ManagerConfig,
 }
 
 /// When a subflow takes part, within the life of its flow: it joins at `from` or when the flow starts, whichever is

@@ -14,7 +14,9 @@ mod schema;
 mod sweep;
 mod tree;
 
-pub use experiment::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
+pub use experiment::{
+    AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Span,
+};
 pub use problem::{Place, Problem, ScenarioError};
 pub use scenario::{MAX_FILE, Point, Scenario};
 pub use schema::schema;

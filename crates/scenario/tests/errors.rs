@@ -488,6 +488,30 @@ fn assignments() {
 }
 
 #[test]
+fn relays() {
+    let flow = |lines: &str| changed("start = \"5 s\"", lines);
+    let mut transcript = String::new();
+    for lines in [
+        "law = \"mpath\"\nrelays = { subset = 20, max_known = 50, max_open = 16, reuse = \"best-idle\", rest = \"10 s\" }",
+        "relays = { subset = 20 }",
+        "law = \"mpath\"\npaths = [\"p1\"]\nrelays = {}",
+        "law = \"mpath\"\nrelays = { subset = 0, max_known = 0, max_open = 0 }",
+        "law = \"mpath\"\nrelays = { reuse = \"idle\", rest = 60, most = 3 }",
+        "law = \"mpath\"\nrelays = 20",
+        "law = \"mpath\"\npaths = [\"p1\", { path = \"p2\", start = \"10 s\" }]",
+    ] {
+        // The flow's own lines come before those it had.
+        let text = match lines.contains("paths") {
+            true => flow(lines).replacen("paths = [\"p1\", \"p2\"]\n", "", 1),
+            false => flow(lines),
+        };
+        let said = message(run(&text, &[]));
+        writeln!(transcript, "{lines}\n{said}\n").unwrap();
+    }
+    snapshot!(transcript);
+}
+
+#[test]
 fn all_problems_at_once() {
     let text = changed("rate = \"50 Mbps\"", "rate = 50")
         .replace("delay = \"20 ms\"", "delay = 20")

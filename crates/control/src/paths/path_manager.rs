@@ -71,6 +71,8 @@ pub enum Event<'a> {
 pub enum Command {
     /// Send a packet of data through the relay, outside all windows, and report its acknowledgement as [`Event::Answered`].
     Probe(Relay),
+    /// The last probe through the relay has waited too long: send its data again.
+    Resend(Relay),
     /// Open a path through the relay, with a window of one packet.
     Open(Relay),
     /// Close the path through the relay; what it has in flight must be sent again on others.
@@ -215,7 +217,8 @@ impl PathManager {
     /// When [`PathManager::on_timeout`] must be called, if no event comes before.
     pub fn timeout(&self) -> Option<Time> {
         let deadlines = self.probed.iter().map(|&at| match self.book.get(at).state {
-            State::Probed { until, .. } => until,
+            // An answer at the last moment is in time.
+            State::Probed { until, .. } => until + Duration::from_nanos(1),
             _ => Time::MAX,
         });
         let probe = self.may_probe().then_some(self.next_probe);
@@ -324,6 +327,7 @@ impl PathManager {
     /// Probes that have waited too long.
     fn expire(&mut self, now: Time) {
         let (book, again, limit) = (&mut self.book, &mut self.again, self.config.strikes);
+        let commands = &mut self.commands;
         self.probed.retain(|&at| {
             let record = book.get_mut(at);
             let State::Probed { strikes, until } = record.state else {
@@ -332,6 +336,7 @@ impl PathManager {
             if until >= now {
                 return true;
             }
+            commands.push_back(Command::Resend(record.relay));
             let strikes = strikes + 1;
             record.state = if strikes >= limit {
                 State::Unusable

@@ -30,8 +30,13 @@ pub(super) struct Entry<P> {
 
 impl<P> Flight<P> {
     pub(super) fn new() -> Self {
+        Self::starting_at(0)
+    }
+
+    /// The first packet will have this number.
+    pub(super) fn starting_at(number: u64) -> Self {
         Flight {
-            base: 0,
+            base: number,
             ring: VecDeque::new(),
             packets: 0,
             bytes: 0,

@@ -124,6 +124,23 @@ impl<P> Sender<P> {
         self.flight.drain()
     }
 
+    /// The path is opened again: it gets a new place in `controller`, and its window, round-trip time and recovery begin anew. What is in
+    /// flight is forgotten. Packet numbers and counters go on, so that acknowledgements of the life before do no harm.
+    pub fn reopen<C: Controller + ?Sized>(&mut self, now: Time, controller: &mut C) {
+        self.retire(controller).for_each(drop);
+        let stats = self.stats;
+        let next = self.flight.next();
+        *self = Sender::new(self.config, now, controller).starting_at(next);
+        self.stats = stats;
+    }
+
+    /// A sender that hasn't sent anything yet, whose first packet will have this number: the ones before were sent by other means.
+    #[must_use]
+    pub fn starting_at(mut self, number: u64) -> Self {
+        self.flight = Flight::starting_at(number);
+        self
+    }
+
     /// The path's slot in its controller.
     #[inline]
     pub fn slot(&self) -> Slot {

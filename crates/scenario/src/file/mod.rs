@@ -13,11 +13,13 @@ use crate::quantity::{Bandwidth, Bytes, Name, Packets, TimeSpan, WholePackets};
 mod choices;
 mod law;
 mod link;
+mod relays;
 mod sweep;
 
 pub use choices::{Growth, PathUse, Recovery, SlowStart, What};
 pub use law::Law;
 pub use link::{Change, GilbertElliott, Link, Loss, Queue, Red, Weight};
+pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
 
 /// A scenario: a network, who sends over it, and what is measured.
@@ -139,6 +141,9 @@ pub struct Flow {
     pub ack_size: Option<Bytes>,
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping them. Default: false.
     pub ecn: Option<bool>,
+    /// With law `mpath` and several paths the first path is the direct one and the others, each through a relay, are opened and closed by
+    /// its path manager: what there is to choose about that.
+    pub relays: Option<Relays>,
 }
 
 /// What is measured.

@@ -144,10 +144,10 @@ fn member(first: &Flow, file: &file::Flow, k: u32, members: u32, group: usize) -
 }
 
 /// One group of flows on its way from the file.
-struct Context<'a> {
-    checks: &'a mut Checks,
-    key: Key,
-    flow: &'a file::Flow,
+pub(super) struct Context<'a> {
+    pub(super) checks: &'a mut Checks,
+    pub(super) key: Key,
+    pub(super) flow: &'a file::Flow,
     duration: Duration,
 }
 
@@ -189,6 +189,7 @@ impl Context<'_> {
         let ack = self.ack_policy();
         let (size, rate) = (self.size(), self.rate());
         let options = self.options();
+        let relays = self.relays();
         let initial_window = self.packets(
             "initial_window",
             flow.initial_window.map(|packets| packets.0),
@@ -231,6 +232,7 @@ impl Context<'_> {
             },
             ack,
             ecn: flow.ecn.unwrap_or(false),
+            relays,
         })
     }
 

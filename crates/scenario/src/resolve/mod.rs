@@ -16,6 +16,7 @@ use crate::tree::Key;
 mod flows;
 mod links;
 mod measure;
+mod relays;
 
 /// The most subflows of one point, and the most links, private ones included.
 const MAX_PARTS: u64 = 100_000;

@@ -40,6 +40,7 @@ fn experiment(pairs: usize) -> Experiment {
             bytes: 40,
         },
         ecn: false,
+        relays: None,
     };
     let mut flows: Vec<Flow> = (1..=pairs)
         .map(|n| flow(0, format!("mp.{n}"), 0..2))
@@ -115,6 +116,8 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
                 packets_sent: 100,
                 packets_lost: number(f, path + 5) as u64,
                 timeouts: 0,
+                openings: 1,
+                open_s: 1.0,
             })
             .collect();
         FlowResult {

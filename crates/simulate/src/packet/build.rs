@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use manyway_control::Outcome;
+use manyway_control::paths::InvalidManagerConfig;
 use manyway_network::{InvalidLink, Link};
 use manyway_scenario::{Experiment, Flow, Lifetime};
 use manyway_units::Time;
@@ -31,6 +32,14 @@ pub enum SimulationError {
         name: String,
         /// What is wrong.
         error: InvalidLink,
+    },
+    /// A flow's path manager can't work.
+    #[error("{name}: {error}")]
+    Relays {
+        /// The flow's name.
+        name: String,
+        /// What is wrong.
+        error: InvalidManagerConfig,
     },
     /// A flow or a path refers to something that isn't there.
     #[error("{name} refers to {what} number {index}, but there are only {count}")]
@@ -84,7 +93,19 @@ impl Simulation {
             }
             let spread = u64::try_from(flow.start_spread.as_nanos()).unwrap_or(u64::MAX);
             let start = flow.start + Duration::from_nanos(rng.random_range(0..=spread));
-            sources.push(Source::new(flow, first..subflows.len() as u32, start));
+            let range = first..subflows.len() as u32;
+            let stream = mix(index as u64 ^ 0x7265_6c61_7973);
+            let source = Source::new(flow, range.clone(), start, mix(seed ^ stream));
+            let source = source.map_err(|error| SimulationError::Relays {
+                name: flow.name.clone(),
+                error,
+            })?;
+            if source.managed.is_some() {
+                for subflow in &mut subflows[range.start as usize..] {
+                    subflow.relay = Some(Box::default());
+                }
+            }
+            sources.push(source);
         }
         let end = Time::ZERO + experiment.duration;
         let mut simulation = Self {
@@ -141,7 +162,7 @@ fn subflow(
         sender: None,
         lifetime,
         source: source as u32,
-        meter: Meter::new(Time::ZERO, 0.0),
+        meter: Meter::new(),
         timer: Time::MAX,
         marks: 0,
         abandoned: 0,
@@ -153,6 +174,7 @@ fn subflow(
             access,
         },
         receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
+        relay: None,
     })
 }
 

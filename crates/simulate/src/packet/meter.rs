@@ -14,6 +14,8 @@ pub(super) struct Tally {
     /// Sum (ns) and number of round-trip time samples.
     pub(super) rtt_sum: u64,
     pub(super) rtt_samples: u64,
+    /// How often it joined.
+    pub(super) openings: u64,
 }
 
 /// A subflow's counters, and the window as of the last change.
@@ -21,18 +23,31 @@ pub(super) struct Tally {
 pub(super) struct Meter {
     tally: Tally,
     window: f64,
-    /// [`Time::MAX`] once the subflow is over: nothing counts any more.
+    /// [`Time::MAX`] while the subflow isn't there: time doesn't count.
     since: Time,
 }
 
 impl Meter {
-    /// A meter that starts at `now` with this window.
-    pub(super) fn new(now: Time, window: f64) -> Self {
+    /// The meter of a subflow that isn't there yet.
+    pub(super) fn new() -> Self {
         Self {
             tally: Tally::default(),
-            window,
-            since: now,
+            window: f64::NAN,
+            since: Time::MAX,
         }
+    }
+
+    /// The subflow joins with this window, for the first time or once more.
+    pub(super) fn join(&mut self, now: Time, window: f64) {
+        self.tally.openings += 1;
+        self.window = window;
+        self.since = now;
+    }
+
+    /// The subflow is closed and may be opened later: its window is 0 until then.
+    pub(super) fn close(&mut self, now: Time) {
+        self.end(now);
+        self.window = 0.0;
     }
 
     /// The window is this from now on.
@@ -51,16 +66,17 @@ impl Meter {
     /// The subflow has left, or its flow is over.
     pub(super) fn end(&mut self, now: Time) {
         self.window(now, f64::NAN);
+        self.window = f64::NAN;
         self.since = Time::MAX;
     }
 
-    /// Whether it has ended.
+    /// Whether it hasn't begun, or has ended.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.since == Time::MAX
     }
 
-    /// The window, packets; NaN once it is over.
+    /// The window, packets; NaN before it joins and once it is over.
     pub(super) fn current(&self) -> f64 {
         self.window
     }
@@ -95,6 +111,7 @@ impl Tally {
             active: self.active - earlier.active,
             rtt_sum: self.rtt_sum - earlier.rtt_sum,
             rtt_samples: self.rtt_samples - earlier.rtt_samples,
+            openings: self.openings - earlier.openings,
         }
     }
 

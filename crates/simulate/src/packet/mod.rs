@@ -5,6 +5,8 @@
 
 mod build;
 mod lanes;
+mod lifetimes;
+mod managed;
 mod meter;
 mod network;
 mod receiver;
@@ -20,12 +22,11 @@ use std::time::Duration;
 
 use manyway_control::{AckInfo, Controller, Outcome, Permit, Sender, Sent, TimerEvent};
 use manyway_network::{Link, Packet, Verdict};
-use manyway_scenario::{Flow, Lifetime};
+use manyway_scenario::Flow;
 use manyway_units::Time;
 use rand::RngExt;
 
 use lanes::{Stage, Timers, Transit, time_of};
-use meter::Meter;
 use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
@@ -135,10 +136,11 @@ impl Simulation {
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
-        if let Some(sender) = &mut subflow.sender {
-            let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
-            debug_assert_eq!(taken, Ok(()));
-        }
+        let Some(sender) = &mut subflow.sender else {
+            return self.on_probe_answer(item.subflow, &ranges);
+        };
+        let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
+        debug_assert_eq!(taken, Ok(()));
         self.after_ack(item.subflow);
     }
 
@@ -157,10 +159,13 @@ impl Simulation {
         };
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
-        if let Some(sender) = &mut subflow.sender {
-            let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
-            debug_assert_eq!(taken, Ok(()));
-        }
+        let Some(sender) = &mut subflow.sender else {
+            let ranges = record.ranges.clone();
+            self.network.release(item.number);
+            return self.on_probe_answer(item.subflow, &ranges);
+        };
+        let taken = sender.on_ack(self.now, ack, &mut source.controller, &mut self.outcome);
+        debug_assert_eq!(taken, Ok(()));
         self.network.release(item.number);
         self.after_ack(item.subflow);
     }
@@ -194,22 +199,36 @@ impl Simulation {
         let window = self.sources[subflow.source as usize]
             .controller
             .window(sender.slot());
+        let before = subflow.meter.current();
         subflow.meter.window(self.now, window);
-        let lost = self.settle(index);
-        if lost && self.sources[self.subflows[index as usize].source as usize].finite {
-            self.pump_flow(self.subflows[index as usize].source as usize);
+        if self.settle(index) {
+            self.after_events(index, before);
         } else {
             self.pump(index);
         }
         self.arm(index);
     }
 
-    /// Counts what was acknowledged and puts back what was lost; true if there was any of the latter.
+    /// The acknowledgement has brought more than a few packets to count: a loss, or there is a path manager to see it.
+    fn after_events(&mut self, index: u32, before: f64) {
+        let owner = self.subflows[index as usize].source as usize;
+        let lost = !self.outcome.lost.is_empty();
+        if lost && self.sources[owner].finite {
+            self.pump_flow(owner);
+        } else {
+            self.pump(index);
+        }
+        if self.sources[owner].managed.is_some() {
+            self.observe(index, before, lost);
+        }
+    }
+
+    /// Counts what was acknowledged and puts back what was lost; true if there is more to do about it.
     #[inline]
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
         let source = &mut self.sources[subflow.source as usize];
-        if !source.finite && self.outcome.lost.is_empty() && source.phase == Phase::Active {
+        if source.plain && self.outcome.lost.is_empty() && source.phase == Phase::Active {
             let data = self.outcome.acked.iter().filter(|(_, data)| *data);
             subflow.meter.delivered(data.count() as u64);
             return false;
@@ -236,21 +255,19 @@ impl Simulation {
         if lost > 0 {
             source.on_lost(lost);
         }
+        let more = lost > 0 || source.managed.is_some();
         if source.finished == Some(self.now) {
             let owner = subflow.source as usize;
             self.end_meters(owner);
         }
-        lost > 0
+        more
     }
 
     /// A flow is over: what happens to its subflows from now on doesn't count.
     #[cold]
     fn end_meters(&mut self, owner: usize) {
         for index in self.sources[owner].subflows.clone() {
-            let subflow = &mut self.subflows[index as usize];
-            if subflow.sender.is_some() {
-                subflow.meter.end(self.now);
-            }
+            self.subflows[index as usize].meter.end(self.now);
         }
     }
 
@@ -325,60 +342,8 @@ impl Simulation {
                 self.schedule_source(index, more);
             }
             self.pump_flow(index);
+            self.manage(index, None);
         }
-    }
-
-    /// The flow starts: its subflows join now or later.
-    fn start(&mut self, index: usize) {
-        for subflow in self.sources[index].subflows.clone() {
-            let from = self.subflows[subflow as usize].lifetime.from;
-            if from <= self.now {
-                self.join(subflow);
-            } else {
-                self.schedule_subflow(subflow, from);
-            }
-        }
-    }
-
-    fn join(&mut self, index: u32) {
-        let subflow = &mut self.subflows[index as usize];
-        let source = &mut self.sources[subflow.source as usize];
-        let config = self.flows[subflow.source as usize].sender;
-        let sender = Sender::new(config, self.now, &mut source.controller);
-        let window = source.controller.window(sender.slot());
-        subflow.meter = Meter::new(self.now, window);
-        subflow.sender = Some(sender);
-        if let Some(until) = subflow.lifetime.until {
-            self.schedule_subflow(index, until);
-        }
-    }
-
-    /// Lets the subflow join or leave, if it is time to.
-    fn on_lifetime(&mut self, index: u32) {
-        let subflow = &mut self.subflows[index as usize];
-        let source = &mut self.sources[subflow.source as usize];
-        let Lifetime { from, until } = subflow.lifetime;
-        let Some(sender) = &mut subflow.sender else {
-            if source.phase == Phase::Active && from <= self.now {
-                self.join(index);
-            }
-            return;
-        };
-        let Some(until) = until else {
-            return;
-        };
-        if until > self.now {
-            return self.schedule_subflow(index, until);
-        }
-        // Its share of the coupled window goes to the others, and so does the data it had under way.
-        let open = sender.outstanding_from(subflow.abandoned);
-        let open = open.filter(|(_, sent)| sent.payload).count();
-        sender.retire(&mut source.controller).for_each(drop);
-        subflow.lifetime.until = None;
-        subflow.meter.end(self.now);
-        source.on_lost(open as u64);
-        let owner = subflow.source as usize;
-        self.pump_flow(owner);
     }
 
     fn on_subflow_timer(&mut self, at: Time, index: u32) {
@@ -416,6 +381,7 @@ impl Simulation {
         self.outcome.clear();
         let source = &mut self.sources[subflow.source as usize];
         let event = sender.on_timeout(self.now, &mut source.controller, &mut self.outcome);
+        let before = subflow.meter.current();
         let window = source.controller.window(sender.slot());
         subflow.meter.window(self.now, window);
         let owner = subflow.source as usize;
@@ -424,8 +390,12 @@ impl Simulation {
             TimerEvent::LossDetected => {
                 self.settle(index);
                 self.pump_flow(owner);
+                self.observe(index, before, true);
             }
             TimerEvent::Probe { .. } => {
+                if self.on_silence(index) {
+                    return;
+                }
                 self.abandon(index);
                 // Data that other paths could carry doesn't go where it might be stuck.
                 let source = &mut self.sources[owner];
@@ -465,7 +435,10 @@ impl Simulation {
             self.pump(range.start);
             return self.arm(range.start);
         }
-        let mut order: Vec<u32> = range.collect();
+        let mut order: Vec<u32> = match &self.sources[index].managed {
+            Some(managed) => managed.open.clone(),
+            None => range.collect(),
+        };
         let rtt = |&index: &u32| {
             let sender = self.subflows[index as usize].sender.as_ref();
             sender.map(|sender| sender.rtt().smoothed())
@@ -537,8 +510,14 @@ impl Simulation {
             payload: data,
         };
         let number = sender.on_sent(self.now, sent);
+        self.launch(index, number, bytes);
+    }
+
+    /// A packet leaves for its path's first link.
+    #[inline(always)]
+    fn launch(&mut self, index: u32, number: u64, bytes: u32) {
         let mut item = Transit::new(self.now, index, number, Stage::Forward);
-        let egress = &mut subflow.egress;
+        let egress = &mut self.subflows[index as usize].egress;
         let Some((own, shared)) = egress.lanes else {
             return self.network.forward(item);
         };

@@ -236,6 +236,8 @@ impl Recorder {
                     packets_sent: stats.packets_sent,
                     packets_lost: stats.packets_lost,
                     timeouts: stats.timeouts,
+                    openings: tally.openings,
+                    open_s: tally.active as f64 * 1e-9,
                 }
             });
             let subflows: Vec<SubflowResult> = subflows.collect();
@@ -349,13 +351,16 @@ fn carried(link: &Link, now: Time) -> u64 {
 }
 
 fn read(subflow: &mut Subflow, now: Time) -> (Tally, SenderStats) {
-    match &subflow.sender {
-        Some(sender) => (subflow.meter.read(now), sender.stats()),
-        None => Default::default(),
+    let sender = subflow.sender.as_ref();
+    let mut stats = sender.map(|sender| sender.stats()).unwrap_or_default();
+    if let Some(relay) = &subflow.relay {
+        stats.packets_sent += relay.probes_sent();
+        stats.packets_lost += relay.probes_lost();
     }
+    (subflow.meter.read(now), stats)
 }
 
-/// A subflow's value at `at`; NaN while it isn't there.
+/// A subflow's value at `at`; NaN while it isn't there, but 0 for the window of one that may be opened.
 fn subflow_value(
     kind: SeriesKind,
     subflow: &mut Subflow,
@@ -363,7 +368,10 @@ fn subflow_value(
     sample: &mut Sample<'_>,
 ) -> f64 {
     let Some(sender) = &subflow.sender else {
-        return f64::NAN;
+        return match kind {
+            SeriesKind::Window => subflow.meter.current(),
+            _ => f64::NAN,
+        };
     };
     match kind {
         SeriesKind::Window => subflow.meter.current(),

@@ -37,7 +37,7 @@ pub struct SubflowResult {
     pub goodput_bps: f64,
     /// Goodput in each named span, bits/s.
     pub spans_bps: Vec<f64>,
-    /// Time average of the congestion window, packets; NaN if the subflow wasn't there.
+    /// Time average of the congestion window while the subflow was there, packets; NaN if it wasn't.
     pub window_mean_packets: f64,
     /// Mean of the round-trip time samples, seconds; NaN if there was none.
     pub rtt_mean_s: f64,
@@ -49,6 +49,10 @@ pub struct SubflowResult {
     pub packets_lost: u64,
     /// Probe timeouts.
     pub timeouts: u64,
+    /// How often it joined: once, or, with a law that opens and closes paths, any number of times.
+    pub openings: u64,
+    /// Seconds during which it was there.
+    pub open_s: f64,
 }
 
 /// One link over the measured time.

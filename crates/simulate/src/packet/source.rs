@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use manyway_control::Sender;
+use manyway_control::paths::InvalidManagerConfig;
 use manyway_control::registry::AnyController;
 use manyway_network::Link;
 use manyway_scenario::{Flow, Lifetime};
@@ -11,6 +12,7 @@ use manyway_units::Time;
 use rand_pcg::Pcg64Mcg;
 
 use super::lanes::Lane;
+use super::managed::{Managed, RelayState};
 use super::meter::Meter;
 use super::receiver::Receiver;
 
@@ -31,6 +33,8 @@ pub(super) struct Source {
     production: f64,
     produced: u64,
     pub(super) finite: bool,
+    /// Endless, and without a path manager: what is acknowledged only has to be counted.
+    pub(super) plain: bool,
     /// Bytes of the headers within each packet.
     pub(super) headers: u32,
     /// Packets of data that are not acknowledged, of a finite transfer.
@@ -43,6 +47,8 @@ pub(super) struct Source {
     pub(super) finished: Option<Time>,
     /// When the application's timer is set to.
     pub(super) timer: Time,
+    /// Who opens and closes paths, if anybody does.
+    pub(super) managed: Option<Box<Managed>>,
 }
 
 /// Where a source is in its life.
@@ -70,6 +76,8 @@ pub(super) struct Subflow {
     pub(super) egress: Egress,
     /// Where acknowledgements are held back or may be lost.
     pub(super) receiver: Option<Box<Receiver>>,
+    /// What its path manager has to know, if it has one.
+    pub(super) relay: Option<Box<RelayState>>,
 }
 
 /// How packets leave a sender: jitter and a private first link.
@@ -86,20 +94,32 @@ pub(super) struct Egress {
 }
 
 impl Source {
-    pub(super) fn new(flow: &Flow, subflows: Range<u32>, start: Time) -> Self {
+    /// All randomness of its path manager, if it has one, is from `seed`.
+    ///
+    /// # Errors
+    /// What a path manager can't work with.
+    pub(super) fn new(
+        flow: &Flow,
+        subflows: Range<u32>,
+        start: Time,
+        seed: u64,
+    ) -> Result<Self, InvalidManagerConfig> {
         let payload = u64::from(flow.sender.packet_size.saturating_sub(flow.headers).max(1));
         let packets = flow.size.map(|bytes| bytes.div_ceil(payload).max(1));
         let production = flow.rate.map_or(0.0, |rate| {
             payload as f64 / rate.bytes_per_sec().max(1e-3) * 1e9
         });
-        Self {
-            controller: flow.law.controller(&flow.options),
+        let controller = flow.law.controller(&flow.options);
+        let managed = Managed::of(flow, &controller, seed)?.map(Box::new);
+        Ok(Self {
+            controller,
             subflows,
             backlog: 0,
             remaining: packets.unwrap_or(ENDLESS),
             production,
             produced: 0,
             finite: packets.is_some(),
+            plain: packets.is_none() && managed.is_none(),
             headers: flow.headers.min(flow.sender.packet_size.saturating_sub(1)),
             open: packets.unwrap_or(0),
             copies: 0,
@@ -108,7 +128,8 @@ impl Source {
             stop: flow.stop.unwrap_or(Time::MAX),
             finished: None,
             timer: Time::MAX,
-        }
+            managed,
+        })
     }
 
     /// Lets the application produce what it can have produced by `now`; when it will have more, if that takes time.
@@ -147,6 +168,16 @@ impl Source {
             Phase::Active => packets,
             Phase::Waiting | Phase::Stopped => 0,
         }
+    }
+
+    /// Whether there is data for the wire, and a use for it.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.backlog > 0 && self.is_live()
+    }
+
+    /// Neither waiting nor over.
+    pub(super) fn is_live(&self) -> bool {
+        self.phase == Phase::Active && self.finished.is_none()
     }
 
     /// Packets were acknowledged that had been given up; returns how many bring data that had not arrived before. Nobody needs to send

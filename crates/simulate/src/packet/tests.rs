@@ -4,10 +4,12 @@ use std::time::Duration;
 use manyway_control::registry::LawSpec;
 use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
-use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, SeriesKind, Span};
+use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
 use manyway_units::{Rate, Time};
 
 use super::*;
+
+mod managed;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -63,6 +65,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        relays: None,
     }
 }
 
@@ -296,7 +299,7 @@ fn what_is_measured_from_0_on_includes_the_first_burst() {
 fn data_that_was_given_up_and_arrives_after_all_counts_once() {
     let mut transfer = flow("lia", &[0, 1]);
     transfer.size = Some(15_000);
-    let mut source = Source::new(&transfer, 0..2, Time::ZERO);
+    let mut source = Source::new(&transfer, 0..2, Time::ZERO, 1).unwrap();
     source.phase = Phase::Active;
     source.produce(Time::ZERO);
     source.backlog -= 3;
@@ -320,7 +323,7 @@ fn nothing_arrives_that_was_not_sent() {
     let mut transfer = flow("lia", &[0, 1, 2]);
     transfer.size = Some(15_000);
     transfer.rate = Some(Rate::from_mbps(0.1));
-    let mut source = Source::new(&transfer, 0..3, Time::ZERO);
+    let mut source = Source::new(&transfer, 0..3, Time::ZERO, 1).unwrap();
     source.phase = Phase::Active;
     source.produce(Time::ZERO);
     assert_eq!(source.backlog, 1);

@@ -73,6 +73,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        relays: None,
     }
 }
 

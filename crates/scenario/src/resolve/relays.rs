@@ -1,0 +1,54 @@
+use manyway_control::paths::ManagerConfig;
+
+use super::flows::Context;
+use crate::experiment::Relays;
+
+/// The law whose paths are managed.
+const MANAGED: &str = "mpath";
+
+impl Context<'_> {
+    /// What the path manager of the flow is told; `None` for its defaults, or if it has none.
+    pub(super) fn relays(&mut self) -> Option<Relays> {
+        let flow = self.flow;
+        let (law, paths) = (flow.law.as_ref()?.0.name(), flow.paths.as_ref()?);
+        if law == MANAGED && paths.len() > 1 {
+            let timed = |used: &crate::file::PathUse| used.start.is_some() || used.stop.is_some();
+            if let Some(n) = paths.iter().position(timed) {
+                let message = "with law mpath the path manager decides when a subflow joins and leaves: write the path's name only";
+                self.checks.report(&self.key.join("paths").at(n), message);
+            }
+        }
+        let chosen = flow.relays.as_ref()?;
+        let key = self.key.join("relays");
+        if law != MANAGED {
+            let message = format!(
+                "only law mpath has a path manager, and the flow's is {law}: leave this out"
+            );
+            self.checks.report(&key, message);
+        }
+        if paths.len() == 1 {
+            let message =
+                "the flow has one path, the direct one: give it more paths, one through each relay";
+            self.checks.report(&key, message);
+        }
+        let mut number = |name: &str, value: Option<u32>| {
+            if value == Some(0) {
+                let message = "0 is too few: choose 1 or more, or leave it out";
+                self.checks.report(&key.join(name), message);
+            }
+            value.map(|value| value as usize)
+        };
+        let subset = number("subset", chosen.subset);
+        let (known, open) = (
+            number("max_known", chosen.max_known),
+            number("max_open", chosen.max_open),
+        );
+        let mut manager = ManagerConfig::default();
+        manager.max_relays = known.unwrap_or(manager.max_relays);
+        manager.max_open = open.unwrap_or(manager.max_open);
+        manager.reuse = chosen.reuse.map_or(manager.reuse, Into::into);
+        manager.rest = chosen.rest.map_or(manager.rest, |rest| rest.0);
+        manager.max_rest = manager.max_rest.max(manager.rest);
+        Some(Relays { subset, manager })
+    }
+}

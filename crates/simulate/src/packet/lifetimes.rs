@@ -1,0 +1,96 @@
+//! Subflows join and leave.
+
+use manyway_control::{Controller, Sender};
+use manyway_scenario::Lifetime;
+
+use super::Simulation;
+use super::source::Phase;
+
+impl Simulation {
+    /// The flow starts: its subflows join now or later, or when a path manager opens them.
+    pub(super) fn start(&mut self, index: usize) {
+        let subflows = self.sources[index].subflows.clone();
+        if let Some(managed) = &mut self.sources[index].managed {
+            managed.open.push(subflows.start);
+            for candidate in subflows.clone().skip(1) {
+                self.subflows[candidate as usize].meter.close(self.now);
+            }
+            return self.join(subflows.start);
+        }
+        for subflow in subflows {
+            let from = self.subflows[subflow as usize].lifetime.from;
+            if from <= self.now {
+                self.join(subflow);
+            } else {
+                self.schedule_subflow(subflow, from);
+            }
+        }
+    }
+
+    /// The subflow joins, for the first time or once more.
+    pub(super) fn join(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
+        if let Some(sender) = &mut subflow.sender {
+            sender.reopen(self.now, &mut source.controller);
+        } else {
+            let config = self.flows[subflow.source as usize].sender;
+            let mut sender = Sender::new(config, self.now, &mut source.controller);
+            if let Some(relay) = &subflow.relay {
+                sender = sender.starting_at(relay.probes_sent());
+            }
+            subflow.sender = Some(sender);
+        }
+        let Some(sender) = &mut subflow.sender else {
+            return;
+        };
+        if let Some(rtt) = subflow.relay.as_ref().and_then(|relay| relay.probed_rtt()) {
+            sender.seed_rtt(rtt);
+        }
+        let window = source.controller.window(sender.slot());
+        subflow.meter.join(self.now, window);
+        if let Some(until) = subflow.lifetime.until {
+            self.schedule_subflow(index, until);
+        }
+    }
+
+    /// Lets the subflow join or leave, if it is time to.
+    pub(super) fn on_lifetime(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        if subflow.relay.is_some() {
+            return;
+        }
+        let source = &mut self.sources[subflow.source as usize];
+        let Lifetime { from, until } = subflow.lifetime;
+        if subflow.sender.is_none() {
+            if source.phase == Phase::Active && from <= self.now {
+                self.join(index);
+            }
+            return;
+        }
+        let Some(until) = until else {
+            return;
+        };
+        if until > self.now {
+            return self.schedule_subflow(index, until);
+        }
+        subflow.lifetime.until = None;
+        let owner = subflow.source as usize;
+        self.leave(index);
+        self.pump_flow(owner);
+    }
+
+    /// The subflow leaves: its share of the coupled window goes to the others, and so does the data it had under way.
+    pub(super) fn leave(&mut self, index: u32) {
+        let subflow = &mut self.subflows[index as usize];
+        let source = &mut self.sources[subflow.source as usize];
+        let Some(sender) = &mut subflow.sender else {
+            return;
+        };
+        let open = sender.outstanding_from(subflow.abandoned);
+        let open = open.filter(|(_, sent)| sent.payload).count();
+        sender.retire(&mut source.controller).for_each(drop);
+        subflow.meter.end(self.now);
+        source.on_lost(open as u64);
+    }
+}
