@@ -113,7 +113,7 @@ fn rates(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
     sum
 }
 
-/// How many proxied paths are open at the end of each interval: those that have a window.
+/// How many proxied paths are open at the end of each interval: those that have a window (NaN before the first opening, 0 after a closing).
 fn open(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
     let direct = &flow.subflows[0].path;
     let mut count = Vec::new();
@@ -127,7 +127,7 @@ fn open(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
         count
             .iter_mut()
             .zip(values)
-            .for_each(|(count, value)| *count += f64::from(u8::from(value.is_finite())));
+            .for_each(|(count, value)| *count += f64::from(u8::from(*value > 0.0)));
     }
     count
 }
