@@ -15,9 +15,12 @@ pub(crate) struct Size {
     /// Synthetic networks, each with a seed of its own, and pairs in each.
     pub(crate) networks: u64,
     pub(crate) pairs: usize,
-    /// Pairs in each network for the experiments with several runs per pair.
+    /// The first so many pairs of each network for lists of relays, and for other assumptions.
     pub(crate) few: usize,
+    pub(crate) varied: usize,
     pub(crate) duration_s: u32,
+    /// The same where many pairs are at work.
+    pub(crate) together_s: u32,
     /// Lengths of the registration server's list.
     pub(crate) lists: Vec<usize>,
     /// Pairs at the same time, and runs of each in networks of their own.

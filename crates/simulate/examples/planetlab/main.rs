@@ -104,7 +104,9 @@ impl Size {
             networks: 10,
             pairs: 50,
             few: 10,
+            varied: 5,
             duration_s: 600,
+            together_s: 300,
             lists: vec![1, 5, 10, 20, 50, 100, 200],
             together: vec![(50, 4), (100, 2)],
             relaying: vec![(50, 2), (100, 1), (200, 1)],
@@ -116,7 +118,9 @@ impl Size {
             networks: 2,
             pairs: 10,
             few: 2,
+            varied: 2,
             duration_s: 120,
+            together_s: 60,
             lists: vec![10],
             together: vec![(20, 1)],
             relaying: vec![(20, 1)],
@@ -174,8 +178,8 @@ fn measure(size: Size) -> Result<Results, String> {
     );
     let lists = listed(&networks, &pairs, &size)?;
     eprintln!("{}", report::lists(&lists));
-    let at_once = together(&networks, (&size.together, false), size.duration_s)?;
-    let relaying = together(&networks, (&size.relaying, true), size.duration_s)?;
+    let at_once = together(&networks, (&size.together, false), size.together_s)?;
+    let relaying = together(&networks, (&size.relaying, true), size.together_s)?;
     eprintln!("{}", report::together(&at_once, &relaying));
     Ok(Results {
         comparison,
@@ -225,16 +229,16 @@ fn variants(
             pairs: few.cloned().collect(),
         }
     };
-    let least = size.few.div_ceil(4);
+    let least = size.varied.div_ceil(2);
     let mut found = vec![
-        first("as above", size.few),
+        first("as above", size.varied),
         first("as above, the first few", least),
     ];
     for (name, change) in VARIANTS {
         let mut changed = assumptions.clone();
         change(&mut changed);
         let networks = networks(size.networks, &changed);
-        let count = if name == ELASTIC { least } else { size.few };
+        let count = if name == ELASTIC { least } else { size.varied };
         let pairs = alone(name, &networks, (count, size.duration_s))?;
         found.push(Variant { name, pairs });
     }
@@ -249,6 +253,11 @@ fn page(results: &Results) -> String {
         .replace(
             "{minutes}",
             &format!("{}", f64::from(size.duration_s) / 60.0),
+        )
+        .replace("{few}", &size.few.to_string())
+        .replace(
+            "{at once}",
+            &format!("{}", f64::from(size.together_s) / 60.0),
         )
         .replace("{comparison}", &report::comparison(&results.comparison))
         .replace("{groups}", &report::groups(&results.pairs))
