@@ -103,13 +103,13 @@ impl Size {
         Size {
             networks: 10,
             pairs: 50,
-            few: 10,
-            varied: 5,
+            few: 5,
+            varied: 4,
             duration_s: 600,
             together_s: 300,
-            lists: vec![1, 5, 10, 20, 50, 100, 200],
-            together: vec![(50, 4), (100, 2)],
-            relaying: vec![(50, 2), (100, 1), (200, 1)],
+            lists: vec![1, 5, 10, 20, 50, 100],
+            together: vec![(50, 2), (100, 1)],
+            relaying: vec![(50, 1), (100, 1), (200, 1)],
         }
     }
 

@@ -1,7 +1,7 @@
 use manyway_scenario::Scenario;
 
 use super::assumptions::{Assumptions, Background};
-use super::experiments::networks;
+use super::experiments::{alone, networks};
 use super::network::{Kind, Network, Node, bottlenecks};
 use super::scenario::{Law, Run};
 
@@ -127,4 +127,24 @@ fn longer_lists_of_relays_contain_shorter_ones() {
     let (short, long) = (paths(5), paths(20));
     assert_eq!(short.len(), 6);
     assert!(short.iter().all(|path| long.contains(path)));
+}
+
+#[test]
+fn results_dont_depend_on_the_number_of_threads() {
+    let networks = networks(
+        1,
+        &Assumptions {
+            relays: 20,
+            ..Assumptions::default()
+        },
+    );
+    let [one, three] = [1, 3].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pairs = pool
+            .build()
+            .unwrap()
+            .install(|| alone("test", &networks, (3, 20)));
+        serde_json::to_string(&pairs.unwrap()).unwrap()
+    });
+    assert_eq!(one, three);
 }
