@@ -120,6 +120,11 @@ pub trait Controller: Send + Debug {
     /// Packets were lost: cut the window.
     fn on_loss(&mut self, loss: &Loss);
 
+    /// More packets were lost that were sent before the last cut: the same loss event, so the window stays.
+    fn on_further_loss(&mut self, loss: &Loss) {
+        let _ = loss;
+    }
+
     /// Packets came marked Congestion Experienced: a loss event in which nothing was lost.
     fn on_ecn(&mut self, loss: &Loss) {
         self.on_loss(loss);
@@ -160,6 +165,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn on_loss(&mut self, loss: &Loss) {
         (**self).on_loss(loss);
+    }
+    fn on_further_loss(&mut self, loss: &Loss) {
+        (**self).on_further_loss(loss);
     }
     fn on_ecn(&mut self, loss: &Loss) {
         (**self).on_ecn(loss);

@@ -184,6 +184,9 @@ impl Controller for AnyController {
     fn on_loss(&mut self, loss: &Loss) {
         each!(self, controller => controller.on_loss(loss));
     }
+    fn on_further_loss(&mut self, loss: &Loss) {
+        each!(self, controller => controller.on_further_loss(loss));
+    }
     #[inline]
     fn on_ecn(&mut self, loss: &Loss) {
         each!(self, controller => controller.on_ecn(loss));

@@ -52,7 +52,8 @@ impl Default for MpathRules {
 ///   one, the direct path takes the growth.
 /// * The losses of two paths are hardly ever detected at the same instant. Whichever comes second, within the overlap, aggregates; each loss of a
 ///   proxied path does so at most once.
-/// * An interval begins with the newest packet of the loss event's first detection; more losses of the same event don't extend it.
+/// * The interval is that of the last lost packet, whether it cut the window or belongs to a loss event that had. Of packets found lost at once the
+///   newest counts.
 /// * Where packet sizes differ, windows are compared in bytes.
 #[derive(Clone, Debug)]
 pub struct Mpath {
@@ -216,9 +217,13 @@ impl Mpath {
         self.ceiling = path.bytes();
         path.cut(floor, interval);
         path.slow_start.set_threshold(path.window);
-
-        let mut together = Vec::new();
         self.correlated = 0.0;
+        self.aggregate_overlapping(direct, interval);
+    }
+
+    /// The proxied paths whose last losses overlap this loss of the direct path's and haven't led to aggregation yet.
+    fn aggregate_overlapping(&mut self, direct: Slot, interval: Interval) {
+        let mut together = Vec::new();
         for &slot in self.order.get(1..).unwrap_or_default() {
             if let Some(path) = self.slots.get(slot)
                 && path.may_aggregate(interval)
@@ -234,13 +239,18 @@ impl Mpath {
 
     fn on_proxied_loss(&mut self, direct: Slot, slot: Slot, interval: Interval) {
         let floor = self.floor_of(slot);
-        let Some(path) = self.slots.get_mut(slot) else {
-            return;
-        };
-        path.cut(floor, interval);
-        let before = path.before * path.size;
-        if self.shares_bottleneck(slot) {
-            self.correlated += before;
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.cut(floor, interval);
+        }
+        self.aggregate_if_shared(direct, slot);
+    }
+
+    fn aggregate_if_shared(&mut self, direct: Slot, slot: Slot) {
+        let interval = self.slots.get(direct).and_then(|path| path.interval);
+        if let (Some(interval), Some(path)) = (interval, self.slots.get(slot))
+            && path.may_aggregate(interval)
+        {
+            self.correlated += path.before * path.size;
             self.aggregate(direct, slot);
         }
     }
@@ -359,6 +369,24 @@ impl Controller for Mpath {
             self.on_direct_loss(direct, interval);
         } else {
             self.on_proxied_loss(direct, loss.slot, interval);
+        }
+        self.count();
+    }
+
+    fn on_further_loss(&mut self, loss: &Loss) {
+        let (Some(direct), Some(path)) = (self.direct(), self.slots.get_mut(loss.slot)) else {
+            return;
+        };
+        // After a timeout of the direct path there is no interval to go on with.
+        if path.interval.is_none() {
+            return;
+        }
+        let interval = Interval::of(loss);
+        path.interval = Some(interval);
+        if loss.slot == direct {
+            self.aggregate_overlapping(direct, interval);
+        } else {
+            self.aggregate_if_shared(direct, loss.slot);
         }
         self.count();
     }

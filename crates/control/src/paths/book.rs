@@ -176,13 +176,18 @@ impl Book {
 }
 
 impl Record {
-    /// Bytes per second over its paths' lives; 0 for a relay that was never used.
-    pub(super) fn rate(&self, now: Time) -> f64 {
+    /// How long its paths have been open altogether.
+    pub(super) fn age(&self, now: Time) -> Duration {
         let present = match self.state {
             State::Open(life) => now.since(life.since),
             _ => Duration::ZERO,
         };
-        let seconds = (self.open_for + present).as_secs_f64();
+        self.open_for + present
+    }
+
+    /// Bytes per second over its paths' lives; 0 for a relay that was never used.
+    pub(super) fn rate(&self, now: Time) -> f64 {
+        let seconds = self.age(now).as_secs_f64();
         if seconds > 0.0 {
             self.delivered as f64 / seconds
         } else {

@@ -28,19 +28,21 @@ pub struct ManagerConfig {
     /// A path that times out is given up for good if it delivered less than this share of what the other proxied paths delivered on the average
     /// in its lifetime; 0 to 1.
     pub poor_share: f64,
+    /// A relay whose paths have been open for less than this altogether is neither given up for good nor taken for worse than others.
+    pub trial: Duration,
     /// When a request for relays has brought nothing new, the next one follows after so long.
     pub ask_again: Duration,
 }
 
 /// Which relay gets a new path when all available ones have been used: the best seen (the paper's words), by what its paths delivered per
-/// second of their lives. But the best of which?
+/// second of their lives, of those that have none and have rested. But is any good enough?
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
-    /// Of all relays. If the best has an open path, none is created: the relays that were dropped are no better than those in use. So a path
-    /// that was found useless stays closed, as in the paper's Fig. 8.
+    /// If it did better than the worst of those in use, or if none is in use for long. So a path that was found useless stays closed, as in the paper's
+    /// Fig. 8, and one that was closed by bad luck comes back when others have become worse.
     #[default]
     Best,
-    /// Of those without an open path: every relay gets another chance, again and again.
+    /// Always: every relay gets another chance, again and again.
     BestIdle,
 }
 
@@ -57,6 +59,7 @@ impl Default for ManagerConfig {
             rest: Duration::from_secs(60),
             max_rest: Duration::from_secs(3600),
             poor_share: 0.25,
+            trial: Duration::from_secs(10),
             ask_again: Duration::from_secs(30),
         }
     }

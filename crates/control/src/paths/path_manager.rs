@@ -111,7 +111,8 @@ pub struct RelayCounts {
 /// * **Dropping**: a drained path is closed for now. One that times out is closed too, for good if it delivered well below what the other proxied
 ///   paths did on the average in its lifetime.
 ///
-/// What the paper leaves open, its own words being "may be reused at a later time": a relay whose path was closed for now rests, twice as long
+/// What the paper leaves open: a path is judged by what it contributed only if its relay has been in use for a while ([`ManagerConfig::trial`]), as
+/// one packet lost in a queue that others have filled says nothing about the path. And, its own words being "may be reused at a later time": a relay whose path was closed for now rests, twice as long
 /// each time ([`ManagerConfig::rest`]), so that a path which is found useless again and again costs less and less.
 ///
 /// The owner passes events and the clock, and takes commands until there are none. All randomness is from the seed. Work per event is O(1), but for a
@@ -369,23 +370,35 @@ impl PathManager {
         }
     }
 
-    /// The best relay of those used before, if it may be used again now.
+    /// The best relay of those that may be used again now, if it is good enough. One that hasn't been tried for long could be anything.
     fn best(&self, now: Time) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
+        let mut worst_open: Option<f64> = None;
         for (at, record) in self.book.records().enumerate() {
-            let counts = match record.state {
-                State::Open(_) => self.config.reuse == Reuse::Best,
-                State::Resting { until } => self.config.reuse == Reuse::Best || until <= now,
-                _ => false,
+            let tried = record.age(now) >= self.config.trial;
+            let rate = if tried {
+                record.rate(now)
+            } else {
+                f64::INFINITY
             };
-            let rate = record.rate(now);
-            if counts && best.is_none_or(|(_, most)| rate > most) {
-                best = Some((at, rate));
+            match record.state {
+                State::Open(_) if tried => {
+                    worst_open = Some(worst_open.map_or(rate, |worst| worst.min(rate)));
+                }
+                State::Resting { until } if until <= now => {
+                    if best.is_none_or(|(_, most)| rate > most) {
+                        best = Some((at, rate));
+                    }
+                }
+                _ => {}
             }
         }
-        let (at, _) = best?;
-        let ready = matches!(self.book.get(at).state, State::Resting { until } if until <= now);
-        ready.then_some(at)
+        let (at, rate) = best?;
+        let wanted = match self.config.reuse {
+            Reuse::Best => worst_open.is_none_or(|worst| rate > worst),
+            Reuse::BestIdle => true,
+        };
+        wanted.then_some(at)
     }
 
     fn open(&mut self, now: Time, at: usize) {
@@ -399,7 +412,8 @@ impl PathManager {
             return;
         };
         let contribution = self.book.contribution(at, now);
-        let poor = contribution.is_some_and(|share| share < self.config.poor_share);
+        let tried = self.book.get(at).age(now) >= self.config.trial;
+        let poor = tried && contribution.is_some_and(|share| share < self.config.poor_share);
         self.close(now, relay, poor);
     }
 

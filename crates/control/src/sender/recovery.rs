@@ -267,15 +267,18 @@ impl<P> Sender<P> {
             return false;
         };
         self.stats.packets_lost += batch.packets;
+        let loss = Loss {
+            slot: self.slot,
+            now,
+            sent: batch.sent,
+            packets: batch.bytes as f64 / f64::from(self.config.packet_size),
+        };
         if self.recovery.begin_period(batch.number, self.flight.next()) {
             self.stats.loss_events += 1;
             self.retransmit = true;
-            controller.on_loss(&Loss {
-                slot: self.slot,
-                now,
-                sent: batch.sent,
-                packets: batch.bytes as f64 / f64::from(self.config.packet_size),
-            });
+            controller.on_loss(&loss);
+        } else {
+            controller.on_further_loss(&loss);
         }
         if batch.persistent {
             self.stats.persistent_congestions += 1;

@@ -28,7 +28,7 @@ pub struct Relays {
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// The best of all; none if that one has an open path.
+    /// The best of those without an open path, if it did better than the worst of those with one, or if there are none.
     Best,
     /// The best of those without an open path.
     BestIdle,

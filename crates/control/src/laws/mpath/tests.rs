@@ -251,6 +251,36 @@ fn a_loss_aggregates_once() {
     assert_eq!(windows(&mpath, &slots), [11.5, 8.0]);
 }
 
+/// "When the last lost packet was detected and the time that the packet was sent": that packet needn't be the one that cut the window.
+#[test]
+fn further_losses_of_an_event_move_the_interval() {
+    let further = |mpath: &mut Mpath, slot, sent, now| {
+        mpath.on_further_loss(&Loss {
+            slot,
+            now: ms(now),
+            sent: ms(sent),
+            packets: 1.0,
+        });
+    };
+    for late in [0, 1] {
+        let (mut mpath, slots) = with_windows(0.5, &[30.0, 8.0]);
+        let early = 1 - late;
+        lose(&mut mpath, slots[early], 100, 200);
+        lose(&mut mpath, slots[late], 210, 310);
+        assert_eq!(windows(&mpath, &slots), [15.0, 4.0]);
+        // Windows aren't cut again, but now the intervals overlap.
+        further(&mut mpath, slots[early], 190, 320);
+        assert_eq!(windows(&mpath, &slots), [17.0, 2.0]);
+        further(&mut mpath, slots[late], 220, 330);
+        assert_eq!(windows(&mpath, &slots), [17.0, 2.0]);
+    }
+    // Without an event before there is nothing to belong to.
+    let (mut mpath, slots) = with_windows(0.5, &[30.0, 8.0]);
+    further(&mut mpath, slots[1], 100, 200);
+    lose(&mut mpath, slots[0], 100, 200);
+    assert_eq!(windows(&mpath, &slots), [15.0, 8.0]);
+}
+
 #[test]
 fn a_path_aggregated_below_a_packet_is_drained() {
     let (mut mpath, slots) = with_windows(0.5, &[30.0, 3.9, 4.0]);

@@ -125,6 +125,7 @@ fn two_probes_without_an_answer_in_time_make_a_relay_unusable() {
     assert_eq!(manager.timeout(), Some(ms(80)));
     manager.on_timeout(ms(80));
     assert_eq!(manager.counts().candidates, 1);
+    assert_eq!(commands(&mut manager), []);
     // Late answers are none.
     manager.handle(ms(81), Event::Answered(Relay(0)));
     assert_eq!(
@@ -253,7 +254,7 @@ fn all_used(config: ManagerConfig) -> PathManager {
 }
 
 #[test]
-fn a_useless_path_stays_closed_while_the_best_is_open() {
+fn a_useless_path_stays_closed_while_better_ones_are_open() {
     let mut manager = all_used(ManagerConfig::default());
     drained(&mut manager, 70_000, Relay(0));
     // What counts is the rate over a path's life: 100 B/s of relay 0.
@@ -262,7 +263,7 @@ fn a_useless_path_stays_closed_while_the_best_is_open() {
         manager.handle(ms(200_000), Event::Delivered { relay, bytes });
     }
     assert_eq!(lose_direct(&mut manager, 200_000, 12.0), []);
-    // The best one comes back when it has rested for a minute, alone.
+    // A better one comes back when it has rested for a minute, alone.
     drained(&mut manager, 200_000, Relay(1));
     assert_eq!(lose_direct(&mut manager, 259_999, 12.0), []);
     assert_eq!(
@@ -276,6 +277,50 @@ fn a_useless_path_stays_closed_while_the_best_is_open() {
         lose_direct(&mut manager, 380_001, 12.0),
         [Command::Open(Relay(1))]
     );
+}
+
+#[test]
+fn a_closed_path_comes_back_when_those_in_use_have_become_worse() {
+    let mut manager = all_used(ManagerConfig::default());
+    // 500 B/s; the two others have 900 and 100 so far.
+    drained(&mut manager, 70_000, Relay(2));
+    drained(&mut manager, 70_000, Relay(0));
+    assert_eq!(lose_direct(&mut manager, 75_000, 12.0), []);
+    // Relay 1 falls to 69 B/s, less than any.
+    assert_eq!(
+        lose_direct(&mut manager, 190_000, 12.0),
+        [Command::Open(Relay(2))]
+    );
+    // With none in use, whatever there is.
+    drained(&mut manager, 190_001, Relay(2));
+    drained(&mut manager, 190_001, Relay(1));
+    assert_eq!(
+        lose_direct(&mut manager, 190_002, 12.0),
+        [Command::Open(Relay(0))]
+    );
+}
+
+#[test]
+fn a_relay_is_not_judged_by_its_first_seconds() {
+    let mut manager = all_used(ManagerConfig::default());
+    let path = PathKey::Via(Relay(0));
+    // 9.9 s, a seventh of what the others did.
+    manager.handle(ms(69_900), Event::Timeout { path, window: 1.0 });
+    let (relay, for_good) = (Relay(0), false);
+    assert_eq!(commands(&mut manager), [Command::Close { relay, for_good }]);
+    // Tried again, whatever the others do, and judged then.
+    assert_eq!(
+        lose_direct(&mut manager, 130_000, 12.0),
+        [Command::Open(Relay(0))]
+    );
+    for relay in [1, 2] {
+        let relay = Relay(relay);
+        let bytes = 9_000;
+        manager.handle(ms(135_000), Event::Delivered { relay, bytes });
+    }
+    manager.handle(ms(135_000), Event::Timeout { path, window: 1.0 });
+    let for_good = true;
+    assert_eq!(commands(&mut manager), [Command::Close { relay, for_good }]);
 }
 
 #[test]

@@ -51,6 +51,8 @@ struct Owner {
     fresh: BTreeSet<Relay>,
     available: BTreeSet<Relay>,
     given_up: BTreeSet<Relay>,
+    /// Probes under way, answered or not.
+    waiting: BTreeSet<Relay>,
     last_probe: Option<Time>,
 }
 
@@ -62,12 +64,20 @@ impl Owner {
                 if let Some(last) = self.last_probe.replace(now) {
                     prop_assert!(now.since(last) >= Duration::from_millis(250));
                 }
+                prop_assert!(self.waiting.insert(relay), "{relay:?} is being probed");
             }
             Command::Open(relay) => {
                 prop_assert!(self.available.contains(&relay), "{relay:?} never answered");
                 prop_assert!(!self.given_up.contains(&relay));
                 prop_assert!(self.open.insert(relay), "{relay:?} is open");
                 self.fresh.insert(relay);
+            }
+            Command::Resend(relay) => {
+                prop_assert!(!self.available.contains(&relay), "{relay:?} has answered");
+                prop_assert!(
+                    self.waiting.remove(&relay),
+                    "{relay:?} has no probe under way"
+                );
             }
             Command::Close { relay, for_good } => {
                 prop_assert!(self.open.remove(&relay), "{relay:?} isn't open");
