@@ -78,6 +78,8 @@ impl Pair {
 pub(crate) struct Listed {
     pub(crate) relays: usize,
     pub(crate) ratios: Sample,
+    /// Share of the load on proxied paths where these are of no use: of pairs limited at an end, in the second half.
+    pub(crate) useless: Sample,
 }
 
 /// Ratios with so many pairs at the same time.
@@ -164,24 +166,29 @@ pub(crate) fn listed(
         .iter()
         .flat_map(|&relays| few.iter().map(move |&pair| (relays, pair)))
         .collect();
-    let ratios = all("lists of relays", &jobs, |&(relays, pair)| {
+    let runs = all("lists of relays", &jobs, |&(relays, pair)| {
         let network = &networks[pair.network as usize - 1];
         let ends = network.pairs(size.pairs)[pair.number];
-        let law = (Law::Mpath(relays), 0);
-        let mpath = single(network, ends, law, size.duration_s)?;
-        Ok(mpath.goodput / pair.later.goodput)
+        single(network, ends, (Law::Mpath(relays), 0), size.duration_s)
     })?;
-    let by_list = size.lists.iter().zip(ratios.chunks(few.len().max(1)));
-    let mut found: Vec<Listed> = by_list
-        .map(|(&relays, ratios)| Listed {
+    let summed = |relays, runs: Vec<&Connection>| {
+        let both = || few.iter().zip(&runs);
+        let at_end = both().filter(|(pair, _)| !pair.in_core());
+        Listed {
             relays,
-            ratios: Sample::new(ratios.iter().copied()),
-        })
+            ratios: Sample::new(both().map(|(pair, run)| run.goodput / pair.later.goodput)),
+            useless: Sample::new(at_end.map(|(_, run)| run.proxied)),
+        }
+    };
+    let by_list = size.lists.iter().zip(runs.chunks(few.len().max(1)));
+    let mut found: Vec<Listed> = by_list
+        .map(|(&relays, runs)| summed(relays, runs.iter().collect()))
         .collect();
-    found.push(Listed {
-        relays: networks[0].relays.len(),
-        ratios: Sample::new(few.iter().map(|pair| pair.ratio())),
-    });
+    let all_relays = networks.first().map_or(0, |network| network.relays.len());
+    found.push(summed(
+        all_relays,
+        few.iter().map(|pair| &pair.mpath).collect(),
+    ));
     Ok(found)
 }
 

@@ -195,23 +195,32 @@ pub(crate) fn groups(pairs: &[Pair]) -> String {
     table.markdown()
 }
 
-/// Fig. 21.
+/// Fig. 21, and what of the load stays on proxied paths that are of no use.
 pub(crate) fn lists(lists: &[Listed]) -> String {
-    let mut table = table(&["relays", "gain", "double", "median ratio", "mean ratio"]);
-    for listed in lists {
-        table.row(ratio_cells(listed.relays.to_string(), &listed.ratios));
+    let mut table = table(&[
+        "relays",
+        "gain",
+        "double",
+        "median ratio",
+        "mean ratio",
+        "proxied share, limited at an end",
+    ]);
+    for Listed {
+        relays,
+        ratios,
+        useless,
+    } in lists
+    {
+        table.row([
+            relays.to_string(),
+            percent(ratios.above(GAIN)),
+            percent(ratios.above(2.0)),
+            format!("{:.2}", ratios.quantile(0.5)),
+            format!("{:.2}", ratios.mean()),
+            percent(useless.mean()),
+        ]);
     }
     table.markdown()
-}
-
-fn ratio_cells(name: String, ratios: &Sample) -> [String; 5] {
-    [
-        name,
-        percent(ratios.above(GAIN)),
-        percent(ratios.above(2.0)),
-        format!("{:.2}", ratios.quantile(0.5)),
-        format!("{:.2}", ratios.mean()),
-    ]
 }
 
 /// Fig. 22 and 23.
