@@ -9,6 +9,9 @@ use super::runs::{Connection, all, connections};
 use super::scenario::{Law, Run};
 use super::statistics::Sample;
 
+/// Where many pairs are at work, each source is told of so many relays: four times as many as it needs, and a scenario has its limits.
+const LISTED: Law = Law::Mpath(200);
+
 /// How much of it is done.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Size {
@@ -207,7 +210,7 @@ pub(crate) fn together(
     let mut jobs: Vec<(usize, u64, Law)> = Vec::new();
     for &(pairs, runs) in counts {
         for number in 0..runs {
-            jobs.extend([Law::Mpath(usize::MAX), Law::Tcp].map(|law| (pairs, number, law)));
+            jobs.extend([LISTED, Law::Tcp].map(|law| (pairs, number, law)));
         }
     }
     jobs.sort_by_key(|&(pairs, _, law)| (std::cmp::Reverse(pairs), law == Law::Tcp));
@@ -241,7 +244,7 @@ pub(crate) fn together(
     let summed = counts.iter().map(|&(pairs, runs)| {
         let numbers = 0..runs;
         let both = numbers.flat_map(|number| {
-            of(pairs, number, Law::Mpath(usize::MAX))
+            of(pairs, number, LISTED)
                 .iter()
                 .zip(of(pairs, number, Law::Tcp))
         });

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use assumptions::{Assumptions, Background};
-use experiments::{Pair, Size, alone, listed, networks, together};
+use experiments::{Size, alone, listed, networks, together};
 use network::Network;
 use report::{Results, Variant};
 use scenario::{Law, Run};
@@ -104,7 +104,7 @@ impl Size {
             networks: 10,
             pairs: 50,
             few: 5,
-            varied: 4,
+            varied: 3,
             duration_s: 600,
             together_s: 300,
             lists: vec![1, 5, 10, 20, 50, 100],
@@ -156,42 +156,40 @@ fn show(options: &Options) -> Result<bool, String> {
     } else {
         Size::short()
     };
-    let results = measure(size)?;
-    let text = page(&results);
-    println!("{text}");
-    if let Some(out) = &options.out {
-        write(out, &text, &results)?;
-    }
+    let out = options.out.as_deref();
+    let results = measure(size, |results| match out {
+        Some(out) => write(out, &page(results), results),
+        None => Ok(()),
+    })?;
+    println!("{}", page(&results));
     Ok(results.gates.iter().all(|gate| gate.holds))
 }
 
-/// All experiments; what is known is told at once, as the whole takes long.
-fn measure(size: Size) -> Result<Results, String> {
+/// All experiments. `save` gets what is known after each, as the whole takes long.
+fn measure(size: Size, save: impl Fn(&Results) -> Result<(), String>) -> Result<Results, String> {
     let assumptions = Assumptions::default();
     let networks = networks(size.networks, &assumptions);
     let pairs = alone("alone", &networks, (size.pairs, size.duration_s))?;
-    let comparison = report::compare_alone(&pairs);
-    eprintln!(
-        "{}\n{}",
-        report::comparison(&comparison),
-        report::groups(&pairs)
-    );
-    let lists = listed(&networks, &pairs, &size)?;
-    eprintln!("{}", report::lists(&lists));
-    let at_once = together(&networks, (&size.together, false), size.together_s)?;
-    let relaying = together(&networks, (&size.relaying, true), size.together_s)?;
-    eprintln!("{}", report::together(&at_once, &relaying));
-    Ok(Results {
-        comparison,
+    let mut results = Results {
+        comparison: report::compare_alone(&pairs),
         gates: report::gates(&pairs),
-        variants: variants(&assumptions, &pairs, &size)?,
-        together: at_once,
+        pairs,
+        lists: Vec::new(),
+        together: Vec::new(),
+        relaying: Vec::new(),
+        variants: Vec::new(),
         assumptions,
         size,
-        pairs,
-        lists,
-        relaying,
-    })
+    };
+    save(&results)?;
+    let size = results.size.clone();
+    results.lists = listed(&networks, &results.pairs, &size)?;
+    save(&results)?;
+    results.together = together(&networks, (&size.together, false), size.together_s)?;
+    results.relaying = together(&networks, (&size.relaying, true), size.together_s)?;
+    save(&results)?;
+    vary(&mut results, save)?;
+    Ok(results)
 }
 
 type Change = fn(&mut Assumptions);
@@ -217,32 +215,33 @@ const VARIANTS: [(&str, Change); 7] = [
 /// It takes long, so it is done for fewer pairs.
 const ELASTIC: &str = "four Reno flows on each congested link";
 
-fn variants(
-    assumptions: &Assumptions,
-    pairs: &[Pair],
-    size: &Size,
-) -> Result<Vec<Variant>, String> {
+fn vary(
+    results: &mut Results,
+    save: impl Fn(&Results) -> Result<(), String>,
+) -> Result<(), String> {
+    let size = results.size.clone();
     let first = |name, count| {
-        let few = pairs.iter().filter(|pair| pair.number < count);
+        let few = results.pairs.iter().filter(|pair| pair.number < count);
         Variant {
             name,
             pairs: few.cloned().collect(),
         }
     };
     let least = size.varied.div_ceil(2);
-    let mut found = vec![
+    results.variants = vec![
         first("as above", size.varied),
         first("as above, the first few", least),
     ];
     for (name, change) in VARIANTS {
-        let mut changed = assumptions.clone();
+        let mut changed = results.assumptions.clone();
         change(&mut changed);
         let networks = networks(size.networks, &changed);
         let count = if name == ELASTIC { least } else { size.varied };
         let pairs = alone(name, &networks, (count, size.duration_s))?;
-        found.push(Variant { name, pairs });
+        results.variants.push(Variant { name, pairs });
+        save(results)?;
     }
-    Ok(found)
+    Ok(())
 }
 
 fn page(results: &Results) -> String {
