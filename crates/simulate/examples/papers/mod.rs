@@ -220,7 +220,7 @@ fn try_show(
     Ok(results.gates.iter().all(|gate| gate.holds))
 }
 
-fn gates(gates: &[Gate]) -> String {
+pub(crate) fn gates(gates: &[Gate]) -> String {
     let rows = gates.iter().map(|gate| {
         let holds = if gate.holds { "yes" } else { "**no**" };
         format!("| {} | {} | {holds} |\n", gate.what, gate.found)
