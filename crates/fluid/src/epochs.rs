@@ -42,7 +42,7 @@ fn changes(link: &LinkConfig, end: Time, most: usize) -> Vec<Time> {
             .map(|change| round + change.at.since(Time::ZERO));
         found.extend(times);
         match link.timetable.period {
-            Some(period) if round + period < end && !period.is_zero() => round = round + period,
+            Some(period) if round + period < end && !period.is_zero() => round += period,
             _ => break,
         }
     }
@@ -62,11 +62,12 @@ duration = "100 s"
 [links.a]
 rate = "10 Mbps"
 delay = "10 ms"
-timetable = { changes = [{ at = "5 s", rate = "4 Mbps" }, { at = "10 s", rate = "10 Mbps" }], period = "40 s" }
+timetable = [{ at = "5 s", rate = "4 Mbps" }, { at = "10 s", rate = "10 Mbps" }]
+timetable_period = "40 s"
 [links.b]
 rate = "6 Mbps"
 delay = "30 ms"
-timetable = { changes = [{ at = "60 s", up = false }] }
+timetable = [{ at = "60 s", up = false }]
 [paths.a]
 links = ["a"]
 [paths.b]
@@ -83,7 +84,7 @@ stop = "95 s"
 
     #[test]
     fn an_experiment_is_cut_where_its_network_changes() {
-        let scenario = Scenario::parse(FILE).unwrap();
+        let scenario = Scenario::parse(FILE, "epochs.toml").unwrap();
         let experiment = &scenario.points().unwrap()[0].experiment;
         let seconds = |most| -> Vec<f64> {
             let moments = epochs(experiment, most);

@@ -295,9 +295,7 @@ impl Controller for Mpath {
 
     fn add_path(&mut self, path: NewPath) -> Slot {
         let is_direct = self.order.is_empty();
-        let slot = self
-            .slots
-            .insert(MpathPath::new(&path, self.options.slow_start));
+        let slot = self.slots.insert(MpathPath::new(&path, &self.options));
         self.order.push(slot);
         let floor = self.floor_of(slot);
         if let Some(path) = self.slots.get_mut(slot) {

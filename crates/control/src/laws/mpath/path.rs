@@ -3,7 +3,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use crate::controller::{Loss, NewPath, PathVerdict};
-use crate::options::{MAX_WINDOW, SlowStartKind, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded};
 use crate::slow_start::SlowStart;
 
 /// An acknowledgement counts as recent for so many round-trip times.
@@ -56,13 +56,13 @@ impl Interval {
 }
 
 impl MpathPath {
-    pub(super) fn new(path: &NewPath, slow_start: SlowStartKind) -> Self {
+    pub(super) fn new(path: &NewPath, options: &Options) -> Self {
         MpathPath {
             window: bounded(path.initial_window),
             size: f64::from(path.packet_size.max(1)),
             rtt: path.initial_rtt,
             acknowledged: None,
-            slow_start: SlowStart::new(slow_start),
+            slow_start: SlowStart::of(options),
             interval: None,
             met_loss: false,
             cut_at: None,
