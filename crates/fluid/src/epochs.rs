@@ -88,7 +88,10 @@ stop = "95 s"
         let experiment = &scenario.points().unwrap()[0].experiment;
         let seconds = |most| -> Vec<f64> {
             let moments = epochs(experiment, most);
-            moments.into_iter().map(Time::as_secs_f64).collect()
+            moments
+                .into_iter()
+                .map(|moment| moment.since(Time::ZERO).as_secs_f64())
+                .collect()
         };
         let all = [
             0.0, 5.0, 10.0, 20.0, 30.0, 45.0, 50.0, 60.0, 85.0, 90.0, 95.0,

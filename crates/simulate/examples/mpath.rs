@@ -320,12 +320,15 @@ fn fig7_gates(table: &Table) -> Vec<Gate> {
 
 fn gone_gate(table: &Table, queue: &str) -> Gate {
     let gone = table.row(&[queue, "mpath"]).values[GONE].median;
-    Gate::new(
+    let gate = Gate::new(
         &format!("Fig. 7: path 1 is gone before minute 15 in the median, queues of {queue}"),
         format!("minute {gone:.1}"),
         gone < 15.0,
-    )
-    .explained("small windows meet few of the losses")
+    );
+    Gate {
+        explained: Some("small windows meet few of the losses"),
+        ..gate
+    }
 }
 
 fn fig9_gates(table: &Table) -> Vec<Gate> {
@@ -384,7 +387,10 @@ fn fig13_gates(table: &Table, queue: &str) -> Vec<Gate> {
             (two - 0.95).abs() <= 0.1,
         ),
         match queue {
-            "20 packets" => third.explained("15 of 20 Mbps are left, and our mPath had them all"),
+            "20 packets" => Gate {
+                explained: Some("15 of 20 Mbps are left, and our mPath had them all"),
+                ..third
+            },
             _ => third,
         },
         Gate::new(

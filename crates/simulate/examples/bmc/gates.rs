@@ -12,8 +12,10 @@ pub(crate) fn gates(tables: &Tables) -> Vec<Gate> {
     let mut gates = vec![
         weighted_gate(&tables.weighted),
         bundle_gate("Fig. 5.12 to 5.15", &tables.two),
-        bundle_gate("Fig. 5.16 and 5.17", &tables.four)
-            .explained("at N = 64 a subflow's share is less than the smallest window"),
+        Gate {
+            explained: Some("at N = 64 a subflow's share is less than the smallest window"),
+            ..bundle_gate("Fig. 5.16 and 5.17", &tables.four)
+        },
         small_gate(&tables.small, "floor 1"),
     ];
     if has(&tables.small, "120 Mbps") {

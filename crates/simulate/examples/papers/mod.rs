@@ -55,12 +55,6 @@ impl Gate {
             explained: None,
         }
     }
-
-    /// This gate is known not to hold, in a word for this reason.
-    pub(crate) fn explained(mut self, reason: &'static str) -> Self {
-        self.explained = Some(reason);
-        self
-    }
 }
 
 impl Table {
