@@ -386,12 +386,11 @@ fn fig13_gates(table: &Table, queue: &str) -> Vec<Gate> {
             format!("{two:.2}"),
             (two - 0.95).abs() <= 0.1,
         ),
-        match queue {
-            "20 packets" => Gate {
-                explained: Some("15 of 20 Mbps are left, and our mPath had them all"),
-                ..third
-            },
-            _ => third,
+        Gate {
+            explained: Some(
+                "three quarters of the capacity are left, and our mPath filled all of it before",
+            ),
+            ..third
         },
         Gate::new(
             &format!(
