@@ -194,6 +194,22 @@ mod tests {
         }
     }
 
+    /// Balia as it runs, eq. (1)-(2), has `φ_r ∝ (1+α)(4+α)/min{α, 1.5}`, which falls until the cap takes over: there a path that gets less of the flow has the lower
+    /// φ, against C2. Eq. (16), for which the paper proves it, only grows.
+    #[test]
+    fn balia_as_it_runs_is_not_monotone_before_its_cap() {
+        let phi = |text: &str, alpha: f64| {
+            // The total is the same, so that only the split differs.
+            let rates = [100.0 * alpha / (1.0 + alpha), 100.0 / (1.0 + alpha)];
+            law(text).phi(&paths_at(&rates, &[0.1, 0.1]), 1)
+        };
+        let relative = phi("balia", 1.5) / phi("balia", 1.0);
+        assert!((relative - 2.5 * 5.5 / 15.0).abs() < 1e-12, "{relative}");
+        assert!(phi("balia", 2.0) > phi("balia", 1.0));
+        let class = [1.0, 1.2, 1.5, 2.0].map(|alpha| phi("generalized", alpha));
+        assert!(class.is_sorted(), "{class:?}");
+    }
+
     #[test]
     fn laws_with_a_memory_have_none() {
         let error = FluidLaw::of(&"olia".parse().unwrap()).unwrap_err();
