@@ -34,7 +34,10 @@ pub(super) fn solve(network: &Network, a: f64) -> Result<Allocation, OptimumErro
     Ok(best)
 }
 
-const NEWTON_STEPS: usize = 5;
+const NEWTON_STEPS: usize = 20;
+
+/// The factor by which a step may change a flow's rate.
+const TRUST: f64 = 2.0;
 
 /// A residual that is as good as rounding allows.
 const POLISHED: f64 = 1e-10;
@@ -139,13 +142,18 @@ impl Shape {
             for &(n, _) in own {
                 cost[n] = -marginal - curvature * y;
             }
-            bends.push((own, curvature));
+            bends.push((own, curvature, y));
         }
         let mut program = Program::minimise(cost);
-        for (own, curvature) in bends {
+        for &(own, curvature, _) in &bends {
             program.bend(own, curvature);
         }
         self.constrain(network, &mut program);
+        for (own, _, y) in bends {
+            // The expansion is good for so much.
+            program.at_most(own.iter().map(|&(n, one)| (n, -one)), -y / TRUST);
+            program.at_most(own.iter().copied(), y * TRUST);
+        }
         Some(self.allocation(network, a, &program.solve().ok()?))
     }
 

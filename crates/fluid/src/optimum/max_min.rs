@@ -1,6 +1,6 @@
 use super::certificate::Certificate;
 use super::program::Program;
-use super::{Allocation, OptimumError, SOLVED, into_bounds, unit};
+use super::{Allocation, OptimumError, SOLVED, into_bounds};
 use crate::network::Network;
 
 /// Max-min rates, level by level: the largest rate that all flows without a level can have is the level of those that no other split could give more, which
@@ -13,13 +13,13 @@ pub(super) fn solve(network: &Network) -> Result<Allocation, OptimumError> {
         let round = next_level(network, &levels)?;
         gap = gap.max(round.gap);
         for (price, new) in prices.iter_mut().zip(&round.prices) {
-            if *price == 0.0 && *new > PAID {
+            if *price == 0.0 {
                 *price = *new;
             }
         }
         for (s, level) in levels.iter_mut().enumerate() {
             let flow = &network.flows[s];
-            if level.is_none() && round.stuck[s] * flow.weight > PAID {
+            if round.stuck[s] {
                 *level = Some(round.level * flow.weight);
             }
         }
@@ -35,21 +35,28 @@ pub(super) fn solve(network: &Network) -> Result<Allocation, OptimumError> {
     }
 }
 
-/// Prices above this are more than rounding: those of a level's flows, times their weights, sum to 1.
+/// Duals above this are more than rounding: those of a level's flows sum to 1.
 const PAID: f64 = 1e-6;
 
 struct Round {
     /// Of all flows without a level, per weight, in bits/s.
     level: f64,
     rates: Vec<f64>,
-    /// The price of each flow's constraint; 0 of those that have a level.
-    stuck: Vec<f64>,
+    /// Whether a flow without a level has this one.
+    stuck: Vec<bool>,
     prices: Vec<f64>,
     gap: f64,
 }
 
+/// How much less than its level a flow may have in later rounds, relatively: without any, nothing feasible would have room around it, which solvers need.
+const ROOM: f64 = 1e-7;
+
+/// Without dimensions: rates over their flow's rough share, links' rows over their capacities, the level over the least rough share.
 fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, OptimumError> {
-    let unit = unit(network);
+    let units = network.rough_shares(1.0);
+    let per_weight = network.flows.iter().zip(&units);
+    let per_weight = per_weight.map(|(flow, unit)| unit / flow.weight);
+    let unit = per_weight.fold(f64::INFINITY, f64::min);
     let routes = network.routes().count();
     let mut cost = vec![0.0; routes];
     cost.push(-1.0);
@@ -59,25 +66,27 @@ fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, Optimu
     for (n, (flow, route)) in network.routes().enumerate() {
         own[flow].push(n);
         for &link in &route.links {
-            members[link].push((n, 1.0));
+            members[link].push((n, units[flow] / network.links[link].capacity));
         }
     }
-    for (link, members) in network.links.iter().zip(members) {
-        program.at_most(members, link.capacity / unit);
+    for members in members {
+        program.at_most(members, 1.0);
     }
     for n in 0..routes {
         program.at_most([(n, -1.0)], 0.0);
     }
+    // What a unit of the level is to each flow.
+    let steps = network.flows.iter().zip(&units);
+    let steps: Vec<f64> = steps.map(|(flow, own)| flow.weight * unit / own).collect();
     let mut rows = Vec::new();
     for (s, flow) in network.flows.iter().enumerate() {
         let total = own[s].iter().map(|&n| (n, -1.0));
         rows.push(match levels[s] {
-            // A little less, so that rounding leaves something feasible.
-            Some(level) => program.at_most(total, -level / unit * (1.0 - 1e-9)),
-            None => program.at_most(total.chain([(routes, flow.weight)]), 0.0),
+            Some(level) => program.at_most(total, -level / units[s] * (1.0 - ROOM)),
+            None => program.at_most(total.chain([(routes, steps[s])]), 0.0),
         });
         if let Some(demand) = flow.demand {
-            program.at_most(own[s].iter().map(|&n| (n, 1.0)), demand / unit);
+            program.at_most(own[s].iter().map(|&n| (n, 1.0)), demand / units[s]);
         }
     }
     let unsolved = |status, gap| OptimumError::Unsolved { status, gap };
@@ -85,30 +94,29 @@ fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, Optimu
         .solve()
         .map_err(|status| unsolved(status, f64::INFINITY))?;
     let level = solved.variables[routes];
-    let gap = solved.gap / level;
+    let gap = solved.gap / level.max(0.0);
     let stuck = |(s, &row): (usize, &usize)| match levels[s] {
-        Some(_) => 0.0,
-        None => solved.duals[row],
+        Some(_) => false,
+        None => solved.duals[row] * steps[s] > PAID,
     };
-    let stuck: Vec<f64> = rows.iter().enumerate().map(stuck).collect();
+    let stuck: Vec<bool> = rows.iter().enumerate().map(stuck).collect();
     // Without a flow that is stuck there would be no end.
-    let moved = stuck
-        .iter()
-        .zip(&network.flows)
-        .any(|(z, flow)| z * flow.weight > PAID);
-    if gap.is_nan() || gap > SOLVED || !moved {
+    if gap.is_nan() || gap > SOLVED || !stuck.contains(&true) {
         return Err(unsolved(solved.status.to_string(), gap));
     }
-    let mut rates: Vec<f64> = solved.variables[..routes]
-        .iter()
-        .map(|x| x * unit)
-        .collect();
+    let rates = network.routes().zip(&solved.variables);
+    let mut rates: Vec<f64> = rates.map(|((flow, _), x)| x * units[flow]).collect();
     into_bounds(network, &mut rates);
+    let prices = network.links.iter().zip(&solved.duals);
+    let prices = prices.map(|(link, dual)| match dual {
+        dual if *dual > PAID => dual * unit / link.capacity,
+        _ => 0.0,
+    });
     Ok(Round {
         level: level * unit,
         rates,
         stuck,
-        prices: solved.duals[..network.links.len()].to_vec(),
+        prices: prices.collect(),
         gap,
     })
 }

@@ -152,12 +152,6 @@ pub fn solve(network: &Network, utility: Utility) -> Result<Allocation, OptimumE
     }
 }
 
-/// The unit that capacities are counted in: the largest.
-fn unit(network: &Network) -> f64 {
-    let capacities = network.links.iter().map(|link| link.capacity);
-    capacities.fold(0.0, f64::max)
-}
-
 /// Takes rates back into capacities and demands, by no more than they exceed them.
 fn into_bounds(network: &Network, rates: &mut [f64]) {
     for rate in rates.iter_mut() {
