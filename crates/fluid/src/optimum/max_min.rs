@@ -1,6 +1,7 @@
 use super::certificate::Certificate;
 use super::program::Program;
-use super::{Allocation, OptimumError, SOLVED, into_bounds};
+use super::shape::Shape;
+use super::{Allocation, OptimumError, SOLVED};
 use crate::network::Network;
 
 /// Max-min rates, level by level: the largest rate that all flows without a level can have is the level of those that no other split could give more, which
@@ -51,49 +52,32 @@ struct Round {
 /// How much less than its level a flow may have in later rounds, relatively: without any, nothing feasible would have room around it, which solvers need.
 const ROOM: f64 = 1e-7;
 
-/// Without dimensions: rates over their flow's rough share, links' rows over their capacities, the level over the least rough share.
+/// The level is over the least rough share per weight.
 fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, OptimumError> {
-    let units = network.rough_shares(1.0);
-    let per_weight = network.flows.iter().zip(&units);
+    let shape = Shape::of(network, 1.0);
+    let per_weight = network.flows.iter().zip(&shape.units);
     let per_weight = per_weight.map(|(flow, unit)| unit / flow.weight);
     let unit = per_weight.fold(f64::INFINITY, f64::min);
-    let routes = network.routes().count();
-    let mut cost = vec![0.0; routes];
+    let mut cost = vec![0.0; shape.routes];
     cost.push(-1.0);
     let mut program = Program::minimise(cost);
-    let mut own = vec![Vec::new(); network.flows.len()];
-    let mut members = vec![Vec::new(); network.links.len()];
-    for (n, (flow, route)) in network.routes().enumerate() {
-        own[flow].push(n);
-        for &link in &route.links {
-            members[link].push((n, units[flow] / network.links[link].capacity));
-        }
-    }
-    for members in members {
-        program.at_most(members, 1.0);
-    }
-    for n in 0..routes {
-        program.at_most([(n, -1.0)], 0.0);
-    }
+    shape.constrain(network, &mut program);
     // What a unit of the level is to each flow.
-    let steps = network.flows.iter().zip(&units);
+    let steps = network.flows.iter().zip(&shape.units);
     let steps: Vec<f64> = steps.map(|(flow, own)| flow.weight * unit / own).collect();
     let mut rows = Vec::new();
-    for (s, flow) in network.flows.iter().enumerate() {
-        let total = own[s].iter().map(|&n| (n, -1.0));
+    for (s, own) in shape.own.iter().enumerate() {
+        let total = own.iter().map(|&(n, one)| (n, -one));
         rows.push(match levels[s] {
-            Some(level) => program.at_most(total, -level / units[s] * (1.0 - ROOM)),
-            None => program.at_most(total.chain([(routes, steps[s])]), 0.0),
+            Some(level) => program.at_most(total, -level / shape.units[s] * (1.0 - ROOM)),
+            None => program.at_most(total.chain([(shape.routes, steps[s])]), 0.0),
         });
-        if let Some(demand) = flow.demand {
-            program.at_most(own[s].iter().map(|&n| (n, 1.0)), demand / units[s]);
-        }
     }
     let unsolved = |status, gap| OptimumError::Unsolved { status, gap };
     let solved = program
         .solve()
         .map_err(|status| unsolved(status, f64::INFINITY))?;
-    let level = solved.variables[routes];
+    let level = solved.variables[shape.routes];
     let gap = solved.gap / level.max(0.0);
     let stuck = |(s, &row): (usize, &usize)| match levels[s] {
         Some(_) => false,
@@ -104,9 +88,7 @@ fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, Optimu
     if gap.is_nan() || gap > SOLVED || !stuck.contains(&true) {
         return Err(unsolved(solved.status.to_string(), gap));
     }
-    let rates = network.routes().zip(&solved.variables);
-    let mut rates: Vec<f64> = rates.map(|((flow, _), x)| x * units[flow]).collect();
-    into_bounds(network, &mut rates);
+    let rates = shape.rates(network, &solved);
     let prices = network.links.iter().zip(&solved.duals);
     let prices = prices.map(|(link, dual)| match dual {
         dual if *dual > PAID => dual * unit / link.capacity,

@@ -35,6 +35,7 @@ mod certificate;
 mod concave;
 mod max_min;
 mod program;
+mod shape;
 mod weights;
 
 /// Relative gaps up to this count as solved.

@@ -9,15 +9,19 @@ const JUDGED: [&str; 3] = ["8", "16", "32"];
 const IDEAL: [&str; 2] = ["bmc:d1=0.25,d2=0.75", "bmc:d1=0.3333,d2=0.6667"];
 
 pub(crate) fn gates(tables: &Tables) -> Vec<Gate> {
+    let (up_to_48, last) = COUNTS.split_at(COUNTS.len() - 1);
     let mut gates = vec![
         weighted_gate(&tables.weighted),
-        bundle_gate("Fig. 5.12 to 5.15", &tables.two),
-        Gate {
-            explained: Some("at N = 64 a subflow's share is less than the smallest window"),
-            ..bundle_gate("Fig. 5.16 and 5.17", &tables.four)
-        },
-        small_gate(&tables.small, "floor 1"),
+        bundle_gate("Fig. 5.12 to 5.15", &tables.two, &COUNTS),
+        bundle_gate("Fig. 5.16 and 5.17", &tables.four, up_to_48),
     ];
+    if has(&tables.four, "64") {
+        gates.push(Gate {
+            explained: Some("a subflow's share is less than the smallest window"),
+            ..bundle_gate("Fig. 5.16 and 5.17", &tables.four, last)
+        });
+    }
+    gates.push(small_gate(&tables.small, "floor 1"));
     if has(&tables.small, "120 Mbps") {
         gates.push(small_gate(&tables.small, "120 Mbps"));
     }
@@ -64,12 +68,17 @@ fn weighted_gate(table: &Table) -> Gate {
     )
 }
 
-fn bundle_gate(figure: &str, table: &Table) -> Gate {
-    let (low, high) = range(table.rows.iter().map(|row| row.values[RATIO].mean));
-    let counts: Vec<_> = COUNTS
-        .into_iter()
+fn bundle_gate(figure: &str, table: &Table, counts: &[&str]) -> Gate {
+    let counts: Vec<&str> = counts
+        .iter()
+        .copied()
         .filter(|count| has(table, count))
         .collect();
+    let judged = table.rows.iter().filter(|row| {
+        let mut point = row.point.iter();
+        point.any(|own| counts.contains(&own.as_str()))
+    });
+    let (low, high) = range(judged.map(|row| row.values[RATIO].mean));
     Gate::new(
         &format!(
             "{figure}: bundles get 1.0 ± 0.2 of a TCP flow, N = {}",
