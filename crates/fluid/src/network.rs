@@ -261,9 +261,18 @@ impl Network {
         self.routes().map(|(_, route)| price(route)).collect()
     }
 
-    /// About what each flow will get of the network, in bits/s: the largest of its routes' parts of the narrowest link on them, at α-fairness of this exponent
-    /// as if each link were alone.
+    /// About what each flow will get of the network, in bits/s: the largest of its [`rough_rates`](Self::rough_rates), within its demand.
     pub(crate) fn rough_shares(&self, a: f64) -> Vec<f64> {
+        let mut shares = vec![0.0f64; self.flows.len()];
+        for ((flow, _), rate) in self.routes().zip(self.rough_rates(a)) {
+            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
+            shares[flow] = shares[flow].max(rate).min(demand);
+        }
+        shares
+    }
+
+    /// Each route's part of the narrowest link on it, in bits/s, at α-fairness of this exponent as if each link were alone: within all capacities.
+    pub(crate) fn rough_rates(&self, a: f64) -> Vec<f64> {
         let part = |flow: usize| self.flows[flow].weight.powf(1.0 / a.max(0.5));
         let mut crowds = vec![0.0; self.links.len()];
         for (flow, route) in self.routes() {
@@ -271,14 +280,11 @@ impl Network {
                 crowds[link] += part(flow);
             }
         }
-        let mut shares = vec![0.0f64; self.flows.len()];
-        for (flow, route) in self.routes() {
+        let rate = |(flow, route): (usize, &Route)| {
             let share = |&link: &usize| self.links[link].capacity * part(flow) / crowds[link];
-            let least = route.links.iter().map(share).fold(f64::INFINITY, f64::min);
-            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
-            shares[flow] = shares[flow].max(least).min(demand);
-        }
-        shares
+            route.links.iter().map(share).fold(f64::INFINITY, f64::min)
+        };
+        self.routes().map(rate).collect()
     }
 }
 
