@@ -264,6 +264,16 @@ impl Network {
     /// About what each flow will get of the network, in bits/s: the largest of its routes' parts of the narrowest link on them, at α-fairness of this exponent
     /// as if each link were alone.
     pub(crate) fn rough_shares(&self, a: f64) -> Vec<f64> {
+        let mut shares = vec![0.0f64; self.flows.len()];
+        for ((flow, _), share) in self.routes().zip(self.rough_parts(a)) {
+            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
+            shares[flow] = shares[flow].max(share).min(demand);
+        }
+        shares
+    }
+
+    /// Each route's part of the narrowest link on it, in bits/s: see [`rough_shares`](Self::rough_shares).
+    pub(crate) fn rough_parts(&self, a: f64) -> Vec<f64> {
         let part = |flow: usize| self.flows[flow].weight.powf(1.0 / a.max(0.5));
         let mut crowds = vec![0.0; self.links.len()];
         for (flow, route) in self.routes() {
@@ -271,14 +281,11 @@ impl Network {
                 crowds[link] += part(flow);
             }
         }
-        let mut shares = vec![0.0f64; self.flows.len()];
-        for (flow, route) in self.routes() {
+        let least = |(flow, route): (usize, &Route)| {
             let share = |&link: &usize| self.links[link].capacity * part(flow) / crowds[link];
-            let least = route.links.iter().map(share).fold(f64::INFINITY, f64::min);
-            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
-            shares[flow] = shares[flow].max(least).min(demand);
-        }
-        shares
+            route.links.iter().map(share).fold(f64::INFINITY, f64::min)
+        };
+        self.routes().map(least).collect()
     }
 }
 
@@ -301,6 +308,11 @@ impl InvalidNetwork {
             name: name.to_owned(),
             problem,
         }
+    }
+
+    /// About the network as a whole.
+    pub(crate) fn unnamed(problem: String) -> Self {
+        InvalidNetwork::new("network", "", problem)
     }
 }
 
