@@ -9,6 +9,7 @@ mod equilibrium;
 mod law;
 mod network;
 pub mod optimum;
+pub mod run;
 
 pub use epochs::epochs;
 pub use equilibrium::{Equilibrium, Method, Model};

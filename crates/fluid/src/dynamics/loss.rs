@@ -7,7 +7,7 @@ use num_dual::Dual64;
 use super::System;
 use crate::equilibrium::Model;
 use crate::law::{FluidLaw, paths_at};
-use crate::network::Flow;
+use crate::network::{Flow, Network};
 
 /// The system (3)-(4) of Peng et al. over time: `ẋ_r = k_r (φ_r − q_r)`, `ṗ_l = γ_l (y_l − c_l)⁺`.
 ///
@@ -56,6 +56,11 @@ impl<'a> LossModel<'a> {
             self.bounds[r] = (window / route.rtt).ln();
         }
         self
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        self.model.network()
     }
 
     /// The state of these rates, in packets/s and positive, and prices.
