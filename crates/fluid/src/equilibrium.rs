@@ -150,6 +150,24 @@ impl Model {
         sums.into_iter().map(pace).collect()
     }
 
+    /// What prices come to at about equal shares: on each link, what the routes want for which it is the narrowest. Something to start from.
+    pub fn rough_prices(&self) -> Vec<f64> {
+        let rates = self.rough_rates();
+        let phis = self.phis(&rates);
+        let room = self.network.room(|flow| self.network.flows[flow].weight);
+        let mut sums = vec![(0.0, 0.0); room.len()];
+        for (((_, route), x), phi) in self.network.routes().zip(&rates).zip(&phis) {
+            let by_room = |a: &&usize, b: &&usize| room[**a].total_cmp(&room[**b]);
+            if let Some(&narrowest) = route.links.iter().min_by(by_room) {
+                sums[narrowest].0 += x * route.packet * phi;
+                sums[narrowest].1 += x * route.packet;
+            }
+        }
+        sums.into_iter()
+            .map(|(price, load)| if load > 0.0 { price / load } else { 0.0 })
+            .collect()
+    }
+
     /// About equal shares of the narrowest link on each route, in packets/s: something to start from.
     pub fn rough_rates(&self) -> Vec<f64> {
         let parts = self.network.rough_parts(1.0);

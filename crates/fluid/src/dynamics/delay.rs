@@ -17,6 +17,8 @@ pub struct DelayModel {
     bounds: DVector<f64>,
     /// What delays are around, in seconds.
     delay: f64,
+    /// What each route wants queued at least, in packets.
+    least: Vec<f64>,
 }
 
 impl DelayModel {
@@ -36,9 +38,28 @@ impl DelayModel {
         delays.sort_by(f64::total_cmp);
         Ok(DelayModel {
             delay: delays[delays.len() / 2],
+            least: vec![0.0; routes],
             network,
             bounds,
         })
+    }
+
+    /// The same with a floor below what paths ought to keep queued, in packets for each route: line 14 of Algorithm 3, where it is 2. Eq. (11)-(12) have none, and with one
+    /// rates come to rest beside the optimum.
+    #[must_use]
+    pub fn with_least(mut self, least: Vec<f64>) -> Self {
+        assert_eq!(least.len(), self.least.len(), "a floor for each route");
+        self.least = least;
+        self
+    }
+
+    /// The price that a flow expects on a route, `U'(y_s)`, and whether its floor makes it.
+    fn expected(&self, (r, flow): (usize, usize), rate: f64, total: f64) -> (f64, bool) {
+        let (by_total, by_floor) = (
+            self.network.flows[flow].weight / total,
+            self.least[r] / rate,
+        );
+        (by_total.max(by_floor), by_floor > by_total)
     }
 
     /// The network.
@@ -81,7 +102,7 @@ impl System for DelayModel {
         let mut slope = DVector::zeros(state.len());
         let mut loads = vec![0.0; self.network.links.len()];
         for (r, (flow, route)) in self.network.routes().enumerate() {
-            let expected = self.network.flows[flow].weight / totals[flow];
+            let (expected, _) = self.expected((r, flow), rates[r], totals[flow]);
             slope[r] = (expected - q[r]) / (route.rtt * (route.rtt + q[r]));
             for &link in &route.links {
                 loads[link] += rates[r] * route.packet;
@@ -104,13 +125,17 @@ impl System for DelayModel {
         for (s, flow) in network.flows.iter().enumerate() {
             let of = first..first + flow.routes.len();
             first = of.end;
-            let expected = flow.weight / totals[s];
             for (r, route) in of.clone().zip(&flow.routes) {
                 let round_trip = route.rtt + q[r];
                 let pace = 1.0 / (route.rtt * round_trip);
+                let (expected, floor) = self.expected((r, s), rates[r], totals[s]);
                 // By the rates of all of the flow's routes, which windows and delays make.
                 for (k, other) in of.clone().zip(&flow.routes) {
-                    let by_rate = -pace * expected / totals[s] * rates[k];
+                    let by_rate = match (floor, k == r) {
+                        (false, _) => -pace * expected / totals[s] * rates[k],
+                        (true, true) => -pace * expected,
+                        (true, false) => 0.0,
+                    };
                     jacobian[(r, k)] += by_rate;
                     for &link in &other.links {
                         jacobian[(r, prices + link)] -= by_rate / (other.rtt + q[k]);

@@ -232,6 +232,12 @@ fn jacobians_are_what_differences_come_to() {
         system.jacobian(&state),
         &state,
     );
+    let system = system.with_least(vec![2.0; 5]);
+    check(
+        &|state| system.derivative(state),
+        system.jacobian(&state),
+        &state,
+    );
 }
 
 /// wVegas' topologies: Fig. 1(a), 1(b), 2(a), and 2(c) with Fig. 8's capacities; packets of 1500 B.

@@ -11,7 +11,7 @@ use crate::dynamics::{DelayModel, Integrator, LossModel, Stuck, System};
 use crate::epochs;
 use crate::equilibrium::{Method, Model};
 use crate::law::{FluidLaw, NoFluid};
-use crate::network::{InvalidNetwork, Network};
+use crate::network::{InvalidNetwork, Network, Remark};
 use crate::optimum::{self, OptimumError, Utility};
 use classes::Class;
 use network::Reduced;
@@ -35,7 +35,8 @@ pub struct RunOptions {
     pub tolerance: f64,
     /// Where a subflow begins.
     pub start: StartWindow,
-    /// Windows don't fall below what the sender's controller keeps: 1 or 2 packets. The paper's model has no such floor.
+    /// Windows don't fall below what the sender's controller keeps, 1 or 2 packets, and wVegas wants no fewer packets queued on a path than its `min_alpha`. The papers'
+    /// models have no such floors, nor have the equilibria in [`Epoch::rest`].
     pub floors: bool,
 }
 
@@ -52,7 +53,8 @@ impl Default for RunOptions {
 /// The window from which a new subflow begins congestion avoidance, of which alone the model speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartWindow {
-    /// An equal share of the narrowest link on its path: about what slow start comes to, which takes no time here.
+    /// An equal share of the narrowest link on its path: about what slow start comes to, which takes no time here. Links that nobody has been on begin with about the loss
+    /// that goes with it.
     Share,
     /// The sender's initial window, as without slow start.
     Initial,
@@ -69,6 +71,8 @@ pub struct FluidRun {
     pub series: Vec<Series>,
     /// The times between changes of the network.
     pub epochs: Vec<Epoch>,
+    /// Prices are queueing delays in seconds, as of wVegas; otherwise loss probabilities.
+    pub prices_are_delays: bool,
     /// What is to be known about the results.
     pub remarks: Vec<String>,
 }
@@ -185,12 +189,6 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
     for (n, &from) in moments.iter().enumerate() {
         let until = moments.get(n + 1).copied().unwrap_or(end);
         let network = Reduced::at(experiment, &classes, from);
-        for remark in network.network.remarks() {
-            let remark = format!("{remark}.");
-            if !remarks.contains(&remark) {
-                remarks.push(remark);
-            }
-        }
         let epoch = Part {
             experiment,
             classes: &classes,
@@ -198,14 +196,23 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
             reduced: &network,
             times: (from, until),
         };
-        epochs.push(epoch.run(&laws, &mut memory, &mut recorder)?);
+        let epoch = epoch.run(&laws, &mut memory, &mut recorder)?;
+        for remark in ambiguities(experiment, &epoch) {
+            let remark = format!("{remark}.");
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+        epochs.push(epoch);
     }
+    remarks.extend(small_windows(experiment, &epochs));
     let (flows, links, series) = recorder.finish();
     Ok(FluidRun {
         flows,
         links,
         series,
         epochs,
+        prices_are_delays: matches!(laws, Laws::Delay(_)),
         remarks,
     })
 }
@@ -235,11 +242,7 @@ impl Laws {
             });
         }
         if by_loss.is_empty() {
-            let alpha = |flow: &manyway_scenario::Flow| {
-                let mut parameters = flow.law.parameters();
-                let found = parameters.find(|(key, _)| *key == "total_alpha");
-                found.map_or(10.0, |(_, alpha)| alpha)
-            };
+            let alpha = |flow| parameter(flow, "total_alpha");
             return Ok(Laws::Delay(experiment.flows.iter().map(alpha).collect()));
         }
         let laws = by_loss
@@ -247,6 +250,13 @@ impl Laws {
             .filter_map(|flow| FluidLaw::of(&flow.law).ok());
         Ok(Laws::Loss(laws.collect()))
     }
+}
+
+/// A parameter of wVegas.
+fn parameter(flow: &manyway_scenario::Flow, name: &str) -> f64 {
+    let mut parameters = flow.law.parameters();
+    let found = parameters.find(|(key, _)| *key == name);
+    found.map_or(0.0, |(_, value)| value)
 }
 
 /// What goes on from one epoch to the next.
@@ -356,7 +366,7 @@ impl Part<'_> {
                 if self.options.floors {
                     system = system.with_floors(&self.floors());
                 }
-                let (windows, prices) = self.begin(memory);
+                let (windows, prices) = self.begin(memory, &model.rough_prices());
                 let rtts = network.routes().map(|(_, route)| route.rtt);
                 let rates: Vec<f64> = windows.iter().zip(rtts).map(|(w, rtt)| w / rtt).collect();
                 let start = system.state(&rates, &prices);
@@ -368,8 +378,12 @@ impl Part<'_> {
                     flow.weight = alphas[self.classes[class].members[0]];
                 }
                 let rest = self.delay_rest(&network)?;
-                let system = DelayModel::new(network).map_err(wrong)?;
-                let (windows, prices) = self.begin(memory);
+                let mut system = DelayModel::new(network).map_err(wrong)?;
+                if self.options.floors {
+                    system = system.with_least(self.least_alphas());
+                }
+                let none = vec![0.0; system.network().links.len()];
+                let (windows, prices) = self.begin(memory, &none);
                 let start = system.state(&windows, &prices);
                 self.follow(&system, start, rest, (memory, recorder))
             }
@@ -410,8 +424,8 @@ impl Part<'_> {
         Ok(self.epoch(rates, self.reduced.named(&end.prices), Some(rest)))
     }
 
-    /// Windows and prices to begin with.
-    fn begin(&self, memory: &Memory) -> (Vec<f64>, Vec<f64>) {
+    /// Windows and prices to begin with, those of links that nobody has been on being `fresh`.
+    fn begin(&self, memory: &Memory, fresh: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let network = &self.reduced.network;
         let shares = network.rough_parts(1.0);
         let routes = network.routes().zip(&self.reduced.subflows).zip(shares);
@@ -422,8 +436,15 @@ impl Part<'_> {
             };
             memory.windows.get(subflow).copied().unwrap_or(fresh)
         });
-        let price = |link: &crate::Link| memory.prices.get(&link.name).copied().unwrap_or(0.0);
-        (windows.collect(), network.links.iter().map(price).collect())
+        let price = |(link, fresh): (&crate::Link, &f64)| {
+            let fresh = match self.options.start {
+                StartWindow::Share => *fresh,
+                StartWindow::Initial => 0.0,
+            };
+            memory.prices.get(&link.name).copied().unwrap_or(fresh)
+        };
+        let prices = network.links.iter().zip(fresh).map(price);
+        (windows.collect(), prices.collect())
     }
 
     /// The first flow of a class.
@@ -442,6 +463,11 @@ impl Part<'_> {
             flow.options.window_floor.or(of_law).unwrap_or(1.0).max(1.0)
         };
         self.reduced.subflows.iter().map(floor).collect()
+    }
+
+    fn least_alphas(&self) -> Vec<f64> {
+        let least = |&(class, _): &(usize, usize)| parameter(self.flow(class), "min_alpha");
+        self.reduced.subflows.iter().map(least).collect()
     }
 
     fn loss_rest(&self, model: &Model) -> Rest {
@@ -546,6 +572,42 @@ fn remarks(experiment: &Experiment) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// What is not determined of where an epoch rests.
+fn ambiguities(experiment: &Experiment, epoch: &Epoch) -> Vec<Remark> {
+    let network = Network::at(experiment, epoch.times.0);
+    let mut remarks = network.remarks();
+    if let Some(rest) = &epoch.rest {
+        remarks.extend(network.remarks_at(&network.loads(&rest.rates_bps)));
+    }
+    remarks
+}
+
+/// Where windows come to rest that no sender has.
+fn small_windows(experiment: &Experiment, epochs: &[Epoch]) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for epoch in epochs {
+        let Some(rest) = &epoch.rest else { continue };
+        let network = Network::at(experiment, epoch.times.0);
+        let rtts: Vec<f64> = network.routes().map(|(_, route)| route.rtt).collect();
+        let subflows = epoch.subflows.iter().zip(&rest.rates_bps).zip(rtts);
+        for ((&(flow, _), rate), rtt) in subflows {
+            let flow = &experiment.flows[flow];
+            let window = rate * rtt / (8.0 * f64::from(flow.sender.packet_size));
+            let group = experiment.groups[flow.group].name.as_str();
+            // What is left of a path that is given up is no window.
+            if window > 1e-3 && window < 1.0 && !names.contains(&group) {
+                names.push(group);
+            }
+        }
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "Windows of {} come to rest below a packet, which no sender's do: round trips have no queueing in them here.",
+            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
