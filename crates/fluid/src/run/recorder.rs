@@ -1,9 +1,9 @@
 use manyway_scenario::{Experiment, SeriesKind};
 use manyway_units::Time;
 
-use super::Reading;
 use super::classes::Class;
 use super::network::Reduced;
+use super::part::Reading;
 use crate::dynamics::Step;
 
 /// One flow over the measured time.

@@ -330,3 +330,23 @@ fn the_initial_window_grows_by_itself() {
         "{windows:?}"
     );
 }
+
+#[test]
+fn what_is_too_large_is_told() {
+    let flows = "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]";
+    let error = |text: &str| run(&experiment(text), &RunOptions::default()).unwrap_err();
+    let restless = two_links("2000 s", flows).replacen(
+        "delay = \"10 ms\"",
+        "delay = \"10 ms\"\ntimetable = [{ at = \"500 ms\", rate = \"10 Mbps\" }]\ntimetable_period = \"1 s\"",
+        1,
+    );
+    assert_eq!(error(&restless), RunError::Epochs);
+    // Each of them has a round trip of its own.
+    let crowd = two_links(
+        "10 s",
+        &format!("{flows}\ncount = 1300\ndelay_step = \"1 us\""),
+    );
+    assert_eq!(error(&crowd), RunError::Equations(1302));
+    let alike = two_links("10 s", &format!("{flows}\ncount = 1300"));
+    assert_eq!(done(&alike).flows.len(), 1300);
+}

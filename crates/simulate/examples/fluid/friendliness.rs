@@ -54,7 +54,7 @@ pub(crate) fn compare(repeat: u32) -> Result<Friendliness, String> {
     let losses = fig2.losses(&mut gates);
     let named = "Table III with RED and windows of 2 packets at least, of Balia and Coupled 1";
     let small = table3.shares(&mut gates, (named, Some(SMALL)));
-    let named = "Table III with RED and windows of 1 packet at least";
+    let named = "Table III with RED and multipath windows of 1 packet at least";
     let smallest_window = smallest.shares(&mut gates, (named, None));
     let coupled = fig2.coupled()?;
     let mut tables = vec![fig2.table, table3.table, smallest.table];

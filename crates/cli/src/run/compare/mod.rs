@@ -111,7 +111,9 @@ impl Work {
         };
         match fluid {
             Ok(fluid) => enter_fluid(experiment, &fluid, &mut result),
-            Err(error) => result.remarks.push(format!("{}{error}.", setting(point))),
+            Err(error) => result
+                .remarks
+                .push(format!("{}no fluid: {error}.", setting(point))),
         }
         self.optima(experiment, result)
     }

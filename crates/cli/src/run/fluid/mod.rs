@@ -11,7 +11,7 @@ use manyway_fluid::run::{self, RunOptions};
 
 use self::files::Files;
 use self::report::{Outcome, PointResult, Report};
-use super::{read, setting};
+use super::read;
 use crate::args::RunArgs;
 use crate::exit::usage;
 use crate::screen::Screen;
@@ -33,7 +33,7 @@ pub(super) fn run(screen: &Screen, file: &Path, args: &RunArgs) -> anyhow::Resul
                 Outcome::Done(Box::new(report::Measured::of(&point.experiment, &run)))
             }
             Err(error) => Outcome::Failed {
-                error: format!("{}{error}", setting(point)),
+                error: error.to_string(),
             },
         };
         report.add(PointResult {

@@ -1,6 +1,6 @@
 //! The result as an object.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use manyway_fluid::Method;
 use manyway_fluid::run::{Epoch as FluidEpoch, FluidRun};
 use manyway_scenario::Experiment;
@@ -117,16 +117,16 @@ impl Report {
         self.points.push(point);
     }
 
-    /// The errors, if there is nothing else.
+    /// The errors, each once, if there is nothing else.
     pub(super) fn nothing_done(&self) -> Option<String> {
-        let mut errors = Vec::new();
+        let mut errors = IndexSet::new();
         for point in &self.points {
             match &point.outcome {
                 Outcome::Done(_) => return None,
-                Outcome::Failed { error } => errors.push(error.clone()),
-            }
+                Outcome::Failed { error } => errors.insert(error.as_str()),
+            };
         }
-        Some(errors.join("\n"))
+        Some(errors.into_iter().collect::<Vec<_>>().join("\n"))
     }
 }
 

@@ -45,8 +45,7 @@ fn of_point(point: &PointResult) -> String {
         .map(|(key, value)| format!("{key} = {value}"));
     let set = pairs.collect::<Vec<_>>().join(", ");
     let measured = match &point.outcome {
-        // It begins with what the point sets.
-        Outcome::Failed { error } => return format!("{error}\n\n"),
+        Outcome::Failed { error } => return format!("{set}: {error}\n\n"),
         Outcome::Done(measured) => measured,
     };
     let mut text = match set.as_str() {
