@@ -12,6 +12,9 @@ use crate::optimum::{self, Utility};
 /// A law, and routes by their links and round-trip times in seconds.
 type Spec<'a> = (&'a str, &'a [(&'a [usize], f64)]);
 
+/// The same, owned.
+type Drawn = (&'static str, Vec<(Vec<usize>, f64)>);
+
 /// Links in Mbps, packets of 1500 B, weights for the flows.
 fn network(capacities: &[f64], flows: &[Spec<'_>], weight: f64) -> Network {
     let link = |(n, mbps): (usize, &f64)| Link {
@@ -433,7 +436,7 @@ proptest! {
         ),
     ) {
         let laws = ["reno", "ewtcp", "semicoupled", "max", "generalized"];
-        let owned: Vec<(&str, Vec<(Vec<usize>, f64)>)> = picks
+        let owned: Vec<Drawn> = picks
             .into_iter()
             .map(|(law, rtt, routes)| {
                 let routes = routes.into_iter().map(|links| {

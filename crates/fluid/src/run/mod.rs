@@ -100,7 +100,7 @@ pub struct Rest {
     pub rates_bps: Vec<f64>,
     /// Price of each of [`FluidRun::links`].
     pub prices: Vec<f64>,
-    /// How well the conditions for it hold: [`crate::Equilibrium::residual`], for wVegas [`optimum::Certificate::residual`].
+    /// How well the conditions for it hold: [`crate::Equilibrium::residual`], for wVegas [`crate::optimum::Certificate::residual`].
     pub residual: f64,
     /// Whether that is as well as asked for.
     pub converged: bool,
@@ -165,7 +165,7 @@ pub enum RunError {
 
 /// Runs an experiment as a fluid: the same result at every call.
 ///
-/// * Each epoch's network is [`Network::at`] its beginning. Windows go on from one epoch to the next, prices too; what joins begins as of [`RunOptions::start`].
+/// * Each epoch's network is [`Network::at`](crate::Network::at) its beginning. Windows go on from one epoch to the next, prices too; what joins begins as of [`RunOptions::start`].
 /// * Random loss of links is added to the prices of the routes over them. Loss on the way back isn't.
 /// * An application's rate is a link of the flow's own, with that capacity.
 /// * Queues have no length here, nor transfers a size: flows go on until they stop. Round-trip times are those without queues, except with wVegas, whose prices are

@@ -26,7 +26,10 @@ pub(crate) fn check() -> Result<Theory, String> {
     })
 }
 
-fn model(capacities: &[f64], flows: &[(&str, &[(&[usize], f64)])]) -> Model {
+/// A law, and routes by their links and round-trip times in seconds.
+type Spec<'a> = (&'a str, &'a [(&'a [usize], f64)]);
+
+fn model(capacities: &[f64], flows: &[Spec<'_>]) -> Model {
     let network = Network {
         links: capacities
             .iter()
@@ -67,8 +70,7 @@ fn model(capacities: &[f64], flows: &[(&str, &[(&[usize], f64)])]) -> Model {
 fn closed_form() -> Gate {
     let rtts = [0.01, 0.03, 0.05, 0.11, 0.2];
     let routes = rtts.map(|rtt| [(&[0usize][..], rtt)]);
-    let flows: Vec<(&str, &[(&[usize], f64)])> =
-        routes.iter().map(|route| ("reno", &route[..])).collect();
+    let flows: Vec<Spec<'_>> = routes.iter().map(|route| ("reno", &route[..])).collect();
     let found = model(&[50.0], &flows).equilibrium();
     let root = rtts.iter().map(|rtt| 2f64.sqrt() / rtt).sum::<f64>() / (50e6 / 12_000.0);
     let rates = found.rates.iter().zip(rtts);
