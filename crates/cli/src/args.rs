@@ -419,7 +419,7 @@ mod tests {
             assert!(Cli::try_parse_from(arguments).is_err());
         };
         wrong(&[]);
-        wrong(&["a.toml", "--level", "fluid"]);
+        wrong(&["a.toml", "--level", "live"]);
         wrong(&["a.toml", "--threads", "0"]);
         wrong(&["a.toml", "--seed", "-1"]);
         wrong(&["a.toml", "b.toml"]);

@@ -40,7 +40,7 @@ impl FluidLaw {
                 "cubic" => "reno",
                 name if name.starts_with("bmc") => "ewtcp:a=D²",
                 name if name.starts_with("wvegas") => {
-                    "none; `manyway optimum --utility log` has its equilibrium"
+                    "none: it acts on delay; `manyway run --level fluid` has wvegas by its prices, and `manyway optimum` its equilibrium"
                 }
                 _ => "lia",
             },

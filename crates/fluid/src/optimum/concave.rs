@@ -19,7 +19,7 @@ pub(super) fn solve(network: &Network, a: f64) -> Result<Allocation, OptimumErro
     let mut point = best.rates.clone();
     if !near {
         // Where nobody has nothing, every step has a way on.
-        let mut rough = network.rough_rates(a);
+        let mut rough = network.rough_parts(a);
         into_bounds(network, &mut rough);
         for (rate, rough) in point.iter_mut().zip(rough) {
             *rate += 0.1 * (rough - *rate);
