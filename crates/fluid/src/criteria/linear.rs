@@ -1,4 +1,4 @@
-use nalgebra::{Complex, DMatrix, DVector};
+use nalgebra::{Complex, DMatrix, DVector, Schur};
 
 use crate::equilibrium::{Equilibrium, Model};
 use crate::law::{FluidLaw, paths_at};
@@ -12,6 +12,7 @@ pub struct Linearisation {
     matrix: DMatrix<f64>,
     /// Rates among its variables; they come first.
     rates: usize,
+    eigenvalues: Vec<Complex<f64>>,
 }
 
 /// Rates and prices that are less than this part of the largest are nothing.
@@ -20,7 +21,7 @@ const NOTHING: f64 = 1e-6;
 impl Linearisation {
     /// Around this equilibrium; `gamma` is `γ_l` of all links, the change of a link's loss probability per bit that arrives beyond its capacity.
     ///
-    /// `None` if nothing moves.
+    /// `None` if nothing moves, or if the eigenvalues weren't found.
     pub fn of(model: &Model, equilibrium: &Equilibrium, gamma: f64) -> Option<Self> {
         let network = model.network();
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -48,18 +49,21 @@ impl Linearisation {
                 }
             }
         }
-        Some(Linearisation { matrix, rates: n })
+        Some(Linearisation {
+            eigenvalues: eigenvalues(&matrix)?,
+            matrix,
+            rates: n,
+        })
     }
 
     /// All eigenvalues of `J*`, 1/s.
-    pub fn eigenvalues(&self) -> Vec<Complex<f64>> {
-        let eigenvalues = self.matrix.complex_eigenvalues();
-        eigenvalues.iter().copied().collect()
+    pub fn eigenvalues(&self) -> &[Complex<f64>] {
+        &self.eigenvalues
     }
 
     /// The largest real part of an eigenvalue, 1/s: near the equilibrium distances shrink as `e^{at}`.
     pub fn abscissa(&self) -> f64 {
-        let parts = self.eigenvalues().into_iter().map(|value| value.re);
+        let parts = self.eigenvalues.iter().map(|value| value.re);
         parts.fold(f64::NEG_INFINITY, f64::max)
     }
 
@@ -68,9 +72,9 @@ impl Linearisation {
     /// As printed, `λ̄` is the quotient's maximum over all vectors, which is 0 for every law: take `x = 0`. At an eigenvector the quotient is the eigenvalue's real part
     /// (the proof of Theorem III.5), so that its maximum over those is [`abscissa`](Self::abscissa).
     pub fn quotients(&self) -> Vec<(Complex<f64>, f64)> {
-        let values = self.eigenvalues().into_iter();
+        let values = self.eigenvalues.iter();
         values
-            .filter_map(|value| Some((value, self.quotient(&self.eigenvector(value)?))))
+            .filter_map(|value| Some((*value, self.quotient(&self.eigenvector(*value)?))))
             .collect()
     }
 
@@ -117,6 +121,21 @@ pub fn at_fixed_prices(law: &FluidLaw, rates: &[f64], rtts: &[f64]) -> f64 {
         0.5 * (jacobian[(r, j)] + jacobian[(j, r)]) * roots[r] * roots[j]
     });
     scaled.symmetric_eigenvalues().max()
+}
+
+/// QR steps.
+const STEPS: usize = 10_000;
+
+/// By Schur's form of `A + σ1`: a matrix that is nearly skew has next to nothing on its diagonal, and what is small beside that never gets small enough.
+fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
+    let n = matrix.nrows();
+    [1.0, 2.0, 5.0].into_iter().find_map(|part| {
+        let shift = part * matrix.amax();
+        let shifted = matrix + DMatrix::identity(n, n) * shift;
+        let form = Schur::try_new(shifted, f64::EPSILON, STEPS)?;
+        let values = form.complex_eigenvalues();
+        Some(values.iter().map(|value| value - shift).collect())
+    })
 }
 
 fn kept(values: &[f64], least: f64) -> Vec<usize> {
