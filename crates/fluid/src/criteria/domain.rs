@@ -13,7 +13,7 @@ pub struct Domain {
     pub paths: RangeInclusive<usize>,
     /// Their round-trip times.
     pub rtts: Rtts,
-    /// Rates are log-uniform over so many decades in half of the points, and over fewer in the other half.
+    /// Rates are log-uniform over so many decades in half of the points, over fewer in the other half; in a quarter all but the largest are alike.
     pub decades: f64,
     /// Points drawn.
     pub samples: usize,
@@ -87,8 +87,14 @@ impl Domain {
                 true => self.decades,
                 false => self.decades * 10f64.powf(-2.5 * rng.random::<f64>()),
             };
-            let rates = (0..rtts.len()).map(|_| 10f64.powf(-spread * rng.random::<f64>()));
-            let rates = rates.collect();
+            let alike = rng.random_range(0..4) == 0;
+            let mut rate = || 10f64.powf(-spread * rng.random::<f64>());
+            let mut rates: Vec<f64> = (0..rtts.len()).map(|_| rate()).collect();
+            if alike {
+                let others = rate();
+                rates.fill(others);
+                rates[0] = 1.0;
+            }
             self.within(Point { rates, rtts })
         })
     }

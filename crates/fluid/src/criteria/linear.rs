@@ -124,7 +124,10 @@ pub fn at_fixed_prices(law: &FluidLaw, rates: &[f64], rtts: &[f64]) -> f64 {
 }
 
 /// QR steps.
-const STEPS: usize = 10_000;
+const STEPS: usize = 1000;
+
+/// What is less than this part of the diagonal is nothing: some roundings, as they can go round in circles.
+const ROUNDING: f64 = 1e-14;
 
 /// By Schur's form of `A + σ1`: a matrix that is nearly skew has next to nothing on its diagonal, and what is small beside that never gets small enough.
 fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
@@ -132,7 +135,7 @@ fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
     [1.0, 2.0, 5.0].into_iter().find_map(|part| {
         let shift = part * matrix.amax();
         let shifted = matrix + DMatrix::identity(n, n) * shift;
-        let form = Schur::try_new(shifted, f64::EPSILON, STEPS)?;
+        let form = Schur::try_new(shifted, ROUNDING, STEPS)?;
         let values = form.complex_eigenvalues();
         Some(values.iter().map(|value| value - shift).collect())
     })

@@ -43,28 +43,34 @@ const RAISES: [f64; 7] = [1.0, 1.01, 2.0, 1e2, 1e4, 1e8, 1e12];
 /// C0 to C5 of a law, or of a class of laws, over a domain.
 pub fn evaluate(subject: &Subject, domain: &Domain) -> Criteria {
     let search = Search::new(subject, domain);
-    let verdicts = Criterion::ALL.map(|criterion| {
-        let measure: fn(&FluidLaw, &Point) -> Option<Seen> = match criterion {
-            Criterion::C0 => local::symmetry,
-            Criterion::C1 => local::own_price,
-            Criterion::C2 => local::definiteness,
-            Criterion::C3 => limits::only_empty_paths_pay,
-            Criterion::C4 => local::columns,
-            Criterion::C5 => limits::free_paths_fill,
-        };
-        let mut found = search.run(criterion.tolerance(), &measure);
-        let mut unsolved = None;
-        if criterion == Criterion::C1 {
-            unsolved = raise_prices(&search, &mut found);
-        }
-        verdict(criterion, &search, found, unsolved)
-    });
     Criteria {
         law: subject.label().to_owned(),
         domain: domain.clone(),
-        verdicts,
+        verdicts: Criterion::ALL.map(|criterion| judged(criterion, &search)),
         jump_at_ties: jump_at_ties(subject, domain),
     }
+}
+
+/// One criterion of [`evaluate`].
+pub fn judge(criterion: Criterion, subject: &Subject, domain: &Domain) -> Verdict {
+    judged(criterion, &Search::new(subject, domain))
+}
+
+fn judged(criterion: Criterion, search: &Search<'_>) -> Verdict {
+    let measure: fn(&FluidLaw, &Point) -> Option<Seen> = match criterion {
+        Criterion::C0 => local::symmetry,
+        Criterion::C1 => local::own_price,
+        Criterion::C2 => local::definiteness,
+        Criterion::C3 => limits::only_empty_paths_pay,
+        Criterion::C4 => local::columns,
+        Criterion::C5 => limits::free_paths_fill,
+    };
+    let mut found = search.run(criterion.tolerance(), &measure);
+    let mut unsolved = None;
+    if criterion == Criterion::C1 {
+        unsolved = raise_prices(search, &mut found);
+    }
+    verdict(criterion, search, found, unsolved)
 }
 
 fn verdict(

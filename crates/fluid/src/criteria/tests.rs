@@ -192,7 +192,7 @@ fn ten_paths_break_c2_and_nine_do_not() {
     };
     for name in ["semicoupled", "max", "generalized:beta=1,n=4"] {
         let subject = Subject::law(name).unwrap();
-        let holds = |paths| evaluate(&subject, &domain(paths)).of(Criterion::C2).holds;
+        let holds = |paths| judge(Criterion::C2, &subject, &domain(paths)).holds;
         assert_eq!((holds(9), holds(10)), (Some(true), Some(false)), "{name}");
     }
     // Where one path has nearly all, 1 + 8/β paths are the limit: 17 at β = 1/2.
@@ -234,6 +234,26 @@ fn the_class_breaks_c1_with_unequal_round_trip_times() {
     prices[1] += 1e-9;
     let after = closed(&prices);
     assert!(after[0] + after[1] > 18_600.0 + 11.0, "{after:?}");
+}
+
+/// As it runs, eq. (1)-(2), Balia has three answers to equal prices: the equal split, and α = (√69 − 5)/2 either way, where `(1+α)(4+α) = 15`.
+#[test]
+fn balia_as_it_runs_has_three_answers_to_equal_prices() {
+    let law = law("balia");
+    let (rtts, prices) = ([0.1; 2], [1e-3; 2]);
+    let alpha = (69f64.sqrt() - 5.0) / 2.0;
+    let total = 2f64.sqrt() / (rtts[0] * prices[0].sqrt());
+    for (start, expected) in [([2.0, 1.0], alpha), ([1.0, 2.0], 1.0 / alpha)] {
+        let rates = response(&law, &rtts, &prices, Some(&start.map(|x| 100.0 * x))).unwrap();
+        assert!(
+            (rates[0] / rates[1] / expected - 1.0).abs() < 1e-8,
+            "{rates:?}"
+        );
+        assert!(((rates[0] + rates[1]) / total - 1.0).abs() < 1e-8);
+    }
+    for phi in &law.phis(&[total / 2.0; 2], &rtts) {
+        assert!((phi / prices[0] - 1.0).abs() < 1e-12);
+    }
 }
 
 #[test]
