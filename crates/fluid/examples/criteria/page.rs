@@ -195,7 +195,8 @@ fn edges(results: &Results) -> String {
 fn shortened(rates: &[f64]) -> String {
     let mut parts: Vec<(String, usize)> = Vec::new();
     for rate in rates {
-        let rate = format!("{rate:.1}");
+        let rate = format!("{rate:.2}");
+        let rate = rate.trim_end_matches('0').trim_end_matches('.').to_owned();
         match parts.iter_mut().find(|(own, _)| *own == rate) {
             Some((_, count)) => *count += 1,
             None => parts.push((rate, 1)),

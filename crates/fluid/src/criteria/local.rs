@@ -50,7 +50,11 @@ pub(super) fn symmetry(law: &FluidLaw, point: &Point) -> Option<Seen> {
 pub(super) fn definiteness(law: &FluidLaw, point: &Point) -> Option<Seen> {
     let jacobian = law.jacobian(&point.rates, &point.rtts);
     let (value, change) = least_negative(&jacobian, &point.rates)?;
-    let product = change.dot(&(&jacobian * &change));
+    // What is left of a sum that cancels is rounding.
+    let product = match value.abs() < 1e-12 {
+        true => 0.0,
+        false => change.dot(&(&jacobian * &change)),
+    };
     Some(Seen {
         value,
         evidence: Evidence::Change {
