@@ -140,7 +140,7 @@ fn because(verdict: &Verdict) -> String {
     match (&verdict.witness, &verdict.undefined, verdict.theorem) {
         (Some(witness), ..) => format!("breaks at {witness}."),
         (None, Some(reason), _) => format!("is undefined: {reason}."),
-        (None, None, Some(theorem)) => format!("is proved: {theorem}."),
+        (None, None, Some(theorem)) => format!("is proved: {}.", theorem.trim_end_matches('.')),
         (None, None, None) => format!(
             "held at all of {} points, and in the search from the worst of them; we know no proof.",
             verdict.points

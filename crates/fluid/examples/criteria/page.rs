@@ -215,9 +215,9 @@ fn shortened(rates: &[f64]) -> String {
 const PATHS: &str = "
 ## How many paths C2 bears
 
-Equal round-trip times, rates over 6 decades. Theorem IV.1 has 8 paths at most, for every β. Nine are safe as well, as Lemma G.1 is strict off ties; where one path has nearly all, or where all are nearly
-alike and n = ∞, the limit is 1 + 8/β: a source that has more paths breaks C2 for every n ([why](../criteria.md#how-many-paths)). η doesn't matter, as it isn't in φ. Searched from the largest whole number up to
-that limit onwards:
+Equal round-trip times, rates over 6 decades. Theorem IV.1 has 8 paths at most, for every β and n. Nine are safe as well, as Lemma G.1 is strict off ties. Ten aren't, for any β, with n = ∞: three paths nearly tie,
+and the others carry next to nothing. With n = 1 it is one path that has nearly all, and the limit is 1 + 8/β ([why](../criteria.md#how-many-paths)). η doesn't matter, as it isn't in φ. Found by
+bisection, so that *first broken at* is the fewest for which the search found a point:
 
 ";
 

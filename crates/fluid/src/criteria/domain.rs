@@ -13,7 +13,7 @@ pub struct Domain {
     pub paths: RangeInclusive<usize>,
     /// Their round-trip times.
     pub rtts: Rtts,
-    /// Rates are log-uniform over so many decades in half of the points, over fewer in the other half; in a quarter all but the largest are alike.
+    /// Rates are log-uniform over so many decades in half of the points, over fewer in the other half; in a quarter there are a largest, some that are alike, and the rest, alike too.
     pub decades: f64,
     /// Points drawn.
     pub samples: usize,
@@ -27,7 +27,7 @@ pub struct Domain {
 pub enum Rtts {
     /// The same on every path.
     Equal(f64),
-    /// Log-uniform between two.
+    /// Between two: log-uniform in half of the points, at either end in the other half.
     Between(f64, f64),
     /// These; they say how many paths there are.
     Each(Vec<f64>),
@@ -87,13 +87,14 @@ impl Domain {
                 true => self.decades,
                 false => self.decades * 10f64.powf(-2.5 * rng.random::<f64>()),
             };
-            let alike = rng.random_range(0..4) == 0;
-            let mut rate = || 10f64.powf(-spread * rng.random::<f64>());
-            let mut rates: Vec<f64> = (0..rtts.len()).map(|_| rate()).collect();
-            if alike {
-                let others = rate();
-                rates.fill(others);
+            let part = |of: f64, rng: &mut Pcg64Mcg| 10f64.powf(-of * rng.random::<f64>());
+            let mut rates: Vec<f64> = rtts.iter().map(|_| part(spread, rng)).collect();
+            if rng.random_range(0..4) == 0 {
+                let high = part(spread, rng);
+                rates.fill(high);
                 rates[0] = 1.0;
+                let some = rng.random_range(1..=rtts.len());
+                rates[some..].fill(high * part(self.decades, rng));
             }
             self.within(Point { rates, rtts })
         })
@@ -103,9 +104,15 @@ impl Domain {
         let paths = rng.random_range(self.paths.clone());
         match &self.rtts {
             Rtts::Equal(rtt) => vec![*rtt; paths],
-            Rtts::Between(low, high) => (0..paths)
-                .map(|_| low * (high / low).powf(rng.random::<f64>()))
-                .collect(),
+            Rtts::Between(low, high) => {
+                // The ends are where trouble is.
+                let ends = rng.random::<bool>();
+                let part = |part: f64| if ends { part.round() } else { part };
+                (0..paths)
+                    .map(|_| low * (high / low).powf(part(rng.random::<f64>())))
+                    .map(|rtt| rtt.clamp(*low, *high))
+                    .collect()
+            }
             Rtts::Each(rtts) => rtts.clone(),
         }
     }

@@ -19,10 +19,10 @@ pub struct Linearisation {
 const NOTHING: f64 = 1e-6;
 
 impl Linearisation {
-    /// Around this equilibrium; `gamma` is `γ_l` of all links, the change of a link's loss probability per bit that arrives beyond its capacity.
+    /// Around this equilibrium; `gamma` is `γ_l` of every link, the change of its loss probability per bit that arrives beyond its capacity.
     ///
     /// `None` if nothing moves, or if the eigenvalues weren't found.
-    pub fn of(model: &Model, equilibrium: &Equilibrium, gamma: f64) -> Option<Self> {
+    pub fn of(model: &Model, equilibrium: &Equilibrium, gamma: &[f64]) -> Option<Self> {
         let network = model.network();
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
         let price = largest(&equilibrium.prices);
@@ -44,8 +44,8 @@ impl Linearisation {
             }
             for (b, link) in links.iter().enumerate() {
                 if all[r].links.contains(link) {
-                    matrix[(a, n + b)] = -root(r) * gamma.sqrt();
-                    matrix[(n + b, a)] = root(r) * gamma.sqrt();
+                    matrix[(a, n + b)] = -root(r) * gamma[*link].sqrt();
+                    matrix[(n + b, a)] = root(r) * gamma[*link].sqrt();
                 }
             }
         }

@@ -173,7 +173,7 @@ fn traffic(law: &FluidLaw, rtts: &[f64], prices: &[f64], carries: &[usize]) -> O
     Some(steps)
 }
 
-/// The largest elasticity of traffic to price between two raises, which shouldn't be positive; and traffic must have fallen by three of the twelve decades in the end.
+/// The largest elasticity of traffic to price between two raises, which shouldn't be positive; or how much is left in the end.
 fn rise(steps: &[Step], carries: &[usize], prices: &[f64]) -> Seen {
     // Below a billionth of the first total is what the solver leaves of nothing.
     let nothing = 1e-9 * steps[0].rates.iter().sum::<f64>();
@@ -191,9 +191,9 @@ fn rise(steps: &[Step], carries: &[usize], prices: &[f64]) -> Seen {
         )
     });
     let (first, last) = (&steps[0], &steps[steps.len() - 1]);
-    let vanishes = (elasticity(first, last) + 0.25, first, last);
-    let gone = first.traffic <= nothing || vanishes.0 <= 0.0;
-    let pairs = pairs.chain((!gone).then_some(vanishes));
+    // A thousandth at the most may be left after twelve decades.
+    let left = last.traffic / first.traffic.max(nothing) - 1e-3;
+    let pairs = pairs.chain((last.traffic > nothing && left > 0.0).then_some((left, first, last)));
     let worst = pairs.max_by(|a, b| a.0.total_cmp(&b.0));
     let (value, a, b) = worst.expect("there are several raises");
     Seen {

@@ -66,6 +66,7 @@ impl Fig2 {
 }
 
 /// A source alone with a link for each path: its rates are the links' capacities.
+#[cfg(test)]
 pub(super) fn alone(capacities: &[f64], rtts: &[f64], law: FluidLaw) -> Model {
     let links = capacities.iter().map(|c| link("own", *c)).collect();
     let routes = rtts.iter().enumerate().map(|(l, rtt)| route(vec![l], *rtt));

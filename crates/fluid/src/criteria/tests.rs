@@ -195,18 +195,24 @@ fn ten_paths_break_c2_and_nine_do_not() {
         let holds = |paths| judge(Criterion::C2, &subject, &domain(paths)).holds;
         assert_eq!((holds(9), holds(10)), (Some(true), Some(false)), "{name}");
     }
-    // Where one path has nearly all, 1 + 8/β paths are the limit: 17 at β = 1/2.
-    let law = law("generalized:beta=0.5");
-    let definite = |paths: usize| {
+    // For every β the worst of n = ∞ is three paths that nearly tie, with nearly nothing on the others; for n = 1 one path that has nearly all, where 1 + 8/β paths are the limit.
+    let definite = |text: &str, (top, paths): (usize, usize)| {
         let mut rates = vec![0.01; paths];
+        rates[..top].fill(0.9999 * Domain::TOP);
         rates[0] = Domain::TOP;
         let rtts = vec![0.1; paths];
-        local::definiteness(&law, &Point { rates, rtts })
-            .unwrap()
-            .value
-            < 0.0
+        let seen = local::definiteness(&law(text), &Point { rates, rtts });
+        seen.unwrap().value < 0.0
     };
-    assert!(definite(17) && !definite(18));
+    for (beta, limit) in [(1.0, 9), (0.5, 17), (0.2, 41)] {
+        let first = format!("generalized:beta={beta},n=1");
+        assert!(definite(&first, (1, limit)) && !definite(&first, (1, limit + 1)));
+        let infinite = format!("generalized:beta={beta}");
+        assert!(
+            definite(&infinite, (3, 9)) && !definite(&infinite, (3, 10)),
+            "{beta}"
+        );
+    }
 }
 
 /// Theorem IV.1 (1) claims C1 for all round-trip times. It has a gap where a link carries several of a source's paths: here by the paper's own closed form (35)-(36).
@@ -240,7 +246,7 @@ fn the_class_breaks_c1_with_unequal_round_trip_times() {
 #[test]
 fn balia_as_it_runs_has_three_answers_to_equal_prices() {
     let law = law("balia");
-    let (rtts, prices) = ([0.1; 2], [1e-3; 2]);
+    let (rtts, prices) = ([0.1f64; 2], [1e-3f64; 2]);
     let alpha = (69f64.sqrt() - 5.0) / 2.0;
     let total = 2f64.sqrt() / (rtts[0] * prices[0].sqrt());
     for (start, expected) in [([2.0, 1.0], alpha), ([1.0, 2.0], 1.0 / alpha)] {

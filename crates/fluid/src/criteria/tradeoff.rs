@@ -41,7 +41,7 @@ pub fn tradeoff(law: FluidLaw) -> Option<Tradeoff> {
     if !shared.converged || !beside.converged {
         return None;
     }
-    let linear = Linearisation::of(&model, &beside, SLOPE_PER_PACKET / PACKET)?;
+    let linear = Linearisation::of(&model, &beside, &[SLOPE_PER_PACKET / PACKET; 2])?;
     let (rates, rtts) = (&beside.rates[..2], [FIG_2.rtt; 2]);
     Some(Tradeoff {
         shared: (shared.rates[0] + shared.rates[1]) / shared.rates[2],

@@ -128,12 +128,13 @@ proptest! {
 
     /// III.5 (1): an equilibrium of laws that meet C1-C3 is stable; and at J*'s eigenvectors the quotient of λ̄ is the eigenvalue's real part.
     #[test]
-    fn equilibria_are_stable(model in network(), slope in -6.0f64..0.0) {
+    fn equilibria_are_stable(model in network(), slopes in prop::collection::vec(-6.0f64..0.0, 5)) {
         let found = model.equilibrium();
         // Networks of windows far below a packet can be beyond the solver, which says so.
         prop_assume!(found.converged);
         prop_assume!(full_row_rank(&model, &found));
-        let linear = Linearisation::of(&model, &found, 10f64.powf(slope) / PACKET).unwrap();
+        let gamma: Vec<f64> = slopes.iter().map(|slope| 10f64.powf(*slope) / PACKET).collect();
+        let linear = Linearisation::of(&model, &found, &gamma).unwrap();
         let largest = linear.eigenvalues().iter().map(|value| value.norm()).fold(0.0, f64::max);
         prop_assert!(linear.abscissa() < 1e-9 * largest, "{:?}", linear.eigenvalues());
         for (value, quotient) in linear.quotients() {
@@ -270,7 +271,7 @@ fn more_damping_can_converge_slower() {
     let abscissa = |a: f64| {
         let model = alone(&[capacity], &[rtt], law(&format!("ewtcp:a={a}")));
         let found = model.equilibrium();
-        let linear = Linearisation::of(&model, &found, SLOPE_PER_PACKET / PACKET).unwrap();
+        let linear = Linearisation::of(&model, &found, &[SLOPE_PER_PACKET / PACKET]).unwrap();
         let (k, d) = (
             capacity * capacity / 2.0,
             4.0 * a / (rtt * rtt * capacity.powi(3)),
@@ -289,4 +290,52 @@ fn more_damping_can_converge_slower() {
     let [more, less] =
         ["ewtcp:a=1", "ewtcp:a=0.25"].map(|text| at_fixed_prices(&law(text), &[capacity], &[rtt]));
     assert!(more < less);
+}
+
+/// Outside III.5's hypotheses: Semicoupled over paths of very unequal round-trip times doesn't meet C2, and has an equilibrium that isn't stable for all gains of the links.
+#[test]
+fn unequal_round_trip_times_can_be_unstable() {
+    let route = |links: &[usize], rtt: f64| Route {
+        name: String::new(),
+        links: links.to_vec(),
+        rtt,
+        packet: PACKET,
+    };
+    let flow = |routes: Vec<Route>| Flow {
+        name: String::new(),
+        weight: 1.0,
+        demand: None,
+        routes,
+    };
+    let link = |mbps: f64| Link {
+        name: String::new(),
+        capacity: 1e6 * mbps,
+    };
+    let network = Network {
+        links: vec![link(40.8), link(24.65)],
+        flows: vec![
+            flow(vec![route(&[0], 0.267), route(&[0, 1], 0.01)]),
+            flow(vec![route(&[1], 0.278)]),
+            flow(vec![route(&[1], 0.248)]),
+        ],
+    };
+    let laws = ["semicoupled", "reno", "reno"].map(law).to_vec();
+    let model = Model::new(network, laws).unwrap();
+    let found = model.equilibrium();
+    assert!(found.converged);
+    // The sign hangs on the links' gains: steep and unequal ones show it, RED's slope doesn't.
+    let abscissa = |gamma: [f64; 2]| {
+        let gamma = gamma.map(|slope| slope / PACKET);
+        Linearisation::of(&model, &found, &gamma)
+            .unwrap()
+            .abscissa()
+    };
+    assert!(abscissa([0.2, 1.0]) > 0.03, "{}", abscissa([0.2, 1.0]));
+    assert!(abscissa([SLOPE_PER_PACKET; 2]) < -0.1);
+    let rtts = [0.267, 0.01];
+    let point = Point {
+        rates: found.rates[..2].to_vec(),
+        rtts: rtts.to_vec(),
+    };
+    assert!(!meets(&law("semicoupled"), &point));
 }
