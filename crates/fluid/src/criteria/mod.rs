@@ -67,7 +67,8 @@ fn judged(criterion: Criterion, search: &Search<'_>) -> Verdict {
     };
     let mut found = search.run(criterion.tolerance(), &measure);
     let mut unsolved = None;
-    if criterion == Criterion::C1 {
+    // What breaks nearby needs no look from afar.
+    if criterion == Criterion::C1 && !found.violated(criterion.tolerance()) {
         unsolved = raise_prices(search, &mut found);
     }
     verdict(criterion, search, found, unsolved)

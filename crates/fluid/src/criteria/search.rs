@@ -157,7 +157,7 @@ impl Found {
         }
     }
 
-    fn violated(&self, tolerance: f64) -> bool {
+    pub(super) fn violated(&self, tolerance: f64) -> bool {
         let worst = self.worst.as_ref();
         worst.is_some_and(|worst| worst.value > tolerance)
     }

@@ -215,12 +215,13 @@ impl fmt::Display for Evidence {
             ),
             Evidence::Traffic {
                 link_carries,
+                prices,
                 factors,
                 traffic,
-                ..
             } => write!(
                 f,
-                "a link with {}: at {} times its price it carries {} packets/s, at {} times {}",
+                "q = {}, a link with {}: at {} times its price it carries {} packets/s, at {} times {}",
+                list(prices),
                 paths(link_carries),
                 factors.0,
                 number(traffic.0),
