@@ -25,7 +25,7 @@ const CLOSED: &str = "in closed form, docs/criteria.md";
 const FORMULA: &str = "by its formula";
 
 fn of(criterion: Criterion, law: &FluidLaw, domain: &Domain) -> Option<&'static str> {
-    use Criterion::{C0, C1, C2, C3, C4, C5};
+    use Criterion::{C0, C1, C3, C4, C5};
     let equal = domain.equal_rtts();
     match law {
         FluidLaw::Window(AnyLaw::Reno(_) | AnyLaw::Ewtcp(_)) => Some(SEPARATE),
@@ -41,12 +41,21 @@ fn of(criterion: Criterion, law: &FluidLaw, domain: &Domain) -> Option<&'static 
             let as_printed = cap.is_infinite() || *eta == 0.0;
             as_printed.then(|| class(criterion, (*beta, *n), domain))?
         }
-        FluidLaw::Max => match criterion {
-            C3 | C5 => Some(FORMULA),
-            C1 | C2 | C4 => class(criterion, (1.0, f64::INFINITY), domain),
-            _ => None,
-        },
+        FluidLaw::Max => max(criterion, domain),
+        // The minimum with Reno's increase never binds: x_r max x ≤ S².
+        FluidLaw::Window(AnyLaw::Lia(_)) if equal => max(criterion, domain),
+        FluidLaw::Window(AnyLaw::Lia(_)) => matches!(criterion, C3 | C5).then_some(FORMULA),
+        // The fastest path's φ is 2/(τ²S²), which determines the total.
+        FluidLaw::Window(AnyLaw::Balia(_)) => matches!(criterion, C3 | C4 | C5).then_some(FORMULA),
         _ => None,
+    }
+}
+
+fn max(criterion: Criterion, domain: &Domain) -> Option<&'static str> {
+    match criterion {
+        Criterion::C3 | Criterion::C5 => Some(FORMULA),
+        Criterion::C0 => None,
+        _ => class(criterion, (1.0, f64::INFINITY), domain),
     }
 }
 

@@ -293,10 +293,22 @@ pub(super) fn number(value: f64) -> String {
     format!("{value:.3e}")
 }
 
+/// The first of many.
 fn list(values: &[f64]) -> String {
-    let texts: Vec<String> = values.iter().map(|value| number(*value)).collect();
-    format!("({})", texts.join(", "))
+    let shown = if values.len() > MOST_SHOWN {
+        MOST_SHOWN / 2
+    } else {
+        values.len()
+    };
+    let texts: Vec<String> = values[..shown].iter().map(|value| number(*value)).collect();
+    match shown < values.len() {
+        true => format!("({}, … {} in all)", texts.join(", "), values.len()),
+        false => format!("({})", texts.join(", ")),
+    }
 }
+
+/// Numbers that fit on a line or two.
+const MOST_SHOWN: usize = 12;
 
 fn paths(paths: &[usize]) -> String {
     let texts: Vec<String> = paths.iter().map(usize::to_string).collect();
