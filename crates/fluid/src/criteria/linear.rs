@@ -130,14 +130,24 @@ const STEPS: usize = 1000;
 const ROUNDING: f64 = 1e-14;
 
 /// By Schur's form of `A + σ1`: a matrix that is nearly skew has next to nothing on its diagonal, and what is small beside that never gets small enough.
+///
+/// The library's QR steps have no exceptional shifts and can go round in circles: then other forms with the same eigenvalues are tried.
 fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
     let n = matrix.nrows();
-    [1.0, 2.0, 5.0].into_iter().find_map(|part| {
-        let shift = part * matrix.amax();
-        let shifted = matrix + DMatrix::identity(n, n) * shift;
-        let form = Schur::try_new(shifted, ROUNDING, STEPS)?;
-        let values = form.complex_eigenvalues();
-        Some(values.iter().map(|value| value - shift).collect())
+    let reversed = DMatrix::from_fn(n, n, |r, c| matrix[(n - 1 - r, n - 1 - c)]);
+    // As far from any structure as roundings are: a part of 1e-13 of the largest entry.
+    let blurred = matrix.map_with_location(|r, c, entry| {
+        let sign = f64::from((7 * r + 11 * c + r * c) as u32 % 13) - 6.0;
+        entry + 1e-14 * sign * matrix.amax()
+    });
+    let forms = [matrix.clone(), matrix.transpose(), reversed, blurred];
+    forms.iter().find_map(|form| {
+        [1.0, 2.0, 5.0].into_iter().find_map(|part| {
+            let shift = part * matrix.amax();
+            let shifted = form + DMatrix::identity(n, n) * shift;
+            let values = Schur::try_new(shifted, ROUNDING, STEPS)?.complex_eigenvalues();
+            Some(values.iter().map(|value| value - shift).collect())
+        })
     })
 }
 

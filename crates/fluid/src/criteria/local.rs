@@ -136,7 +136,7 @@ pub(super) fn own_price(law: &FluidLaw, point: &Point) -> Option<Seen> {
 }
 
 /// `[∂Φ/∂x]⁻¹`, by way of the elasticities `(x_j/φ_r) ∂φ_r/∂x_j`, which are around 1.
-fn inverse(law: &FluidLaw, point: &Point) -> Option<DMatrix<f64>> {
+pub(super) fn inverse(law: &FluidLaw, point: &Point) -> Option<DMatrix<f64>> {
     let jacobian = law.jacobian(&point.rates, &point.rtts);
     let phis = law.phis(&point.rates, &point.rtts);
     let n = phis.len();

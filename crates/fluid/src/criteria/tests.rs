@@ -1,5 +1,6 @@
 use super::*;
 
+mod closed_forms;
 mod theorems;
 
 fn law(text: &str) -> FluidLaw {
