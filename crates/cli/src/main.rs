@@ -1,6 +1,7 @@
 //! `manyway`: move data over every path you have.
 
 mod args;
+mod criteria;
 mod demo;
 mod destination;
 mod events;
@@ -56,5 +57,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Run(args) => run::run(screen, args).await,
         Command::Scenario(args) => scenario::run(screen, args),
         Command::Optimum(args) => optimum::run(screen, &args),
+        Command::Criteria(args) => criteria::run(screen, &args),
     }
 }

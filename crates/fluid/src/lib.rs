@@ -3,6 +3,7 @@
 //! [`Network`] is the network of Peng et al. and of Cao et al.: links with capacities, flows with routes over them. [`optimum`] shares it out
 //! by a utility, to a certificate. A [`Model`] gives each flow a law of the transport as a [`FluidLaw`], and has an [`Equilibrium`].
 
+pub mod criteria;
 pub mod dynamics;
 mod epochs;
 mod equilibrium;

@@ -1,0 +1,174 @@
+//! `manyway criteria`: which design criteria a law meets.
+
+use anyhow::anyhow;
+use manyway_fluid::criteria::{
+    Criteria, Criterion, Domain, Row, Rtts, Subject, Verdict, evaluate, table_1,
+};
+use manyway_report::{Column, Table};
+use serde_json::{Value, json};
+
+use crate::args::CriteriaArgs;
+use crate::exit::usage;
+use crate::screen::Screen;
+use crate::summary::print_json;
+
+pub(crate) fn run(screen: &Screen, args: &CriteriaArgs) -> anyhow::Result<()> {
+    let domain = domain(args)?;
+    let Some(law) = &args.law else {
+        let rows = table_1(&domain);
+        return match args.json {
+            true => print_json(&whole_table(&domain, &rows)?),
+            false => {
+                show_table(screen, &domain, &rows);
+                Ok(())
+            }
+        };
+    };
+    let subject = Subject::law(law).map_err(|error| usage(error.to_string()))?;
+    let found = evaluate(&subject, &domain);
+    if args.json {
+        return print_json(&one_law(&found)?);
+    }
+    show(screen, &found);
+    Ok(())
+}
+
+fn domain(args: &CriteriaArgs) -> anyhow::Result<Domain> {
+    let default = Domain::default();
+    let paths = args.paths.clone().map(|paths| paths.0);
+    let paths = match (&args.rtts, paths) {
+        (Rtts::Each(each), Some(paths)) if paths != (each.len()..=each.len()) => {
+            return Err(usage(format!(
+                "--rtts gives {} paths a round-trip time each: leave --paths out, or let it be {}",
+                each.len(),
+                each.len()
+            )));
+        }
+        (Rtts::Each(each), _) => each.len()..=each.len(),
+        (_, Some(paths)) => paths,
+        (_, None) => default.paths,
+    };
+    Ok(Domain {
+        paths,
+        rtts: args.rtts.clone(),
+        samples: args.samples as usize,
+        seed: args.seed,
+        ..default
+    })
+}
+
+/// The criteria at the top level, each with `holds` and `witness`.
+fn one_law(found: &Criteria) -> anyhow::Result<Value> {
+    let mut object = criteria(found)?;
+    object["domain"] = json!(found.domain);
+    Ok(object)
+}
+
+fn criteria(found: &Criteria) -> anyhow::Result<Value> {
+    let mut object = json!({"law": found.law, "jump_at_ties": found.jump_at_ties});
+    for verdict in &found.verdicts {
+        object[verdict.criterion.to_string()] = serde_json::to_value(verdict)?;
+    }
+    Ok(object)
+}
+
+fn whole_table(domain: &Domain, rows: &[Row]) -> anyhow::Result<Value> {
+    let laws = rows.iter().map(|row| {
+        let mut object = criteria(&row.found)?;
+        for (n, criterion) in Criterion::ALL.iter().enumerate() {
+            let cell = object.get_mut(criterion.to_string());
+            let cell = cell.ok_or_else(|| anyhow!("{criterion} is missing"))?;
+            cell["paper"] = json!(row.paper.map(|paper| paper[n]));
+        }
+        Ok(object)
+    });
+    let laws: Vec<Value> = laws.collect::<anyhow::Result<_>>()?;
+    Ok(json!({"domain": domain, "laws": laws}))
+}
+
+fn holds(verdict: &Verdict) -> &'static str {
+    match verdict.holds {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "undefined",
+    }
+}
+
+/// Where it was looked at.
+fn place(domain: &Domain) -> String {
+    let paths = match (domain.paths.start(), domain.paths.end()) {
+        (least, most) if least == most => format!("{least} paths"),
+        (least, most) => format!("{least} to {most} paths"),
+    };
+    let millis = |seconds: &f64| format!("{}", (seconds * 1e6).round() / 1e3);
+    let rtts = match &domain.rtts {
+        _ if domain.equal_rtts() => "of equal round-trip times".to_owned(),
+        Rtts::Between(low, high) => format!(
+            "with round-trip times between {} and {} ms",
+            millis(low),
+            millis(high)
+        ),
+        Rtts::Equal(rtt) => format!("of {} ms", millis(rtt)),
+        Rtts::Each(rtts) => {
+            let rtts: Vec<String> = rtts.iter().map(millis).collect();
+            format!("of {} ms", rtts.join(", "))
+        }
+    };
+    format!(
+        "{paths} {rtts}, {} points (seed {}) with rates over {} decades off ties",
+        domain.samples, domain.seed, domain.decades
+    )
+}
+
+fn show(screen: &Screen, found: &Criteria) {
+    screen.say(&format!("{}: {}\n", found.law, place(&found.domain)));
+    let mut table = Table::new(["", "criterion", "holds"].map(Column::left));
+    for verdict in &found.verdicts {
+        let criterion = verdict.criterion;
+        table.row([&criterion.to_string(), criterion.about(), holds(verdict)]);
+    }
+    screen.say(&table.to_string());
+    for verdict in &found.verdicts {
+        screen.say(&format!("{} {}", verdict.criterion, because(verdict)));
+    }
+    if found.jump_at_ties > 1e-6 {
+        screen.say("Where the largest rates tie, the Jacobian jumps: there it isn't continuous, as C0 and C2 ask for.");
+    }
+}
+
+fn because(verdict: &Verdict) -> String {
+    match (&verdict.witness, &verdict.undefined, verdict.theorem) {
+        (Some(witness), ..) => format!("breaks at {witness}."),
+        (None, Some(reason), _) => format!("is undefined: {reason}."),
+        (None, None, Some(theorem)) => format!("is proved: {}.", theorem.trim_end_matches('.')),
+        (None, None, None) => format!(
+            "held at all of {} points, and in the search from the worst of them; we know no proof.",
+            verdict.points
+        ),
+    }
+}
+
+fn show_table(screen: &Screen, domain: &Domain, rows: &[Row]) {
+    screen.say(&format!("Table I of Peng et al.: {}\n", place(domain)));
+    let columns = Criterion::ALL.map(|criterion| Column::left(criterion.to_string()));
+    let mut table = Table::new([Column::left("law")].into_iter().chain(columns));
+    let mut differs = false;
+    for row in rows {
+        let cells = row.found.verdicts.iter().enumerate().map(|(n, verdict)| {
+            let other = row
+                .paper
+                .is_some_and(|paper| verdict.holds != Some(paper[n]));
+            differs |= other;
+            format!("{}{}", holds(verdict), if other { " *" } else { "" })
+        });
+        let cells: Vec<String> = cells.collect();
+        table.row([row.label.clone()].into_iter().chain(cells));
+    }
+    screen.say(&table.to_string());
+    if differs {
+        screen.say(
+            "* otherwise in the paper, whose table is for up to 8 paths of equal round-trip times.",
+        );
+    }
+    screen.say("max is the paper's fluid of lia; balia, lia and reno are as they run. `manyway criteria LAW` has the evidence.");
+}
