@@ -10,8 +10,6 @@ pub mod keys;
 mod listeners;
 mod relay;
 mod reply;
-#[cfg(test)]
-mod tests;
 
 pub use counters::{Counters, Reason};
 pub use keys::{Keys, KeysError};
