@@ -12,6 +12,7 @@ mod meter;
 mod optimum;
 mod options;
 mod recv;
+mod relay;
 mod run;
 mod scenario;
 mod screen;
@@ -56,5 +57,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Run(args) => run::run(screen, args).await,
         Command::Scenario(args) => scenario::run(screen, args),
         Command::Optimum(args) => optimum::run(screen, &args),
+        Command::Relay(args) => relay::run(screen, args).await,
     }
 }
