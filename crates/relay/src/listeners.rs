@@ -1,6 +1,5 @@
 //! Who listens under which name: a table of fixed size.
 
-use std::hash::Hasher;
 use std::net::SocketAddr;
 
 use manyway_wire::relay::{CONSENT_LIFE, ListenerName};
@@ -13,7 +12,7 @@ const WAYS: usize = 4;
 /// room, the oldest makes it.
 pub(crate) struct Listeners {
     entries: Box<[Option<Entry>]>,
-    key: (u64, u64),
+    key: SipHasher13,
 }
 
 #[derive(Copy, Clone)]
@@ -27,7 +26,7 @@ impl Listeners {
     pub(crate) fn new(sets: usize, mut random: impl FnMut() -> u64) -> Self {
         Self {
             entries: vec![None; sets.next_power_of_two() * WAYS].into_boxed_slice(),
-            key: (random(), random()),
+            key: SipHasher13::new_with_keys(random(), random()),
         }
     }
 
@@ -67,8 +66,6 @@ impl Listeners {
     }
 
     fn set(&self, name: &ListenerName) -> usize {
-        let mut hasher = SipHasher13::new_with_keys(self.key.0, self.key.1);
-        hasher.write(&name.0);
-        (hasher.finish() as usize & (self.entries.len() / WAYS - 1)) * WAYS
+        (self.key.hash(&name.0) as usize & (self.entries.len() / WAYS - 1)) * WAYS
     }
 }

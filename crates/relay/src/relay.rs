@@ -30,8 +30,10 @@ const VERIFICATIONS: u64 = 2_000;
 /// STALE messages per second about one grant from one address.
 const STALE_REPLIES: u64 = 1;
 
-/// Token buckets per row of the sketches for accounts and for sources: 1 MiB each.
-const CELLS: usize = 1 << 16;
+/// Token buckets per row of the sketches for accounts and for sources, 256 KiB each: small enough for a processor's
+/// cache. Of a thousand accounts that use up their rates, far more than a relay can carry, both cells of another
+/// account are in use with a chance of 0.4 %.
+const CELLS: usize = 1 << 14;
 /// Sets of listeners' names: 32,768 entries.
 const LISTENER_SETS: usize = 1 << 13;
 
@@ -51,7 +53,7 @@ pub struct Config {
 }
 
 /// What is to be done with a datagram.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send it on.
     Forward {
@@ -88,12 +90,38 @@ pub struct Relay {
 #[derive(Copy, Clone)]
 struct Checked {
     from: SocketAddr,
-    grant: Grant,
+    /// The header, zeros behind it.
+    header: [u8; Grant::MAX_LEN],
+    terms: Terms,
+}
+
+impl Checked {
+    /// Whether a datagram is of the same run.
+    fn covers(&self, from: SocketAddr, datagram: &[u8]) -> bool {
+        self.from == from && datagram.starts_with(&self.header[..self.terms.header_len])
+    }
+}
+
+/// What is left of a grant once it is checked.
+#[derive(Copy, Clone)]
+struct Terms {
+    to: SocketAddr,
+    header_len: usize,
+    expires: u32,
+    class: RateClass,
+    /// The account's cells in the sketch.
     account: [usize; 2],
-    rate: u64,
 }
 
 type Outcome = Result<Action, Reason>;
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relay")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
 
 impl Relay {
     /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to collide with.
@@ -173,26 +201,23 @@ impl Relay {
     }
 
     fn forward(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Outcome {
-        let checked = match &self.last {
-            Some(last) if last.from == from && datagram.starts_with(last.grant.as_bytes()) => *last,
+        let terms = match &self.last {
+            Some(last) if last.covers(from, datagram) => last.terms,
             _ => match self.check(now, from, datagram)? {
-                Ok(checked) => checked,
+                Ok(terms) => terms,
                 Err(stale) => return Ok(stale),
             },
         };
-        let header = checked.grant.header();
-        let seconds = now.as_secs();
-        let expires = u64::from(header.expires);
+        let (seconds, expires) = (now.as_secs(), u64::from(terms.expires));
         if seconds >= expires || expires > seconds + GRANT_LIFE.as_secs() {
-            return self.stale(now, from, header, StaleReason::Expired);
+            return self.stale(now, from, datagram, StaleReason::Expired);
         }
-        let header_len = checked.grant.as_bytes().len();
-        let payload = &datagram[header_len..];
+        let payload = &datagram[terms.header_len..];
         if payload.is_empty() || is_relay_datagram(payload) {
             return Err(Reason::Nested);
         }
-        let allowance = Allowance::bytes(datagram.len(), checked.rate);
-        if !self.accounts.take(checked.account, now, allowance) {
+        let allowance = Allowance::class(datagram.len(), terms.class);
+        if !self.accounts.take(terms.account, now, allowance) {
             return Err(Reason::AccountRate);
         }
         if let Some(limit) = self.config.limit
@@ -202,13 +227,13 @@ impl Relay {
         }
         self.counters.forwarded += 1;
         self.counters.forwarded_bytes += payload.len() as u64;
-        let notice = self
-            .leaving
-            .then(|| self.stale(now, from, header, StaleReason::Leaving).ok())
-            .flatten();
+        let notice = match self.leaving {
+            true => self.stale(now, from, datagram, StaleReason::Leaving).ok(),
+            false => None,
+        };
         Ok(Action::Forward {
-            to: header.destination,
-            header_len,
+            to: terms.to,
+            header_len: terms.header_len,
             notice: match notice {
                 Some(Action::Reply(reply)) => Some(reply),
                 _ => None,
@@ -222,7 +247,7 @@ impl Relay {
         now: Duration,
         from: SocketAddr,
         datagram: &[u8],
-    ) -> Result<Result<Checked, Action>, Reason> {
+    ) -> Result<Result<Terms, Action>, Reason> {
         self.counters.checks += 1;
         let header = ForwardHeader::decode(datagram).map_err(|_| Reason::Malformed)?;
         let key = self.keys.by_id(header.key).ok_or(Reason::Forged)?;
@@ -230,16 +255,23 @@ impl Relay {
             if !key.made_for_another(&header) {
                 return Err(Reason::Forged);
             }
-            return self.stale(now, from, &header, StaleReason::Moved).map(Err);
+            return self.stale(now, from, datagram, StaleReason::Moved).map(Err);
         }
-        let checked = Checked {
-            from,
-            grant: header.into(),
+        let terms = Terms {
+            to: header.destination,
+            header_len: header.encoded_len(),
+            expires: header.expires,
+            class: header.class,
             account: self.accounts.cells(&header.tag),
-            rate: header.class.bytes_per_second(),
         };
-        self.last = Some(checked);
-        Ok(Ok(checked))
+        let mut bytes = [0; Grant::MAX_LEN];
+        bytes[..terms.header_len].copy_from_slice(&datagram[..terms.header_len]);
+        self.last = Some(Checked {
+            from,
+            header: bytes,
+            terms,
+        });
+        Ok(Ok(terms))
     }
 
     /// Tells the sender once a second what is wrong with its grant.
@@ -247,9 +279,10 @@ impl Relay {
         &mut self,
         now: Duration,
         from: SocketAddr,
-        header: &ForwardHeader,
+        datagram: &[u8],
         reason: StaleReason,
     ) -> Outcome {
+        let header = ForwardHeader::decode(datagram).map_err(|_| Reason::Malformed)?;
         // Whoever can change its address or has many grants shares the source's limit.
         let mut key = [0; 26];
         key[..18].copy_from_slice(&endpoint(from));

@@ -132,7 +132,7 @@ impl Bench {
     fn relay(&self, load: &Load, time: Duration) -> Cost {
         let server = self.server();
         let (address, handle) = (server.addresses()[0], server.handle());
-        let thread = thread::spawn(move || {
+        let thread = named("relay", move || {
             server.run().expect("it runs");
             thread_time()
         });
@@ -155,7 +155,7 @@ impl Bench {
         let address = plain.address();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
+        let thread = named("plain", move || {
             let packets = plain.run(&stopped);
             Cost {
                 packets,
@@ -218,6 +218,15 @@ impl Bench {
             (after as i64 - before as i64) / 1000,
         )
     }
+}
+
+/// A thread with a name, for profilers.
+fn named<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    let thread = thread::Builder::new().name(name.into());
+    thread.spawn(run).expect("a thread")
 }
 
 fn median(values: &mut [f64]) -> f64 {
