@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen, Mint,
-    Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayType, Stale,
-    StaleReason, Voucher, canonical, is_relay_datagram,
+    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen,
+    ListenerName, Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId,
+    RelayType, Stale, StaleReason, Voucher, canonical, is_relay_datagram,
 };
 use rand::CryptoRng;
 
@@ -78,7 +78,8 @@ pub struct Relay {
     sources: Sketch,
     listeners: Listeners,
     total: Bucket,
-    replies: Bucket,
+    /// Answers to those who haven't shown that they are where they seem to be, and to those who have.
+    replies: [Bucket; 2],
     verifications: Bucket,
     /// The last grant that held: the next packet of its run needs no check.
     last: Option<Checked>,
@@ -135,7 +136,7 @@ impl Relay {
             config: Config { own, ..config },
             keys,
             total: Bucket::default(),
-            replies: Bucket::default(),
+            replies: Default::default(),
             verifications: Bucket::default(),
             last: None,
             leaving: false,
@@ -294,7 +295,8 @@ impl Relay {
         {
             return Err(Reason::Stale);
         }
-        self.admit(now, from, 1).map_err(|_| Reason::Stale)?;
+        self.admit(now, from, Shown::Nothing, 1)
+            .map_err(|_| Reason::Stale)?;
         self.counters.stale += 1;
         let stale = Stale {
             reason,
@@ -309,7 +311,7 @@ impl Relay {
         self.meant(&hello.relay)?;
         self.serves(from)?;
         self.stays()?;
-        self.admit(now, from, 1)?;
+        self.admit(now, from, Shown::Nothing, 1)?;
         Ok(self.consent(now, from, hello.nonce))
     }
 
@@ -319,9 +321,13 @@ impl Relay {
         self.proved(now, from, &listen.proof)?;
         self.serves(from)?;
         self.stays()?;
-        self.admit(now, from, LISTEN_WEIGHT)?;
-        self.listeners
-            .insert(listen.name, from, now.as_secs() as u32);
+        if listen.name == ListenerName::NONE {
+            self.admit(now, from, Shown::Address, 1)?;
+        } else {
+            self.admit(now, from, Shown::Address, LISTEN_WEIGHT)?;
+            let seconds = now.as_secs() as u32;
+            self.listeners.insert(listen.name, from, seconds);
+        }
         Ok(self.consent(now, from, listen.nonce))
     }
 
@@ -343,7 +349,7 @@ impl Relay {
         // From here on the sender gets what is sent to it, and may be told what is wrong.
         self.proved(now, from, &mint.proof)?;
         self.serves(from)?;
-        self.admit(now, from, MINT_WEIGHT)?;
+        self.admit(now, from, Shown::Address, MINT_WEIGHT)?;
         let granted = self.peer(now, &mint).and_then(|peer| {
             self.vouched(now, &mint.voucher, signed, &signature)?;
             Ok(peer)
@@ -484,12 +490,22 @@ impl Relay {
             .then(|| fresh(now, consent.issued))?
     }
 
-    /// Takes an answer from what its source, and all together, may get.
-    fn admit(&mut self, now: Duration, from: SocketAddr, weight: u64) -> Result<(), Reason> {
-        let cells = self.sources.cells(&source(from));
+    /// Takes an answer from what its source, and all together, may get. Whoever has shown its address has shares that
+    /// others can't use up by sending from it.
+    fn admit(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        shown: Shown,
+        weight: u64,
+    ) -> Result<(), Reason> {
+        let mut key = [shown as u8; 9];
+        key[1..].copy_from_slice(&source(from));
+        let cells = self.sources.cells(&key);
         let allowance = Allowance::events(weight, SOURCE_REPLIES);
-        let admitted = self.sources.take(cells, now, allowance)
-            && self.replies.take(now, Allowance::events(1, ALL_REPLIES));
+        let all = Allowance::events(1, ALL_REPLIES);
+        let admitted =
+            self.sources.take(cells, now, allowance) && self.replies[shown as usize].take(now, all);
         match admitted {
             true => Ok(()),
             false => Err(Reason::RequestRate),
@@ -500,6 +516,15 @@ impl Relay {
         self.counters.reply_bytes += bytes.len() as u64;
         Action::Reply(Reply::new(bytes))
     }
+}
+
+/// What a request shows about its sender.
+#[derive(Copy, Clone)]
+enum Shown {
+    /// Its address may be anybody's.
+    Nothing = 0,
+    /// It got what was sent there not long ago.
+    Address = 1,
 }
 
 /// An address, and when somebody there last said that it wants to be reached.

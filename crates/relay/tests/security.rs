@@ -574,6 +574,44 @@ fn a_flood_of_hello_and_mint_is_bounded() {
     assert!(world.try_hello(S).is_ok());
 }
 
+/// With the victim's own address as the source, or with many.
+#[test]
+fn a_spoofed_flood_doesnt_shut_out_those_who_have_shown_their_address() {
+    let mut world = World::new();
+    let (_, proof) = world.hello(R);
+    let mut proof_s = world.hello(S).1;
+    let hello = Hello {
+        nonce: Nonce([0; 8]),
+        relay: world.relay.id(),
+    }
+    .to_bytes();
+    for round in 0..50_000u32 {
+        world.later(0.0001);
+        let random: u32 = world.rng.random();
+        let source = Ipv4Addr::from_bits(random % 0xd000_0000).into();
+        for _ in 0..5 {
+            world.handle(SocketAddr::new(source, 7), &hello);
+        }
+        world.handle(addr(R), &hello);
+        if round % 10_000 == 9_999 {
+            let hello = world.try_hello(R);
+            assert_eq!(
+                hello.unwrap_err(),
+                Reason::RequestRate,
+                "the flood has its share"
+            );
+            world.listen(R, ListenerName::NONE, proof).unwrap();
+            world.listen(S, ListenerName([1; 16]), proof_s).unwrap();
+            proof_s = world.renewed(S, proof_s);
+        }
+    }
+    let voucher = world.voucher();
+    let none = world.mint_with(S, proof_s, Peer::Name(ListenerName::NONE), voucher);
+    assert_eq!(none, Ok(Err(Refusal::UnknownName)), "no name is nobody's");
+    let minted = world.mint_with(R, proof, Peer::Name(ListenerName([1; 16])), voucher);
+    assert!(minted.unwrap().is_ok());
+}
+
 #[test]
 fn a_flood_of_mints_from_a_proved_source_is_limited() {
     let mut world = World::new();

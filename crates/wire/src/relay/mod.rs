@@ -229,6 +229,9 @@ pub struct ListenerName(pub [u8; Self::LEN]);
 impl ListenerName {
     /// Bytes of a name.
     pub const LEN: usize = 16;
+
+    /// No name: a LISTEN with it only renews a consent.
+    pub const NONE: Self = Self([0; Self::LEN]);
 }
 
 impl fmt::Debug for ListenerName {
