@@ -80,7 +80,7 @@ fn nanos(now: Duration) -> u64 {
     now.as_secs() * 1_000_000_000 + u64::from(now.subsec_nanos())
 }
 
-/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the emptier one
+/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the fuller one
 /// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
 /// both its cells are shared with keys that use theirs; it never gets more than its own.
 pub(crate) struct Sketch {
