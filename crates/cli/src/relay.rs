@@ -143,11 +143,11 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
             "{any} has no port: give the relay's with --listen or --advertise"
         )));
     }
-    let access = access(
-        &keys,
-        class(args.access.invite_rate, "--invite-rate")?,
-        args.access.invite_time,
-    )?;
+    let class = match args.access.invite_rate {
+        Some(rate) => class(rate, "--invite-rate")?,
+        None => RateClass::MAX,
+    };
+    let access = access(&keys, class, args.access.invite_time)?;
     let ticket = RelayTicket {
         relay: keys.id(),
         addresses,
