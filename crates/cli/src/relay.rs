@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
 use anyhow::{Context, anyhow};
+use manyway::ByteSize;
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::keys::public_key;
 use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys, serve_metrics};
@@ -49,6 +50,12 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         result = end => result.unwrap_or_else(|_| Err(ServerError::Poll(io::Error::other("its thread is gone"))))?,
         () = stop.requested() => drain(screen, &handle, args.drain).await,
     }
+    let counters = handle.counters();
+    let bytes = ByteSize::new(counters.forwarded_bytes);
+    screen.say(&format!(
+        "Forwarded {bytes} in {} packets",
+        counters.forwarded
+    ));
     Ok(())
 }
 
