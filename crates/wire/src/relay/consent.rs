@@ -185,7 +185,7 @@ impl Consent {
         Self::get(&mut Reader::new(bytes))
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             key: reader.u8("a consent's key")?,
             issued: reader.u32("a consent's time")?,
@@ -216,7 +216,7 @@ impl Proof {
         buf.put_slice(&self.mac.0);
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             key: reader.u8("a proof's key")?,
             issued: reader.u32("a proof's time")?,

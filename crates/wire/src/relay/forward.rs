@@ -187,7 +187,7 @@ impl Grant {
         Ok(Self { bytes, header })
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let grant = Self::in_front_of(reader.rest())?;
         reader.take(grant.as_bytes().len(), "a grant")?;
         Ok(grant)
