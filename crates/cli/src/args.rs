@@ -11,10 +11,12 @@ use crate::demo::LinkSpec;
 
 mod criteria;
 mod optimum;
+mod relay;
 mod simulation;
 
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use relay::RelayArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
 /// Move data over every path you have.
@@ -52,6 +54,7 @@ pub(crate) enum Command {
     Scenario(ScenarioArgs),
     Optimum(OptimumArgs),
     Criteria(CriteriaArgs),
+    Relay(RelayArgs),
 }
 
 /// How much is said, and where.
@@ -364,7 +367,7 @@ mod tests {
     #[test]
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
-        for name in ["send", "recv", "demo", "run", "scenario", "criteria"] {
+        for name in ["send", "recv", "demo", "run", "scenario", "criteria", "relay"] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
         insta::assert_snapshot!("help_scenario_check", help(&["scenario", "check"]));
