@@ -367,7 +367,9 @@ mod tests {
     #[test]
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
-        for name in ["send", "recv", "demo", "run", "scenario", "criteria", "relay"] {
+        for name in [
+            "send", "recv", "demo", "run", "scenario", "criteria", "relay",
+        ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
         insta::assert_snapshot!("help_scenario_check", help(&["scenario", "check"]));
