@@ -11,10 +11,12 @@ use crate::demo::LinkSpec;
 
 mod criteria;
 mod optimum;
+mod relay;
 mod simulation;
 
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use relay::RelayArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
 /// Move data over every path you have.
@@ -52,6 +54,7 @@ pub(crate) enum Command {
     Scenario(ScenarioArgs),
     Optimum(OptimumArgs),
     Criteria(CriteriaArgs),
+    Relay(RelayArgs),
 }
 
 /// How much is said, and where.
@@ -364,7 +367,9 @@ mod tests {
     #[test]
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
-        for name in ["send", "recv", "demo", "run", "scenario", "criteria"] {
+        for name in [
+            "send", "recv", "demo", "run", "scenario", "criteria", "relay",
+        ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
         insta::assert_snapshot!("help_scenario_check", help(&["scenario", "check"]));
@@ -422,7 +427,7 @@ mod tests {
             assert!(Cli::try_parse_from(arguments).is_err());
         };
         wrong(&[]);
-        wrong(&["a.toml", "--level", "fluid"]);
+        wrong(&["a.toml", "--level", "live"]);
         wrong(&["a.toml", "--threads", "0"]);
         wrong(&["a.toml", "--seed", "-1"]);
         wrong(&["a.toml", "b.toml"]);

@@ -13,6 +13,7 @@ mod meter;
 mod optimum;
 mod options;
 mod recv;
+mod relay;
 mod run;
 mod scenario;
 mod screen;
@@ -58,5 +59,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Scenario(args) => scenario::run(screen, args),
         Command::Optimum(args) => optimum::run(screen, &args),
         Command::Criteria(args) => criteria::run(screen, &args),
+        Command::Relay(args) => relay::run(screen, args).await,
     }
 }

@@ -138,13 +138,15 @@ impl Sharing {
                 None => moments.get(n + 1).copied().unwrap_or(end),
             };
             let network = Network::at(experiment, now);
-            for remark in network.remarks() {
+            let epoch = Epoch::of(&network, args.utility, (now, until))?;
+            let loads: Vec<f64> = epoch.links.iter().map(|link| link.load_bps).collect();
+            for remark in [network.remarks(), network.remarks_at(&loads)].concat() {
                 let remark = format!("{remark}.");
                 if !remarks.contains(&remark) {
                     remarks.push(remark);
                 }
             }
-            epochs.push(Epoch::of(&network, args.utility, (now, until))?);
+            epochs.push(epoch);
         }
         let from = experiment.measure.from.since(Time::ZERO).as_secs_f64();
         let main = epochs.iter().rev().find(|epoch| epoch.from_s <= from);

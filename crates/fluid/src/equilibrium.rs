@@ -1,7 +1,8 @@
 use nalgebra::{DMatrix, DVector};
 
+use crate::dynamics::{Integrator, LossModel};
 use crate::law::FluidLaw;
-use crate::network::{InvalidNetwork, Network};
+use crate::network::{InvalidNetwork, Network, Route};
 
 /// Flows with laws on a network: the system (3)-(4) of Peng et al., `ẋ_r = k_r (φ_r − q_r)⁺`, `ṗ_l = γ_l (y_l − c_l)⁺`, with `q_r` the sum of the prices on route r and
 /// `y_l` the load of link l.
@@ -11,6 +12,8 @@ use crate::network::{InvalidNetwork, Network};
 pub struct Model {
     network: Network,
     laws: Vec<FluidLaw>,
+    /// Loss of each route that is not for lack of capacity.
+    losses: Vec<f64>,
 }
 
 /// Where a model rests: `φ_r ≤ q_r`, with equality where `x_r > 0`; `y_l ≤ c_l`, with equality where `p_l > 0` (eq. (8)-(9)).
@@ -24,9 +27,34 @@ pub struct Equilibrium {
     pub residual: f64,
     /// Whether that is as small as asked for.
     pub converged: bool,
+    /// How it was found.
+    pub method: Method,
     /// Newton steps taken.
     pub steps: usize,
 }
+
+/// What is typical of a link.
+pub(crate) struct Pace {
+    /// Price of a route over it, loss probability.
+    pub(crate) price: f64,
+    /// Time constant of windows, seconds.
+    pub(crate) time: f64,
+}
+
+/// How an equilibrium was found.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// By Newton's method alone.
+    Newton,
+    /// By Newton's method from where the trajectory had come to rest.
+    Trajectory,
+}
+
+/// The fallback's tolerance, and how many steps and seconds it takes at most.
+const SETTLING: (f64, usize, f64) = (1e-4, 3000, 1e7);
+
+/// What a trajectory's end has for slacks and prices that are 0 there, without dimensions.
+const NEAR: f64 = 1e-6;
 
 /// Newton steps that are tried.
 const STEPS: usize = 300;
@@ -42,17 +70,38 @@ impl Model {
     pub fn new(network: Network, laws: Vec<FluidLaw>) -> Result<Self, InvalidNetwork> {
         network.validate()?;
         if laws.len() != network.flows.len() {
-            return Err(InvalidNetwork {
-                part: "network",
-                name: String::new(),
-                problem: format!(
-                    "has {} flows, but {} laws were given: give each flow one",
-                    network.flows.len(),
-                    laws.len()
-                ),
-            });
+            return Err(InvalidNetwork::unnamed(format!(
+                "has {} flows, but {} laws were given: give each flow one",
+                network.flows.len(),
+                laws.len()
+            )));
         }
-        Ok(Model { network, laws })
+        Ok(Model {
+            losses: vec![0.0; network.routes().count()],
+            network,
+            laws,
+        })
+    }
+
+    /// The same with loss probabilities of routes that nobody's rate changes, such as those of radio links, one for each of [`Network::routes`]: they are added to `q_r`.
+    #[must_use]
+    pub fn with_losses(mut self, losses: Vec<f64>) -> Self {
+        assert_eq!(
+            losses.len(),
+            self.losses.len(),
+            "a loss probability for each route"
+        );
+        self.losses = losses;
+        self
+    }
+
+    /// `q_r` of all routes at these prices: what their links ask for, and their own loss.
+    pub fn route_prices(&self, prices: &[f64]) -> Vec<f64> {
+        let mut q = self.network.route_prices(prices);
+        for (q, loss) in q.iter_mut().zip(&self.losses) {
+            *q += loss;
+        }
+        q
     }
 
     /// The network.
@@ -65,25 +114,111 @@ impl Model {
         &self.laws
     }
 
-    /// An equilibrium, by a primal-dual path-following Newton method on (8)-(9) as a complementarity problem. It always ends; whether it
-    /// converged, it says. For laws that meet C1-C3 there is exactly one equilibrium; for others (Coupled) it is one of several.
+    /// Link gains `γ_l`, in loss probability per bit, with which prices are about as fast as sources: `p̂/(c T)`, `p̂` being what the loss of the link's routes is at about
+    /// equal shares and `T = w τ/2` the time constant of their windows. Equal Reno flows on one link have a damping ratio of 1/√2 with it.
+    pub fn gains(&self) -> Vec<f64> {
+        let paces = self.paces().into_iter().zip(&self.network.links);
+        paces
+            .map(|(pace, link)| pace.price / (link.capacity * pace.time))
+            .collect()
+    }
+
+    /// What prices and times are around on each link: means over its routes at about equal shares, weighted by rates.
+    pub(crate) fn paces(&self) -> Vec<Pace> {
+        let rates = self.rough_rates();
+        let phis = self.phis(&rates);
+        let mut sums = vec![(0.0, 0.0, 0.0); self.network.links.len()];
+        for (((_, route), x), phi) in self.network.routes().zip(&rates).zip(&phis) {
+            for &link in &route.links {
+                let (load, price, time) = &mut sums[link];
+                *load += x * route.packet;
+                *price += x * route.packet * phi / route.links.len() as f64;
+                *time += x * route.packet * x * route.rtt * route.rtt / 2.0;
+            }
+        }
+        let pace = |(load, price, time): (f64, f64, f64)| match load > 0.0 {
+            true => Pace {
+                price: price / load,
+                time: time / load,
+            },
+            // Nobody is there to be slow.
+            false => Pace {
+                price: 1.0,
+                time: 1.0,
+            },
+        };
+        sums.into_iter().map(pace).collect()
+    }
+
+    /// What prices come to at about equal shares: on each link, what the routes want for which it is the narrowest. Something to start from.
+    pub fn rough_prices(&self) -> Vec<f64> {
+        let rates = self.rough_rates();
+        let phis = self.phis(&rates);
+        let room = self.network.room(|flow| self.network.flows[flow].weight);
+        let mut sums = vec![(0.0, 0.0); room.len()];
+        for (((_, route), x), phi) in self.network.routes().zip(&rates).zip(&phis) {
+            let by_room = |a: &&usize, b: &&usize| room[**a].total_cmp(&room[**b]);
+            if let Some(&narrowest) = route.links.iter().min_by(by_room) {
+                sums[narrowest].0 += x * route.packet * phi;
+                sums[narrowest].1 += x * route.packet;
+            }
+        }
+        sums.into_iter()
+            .map(|(price, load)| if load > 0.0 { price / load } else { 0.0 })
+            .collect()
+    }
+
+    /// About equal shares of the narrowest link on each route, in packets/s: something to start from.
+    pub fn rough_rates(&self) -> Vec<f64> {
+        let parts = self.network.rough_parts(1.0);
+        let rate = |((_, route), part): ((usize, &Route), f64)| part / route.packet;
+        self.network.routes().zip(parts).map(rate).collect()
+    }
+
+    /// An equilibrium, by a primal-dual path-following Newton method on (8)-(9) as a complementarity problem; should that fail, by following the trajectory until it rests, and
+    /// Newton's method from there. It always ends; whether it converged, it says. For laws that meet C1-C3 there is exactly one equilibrium; for others (Coupled) it is
+    /// one of several.
     pub fn equilibrium(&self) -> Equilibrium {
         let scales = Scales::of(self);
-        let mut point = Point::start(&scales);
-        let mut best = self.equilibrium_at(&scales, &point, 0);
+        let direct = self.solve(&scales, Point::start(&scales), Method::Newton);
+        match direct.converged {
+            true => direct,
+            false => self.settled(&scales, direct),
+        }
+    }
+
+    /// Newton steps from a point: the best that is met.
+    fn solve(&self, scales: &Scales, mut point: Point, method: Method) -> Equilibrium {
+        let mut best = self.equilibrium_at(scales, &point, (method, 0));
         for step in 1..=STEPS {
-            if !self.newton(&scales, &mut point) {
+            if best.converged || !self.newton(scales, &mut point) {
                 break;
             }
-            let found = self.equilibrium_at(&scales, &point, step);
+            let found = self.equilibrium_at(scales, &point, (method, step));
             if found.residual < best.residual {
                 best = found;
             }
-            if best.converged {
+        }
+        best
+    }
+
+    /// The better of what the direct method found and of where the trajectory leads.
+    fn settled(&self, scales: &Scales, direct: Equilibrium) -> Equilibrium {
+        let system = LossModel::new(self);
+        let start = system.state(&self.rough_rates(), &vec![0.0; self.network.links.len()]);
+        let mut integrator = Integrator::new(&system, start, SETTLING.0);
+        for _ in 0..SETTLING.1 {
+            if integrator.step(SETTLING.2).is_err() || integrator.time() >= SETTLING.2 {
                 break;
             }
         }
-        best
+        let state = integrator.state();
+        let point = Point::near(scales, &system.rates(state), &system.prices(state));
+        let settled = self.solve(scales, point, Method::Trajectory);
+        match settled.residual < direct.residual {
+            true => settled,
+            false => direct,
+        }
     }
 
     /// `φ` of all routes at these rates.
@@ -123,7 +258,7 @@ impl Model {
     fn imbalance(&self, scales: &Scales, point: &Point) -> (DVector<f64>, DVector<f64>) {
         let rates = scales.rates(&point.x);
         let prices: Vec<f64> = point.p.iter().map(|p| p * scales.price).collect();
-        let route_prices = self.network.route_prices(&prices);
+        let route_prices = self.route_prices(&prices);
         let phis = self.phis(&rates);
         let excess = phis.iter().zip(route_prices);
         let excess = excess.map(|(phi, q)| (phi - q) / scales.price);
@@ -134,7 +269,12 @@ impl Model {
         )
     }
 
-    fn equilibrium_at(&self, scales: &Scales, point: &Point, steps: usize) -> Equilibrium {
+    fn equilibrium_at(
+        &self,
+        scales: &Scales,
+        point: &Point,
+        (method, steps): (Method, usize),
+    ) -> Equilibrium {
         let (excess, overload) = self.imbalance(scales, point);
         let mut residual = 0.0f64;
         for (x, excess) in point.x.iter().zip(&excess) {
@@ -151,6 +291,7 @@ impl Model {
             prices: point.p.iter().map(|p| p * scales.price).collect(),
             residual,
             converged: residual <= TOLERANCE,
+            method,
             steps,
         }
     }
@@ -256,6 +397,21 @@ impl Point {
             p: DVector::repeat(links, 1.0),
             t: DVector::repeat(links, 1.0),
         }
+    }
+
+    /// A point beside what a trajectory has come to.
+    fn near(scales: &Scales, rates: &[f64], prices: &[f64]) -> Self {
+        let near = |value: f64| value.max(NEAR);
+        let x = DVector::from_iterator(
+            rates.len(),
+            rates
+                .iter()
+                .zip(&scales.unit)
+                .map(|(x, unit)| near(x / unit)),
+        );
+        let p = DVector::from_iterator(prices.len(), prices.iter().map(|p| near(p / scales.price)));
+        let (s, t) = (x.map(|x| NEAR / x), p.map(|p| NEAR / p));
+        Point { x, s, p, t }
     }
 
     fn complementarity(&self) -> f64 {

@@ -18,12 +18,12 @@ pub enum FluidLaw {
 /// A law that has no fluid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{law} has no fluid form, as it is more than an increase and a decrease by windows and round-trip times: run it with --level packet, or take its nearest window law ({instead})"
+    "{law} has no fluid form, as it is more than an increase and a decrease by windows and round-trip times: run it with --level packet, or {instead}"
 )]
 pub struct NoFluid {
     /// The law's name.
     pub law: String,
-    /// Laws that have one.
+    /// What can be done about it.
     pub instead: &'static str,
 }
 
@@ -36,13 +36,15 @@ impl FluidLaw {
         let no_fluid = || NoFluid {
             law: spec.name().to_owned(),
             instead: match spec.name() {
-                "olia" => "coupled or lia",
-                "cubic" => "reno",
-                name if name.starts_with("bmc") => "ewtcp:a=D²",
-                name if name.starts_with("wvegas") => {
-                    "none: it acts on delay; `manyway run --level fluid` has wvegas by its prices, and `manyway optimum` its equilibrium"
+                "olia" => "take its nearest window law (coupled or lia)",
+                "cubic" => "take its nearest window law (reno)",
+                name if name.starts_with("bmc") => {
+                    "take its nearest window law (ewtcp:a=D², D its weight)"
                 }
-                _ => "lia",
+                name if name.starts_with("wvegas") => {
+                    "see `manyway run --level fluid`, which has wvegas by its prices, and `manyway optimum`, which has its equilibrium"
+                }
+                _ => "take its nearest window law (lia)",
             },
         };
         spec.window_law().map(FluidLaw::Window).ok_or_else(no_fluid)

@@ -4,13 +4,15 @@
 //! by a utility, to a certificate. A [`Model`] gives each flow a law of the transport as a [`FluidLaw`], and has an [`Equilibrium`].
 
 pub mod criteria;
+pub mod dynamics;
 mod epochs;
 mod equilibrium;
 mod law;
 mod network;
 pub mod optimum;
+pub mod run;
 
 pub use epochs::epochs;
-pub use equilibrium::{Equilibrium, Model};
+pub use equilibrium::{Equilibrium, Method, Model};
 pub use law::{FluidLaw, NoFluid, paths_at};
 pub use network::{Flow, InvalidNetwork, Link, Network, Remark, Route};

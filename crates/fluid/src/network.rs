@@ -1,9 +1,10 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
 use manyway_scenario::Experiment;
 use manyway_units::Time;
+use nalgebra::DMatrix;
 
 /// Links with capacities, and flows with routes over them: `A` (links by routes) and `B` (flows by routes) of the papers.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -229,6 +230,44 @@ impl Network {
         remarks
     }
 
+    /// What makes prices ambiguous at these loads, in bits/s: of links that are full, rows of the routing matrix that depend on each other. (The papers ask for full row rank,
+    /// of all links; those with room to spare have a price of 0 whatever their row.)
+    pub fn remarks_at(&self, loads: &[f64]) -> Vec<Remark> {
+        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); self.links.len()];
+        for (r, (_, route)) in self.routes().enumerate() {
+            for &link in &route.links {
+                rows[link].push(r);
+            }
+        }
+        let full = |&link: &usize| loads[link] > FULL * self.links[link].capacity;
+        let mut seen: BTreeMap<&[usize], usize> = BTreeMap::new();
+        let mut remarks = Vec::new();
+        for link in (0..self.links.len()).filter(full) {
+            let row = &rows[link][..];
+            let Some(&first) = seen.get(row) else {
+                seen.insert(row, link);
+                continue;
+            };
+            remarks.push(Remark::SameRoutes {
+                first: self.links[first].name.clone(),
+                second: self.links[link].name.clone(),
+            });
+        }
+        let distinct: Vec<&[usize]> = seen.into_keys().collect();
+        let links = distinct.len();
+        if (1..=MOST_RANKED).contains(&links) {
+            let common = |a: &[usize], b: &[usize]| a.iter().filter(|r| b.contains(r)).count();
+            // AAᵀ has A's rank.
+            let gram =
+                DMatrix::from_fn(links, links, |i, j| common(distinct[i], distinct[j]) as f64);
+            let rank = gram.rank(1e-9 * gram.amax());
+            if rank < links {
+                remarks.push(Remark::Rank { links, rank });
+            }
+        }
+        remarks
+    }
+
     /// All routes with the index of their flow, flow by flow: the columns of `A` and `B`.
     pub fn routes(&self) -> impl Iterator<Item = (usize, &Route)> {
         let flows = self.flows.iter().enumerate();
@@ -264,21 +303,38 @@ impl Network {
     /// About what each flow will get of the network, in bits/s: the largest of its routes' parts of the narrowest link on them, at α-fairness of this exponent
     /// as if each link were alone.
     pub(crate) fn rough_shares(&self, a: f64) -> Vec<f64> {
+        let mut shares = vec![0.0f64; self.flows.len()];
+        for ((flow, _), share) in self.routes().zip(self.rough_parts(a)) {
+            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
+            shares[flow] = shares[flow].max(share).min(demand);
+        }
+        shares
+    }
+
+    /// Each route's part of the narrowest link on it, in bits/s: see [`rough_shares`](Self::rough_shares).
+    pub(crate) fn rough_parts(&self, a: f64) -> Vec<f64> {
         let part = |flow: usize| self.flows[flow].weight.powf(1.0 / a.max(0.5));
+        let room = self.room(part);
+        let least = |(flow, route): (usize, &Route)| {
+            let share = |&link: &usize| room[link] * part(flow);
+            route.links.iter().map(share).fold(f64::INFINITY, f64::min)
+        };
+        self.routes().map(least).collect()
+    }
+
+    /// Capacity of each link over the sum of the `part`s of all routes over it.
+    pub(crate) fn room(&self, part: impl Fn(usize) -> f64) -> Vec<f64> {
         let mut crowds = vec![0.0; self.links.len()];
         for (flow, route) in self.routes() {
             for &link in &route.links {
                 crowds[link] += part(flow);
             }
         }
-        let mut shares = vec![0.0f64; self.flows.len()];
-        for (flow, route) in self.routes() {
-            let share = |&link: &usize| self.links[link].capacity * part(flow) / crowds[link];
-            let least = route.links.iter().map(share).fold(f64::INFINITY, f64::min);
-            let demand = self.flows[flow].demand.unwrap_or(f64::INFINITY);
-            shares[flow] = shares[flow].max(least).min(demand);
-        }
-        shares
+        self.links
+            .iter()
+            .zip(crowds)
+            .map(|(link, crowd)| link.capacity / crowd)
+            .collect()
     }
 }
 
@@ -302,6 +358,11 @@ impl InvalidNetwork {
             problem,
         }
     }
+
+    /// About the network as a whole.
+    pub(crate) fn unnamed(problem: String) -> Self {
+        InvalidNetwork::new("network", "", problem)
+    }
 }
 
 fn quoted(name: &str) -> String {
@@ -310,6 +371,12 @@ fn quoted(name: &str) -> String {
         _ => format!(" `{name}`"),
     }
 }
+
+/// Links count as full from this part of their capacity.
+const FULL: f64 = 1.0 - 1e-5;
+
+/// Of more links than these the rank isn't computed.
+const MOST_RANKED: usize = 200;
 
 /// Something to know about a network before its results are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -323,6 +390,20 @@ pub enum Remark {
         /// The other.
         second: String,
     },
+    /// Two links are passed by the same routes, and so limit them together.
+    SameRoutes {
+        /// The one that comes first.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The links' rows of the routing matrix depend on each other, though no two of them are equal.
+    Rank {
+        /// How many links are full.
+        links: usize,
+        /// How many of them are independent.
+        rank: usize,
+    },
 }
 
 impl fmt::Display for Remark {
@@ -335,6 +416,14 @@ impl fmt::Display for Remark {
             } => write!(
                 f,
                 "`{first}` and `{second}` of the flow `{flow}` pass the same links: only their sum is determined, not how it is split"
+            ),
+            Remark::SameRoutes { first, second } => write!(
+                f,
+                "the links `{first}` and `{second}` are both full and passed by the same routes: only the sum of their prices is determined"
+            ),
+            Remark::Rank { links, rank } => write!(
+                f,
+                "of the {links} full links only {rank} are independent (their routing matrix has no full row rank): their prices are not unique"
             ),
         }
     }

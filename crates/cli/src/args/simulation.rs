@@ -16,15 +16,22 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE", required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
 
-    /// What carries the runs out
+    /// What carries the runs out; several with commas between them are shown side by side, epoch by epoch
     #[arg(
         long,
         value_enum,
+        value_name = "LEVEL",
         default_value = "packet",
+        value_delimiter = ',',
         env = "MANYWAY_LEVEL",
         hide_env_values = true
     )]
-    pub(crate) level: Level,
+    pub(crate) level: Vec<Level>,
+
+    /// Fluids have the senders' floors: windows of 1 or 2 packets, wVegas' least backlog; the papers' models have none
+    #[arg(long, env = "MANYWAY_FLOORS", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) floors: bool,
 
     /// Seed of each point's first repetition, in place of the file's; the next ones count up from it
     #[arg(long, value_name = "N", env = "MANYWAY_SEED", hide_env_values = true)]
@@ -74,13 +81,19 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   manyway run scenarios/examples/wifi-5g.toml
   manyway run wifi.toml --set law=balia --set 'links.wifi.rate=10 Mbps' --repeat 20
-  manyway run sweep.toml --out results --json > result.json";
+  manyway run sweep.toml --out results --json > result.json
+  manyway run scenarios/balia/table3.toml --level fluid
+  manyway run scenarios/wvegas/table2.toml --level optimum,fluid,packet --set law=wvegas";
 
 /// What carries a scenario out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Level {
     /// Every packet over links with queues, with the senders and controllers of real transfers
     Packet,
+    /// The laws as differential equations, and where they come to rest
+    Fluid,
+    /// The best sharing by proportional fairness, as of `manyway optimum`
+    Optimum,
 }
 
 /// Changes to a scenario.

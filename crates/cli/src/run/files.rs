@@ -141,10 +141,10 @@ pub(super) fn temporary(dir: &Path) -> io::Result<NamedTempFile> {
 
 /// A folder that goes away again when it is still empty at the end, if it was us who created it.
 #[derive(Debug)]
-struct Created(Option<PathBuf>);
+pub(super) struct Created(Option<PathBuf>);
 
 impl Created {
-    fn make(dir: &Path) -> io::Result<Self> {
+    pub(super) fn make(dir: &Path) -> io::Result<Self> {
         let missing = !dir.exists();
         fs::create_dir_all(dir)?;
         Ok(Self(missing.then(|| dir.to_owned())))

@@ -1,6 +1,8 @@
 //! `manyway run`: a scenario's points and repetitions, their results on the screen, as JSON and in files.
 
+mod compare;
 mod files;
+mod fluid;
 mod number;
 mod plots;
 mod progress;
@@ -29,20 +31,18 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
         Some(file) if !args.schema => file,
         _ => return print_pretty(&batch::schema()),
     };
+    if args.floors && !args.level.contains(&Level::Fluid) {
+        return Err(usage(
+            "--floors is about fluids: add --level fluid, or leave it out",
+        ));
+    }
+    match args.level[..] {
+        [Level::Packet] => {}
+        [Level::Fluid] => return fluid::run(screen, file, &args),
+        _ => return compare::run(screen, file, &args).await,
+    }
     let batch = Batch::prepare(file, &args)?;
-    let stop = Stop::listen(false);
-    let control = Arc::new(Control::new());
-    let worker = control.clone();
-    let mut work = tokio::task::spawn_blocking(move || batch.run(&worker));
-    let outcome = tokio::select! {
-        outcome = &mut work => outcome,
-        () = stop.requested() => {
-            control.stop();
-            work.await
-        }
-        never = Progress::new(screen, &control).run() => match never {},
-    };
-    match outcome.context("the runs came to a sudden end")? {
+    match supervise(screen, move |control| batch.run(control)).await {
         Ok(done) => done.tell(screen, args.json),
         Err(error) => {
             if args.json {
@@ -51,6 +51,26 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
             Err(error)
         }
     }
+}
+
+/// Has work done beside, shows how far it is, and stops it when somebody asks for that.
+async fn supervise<T: Send + 'static>(
+    screen: &Screen,
+    work: impl FnOnce(&Control) -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    let stop = Stop::listen(false);
+    let control = Arc::new(Control::new());
+    let worker = control.clone();
+    let mut work = tokio::task::spawn_blocking(move || work(&worker));
+    let outcome = tokio::select! {
+        outcome = &mut work => outcome,
+        () = stop.requested() => {
+            control.stop();
+            work.await
+        }
+        never = Progress::new(screen, &control).run() => match never {},
+    };
+    outcome.context("the runs came to a sudden end")?
 }
 
 /// Everything that is needed to start, checked.
@@ -76,9 +96,7 @@ impl Batch {
         Ok(Self {
             scenario,
             points,
-            level: match args.level {
-                Level::Packet => batch::Level::Packet,
-            },
+            level: batch::Level::Packet,
             threads: args.threads.map_or_else(cores, usize::from),
             keep_series: args.keep_series,
             folder,

@@ -27,7 +27,7 @@ struct Quantity {
     style: fn(&[f64]) -> Style,
 }
 
-const QUANTITIES: [Quantity; 6] = [
+const QUANTITIES: [Quantity; 7] = [
     Quantity {
         kind: "rate",
         file: "rates",
@@ -74,6 +74,15 @@ const QUANTITIES: [Quantity; 6] = [
         title: "Drops per interval",
         of_links: true,
         unit: "packets",
+        style: |_| Style::plain([], 0),
+    },
+    // Of the fluid level alone: loss probability, or seconds of queueing delay.
+    Quantity {
+        kind: "price",
+        file: "prices",
+        title: "Price",
+        of_links: true,
+        unit: "loss, or s of delay",
         style: |_| Style::plain([], 0),
     },
 ];

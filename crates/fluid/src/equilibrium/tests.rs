@@ -1,4 +1,6 @@
 use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::network::{Flow, Link, Route};
@@ -119,6 +121,60 @@ fn as_many_laws_as_flows_are_needed() {
         error.to_string(),
         "the network has 1 flows, but 0 laws were given: give each flow one"
     );
+}
+
+/// Balia as it runs isn't monotone in its rates, which leads Newton's method astray on some networks: here the trajectory shows where it rests.
+#[test]
+fn where_newtons_method_fails_the_trajectory_leads_to_the_equilibrium() {
+    let mut rng = Pcg64Mcg::seed_from_u64(3);
+    let mut settled = 0;
+    for _ in 0..100 {
+        let capacities: Vec<f64> = (0..rng.random_range(1..8))
+            .map(|_| 10f64.powf(3.0 * rng.random::<f64>()))
+            .collect();
+        let flows = rng.random_range(1..10);
+        let owned: Vec<Vec<(Vec<usize>, f64)>> = (0..flows)
+            .map(|_| {
+                let routes = rng.random_range(1..5);
+                let mut route = || {
+                    let hops = rng.random_range(1..4);
+                    let mut links: Vec<usize> = (0..hops)
+                        .map(|_| rng.random_range(0..capacities.len()))
+                        .collect();
+                    links.sort_unstable();
+                    links.dedup();
+                    (links, 10f64.powf(-3.0 + 3.0 * rng.random::<f64>()))
+                };
+                (0..routes).map(|_| route()).collect()
+            })
+            .collect();
+        let borrowed: Vec<Vec<(&[usize], f64)>> = owned
+            .iter()
+            .map(|routes| {
+                routes
+                    .iter()
+                    .map(|(links, rtt)| (&links[..], *rtt))
+                    .collect()
+            })
+            .collect();
+        let flows: Vec<Spec<'_>> = borrowed
+            .iter()
+            .map(|routes| ("balia", &routes[..]))
+            .collect();
+        let found = model(&capacities, &flows).equilibrium();
+        assert!(found.converged, "{found:?}");
+        settled += usize::from(found.method == Method::Trajectory);
+    }
+    assert!(settled > 0, "the fallback was not needed once");
+}
+
+/// With a loss that is no number nothing is to be found, and that is said.
+#[test]
+fn what_has_no_equilibrium_ends_all_the_same() {
+    let model = model(&[0.01, 0.02], &[("coupled", &[(&[0], 1.0), (&[1], 0.001)])]);
+    let losses = vec![f64::INFINITY, 0.0];
+    let found = model.with_losses(losses).equilibrium();
+    assert!(!found.converged, "{found:?}");
 }
 
 proptest! {

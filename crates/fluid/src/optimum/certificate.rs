@@ -59,7 +59,7 @@ impl Certificate {
 }
 
 /// `y^(1−a)/(1−a)`, or its logarithmic limit.
-fn utility(y: f64, a: f64) -> f64 {
+pub(super) fn utility(y: f64, a: f64) -> f64 {
     if a == 1.0 {
         y.ln()
     } else {

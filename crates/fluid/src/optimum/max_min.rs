@@ -1,5 +1,5 @@
 use super::certificate::Certificate;
-use super::program::Program;
+use super::program::{Program, TOLERANCE};
 use super::shape::Shape;
 use super::{Allocation, OptimumError, SOLVED};
 use crate::network::Network;
@@ -54,7 +54,7 @@ const ROOM: f64 = 1e-7;
 
 /// The level is over the least rough share per weight.
 fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, OptimumError> {
-    let shape = Shape::of(network, 1.0);
+    let shape = Shape::of(network, network.rough_shares(1.0));
     let per_weight = network.flows.iter().zip(&shape.units);
     let per_weight = per_weight.map(|(flow, unit)| unit / flow.weight);
     let unit = per_weight.fold(f64::INFINITY, f64::min);
@@ -75,7 +75,7 @@ fn next_level(network: &Network, levels: &[Option<f64>]) -> Result<Round, Optimu
     }
     let unsolved = |status, gap| OptimumError::Unsolved { status, gap };
     let solved = program
-        .solve()
+        .solve(TOLERANCE)
         .map_err(|status| unsolved(status, f64::INFINITY))?;
     let level = solved.variables[shape.routes];
     let gap = solved.gap / level.max(0.0);

@@ -12,6 +12,12 @@ pub(super) struct Program {
     cones: Vec<SupportedConeT<f64>>,
 }
 
+/// What any programme is solved to.
+pub(super) const TOLERANCE: f64 = 1e-10;
+
+/// What a quadratic programme of numbers around 1 can be solved to.
+pub(super) const FINE: f64 = 1e-14;
+
 /// What the solver found.
 pub(super) struct Solved {
     /// The variables.
@@ -89,19 +95,19 @@ impl Program {
         row
     }
 
-    /// Solves it, as far as the solver gets.
+    /// Solves it to a tolerance, or as far as the solver gets.
     ///
     /// # Errors
     /// What the solver says of a programme that it doesn't take.
-    pub(super) fn solve(self) -> Result<Solved, String> {
+    pub(super) fn solve(self, tolerance: f64) -> Result<Solved, String> {
         let (m, n) = (self.bounds.len(), self.cost.len());
         let matrix = CscMatrix::new_from_triplets(m, n, self.rows, self.columns, self.values);
         let settings = DefaultSettings {
             verbose: false,
             max_iter: 200,
-            tol_gap_abs: 1e-10,
-            tol_gap_rel: 1e-10,
-            tol_feas: 1e-10,
+            tol_gap_abs: tolerance,
+            tol_gap_rel: tolerance,
+            tol_feas: tolerance,
             ..DefaultSettings::default()
         };
         let (rows, columns, values) = self.curvature;

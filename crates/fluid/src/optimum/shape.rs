@@ -3,7 +3,7 @@ use super::program::{Program, Solved};
 use crate::network::Network;
 
 /// The linear part of all programmes over a network, without dimensions, so that the solver meets numbers around 1: the first variables are the rates of all
-/// routes, each over its flow's rough share, and a link's row is over its capacity.
+/// routes, each over its flow's unit, and a link's row is over its capacity.
 pub(super) struct Shape {
     pub(super) routes: usize,
     /// The routes over each link, with what one of their units takes of it.
@@ -15,9 +15,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// With shares as by α-fairness of this exponent.
-    pub(super) fn of(network: &Network, a: f64) -> Self {
-        let units = network.rough_shares(a);
+    /// With these units, one per flow.
+    pub(super) fn of(network: &Network, units: Vec<f64>) -> Self {
         let mut members = vec![Vec::new(); network.links.len()];
         let mut own = vec![Vec::new(); network.flows.len()];
         for (n, (flow, route)) in network.routes().enumerate() {

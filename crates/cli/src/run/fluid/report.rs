@@ -1,0 +1,236 @@
+//! The result as an object.
+
+use indexmap::{IndexMap, IndexSet};
+use manyway_fluid::Method;
+use manyway_fluid::run::{Epoch as FluidEpoch, FluidRun};
+use manyway_scenario::Experiment;
+use manyway_units::Time;
+use serde::Serialize;
+
+/// All points.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) scenario: String,
+    level: &'static str,
+    pub(crate) points: Vec<PointResult>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PointResult {
+    /// What the sweep sets here.
+    pub(crate) set: IndexMap<String, String>,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Outcome {
+    Done(Box<Measured>),
+    /// Why there is nothing.
+    Failed {
+        error: String,
+    },
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) measured_from_s: f64,
+    pub(crate) measured_until_s: f64,
+    /// Prices are delays in seconds instead of loss probabilities.
+    pub(crate) prices_are_delays: bool,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) epochs: Vec<Epoch>,
+    pub(crate) remarks: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Flow {
+    pub(crate) name: String,
+    pub(crate) group: String,
+    pub(crate) law: String,
+    pub(crate) goodput_bps: f64,
+    pub(crate) subflows: Vec<Subflow>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Subflow {
+    pub(crate) path: String,
+    pub(crate) goodput_bps: f64,
+    pub(crate) window_mean_packets: f64,
+    pub(crate) rtt_mean_s: f64,
+    pub(crate) price: f64,
+    /// Goodput in each named span.
+    pub(crate) spans_bps: IndexMap<String, f64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Link {
+    pub(crate) name: String,
+    pub(crate) utilisation: f64,
+    pub(crate) load_bps: f64,
+    pub(crate) price: f64,
+}
+
+/// A time in which nothing comes, goes or changes; rates with headers.
+#[derive(Debug, Serialize)]
+pub(crate) struct Epoch {
+    pub(crate) from_s: f64,
+    pub(crate) until_s: f64,
+    /// Whether the equilibrium was found; nothing if nobody is there.
+    pub(crate) converged: Option<bool>,
+    /// How: `newton`, `trajectory` or, for wVegas, `optimum`.
+    pub(crate) method: Option<&'static str>,
+    /// How well its conditions hold, without dimensions.
+    pub(crate) residual: Option<f64>,
+    pub(crate) subflows: Vec<EpochSubflow>,
+    pub(crate) links: Vec<EpochLink>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct EpochSubflow {
+    pub(crate) flow: String,
+    pub(crate) path: String,
+    pub(crate) mean_bps: f64,
+    pub(crate) end_bps: f64,
+    pub(crate) rest_bps: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct EpochLink {
+    pub(crate) name: String,
+    pub(crate) end_price: f64,
+    pub(crate) rest_price: Option<f64>,
+}
+
+impl Report {
+    pub(super) fn new(scenario: &str) -> Self {
+        Report {
+            scenario: scenario.to_owned(),
+            level: "fluid",
+            points: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, point: PointResult) {
+        self.points.push(point);
+    }
+
+    /// The errors, each once, if there is nothing else.
+    pub(super) fn nothing_done(&self) -> Option<String> {
+        let mut errors = IndexSet::new();
+        for point in &self.points {
+            match &point.outcome {
+                Outcome::Done(_) => return None,
+                Outcome::Failed { error } => errors.insert(error.as_str()),
+            };
+        }
+        Some(errors.into_iter().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn seconds(time: Time) -> f64 {
+    time.since(Time::ZERO).as_secs_f64()
+}
+
+impl Measured {
+    pub(crate) fn of(experiment: &Experiment, run: &FluidRun) -> Self {
+        let group = |flow: usize| &experiment.groups[experiment.flows[flow].group].name;
+        let spans = &experiment.measure.spans;
+        let flows = run.flows.iter().enumerate().map(|(index, flow)| Flow {
+            name: flow.name.clone(),
+            group: group(index).clone(),
+            law: experiment.flows[index].law.to_string(),
+            goodput_bps: flow.goodput_bps,
+            subflows: flow
+                .subflows
+                .iter()
+                .map(|subflow| Subflow {
+                    path: subflow.path.clone(),
+                    goodput_bps: subflow.goodput_bps,
+                    window_mean_packets: subflow.window_mean_packets,
+                    rtt_mean_s: subflow.rtt_mean_s,
+                    price: subflow.price_mean,
+                    spans_bps: spans
+                        .iter()
+                        .zip(&subflow.spans_bps)
+                        .map(|(span, rate)| (span.name.clone(), *rate))
+                        .collect(),
+                })
+                .collect(),
+        });
+        let links = run.links.iter().map(|link| Link {
+            name: link.name.clone(),
+            utilisation: link.utilisation,
+            load_bps: link.load_bps,
+            price: link.price_mean,
+        });
+        Measured {
+            measured_from_s: seconds(experiment.measure.from),
+            measured_until_s: seconds(experiment.measure.until),
+            prices_are_delays: run.prices_are_delays,
+            flows: flows.collect(),
+            links: links.collect(),
+            epochs: run
+                .epochs
+                .iter()
+                .map(|epoch| Epoch::of(experiment, run, epoch))
+                .collect(),
+            remarks: run.remarks.clone(),
+        }
+    }
+
+    /// The relative difference between rates at the end of an epoch and at rest, the largest of the flows'.
+    pub(crate) fn unrest(&self, epoch: &Epoch) -> f64 {
+        let mut totals: IndexMap<&str, (f64, f64)> = IndexMap::new();
+        for subflow in &epoch.subflows {
+            let total = totals.entry(&subflow.flow).or_default();
+            total.0 += subflow.end_bps;
+            total.1 += subflow.rest_bps;
+        }
+        let off = totals.values().map(|(end, rest)| (end / rest - 1.0).abs());
+        off.fold(0.0, f64::max)
+    }
+}
+
+impl Epoch {
+    fn of(experiment: &Experiment, run: &FluidRun, epoch: &FluidEpoch) -> Self {
+        let rest = epoch.rest.as_ref();
+        let subflows = epoch
+            .subflows
+            .iter()
+            .enumerate()
+            .map(|(n, &(flow, path))| EpochSubflow {
+                flow: experiment.flows[flow].name.clone(),
+                path: experiment.topology.paths[experiment.flows[flow].paths[path]]
+                    .name
+                    .clone(),
+                mean_bps: epoch.mean_bps[n],
+                end_bps: epoch.end_bps[n],
+                rest_bps: rest.map_or(f64::NAN, |rest| rest.rates_bps[n]),
+            });
+        let links = run.links.iter().enumerate().map(|(n, link)| EpochLink {
+            name: link.name.clone(),
+            end_price: epoch.end_prices[n],
+            rest_price: rest.map(|rest| rest.prices[n]),
+        });
+        Epoch {
+            from_s: seconds(epoch.times.0),
+            until_s: seconds(epoch.times.1),
+            converged: rest.map(|rest| rest.converged),
+            method: rest.map(|rest| match rest.method {
+                Some(Method::Newton) => "newton",
+                Some(Method::Trajectory) => "trajectory",
+                None => "optimum",
+            }),
+            residual: rest.map(|rest| rest.residual),
+            subflows: subflows.collect(),
+            links: links.collect(),
+        }
+    }
+
+    pub(crate) fn heading(&self) -> String {
+        format!("{}-{} s", self.from_s, self.until_s)
+    }
+}
