@@ -2,7 +2,7 @@
 
 use anyhow::anyhow;
 use manyway_fluid::criteria::{
-    Criteria, Criterion, Domain, Row, Rtts, Subject, Verdict, evaluate, table_1,
+    Criteria, Criterion, Domain, Row, Rtts, Subject, Tradeoff, Verdict, evaluate, table_1, tradeoff,
 };
 use manyway_report::{Column, Table};
 use serde_json::{Value, json};
@@ -26,10 +26,14 @@ pub(crate) fn run(screen: &Screen, args: &CriteriaArgs) -> anyhow::Result<()> {
     };
     let subject = Subject::law(law).map_err(|error| usage(error.to_string()))?;
     let found = evaluate(&subject, &domain);
+    let tradeoff = subject.laws().next().and_then(|law| tradeoff(*law));
     if args.json {
-        return print_json(&one_law(&found)?);
+        return print_json(&one_law(&found, tradeoff)?);
     }
     show(screen, &found);
+    if let Some(tradeoff) = tradeoff {
+        show_tradeoff(screen, &tradeoff);
+    }
     Ok(())
 }
 
@@ -58,9 +62,10 @@ fn domain(args: &CriteriaArgs) -> anyhow::Result<Domain> {
 }
 
 /// The criteria at the top level, each with `holds` and `witness`.
-fn one_law(found: &Criteria) -> anyhow::Result<Value> {
+fn one_law(found: &Criteria, tradeoff: Option<Tradeoff>) -> anyhow::Result<Value> {
     let mut object = criteria(found)?;
     object["domain"] = json!(found.domain);
+    object["tradeoff"] = json!(tradeoff);
     Ok(object)
 }
 
@@ -134,6 +139,38 @@ fn show(screen: &Screen, found: &Criteria) {
     if found.jump_at_ties > 1e-6 {
         screen.say("Where the largest rates tie, the Jacobian jumps: there it isn't continuous, as C0 and C2 ask for.");
     }
+}
+
+/// What Table II is about, by numbers.
+fn show_tradeoff(screen: &Screen, found: &Tradeoff) {
+    screen
+        .say("\nOn the paper's networks, with links of 20 Mbps and round-trip times of 100 ms:\n");
+    let mut table = Table::new([Column::left(""), Column::right(""), Column::left("")]);
+    // What is left of 0 is no sign.
+    let number = |value: f64| format!("{:.3}", if value.abs() < 5e-4 { 0.0 } else { value });
+    let mut row = |what: &str, value: f64, unit: &str| {
+        table.row([what.to_owned(), number(value), unit.to_owned()]);
+    };
+    let of_reno = "of its rate";
+    row(
+        "two paths together, through a Reno flow's bottleneck",
+        found.shared,
+        of_reno,
+    );
+    row(
+        "one path beside a Reno flow, the other alone",
+        found.beside,
+        of_reno,
+    );
+    row(
+        "correction of rates at fixed prices",
+        found.correction,
+        "1/s",
+    );
+    row("convergence of the network", found.convergence, "1/s");
+    row("a loss takes", found.oscillation, "of the source's rate");
+    let text = table.to_string();
+    screen.say(text.trim_start_matches(['\n', ' ']).trim_end());
 }
 
 fn because(verdict: &Verdict) -> String {

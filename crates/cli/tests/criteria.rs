@@ -67,6 +67,8 @@ fn json_is_one_object_with_every_criterion() {
     assert_eq!(witness["product"], 0.0);
     assert_eq!(result["C0"]["witness"], Value::Null);
     assert_eq!(result["domain"]["seed"], 1);
+    let shared = result["tradeoff"]["shared"].as_f64().unwrap();
+    assert!((shared - 1.0).abs() < 1e-6, "{shared}");
 
     let table = few(&["--json", "--seed", "3"]).json();
     assert_eq!(table["domain"]["seed"], 3);

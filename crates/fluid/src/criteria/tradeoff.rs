@@ -1,9 +1,11 @@
+use serde::Serialize;
+
 use super::linear::{Linearisation, at_fixed_prices};
 use super::testbed::{Fig1, Fig2, PACKET};
 use crate::law::{FluidLaw, paths_at};
 
 /// What a choice of law costs and brings (Table II of Peng et al.), on the paper's two networks.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Tradeoff {
     /// In Fig. 1, two paths of equal round-trip times through one bottleneck: their rate together over the Reno flow's beside them.
     pub shared: f64,
