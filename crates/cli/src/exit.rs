@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::{fmt, io, thread};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::screen::Screen;
@@ -45,13 +45,15 @@ impl Stop {
     /// Listens from now on; a second Ctrl-C ends the program at once.
     pub(crate) fn listen(while_stdin: bool) -> Self {
         let (asked, stop) = watch::channel(false);
+        // Here and not in the task, which may be long in coming: from now on no signal ends the program by itself.
+        let mut signals = Signals::listen();
         tokio::spawn(async move {
             tokio::select! {
-                () = signalled() => {}
+                () = signals.next() => {}
                 () = stdin_ended(), if while_stdin => {}
             }
             asked.send(true).ok();
-            signalled().await;
+            signals.next().await;
             std::process::exit(1);
         });
         Self(stop)
@@ -66,17 +68,29 @@ impl Stop {
     }
 }
 
-async fn signalled() {
-    let mut terminate = signal(SignalKind::terminate()).ok();
-    let terminated = async {
-        match &mut terminate {
-            Some(signal) => signal.recv().await,
-            None => std::future::pending().await,
+/// Ctrl-C and SIGTERM, as far as they can be listened to.
+struct Signals([Option<Signal>; 2]);
+
+impl Signals {
+    fn listen() -> Self {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
+        Self(kinds.map(|kind| signal(kind).ok()))
+    }
+
+    async fn next(&mut self) {
+        async fn one(signal: &mut Option<Signal>) {
+            match signal {
+                Some(signal) => {
+                    signal.recv().await;
+                }
+                None => std::future::pending().await,
+            }
         }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
+        let [interrupt, terminate] = &mut self.0;
+        tokio::select! {
+            () = one(interrupt) => {}
+            () = one(terminate) => {}
+        }
     }
 }
 

@@ -171,8 +171,16 @@ impl Model {
     /// About equal shares of the narrowest link on each route, in packets/s: something to start from.
     pub fn rough_rates(&self) -> Vec<f64> {
         let parts = self.network.rough_parts(1.0);
-        let rate = |((_, route), part): ((usize, &Route), f64)| part / route.packet;
-        self.network.routes().zip(parts).map(rate).collect()
+        let routes = self.network.routes().zip(parts).enumerate();
+        let rate = |(r, ((_, route), part)): (usize, ((usize, &Route), f64))| {
+            (part / route.packet).min(self.most(r, route))
+        };
+        routes.map(rate).collect()
+    }
+
+    /// What Reno has at a route's own loss, in packets/s.
+    fn most(&self, r: usize, route: &Route) -> f64 {
+        (2.0 / self.losses[r]).sqrt() / route.rtt
     }
 
     /// An equilibrium, by a primal-dual path-following Newton method on (8)-(9) as a complementarity problem; should that fail, by following the trajectory until it rests, and
@@ -355,9 +363,9 @@ impl Scales {
     fn of(model: &Model) -> Self {
         let network = &model.network;
         let shares = network.rough_shares(1.0);
-        let unit = network.routes().map(|(flow, route)| {
+        let unit = network.routes().enumerate().map(|(r, (flow, route))| {
             let routes = network.flows[flow].routes.len() as f64;
-            shares[flow] / routes / route.packet
+            (shares[flow] / routes / route.packet).min(model.most(r, route))
         });
         let unit = DVector::from_vec(unit.collect());
         let mut usage = DMatrix::zeros(network.links.len(), unit.len());

@@ -27,7 +27,7 @@ struct Quantity {
     style: fn(&[f64]) -> Style,
 }
 
-const QUANTITIES: [Quantity; 7] = [
+const QUANTITIES: [Quantity; 8] = [
     Quantity {
         kind: "rate",
         file: "rates",
@@ -76,14 +76,22 @@ const QUANTITIES: [Quantity; 7] = [
         unit: "packets",
         style: |_| Style::plain([], 0),
     },
-    // Of the fluid level alone: loss probability, or seconds of queueing delay.
+    // The fluid level's prices, which are one of the two.
     Quantity {
-        kind: "price",
+        kind: "loss",
         file: "prices",
-        title: "Price",
+        title: "Loss",
         of_links: true,
-        unit: "loss, or s of delay",
-        style: |_| Style::plain([], 0),
+        unit: "%",
+        style: |_| Style::percent(4),
+    },
+    Quantity {
+        kind: "delay",
+        file: "prices",
+        title: "Queueing delay",
+        of_links: true,
+        unit: "s",
+        style: |_| Style::millis([]),
     },
 ];
 

@@ -131,9 +131,11 @@ impl<'a, S: System> Integrator<'a, S> {
                 continue;
             };
             let error = self.error(&stages, length);
-            let factor = 0.9 * error.max(1e-12).powf(-0.25);
-            let factor = factor.clamp(CHANGE.0, CHANGE.1);
-            if error > 1.0 {
+            let factor = match error.is_finite() {
+                true => (0.9 * error.max(1e-12).powf(-0.25)).clamp(CHANGE.0, CHANGE.1),
+                false => CHANGE.0,
+            };
+            if error > 1.0 || error.is_nan() {
                 self.length = length * factor.min(0.9);
                 continue;
             }

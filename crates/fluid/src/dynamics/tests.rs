@@ -455,7 +455,8 @@ proptest! {
         let flows: Vec<Spec<'_>> =
             owned.iter().zip(&borrowed).map(|((law, _), routes)| (*law, &routes[..])).collect();
         let model = model(&capacities, &flows);
-        let (rates, prices) = after(&model, 1e5, 1e-5);
+        // Where two links on a route are nearly as narrow, the price takes very long to move from one to the other.
+        let (rates, prices) = after(&model, 1e8, 1e-5);
         prop_assert!(prices.iter().all(|&p| p >= 0.0));
         let found = model.equilibrium();
         let totals = model.network().totals(&found.rates);

@@ -122,7 +122,8 @@ impl Part<'_> {
                 if self.options.floors {
                     system = system.with_floors(&self.floors());
                 }
-                let (windows, prices) = self.begin(memory, &model.rough_prices());
+                let fresh = (&model.rough_rates()[..], &model.rough_prices()[..]);
+                let (windows, prices) = self.begin(memory, fresh);
                 let rtts = network.routes().map(|(_, route)| route.rtt);
                 let rates: Vec<f64> = windows.iter().zip(rtts).map(|(w, rtt)| w / rtt).collect();
                 let start = system.state(&rates, &prices);
@@ -138,8 +139,13 @@ impl Part<'_> {
                 if self.options.floors {
                     system = system.with_least(self.least_alphas());
                 }
-                let none = vec![0.0; system.network().links.len()];
-                let (windows, prices) = self.begin(memory, &none);
+                let routes = self.reduced.network.routes();
+                let shares = routes.zip(self.reduced.network.rough_parts(1.0));
+                let shares: Vec<f64> = shares
+                    .map(|((_, route), share)| share / route.packet)
+                    .collect();
+                let none = vec![0.0; self.reduced.network.links.len()];
+                let (windows, prices) = self.begin(memory, (&shares, &none));
                 let start = system.state(&windows, &prices);
                 self.follow(&system, start, rest, (memory, recorder))
             }
@@ -180,14 +186,13 @@ impl Part<'_> {
         Ok(self.epoch(rates, self.reduced.named(&end.prices), Some(rest)))
     }
 
-    /// Windows and prices to begin with, those of links that nobody has been on being `fresh`.
-    fn begin(&self, memory: &Memory, fresh: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Windows and prices to begin with; what is new has these rates, and links that nobody has been on these prices.
+    fn begin(&self, memory: &Memory, (rates, prices): (&[f64], &[f64])) -> (Vec<f64>, Vec<f64>) {
         let network = &self.reduced.network;
-        let shares = network.rough_parts(1.0);
-        let routes = network.routes().zip(&self.reduced.subflows).zip(shares);
-        let windows = routes.map(|(((_, route), subflow), share)| {
+        let routes = network.routes().zip(&self.reduced.subflows).zip(rates);
+        let windows = routes.map(|(((_, route), subflow), rate)| {
             let fresh = match self.options.start {
-                StartWindow::Share => share / route.packet * route.rtt,
+                StartWindow::Share => rate * route.rtt,
                 StartWindow::Initial => self.flow(subflow.0).sender.initial_window,
             };
             memory.windows.get(subflow).copied().unwrap_or(fresh)
@@ -199,7 +204,7 @@ impl Part<'_> {
             };
             memory.prices.get(&link.name).copied().unwrap_or(fresh)
         };
-        let prices = network.links.iter().zip(fresh).map(price);
+        let prices = network.links.iter().zip(prices).map(price);
         (windows.collect(), prices.collect())
     }
 

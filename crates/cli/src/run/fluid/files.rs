@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use csv::Writer;
-use manyway_fluid::run::{FluidRun, Series};
+use manyway_fluid::run::{FluidRun, Quantity, Series};
 use manyway_scenario::Point;
 use manyway_simulate::packet;
 use tempfile::NamedTempFile;
@@ -84,7 +84,11 @@ impl Files {
         };
         self.rows(&name, run)
             .with_context(|| cant_write(&self.dir))?;
-        let series: Vec<packet::Series> = run.series.iter().map(as_recorded).collect();
+        let series: Vec<packet::Series> = run
+            .series
+            .iter()
+            .map(|series| as_recorded(run, series))
+            .collect();
         let of = format!("{}, {}as a fluid", point.experiment.name, setting(point));
         for picture in plots::draw(&point.experiment, &series, &of)? {
             let mut file = temporary(&self.dir).with_context(|| cant_write(&self.dir))?;
@@ -193,9 +197,14 @@ fn cant_write(dir: &Path) -> String {
 }
 
 /// As the packet level records it, for the same plots.
-fn as_recorded(series: &Series) -> packet::Series {
+fn as_recorded(run: &FluidRun, series: &Series) -> packet::Series {
+    let kind = match series.quantity {
+        Quantity::Price if run.prices_are_delays => "delay",
+        Quantity::Price => "loss",
+        quantity => quantity.name(),
+    };
     packet::Series {
-        kind: series.quantity.name().to_owned(),
+        kind: kind.to_owned(),
         of: series.of.clone(),
         interval_s: series.interval_s,
         values: series.values.clone(),

@@ -167,3 +167,14 @@ fn what_has_no_solution_is_told() {
     };
     assert!((stuck.at - 1.0).abs() < 1e-3, "{stuck:?}");
 }
+
+#[test]
+fn what_is_no_number_is_told_too() {
+    let system = free(
+        1,
+        |u: &DVector<f64>| u.map(|u| (1.0 - u).sqrt()),
+        |u: &DVector<f64>| DMatrix::from_element(1, 1, -0.5 / (1.0 - u[0]).sqrt()),
+    );
+    let mut integrator = Integrator::new(&system, DVector::from_element(1, 3.0), 1e-6);
+    assert_eq!(integrator.step(2.0), Err(Stuck { at: 0.0 }));
+}
