@@ -15,6 +15,12 @@ pub const MAX_REASON_LEN: usize = 1024;
 /// Most streams a side can open in the life of a connection: their ids are 62 bits, one of which says whose they are.
 pub const MAX_STREAM_COUNT: u64 = 1 << 61;
 
+/// Relays that the initiator may name at a time: RELAY's slots are below this.
+pub const MAX_RELAYS: usize = 256;
+
+/// Most bytes of a consent cookie in CONSENT, and of a relay header in GRANT.
+pub const MAX_RELAY_BYTES: usize = 255;
+
 /// The frames' type bytes.
 pub(crate) mod kind {
     pub(crate) const PADDING: u8 = 0x00;
@@ -34,6 +40,9 @@ pub(crate) mod kind {
     pub(crate) const PATH_STATUS: u8 = 0x13;
     pub(crate) const PATH_ABANDON: u8 = 0x14;
     pub(crate) const ADDRESSES: u8 = 0x18;
+    pub(crate) const RELAY: u8 = 0x19;
+    pub(crate) const CONSENT: u8 = 0x1a;
+    pub(crate) const GRANT: u8 = 0x1b;
     pub(crate) const CLOSE: u8 = 0x1c;
 }
 
@@ -132,6 +141,35 @@ pub enum Frame<'a> {
         seq: u64,
         /// The whole list; only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
         addresses: Vec<SocketAddr>,
+    },
+    /// Asks the listener to consent to a relay's forwarding to it, or tells it that it needn't any more.
+    Relay {
+        /// Below [`MAX_RELAYS`]: what CONSENT names the relay by.
+        slot: u16,
+        /// Counts the slot's RELAY frames: the highest one holds. One more with the same address asks for a new cookie.
+        seq: u64,
+        /// The relay; `None` empties the slot.
+        address: Option<SocketAddr>,
+    },
+    /// The listener's consent to a relay.
+    Consent {
+        /// The relay's slot.
+        slot: u16,
+        /// Counts the slot's CONSENT frames: the highest one holds.
+        seq: u64,
+        /// The relay that the cookie is of: the slot may have got another one since.
+        address: SocketAddr,
+        /// What the relay gave for the listener's address: at most [`MAX_RELAY_BYTES`].
+        cookie: &'a [u8],
+    },
+    /// What goes in front of the listener's datagrams on a path through a relay.
+    Grant {
+        /// The path.
+        path: PathId,
+        /// Counts the path's GRANT frames: the highest one holds.
+        seq: u64,
+        /// The relay header: at most [`MAX_RELAY_BYTES`].
+        header: &'a [u8],
     },
     /// The connection is over.
     Close {
@@ -248,6 +286,27 @@ impl<'a> Frame<'a> {
                 );
                 address::put_list(buf, addresses);
             }
+            Frame::Relay { slot, seq, address } => {
+                put(buf, kind::RELAY, [(*slot).into(), *seq]);
+                match address {
+                    Some(address) => address::put_list(buf, &[*address]),
+                    None => buf.put_u8(0),
+                }
+            }
+            Frame::Consent {
+                slot,
+                seq,
+                address,
+                cookie,
+            } => {
+                put(buf, kind::CONSENT, [(*slot).into(), *seq]);
+                address::put_list(buf, &[*address]);
+                put_bytes(buf, cookie);
+            }
+            Frame::Grant { path, seq, header } => {
+                put(buf, kind::GRANT, [path.0.into(), *seq]);
+                put_bytes(buf, header);
+            }
             Frame::Close { code, reason } => {
                 let reason = sendable(reason);
                 put(buf, kind::CLOSE, [*code, reason.len() as u64]);
@@ -285,6 +344,17 @@ impl<'a> Frame<'a> {
                 len([*seq, address::sendable(addresses).len() as u64])
                     + address::list_len(addresses)
             }
+            Frame::Relay { slot, seq, address } => {
+                let address = address.map_or(1, |address| address::list_len(&[address]));
+                len([(*slot).into(), *seq]) + address
+            }
+            Frame::Consent {
+                slot,
+                seq,
+                address,
+                cookie,
+            } => len([(*slot).into(), *seq]) + address::list_len(&[*address]) + bytes_len(cookie),
+            Frame::Grant { path, seq, header } => len([path.0.into(), *seq]) + bytes_len(header),
             Frame::Close { code, reason } => {
                 let reason = sendable(reason).len();
                 len([*code, reason as u64]) + reason
@@ -388,6 +458,22 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
                 addresses: address::get_list(reader, count)?,
             }
         }
+        kind::RELAY => Frame::Relay {
+            slot: slot(reader, "RELAY's slot")?,
+            seq: reader.varint("RELAY's sequence number")?,
+            address: address::get_optional(reader)?,
+        },
+        kind::CONSENT => Frame::Consent {
+            slot: slot(reader, "CONSENT's slot")?,
+            seq: reader.varint("CONSENT's sequence number")?,
+            address: address::get(reader)?,
+            cookie: short(reader, "CONSENT's cookie")?,
+        },
+        kind::GRANT => Frame::Grant {
+            path: path(reader, "GRANT's path")?,
+            seq: reader.varint("GRANT's sequence number")?,
+            header: short(reader, "GRANT's header")?,
+        },
         kind::CLOSE => close(reader)?,
         kind => return Err(DecodeError::UnknownFrame { kind }),
     })
@@ -426,6 +512,27 @@ fn close<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
 
 fn path(reader: &mut Reader<'_>, what: &'static str) -> Result<PathId, DecodeError> {
     Ok(PathId(reader.varint_up_to(u32::MAX.into(), what)? as u32))
+}
+
+fn slot(reader: &mut Reader<'_>, what: &'static str) -> Result<u16, DecodeError> {
+    Ok(reader.varint_up_to(MAX_RELAYS as u64 - 1, what)? as u16)
+}
+
+/// A field of bytes with its length in front.
+fn short<'a>(reader: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], DecodeError> {
+    let len = reader.varint_up_to(MAX_RELAY_BYTES as u64, what)?;
+    reader.take(len as usize, what)
+}
+
+fn put_bytes(buf: &mut impl BufMut, bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(MAX_RELAY_BYTES)];
+    varint::put(buf, bytes.len() as u64);
+    buf.put_slice(bytes);
+}
+
+fn bytes_len(bytes: &[u8]) -> usize {
+    let len = bytes.len().min(MAX_RELAY_BYTES);
+    varint::len(len as u64) + len
 }
 
 fn put<const N: usize>(buf: &mut impl BufMut, kind: u8, fields: [u64; N]) {

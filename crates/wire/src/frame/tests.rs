@@ -76,6 +76,27 @@ fn every_frame_byte_by_byte() {
                 "[2001:db8::1]:4434".parse().unwrap(),
             ],
         },
+        Frame::Relay {
+            slot: 3,
+            seq: 1,
+            address: Some("192.0.2.9:443".parse().unwrap()),
+        },
+        Frame::Relay {
+            slot: 255,
+            seq: 2,
+            address: None,
+        },
+        Frame::Consent {
+            slot: 3,
+            seq: 4,
+            address: "192.0.2.9:443".parse().unwrap(),
+            cookie: b"cookie",
+        },
+        Frame::Grant {
+            path,
+            seq: 5,
+            header: b"header",
+        },
         Frame::Close {
             code: 256,
             reason: "bye",
@@ -94,7 +115,7 @@ fn every_frame_byte_by_byte() {
 fn unknown_types_are_refused() {
     let known = [
         0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x10, 0x11, 0x12, 0x13,
-        0x14, 0x18, 0x1c,
+        0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
     ];
     for kind in 0..=u8::MAX {
         let unknown = decoded(&[kind, 0, 0, 0]) == Err(DecodeError::UnknownFrame { kind });
@@ -184,6 +205,17 @@ fn limits() {
         (false, kind::ADDRESSES, &[0, 33], &[4; 33 * 7]),
         (false, kind::ADDRESSES, &[0, varint::MAX], &[4; 7]),
         (false, kind::STREAM, &[0, 0, varint::MAX], &[0; 100]),
+        (true, kind::RELAY, &[255, 0], &[0]),
+        (false, kind::RELAY, &[256, 0], &[0]),
+        (false, kind::RELAY, &[0, 0], &[1]),
+        (false, kind::RELAY, &[0, 0], &[4, 1, 2, 3, 4, 5]),
+        (true, kind::CONSENT, &[255, 0], &[4, 1, 2, 3, 4, 5, 6, 0]),
+        (false, kind::CONSENT, &[256, 0], &[4, 1, 2, 3, 4, 5, 6, 0]),
+        (false, kind::CONSENT, &[0, 0], &[0, 0]),
+        (true, kind::GRANT, &[0, 0, 255], &[7; 255]),
+        (false, kind::GRANT, &[0, 0, 256], &[7; 256]),
+        (false, kind::GRANT, &[0, 0, 255], &[7; 254]),
+        (false, kind::GRANT, &[path + 1, 0, 0], &[]),
     ] {
         let result = with(kind, fields, tail);
         assert_eq!(result.is_ok(), fine, "{kind:#04x} {fields:?}: {result:?}");
@@ -274,6 +306,10 @@ fn socket_address() -> impl Strategy<Value = SocketAddr> {
     ]
 }
 
+fn relay_bytes() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..=MAX_RELAY_BYTES)
+}
+
 /// The bytes of any frame but ACK, checked to come back as they were.
 fn frame() -> impl Strategy<Value = Owned> {
     let again = |frame: Frame<'_>| {
@@ -330,6 +366,23 @@ fn frame() -> impl Strategy<Value = Owned> {
             prop::collection::vec(socket_address(), 0..=MAX_ADDRESSES)
         )
             .prop_map(move |(seq, addresses)| again(Frame::Addresses { seq, addresses })),
+        (0u16..256, number(), prop::option::of(socket_address()))
+            .prop_map(move |(slot, seq, address)| again(Frame::Relay { slot, seq, address })),
+        (0u16..256, number(), socket_address(), relay_bytes()).prop_map(
+            move |(slot, seq, address, cookie)| again(Frame::Consent {
+                slot,
+                seq,
+                address,
+                cookie: &cookie
+            })
+        ),
+        (path(), number(), relay_bytes()).prop_map(move |(path, seq, header)| again(
+            Frame::Grant {
+                path,
+                seq,
+                header: &header
+            }
+        )),
         (number(), "\\PC{0,40}").prop_map(move |(code, reason)| again(Frame::Close {
             code,
             reason: &reason
