@@ -42,8 +42,10 @@ pub struct PathStats {
     pub name: String,
     /// The local address.
     pub local: SocketAddr,
-    /// The peer's address.
+    /// The peer's address, or the relay's.
     pub remote: SocketAddr,
+    /// Whether the path leads through a relay.
+    pub relay: bool,
     /// Whether it carries data.
     pub state: PathState,
     /// Smoothed round-trip time.

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use manyway_wire::{ConnectionId, Frame, PathId};
 
 use crate::streams;
@@ -19,6 +20,22 @@ pub(super) enum Control {
     Addresses {
         seq: u64,
         addresses: Vec<SocketAddr>,
+    },
+    Relay {
+        slot: u16,
+        seq: u64,
+        address: Option<SocketAddr>,
+    },
+    Consent {
+        slot: u16,
+        seq: u64,
+        address: SocketAddr,
+        cookie: Bytes,
+    },
+    Grant {
+        path: PathId,
+        seq: u64,
+        header: Bytes,
     },
 }
 
@@ -43,6 +60,27 @@ impl Control {
                     addresses: list,
                 }
             }
+            Control::Relay { slot, seq, address } => Frame::Relay {
+                slot: *slot,
+                seq: *seq,
+                address: *address,
+            },
+            Control::Consent {
+                slot,
+                seq,
+                address,
+                cookie,
+            } => Frame::Consent {
+                slot: *slot,
+                seq: *seq,
+                address: *address,
+                cookie,
+            },
+            Control::Grant { path, seq, header } => Frame::Grant {
+                path: *path,
+                seq: *seq,
+                header,
+            },
         };
         let fits = frame.encoded_len() <= room;
         if fits {

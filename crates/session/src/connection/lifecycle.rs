@@ -12,7 +12,7 @@ use crate::event::{Event, PathDownReason};
 use crate::stats::PathState;
 
 use super::control::Control;
-use super::path::{NewPath, Path};
+use super::path::{NewPath, Path, Under};
 use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, requeue};
 
 impl Connection {
@@ -21,6 +21,7 @@ impl Connection {
         if let Some(pairs) = &mut self.pairs {
             pairs.add_local(local.clone());
             self.open_paths(now);
+            self.add_local_to_detours(now, local);
         } else {
             self.gained.retain(|a| *a != local.addr);
             self.gained.push(local.addr);
@@ -48,6 +49,7 @@ impl Connection {
         if let Some(pairs) = &mut self.pairs {
             pairs.remove_local(id);
         }
+        self.remove_local_from_detours(now, id);
     }
 
     /// Gives up the path between these two addresses, unless it is the last one.
@@ -93,14 +95,14 @@ impl Connection {
     }
 
     pub(super) fn create_path(&mut self, now: Time, new: NewPath) -> usize {
-        let id = new.id;
+        let (id, under) = (new.id, new.under);
         self.next_path = self.next_path.max(id.0 + 1);
         let path = Path::new(
             now,
             new,
             &self.config,
             self.peer_ack_delay,
-            &mut *self.controller,
+            self.controllers.of_mut(under),
         );
         let index = self.paths.insert(path);
         self.by_id.insert(id, index);
@@ -144,6 +146,8 @@ impl Connection {
                     local,
                     remote,
                     remote_cid: Some(remote_cid),
+                    under: Under::Law,
+                    through: None,
                     initial_rtt,
                 },
             );
@@ -165,6 +169,10 @@ impl Connection {
             path.sender.seed_rtt(rtt);
         }
         if path.state != PathState::Validating {
+            return;
+        }
+        if path.under == Under::Trial {
+            self.on_trial_answered(now, index);
             return;
         }
         path.state = PathState::Active;
@@ -215,8 +223,8 @@ impl Connection {
             owed.retain(|&i| i != index);
         }
         path.state = PathState::Closed;
-        let stats = path.stats(&*self.controller);
-        for payload in path.sender.retire(&mut *self.controller) {
+        let stats = path.stats(self.controllers.of(&path));
+        for payload in path.sender.retire(self.controllers.of_mut(path.under)) {
             requeue(&mut self.streams, &mut self.control, payload);
         }
         if was_up {
@@ -232,8 +240,13 @@ impl Connection {
                 code: 0,
             });
         }
-        if let Some(pairs) = &mut self.pairs {
-            pairs.on_closed(now, path.local.id, path.remote);
+        match path.lane() {
+            Some(lane) => self.on_lane_closed(now, lane, path.id),
+            None => {
+                if let Some(pairs) = &mut self.pairs {
+                    pairs.on_closed(now, path.local.id, path.remote);
+                }
+            }
         }
     }
 

@@ -3,7 +3,10 @@
 //! A path's place in the ordered sets (`ready`, `active`, `timers`, `attention`) is brought up to date by
 //! [`Connection::refresh`] after each datagram in or out, so no packet costs more than O(log paths).
 
+mod consents;
 mod control;
+mod controllers;
+mod detours;
 mod lifecycle;
 mod pairs;
 mod path;
@@ -18,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use manyway_control::{Controller, Outcome};
+use manyway_control::Outcome;
 use manyway_units::Time;
 use manyway_wire::{ConnectionId, PathId, StreamId};
 use rand::{RngExt, SeedableRng};
@@ -35,10 +38,14 @@ use crate::received::AckPolicy;
 use crate::stats::{ConnectionStats, PathStats};
 use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
 
+use consents::Consents;
+pub(crate) use consents::ConsentChange;
 use control::Control;
+use controllers::Controllers;
+use detours::Detours;
 use pairs::Pairs;
 pub(crate) use pairs::compatible;
-use path::{NewPath, Path, Payload};
+use path::{NewPath, Path, Payload, Through, Under};
 pub(crate) use receive::{Arrival, Opened};
 
 /// Path ids whose connection ids are announced ahead of use.
@@ -63,7 +70,7 @@ pub struct Connection {
     sealer: Sealer,
     opener: Opener,
     streams: Streams,
-    controller: Box<dyn Controller>,
+    controllers: Controllers,
     limiter: Option<Limiter>,
     limited_until: Option<Time>,
 
@@ -76,6 +83,11 @@ pub struct Connection {
     next_local_cid: u32,
     next_path: u32,
     pairs: Option<Pairs>,
+    /// Paths through relays (initiator only).
+    detours: Option<Box<Detours>>,
+    /// Relays that the initiator has named (listener only), and grants that came before their paths.
+    consents: Consents,
+    early_grants: BTreeMap<PathId, Through>,
     /// Addresses gained since the ticket was written (listener only).
     gained: Vec<SocketAddr>,
     gained_seq: u64,
@@ -176,7 +188,7 @@ impl Connection {
             phase: Phase::Open,
             rng: Pcg64Mcg::from_seed(seed),
             streams,
-            controller,
+            controllers: Controllers::new(controller),
             limiter: config
                 .limit
                 .map(|rate| Limiter::new(rate, config.max_datagram, now)),
@@ -189,6 +201,9 @@ impl Connection {
             next_local_cid: 1,
             next_path: 1,
             pairs: initiator.then(|| Pairs::new(locals, remotes)),
+            detours: None,
+            consents: Consents::default(),
+            early_grants: BTreeMap::new(),
             gained: Vec::new(),
             gained_seq: 0,
             peer_addresses_seq: None,
@@ -228,6 +243,8 @@ impl Connection {
                 local,
                 remote,
                 remote_cid: Some(established.remote_cid),
+                under: Under::Law,
+                through: None,
                 initial_rtt: rtt,
             },
         );
@@ -326,7 +343,7 @@ impl Connection {
         let open = self
             .by_id
             .values()
-            .map(|&index| self.paths[index].stats(&*self.controller));
+            .map(|&index| self.paths[index].stats(self.controllers.of(&self.paths[index])));
         let mut paths: Vec<_> = self.closed_paths.iter().cloned().chain(open).collect();
         paths.sort_by_key(|p| p.id.0);
         ConnectionStats {

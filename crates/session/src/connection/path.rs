@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use manyway_control::{Controller, Sender, SenderConfig};
 use manyway_units::Time;
 use manyway_wire::{ConnectionId, PathId};
@@ -8,6 +9,7 @@ use manyway_wire::{ConnectionId, PathId};
 use crate::config::Config;
 use crate::endpoint::Local;
 use crate::received::Received;
+use crate::relays::Lane;
 use crate::stats::{PathState, PathStats};
 use crate::streams::StreamRange;
 
@@ -52,6 +54,30 @@ pub(super) struct Path {
     pub(super) counters: Counters,
     /// Outstanding packets below this number were already sent again elsewhere.
     pub(super) reinjected: u64,
+    /// Whose window it has.
+    pub(super) under: Under,
+    /// Set on a path through a relay.
+    pub(super) through: Option<Through>,
+}
+
+/// Who gives a path its window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Under {
+    /// The connection's congestion control.
+    Law,
+    /// Nobody: it only asks whether a relay works.
+    Trial,
+}
+
+/// What makes a path one through a relay: its `remote` is the relay's address.
+#[derive(Clone, Debug)]
+pub(super) struct Through {
+    /// The initiator's socket and relay.
+    pub(super) lane: Option<Lane>,
+    /// In front of each datagram: the relay takes it off.
+    pub(super) header: Bytes,
+    /// Of the GRANT frame that brought or carries the peer's header.
+    pub(super) seq: u64,
 }
 
 /// What a packet carried that has to arrive; kept by the subflow sender until the packet is acked or lost.
@@ -152,6 +178,8 @@ pub(super) struct NewPath {
     pub(super) local: Local,
     pub(super) remote: SocketAddr,
     pub(super) remote_cid: Option<ConnectionId>,
+    pub(super) under: Under,
+    pub(super) through: Option<Through>,
     /// The best guess of its round-trip time: another path's.
     pub(super) initial_rtt: Option<Duration>,
 }
@@ -204,7 +232,19 @@ impl Path {
             indexed: Indexed::default(),
             counters: Counters::default(),
             reinjected: 0,
+            under: new.under,
+            through: new.through,
         }
+    }
+
+    /// Bytes in front of each datagram.
+    pub(super) fn overhead(&self) -> usize {
+        self.through.as_ref().map_or(0, |t| t.header.len())
+    }
+
+    /// The initiator's socket and relay, if the path leads through one.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        self.through.as_ref()?.lane
     }
 
     /// Sorting key by delivery time: the smoothed round-trip time in nanoseconds.
@@ -239,6 +279,7 @@ impl Path {
             name: self.local.name.clone(),
             local: self.local.addr,
             remote: self.remote,
+            relay: self.through.is_some(),
             state: self.state,
             rtt: self.sender.rtt().smoothed(),
             min_rtt: self.sender.rtt().min(),

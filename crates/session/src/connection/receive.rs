@@ -16,7 +16,7 @@ use crate::event::{CloseReason, PathDownReason, code};
 use crate::stats::PathState;
 
 use super::control::Control;
-use super::path::NewPath;
+use super::path::{NewPath, Under};
 use super::transmit::micros;
 use super::{Connection, Phase, requeue};
 
@@ -47,7 +47,7 @@ struct Eliciting {
 }
 
 /// The peer broke a rule: what goes into CLOSE.
-struct Violation(String);
+pub(super) struct Violation(pub(super) String);
 
 impl From<DecodeError> for Violation {
     fn from(error: DecodeError) -> Self {
@@ -168,6 +168,7 @@ impl Connection {
                     self.refresh(now, index);
                 }
                 self.open_paths(now);
+                self.drive_detours(now);
             }
             Err(Violation(text)) => {
                 self.close_with(
@@ -199,9 +200,12 @@ impl Connection {
                 local: local.clone(),
                 remote,
                 remote_cid,
+                under: Under::Law,
+                through: None,
                 initial_rtt: None,
             },
         );
+        self.paths[index].through = self.early_grants.remove(&id);
         let challenge = self.rng.random();
         self.paths[index].validation.start(now, challenge);
         self.issue_cids();
@@ -263,6 +267,14 @@ impl Connection {
             Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
             Frame::Addresses { seq, addresses } => self.on_addresses(now, seq, &addresses),
+            Frame::Relay { slot, seq, address } => self.on_relay(slot, seq, address)?,
+            Frame::Consent {
+                slot,
+                seq,
+                address,
+                cookie,
+            } => self.on_consent(now, slot, seq, (address, cookie))?,
+            Frame::Grant { path, seq, header } => self.on_grant(path, seq, header)?,
             Frame::Close { code, reason } => {
                 self.end(CloseReason::Peer {
                     code,
@@ -289,6 +301,7 @@ impl Connection {
         let mut ranges = std::mem::take(&mut self.ranges);
         ranges.clear();
         ranges.extend(ack.ranges());
+        let before = self.window_before(index);
         let path = &mut self.paths[index];
         let info = AckedRanges {
             largest: ack.largest(),
@@ -299,7 +312,7 @@ impl Connection {
         };
         let result = path
             .sender
-            .on_ack(now, info, &mut *self.controller, &mut self.outcome);
+            .on_ack(now, info, self.controllers.of_mut(path.under), &mut self.outcome);
         self.ranges = ranges;
         result.map_err(|error| Violation(error.to_string()))?;
         let counts = ack.info.ecn.map(|e| e.ect0 + e.ect1 + e.ce);
@@ -307,8 +320,10 @@ impl Connection {
         if !self.outcome.acked.is_empty() {
             self.on_path_alive(now, index);
         }
+        let lost = !self.outcome.lost.is_empty();
         self.take_outcome(Some(index));
         self.refresh(now, index);
+        self.observe(now, index, before, lost);
         Ok(())
     }
 

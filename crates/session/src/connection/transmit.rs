@@ -62,6 +62,9 @@ impl Connection {
             Phase::Closing { .. } => return self.transmit_close(now, buf),
             Phase::Open => {}
         }
+        if let Some(transmit) = self.transmit_to_relay(now, buf) {
+            return Some(transmit);
+        }
         // Each once: what can't leave yet (an address that hasn't answered) stays in the queue.
         for _ in 0..self.attention.len() {
             let Some(index) = self.attention.pop_front() else {
@@ -107,18 +110,21 @@ impl Connection {
                 .validation
                 .allowance(self.initiator)
                 .min(self.datagram_size())
-                .saturating_sub(DATA_HEADER_LEN + TAG_LEN);
+                .saturating_sub(self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN);
             if frame.encoded_len() > room {
                 frame = Frame::Close { code, reason: "" };
             }
-            if frame.encoded_len() > room || !self.begin(index, buf) {
+            if frame.encoded_len() > room {
                 continue;
             }
+            let Some(head) = self.begin(index, buf) else {
+                continue;
+            };
             self.write_last_acks(now, room - frame.encoded_len(), buf);
             frame.encode(buf);
             let packet = Packet::new();
             // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
-            self.seal_and_record(Time::ZERO, index, 0, packet, buf)?;
+            self.seal_and_record(Time::ZERO, index, [0, head], packet, buf)?;
             return Some(self.describe(index, buf.len(), buf.len()));
         }
     }
@@ -206,7 +212,7 @@ impl Connection {
     ) -> Option<Transmit> {
         buf.clear();
         let mut segment = 0;
-        let permitted = match self.paths[index].sender.permit(now, &*self.controller) {
+        let permitted = match self.paths[index].sender.permit(now, self.controllers.of(&self.paths[index])) {
             Permit::Now { packets } if with_data => (packets as usize).clamp(1, max_segments),
             _ => 1,
         };
@@ -252,9 +258,11 @@ impl Connection {
             .validation
             .allowance(self.initiator)
             .min(self.datagram_size());
-        if allowance < DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK || !self.begin(index, buf) {
+        let least = self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
+        if allowance < least {
             return None;
         }
+        let head = self.begin(index, buf)?;
         let end = start + allowance - TAG_LEN;
         let mut packet = Packet::new();
 
@@ -266,14 +274,14 @@ impl Connection {
         if with_data || self.may_carry_data(index, &packet) {
             self.write_data(end, &mut packet, buf);
         }
-        if buf.len() == start + DATA_HEADER_LEN {
+        if buf.len() == head + DATA_HEADER_LEN {
             buf.truncate(start);
             return None;
         }
         if packet.pad {
             buf.resize(end.max(buf.len()), 0);
         }
-        self.seal_and_record(now, index, start, packet, buf)
+        self.seal_and_record(now, index, [start, head], packet, buf)
     }
 
     /// Whether control frames may leave on a path. Not on one that others have taken over from: a window update
@@ -296,24 +304,27 @@ impl Connection {
         packet.probe && (path.state == PathState::Active || self.active.is_empty())
     }
 
-    /// Writes the header of the path's next packet; false if the peer hasn't told the path's connection id.
-    fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> bool {
+    /// Writes the relay's header, if the path leads through one, and that of the path's next packet. Where the latter begins; `None` if the
+    /// peer hasn't told the path's connection id.
+    fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> Option<usize> {
         let epoch = self.sealer.epoch();
         let path = &mut self.paths[index];
         if path.remote_cid.is_none() {
             path.remote_cid = self.remote_cids.get(&path.id).copied();
         }
-        let Some(cid) = path.remote_cid else {
-            return false;
-        };
+        let cid = path.remote_cid?;
         let number = path.sender.next_packet_number();
+        if let Some(through) = &path.through {
+            buf.extend_from_slice(&through.header);
+        }
+        let head = buf.len();
         DataHeader {
             cid,
             epoch,
             pn_low: number as u32,
         }
         .encode(buf);
-        true
+        Some(head)
     }
 
     /// The path's own ACK, and those of paths whose acknowledgements may not get through.
@@ -380,6 +391,7 @@ impl Connection {
         buf: &mut Vec<u8>,
     ) {
         let local_cid = self.local_cids.get(&self.paths[index].id).copied();
+        let grant = self.way_back(now, index);
         let path = &mut self.paths[index];
         let mut push = |frame: Frame<'_>| {
             let fits = buf.len() + frame.encoded_len() <= end;
@@ -403,6 +415,14 @@ impl Connection {
             // The peer can't answer without it, and the packet that brought it may be lost.
             if let Some(cid) = local_cid {
                 push(Frame::PathId { path: path.id, cid });
+            }
+            // Neither can it without the way back through the relay.
+            if let Some((seq, header)) = &grant {
+                push(Frame::Grant {
+                    path: path.id,
+                    seq: *seq,
+                    header,
+                });
             }
         }
         if path.probes > 0 && push(Frame::Ping) {
@@ -450,12 +470,12 @@ impl Connection {
         }
     }
 
-    /// Seals the datagram from `start` on and hands what it carries to the path's sender.
+    /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries to the path's sender.
     fn seal_and_record(
         &mut self,
         now: Time,
         index: usize,
-        start: usize,
+        [start, head]: [usize; 2],
         mut packet: Packet,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
@@ -465,7 +485,7 @@ impl Connection {
         let number = path.sender.next_packet_number();
         if let Err(error) = self
             .sealer
-            .seal(path.id.0, number, buf, start, DATA_HEADER_LEN)
+            .seal(path.id.0, number, buf, head, DATA_HEADER_LEN)
         {
             buf.truncate(start);
             if matches!(self.phase, Phase::Open) {
