@@ -1,6 +1,9 @@
 //! What the fuzz targets in `fuzz/` run, and the test that replays their corpus: decode anything; what decodes must
 //! come out the same after encoding and decoding once more. These functions panic where the codecs are wrong.
 
+use crate::relay::{
+    Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType, Voucher,
+};
 use crate::{
     AckInfo, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters, encode_ack,
 };
@@ -71,6 +74,74 @@ pub fn ticket(bytes: &[u8]) {
         return;
     };
     if let Ok(ticket) = text.parse::<Ticket>() {
+        assert_eq!(ticket.to_string(), text.trim());
+    }
+}
+
+/// A datagram that a relay gets: FORWARD, HELLO, LISTEN or MINT.
+pub fn relay_request(bytes: &[u8]) {
+    match RelayType::of(bytes) {
+        Some(RelayType::Hello) => {
+            if let Ok(hello) = Hello::decode(bytes) {
+                assert_eq!(hello.to_bytes(), bytes);
+            }
+        }
+        Some(RelayType::Listen) => {
+            if let Ok(listen) = Listen::decode(bytes) {
+                assert_eq!(listen.to_bytes(), bytes);
+            }
+        }
+        Some(RelayType::Mint) => {
+            if let Ok((mint, signature)) = Mint::decode(bytes) {
+                assert_eq!(mint.seal(|_| signature), bytes);
+            }
+        }
+        _ => forward(bytes),
+    }
+}
+
+fn forward(bytes: &[u8]) {
+    if let Ok(header) = ForwardHeader::decode(bytes) {
+        let grant = Grant::from(header);
+        assert_eq!(grant.header(), &header);
+        assert!(bytes.starts_with(grant.as_bytes()));
+        assert_eq!(Grant::decode(grant.as_bytes()), Ok(grant));
+    }
+}
+
+/// A datagram that a relay sends to its clients, and what they pass on of it.
+pub fn relay_reply(bytes: &[u8]) {
+    match RelayReply::decode(bytes) {
+        Ok(RelayReply::Consent(reply)) => {
+            assert_eq!(reply.to_bytes(), bytes);
+            let consent = reply.consent;
+            assert_eq!(Consent::decode(&consent.to_bytes()), Ok(consent));
+            assert_eq!(consent.proof().over(consent.address), consent);
+        }
+        Ok(RelayReply::Minted(minted)) => {
+            let mut again = Vec::new();
+            minted.encode(&mut again);
+            assert_eq!(again, bytes);
+        }
+        Ok(RelayReply::Refused(refused)) => assert_eq!(refused.to_bytes(), bytes),
+        Ok(RelayReply::Stale(stale)) => assert_eq!(stale.to_bytes(), bytes),
+        Err(_) => {}
+    }
+}
+
+/// A voucher.
+pub fn voucher(bytes: &[u8]) {
+    if let Ok(voucher) = Voucher::decode(bytes) {
+        assert_eq!(voucher.to_bytes(), bytes);
+    }
+}
+
+/// A relay's text.
+pub fn relay_ticket(bytes: &[u8]) {
+    let Ok(text) = str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(ticket) = text.parse::<RelayTicket>() {
         assert_eq!(ticket.to_string(), text.trim());
     }
 }

@@ -1,8 +1,9 @@
-//! The codecs of the manyway protocol, and nothing else: datagrams, frames, transport parameters, tickets.
+//! The codecs of the manyway protocol, and nothing else: datagrams, frames, transport parameters, tickets,
+//! and what relays are spoken to with.
 //!
 //! Every decoder takes bytes a hostile peer may have chosen. None panics, none allocates in proportion to
 //! what the bytes claim, and frames borrow from the packet they arrived in. What the fields mean and when
-//! they are sent is in `docs/protocol.md`.
+//! they are sent is in `docs/protocol.md` and, for [`relay`], in `docs/relays.md`.
 //!
 //! ```
 //! use manyway_wire::{Frame, Frames, StreamId};
@@ -26,6 +27,8 @@ mod handshake;
 mod id;
 mod params;
 mod reader;
+pub mod relay;
+mod text;
 mod ticket;
 pub mod varint;
 
@@ -43,4 +46,5 @@ pub use handshake::{
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
-pub use ticket::{Ticket, TicketError};
+pub use text::TextError;
+pub use ticket::Ticket;

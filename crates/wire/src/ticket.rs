@@ -1,12 +1,11 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use std::sync::LazyLock;
 
 use bytes::BufMut;
-use data_encoding::{DecodeKind, Encoding, Specification};
 
 use crate::reader::Reader;
+use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, MAX_ADDRESSES, TICKET_ID_LEN, address};
 
 /// What a listener hands out so that others can connect: where it is, who it is, and the right to ask.
@@ -27,41 +26,6 @@ pub struct Ticket {
     pub addresses: Vec<SocketAddr>,
 }
 
-/// Why a text is no ticket. Never quotes the text, which may hold a secret.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TicketError {
-    /// It doesn't begin like one.
-    #[error("this is not a ticket: tickets begin with \"{PREFIX}\"")]
-    WrongPrefix,
-    /// It begins like one of another version.
-    #[error(
-        "the ticket is of a version that this release doesn't know: install the same release on both hosts"
-    )]
-    UnknownVersion,
-    /// It has too many or too few characters.
-    #[error("the ticket has {found} characters, and no ticket has: copy it again, as a whole")]
-    WrongLength {
-        /// Characters it has.
-        found: usize,
-    },
-    /// It has a character that no ticket has.
-    #[error(
-        "the ticket has {character:?} at position {position}, which no ticket has: copy it again"
-    )]
-    BadCharacter {
-        /// Position in characters, from 1.
-        position: usize,
-        /// The character.
-        character: char,
-    },
-    /// The checksum is wrong.
-    #[error("the ticket is damaged: copy it again")]
-    Checksum,
-    /// The checksum is right, but what it covers makes no sense.
-    #[error("the ticket is malformed: {0}; ask for a new one")]
-    Malformed(DecodeError),
-}
-
 impl Ticket {
     /// The version of the format that this crate reads and writes.
     pub const VERSION: u8 = 1;
@@ -70,48 +34,23 @@ impl Ticket {
 impl fmt::Display for Ticket {
     /// The ticket's text: treat it as the secret that it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut bytes = Vec::with_capacity(MAX_LEN);
+        let mut bytes = Vec::with_capacity(MAX_LEN + 4);
         bytes.put_slice(&self.id);
         bytes.put_slice(&self.public_key);
         bytes.put_slice(&self.secret);
         bytes.put_u8(address::sendable(&self.addresses).len() as u8);
         address::put_list(&mut bytes, &self.addresses);
-        bytes.put_u32(checksum(&bytes));
-        write!(f, "{PREFIX}{}", BASE32.encode(&bytes))
+        f.write_str(&TEXT.encode(bytes))
     }
 }
 
 impl FromStr for Ticket {
-    type Err = TicketError;
+    type Err = TextError;
 
     /// Reads a ticket's text; white space around it is ignored.
-    fn from_str(text: &str) -> Result<Self, TicketError> {
-        let text = text.trim();
-        let digits = text
-            .strip_prefix(PREFIX)
-            .ok_or_else(|| wrong_prefix(text))?;
-        if let Some((at, character)) = digits.chars().enumerate().find(|(_, c)| !is_digit(*c)) {
-            let position = PREFIX.len() + at + 1;
-            return Err(TicketError::BadCharacter {
-                position,
-                character,
-            });
-        }
-        let wrong_length = TicketError::WrongLength { found: text.len() };
-        if !(encoded_len(MIN_LEN)..=encoded_len(MAX_LEN)).contains(&digits.len()) {
-            return Err(wrong_length);
-        }
-        let bytes = BASE32
-            .decode(digits.as_bytes())
-            .map_err(|error| match error.kind {
-                DecodeKind::Length => wrong_length,
-                _ => TicketError::Checksum,
-            })?;
-        let (body, sum) = bytes.split_last_chunk().ok_or(TicketError::Checksum)?;
-        if checksum(body) != u32::from_be_bytes(*sum) {
-            return Err(TicketError::Checksum);
-        }
-        decode(body).map_err(TicketError::Malformed)
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let body = TEXT.decode(text)?;
+        decode(&body).map_err(|error| TEXT.malformed(error))
     }
 }
 
@@ -126,31 +65,17 @@ impl fmt::Debug for Ticket {
     }
 }
 
-const PREFIX: &str = "mw1";
+const TEXT: TextFormat = TextFormat {
+    what: "ticket",
+    prefix: "mw1",
+    min: MIN_LEN,
+    max: MAX_LEN,
+};
 
-/// Bytes without addresses, with the checksum.
-const MIN_LEN: usize = TICKET_ID_LEN + 32 + 32 + 1 + 4;
+/// Bytes without addresses.
+const MIN_LEN: usize = TICKET_ID_LEN + 32 + 32 + 1;
 /// Bytes with all addresses, all of them IPv6.
 const MAX_LEN: usize = MIN_LEN + MAX_ADDRESSES * (1 + 16 + 2);
-
-const DIGITS: &str = "abcdefghijklmnopqrstuvwxyz234567";
-
-static BASE32: LazyLock<Encoding> = LazyLock::new(|| {
-    let mut specification = Specification::new();
-    specification.symbols.push_str(DIGITS);
-    specification
-        .encoding()
-        .expect("32 different characters are an alphabet")
-});
-
-fn is_digit(character: char) -> bool {
-    matches!(character, 'a'..='z' | '2'..='7')
-}
-
-/// Characters of `bytes` bytes.
-const fn encoded_len(bytes: usize) -> usize {
-    (bytes * 8).div_ceil(5)
-}
 
 fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     let mut reader = Reader::new(body);
@@ -176,31 +101,6 @@ fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     })
 }
 
-fn wrong_prefix(text: &str) -> TicketError {
-    let newer = text
-        .strip_prefix("mw")
-        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    if newer {
-        TicketError::UnknownVersion
-    } else {
-        TicketError::WrongPrefix
-    }
-}
-
-/// CRC-32 of the prefix and `bytes`.
-fn checksum(bytes: &[u8]) -> u32 {
-    !crc(crc(!0, PREFIX.as_bytes()), bytes)
-}
-
-/// One run of CRC-32's shift register (the polynomial of IEEE 802.3, reflected), bit by bit: tickets are short.
-fn crc(start: u32, bytes: &[u8]) -> u32 {
-    bytes.iter().fold(start, |crc, &byte| {
-        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
-            crc >> 1 ^ (0xedb8_8320 * (crc & 1))
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -209,6 +109,7 @@ mod tests {
 
     use super::*;
     use crate::fuzzing;
+    use crate::text::{BASE32, DIGITS, crc, encoded_len};
 
     fn example() -> Ticket {
         Ticket {
@@ -246,31 +147,41 @@ mod tests {
     fn errors_say_what_is_wrong() {
         let text = example().to_string();
         let error = |text: &str| text.parse::<Ticket>().unwrap_err();
-        assert_eq!(error(""), TicketError::WrongPrefix);
-        assert_eq!(error("https://example.org"), TicketError::WrongPrefix);
-        assert_eq!(error("mw2abc"), TicketError::UnknownVersion);
-        assert_eq!(error("mw1"), TicketError::WrongLength { found: 3 });
-        assert_eq!(error(&text[..50]), TicketError::WrongLength { found: 50 });
+        let what = "ticket";
+        let wrong_prefix = TextError::WrongPrefix {
+            what,
+            prefix: "mw1",
+        };
+        assert_eq!(error(""), wrong_prefix.clone());
+        assert_eq!(error("https://example.org"), wrong_prefix.clone());
+        assert_eq!(error("mw2abc"), TextError::UnknownVersion { what });
+        assert_eq!(error("mw1"), TextError::WrongLength { what, found: 3 });
+        assert_eq!(
+            error(&text[..50]),
+            TextError::WrongLength { what, found: 50 }
+        );
         assert!(
-            matches!(error(&text.repeat(20)), TicketError::BadCharacter { .. }),
+            matches!(error(&text.repeat(20)), TextError::BadCharacter { .. }),
             "a 1 inside"
         );
         assert!(matches!(
             error(&format!("mw1{}", "a".repeat(1091))),
-            TicketError::WrongLength { .. }
+            TextError::WrongLength { .. }
         ));
         let broken = format!("{}\n{}", &text[..60], &text[60..]);
         assert_eq!(
             error(&broken),
-            TicketError::BadCharacter {
+            TextError::BadCharacter {
+                what,
                 position: 61,
                 character: '\n'
             }
         );
-        assert_eq!(error(&text.to_uppercase()), TicketError::WrongPrefix);
+        assert_eq!(error(&text.to_uppercase()), wrong_prefix);
         assert_eq!(
             error(&format!("{}é{}", &text[..9], &text[10..])),
-            TicketError::BadCharacter {
+            TextError::BadCharacter {
+                what,
                 position: 10,
                 character: 'é'
             }
@@ -280,18 +191,18 @@ mod tests {
     /// Text with a right checksum whose content is wrong.
     #[test]
     fn content_is_checked_behind_the_checksum() {
-        let text = |mut bytes: Vec<u8>| {
-            bytes.put_u32(checksum(&bytes));
-            format!("{PREFIX}{}", BASE32.encode(&bytes))
-        };
-        let mut bytes = vec![0; MIN_LEN - 4];
+        let text = |bytes: Vec<u8>| TEXT.encode(bytes);
+        let mut bytes = vec![0; MIN_LEN];
         assert!(text(bytes.clone()).parse::<Ticket>().is_ok());
         bytes.push(0);
         let error = text(bytes.clone()).parse::<Ticket>().unwrap_err();
         assert!(
             matches!(
                 error,
-                TicketError::Malformed(DecodeError::WrongLength { .. })
+                TextError::Malformed {
+                    error: DecodeError::WrongLength { .. },
+                    ..
+                }
             ),
             "{error}"
         );
@@ -300,14 +211,23 @@ mod tests {
         assert!(
             matches!(
                 error,
-                TicketError::Malformed(DecodeError::TooLarge { value: 33, .. })
+                TextError::Malformed {
+                    error: DecodeError::TooLarge { value: 33, .. },
+                    ..
+                }
             ),
             "{error}"
         );
         bytes[72] = 1;
         let error = text(bytes).parse::<Ticket>().unwrap_err();
         assert!(
-            matches!(error, TicketError::Malformed(DecodeError::Truncated { .. })),
+            matches!(
+                error,
+                TextError::Malformed {
+                    error: DecodeError::Truncated { .. },
+                    ..
+                }
+            ),
             "{error}"
         );
     }
@@ -332,7 +252,7 @@ mod tests {
     fn every_two_wrong_characters_are_found() {
         // What counts is the distance from the end, so the longest ticket stands for all with its padding bits,
         // and there are as many paddings as remainders of a length by 5.
-        for len in MAX_LEN - 4..=MAX_LEN {
+        for len in MAX_LEN..=MAX_LEN + 4 {
             let mut seen = HashSet::new();
             for at in 0..encoded_len(len) {
                 for change in 1u8..32 {

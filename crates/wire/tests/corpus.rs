@@ -4,6 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::BufMut;
+use manyway_wire::relay::{
+    Access, Consent, ConsentReply, ForwardHeader, Grant, Hello, Listen, ListenerName, Mac, Mint,
+    Minted, Nonce, Peer, RateClass, Refusal, Refused, RelayId, RelayTicket, Stale, StaleReason,
+    VoucherTerms,
+};
 use manyway_wire::{
     AckInfo, ConnectionId, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN, PathId,
     PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack, fuzzing, varint,
@@ -11,13 +16,17 @@ use manyway_wire::{
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 6] = [
+const TARGETS: [(&str, Target); 10] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
     ("reply", fuzzing::reply),
     ("params", fuzzing::params),
     ("ticket", fuzzing::ticket),
+    ("relay_request", fuzzing::relay_request),
+    ("relay_reply", fuzzing::relay_reply),
+    ("voucher", fuzzing::voucher),
+    ("relay_ticket", fuzzing::relay_ticket),
 ];
 
 #[test]
@@ -111,6 +120,7 @@ fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     seeds.extend(datagrams());
     seeds.extend(parameters());
     seeds.extend(tickets());
+    seeds.extend(relays());
     seeds
 }
 
@@ -268,5 +278,108 @@ fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     vec![
         ("ticket", "no-address", ticket(&[])),
         ("ticket", "two-addresses", two),
+    ]
+}
+
+fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let (nonce, relay) = (Nonce([1; 8]), RelayId([2; 32]));
+    let consent = Consent {
+        key: 3,
+        issued: 1_800_000_000,
+        address: "[2001:db8::1]:4433".parse().expect("an address"),
+        mac: Mac([4; 8]),
+    };
+    let grant = |destination: &str| {
+        Grant::from(ForwardHeader {
+            key: 3,
+            class: RateClass::MAX,
+            expires: 1_800_000_120,
+            tag: [5; 8],
+            destination: destination.parse().expect("an address"),
+            check: [6; 4],
+            mac: Mac([7; 8]),
+        })
+    };
+    let (v4, v6) = (grant("192.0.2.1:40000"), grant("[2001:db8::2]:4433"));
+    let voucher = VoucherTerms {
+        relay,
+        signer: RelayId([8; 32]),
+        account: [9; 8],
+        class: RateClass::MAX,
+        expires: u32::MAX,
+        client: RelayId([10; 32]),
+    }
+    .seal(|_| [11; 64]);
+    let (proof, name) = (consent.proof(), ListenerName([12; 16]));
+    let forward = |grant: Grant| [grant.as_bytes(), b"a packet"].concat();
+    let mint = |peer| {
+        let mint = Mint {
+            nonce,
+            proof,
+            peer,
+            voucher,
+        };
+        mint.seal(|_| [13; 64]).to_vec()
+    };
+    let listen = Listen {
+        nonce,
+        relay,
+        name,
+        proof,
+    };
+    let now = 1_800_000_001;
+    let mut minted = Vec::new();
+    Minted {
+        nonce,
+        now,
+        there: v4,
+        back: v6,
+    }
+    .encode(&mut minted);
+    let stale = Stale {
+        reason: StaleReason::Moved,
+        now,
+        mac: v4.header().mac,
+    };
+    let refused = Refused {
+        nonce,
+        reason: Refusal::Consent,
+        now,
+    };
+    let text = |access| {
+        let addresses = vec![
+            "192.0.2.1:3470".parse().expect("an address"),
+            "[2001:db8::1]:3470".parse().expect("an address"),
+        ];
+        let ticket = RelayTicket {
+            relay,
+            addresses,
+            access,
+        };
+        ticket.to_string().into_bytes()
+    };
+    let access = Access {
+        voucher,
+        seed: [14; 32],
+    };
+    let request = |name, bytes| ("relay_request", name, bytes);
+    let reply = |name, bytes| ("relay_reply", name, bytes);
+    vec![
+        request("forward-4", forward(v4)),
+        request("forward-6", forward(v6)),
+        request("hello", Hello { nonce, relay }.to_bytes().to_vec()),
+        request("listen", listen.to_bytes().to_vec()),
+        request("mint-consent", mint(Peer::Consent(consent))),
+        request("mint-name", mint(Peer::Name(name))),
+        reply(
+            "consent",
+            ConsentReply { nonce, consent }.to_bytes().to_vec(),
+        ),
+        reply("minted", minted),
+        reply("stale", stale.to_bytes().to_vec()),
+        reply("refused", refused.to_bytes().to_vec()),
+        ("voucher", "voucher", voucher.to_bytes().to_vec()),
+        ("relay_ticket", "without-access", text(None)),
+        ("relay_ticket", "with-access", text(Some(access))),
     ]
 }

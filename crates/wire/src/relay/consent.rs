@@ -1,0 +1,230 @@
+use std::net::SocketAddr;
+
+use bytes::BufMut;
+
+use super::{
+    ADDRESS_LEN, ListenerName, MAC_LEN, Mac, NONCE_LEN, Nonce, RelayId, RelayType, exactly,
+    get_address, get_zeros, put_address,
+};
+use crate::DecodeError;
+use crate::reader::Reader;
+
+/// Bytes of a HELLO, always: more than its answer's.
+pub const HELLO_LEN: usize = 64;
+
+/// Bytes of a LISTEN, always.
+pub const LISTEN_LEN: usize = 1 + NONCE_LEN + RelayId::LEN + ListenerName::LEN + Proof::LEN;
+
+/// Bytes of the answer to both.
+pub const CONSENT_LEN: usize = 1 + NONCE_LEN + Consent::LEN;
+
+const HELLO_PADDING: usize = HELLO_LEN - 1 - NONCE_LEN - RelayId::LEN;
+
+const _: () = assert!(CONSENT_LEN <= HELLO_LEN && CONSENT_LEN <= LISTEN_LEN);
+
+/// Asks a relay for a consent over the address it is sent from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Comes back in the answer.
+    pub nonce: Nonce,
+    /// The relay that is meant: another one doesn't answer, and neither does one whom a stranger asks.
+    pub relay: RelayId,
+}
+
+impl Hello {
+    /// The datagram.
+    pub fn to_bytes(&self) -> [u8; HELLO_LEN] {
+        let mut bytes = [0; HELLO_LEN];
+        let mut buf = &mut bytes[..];
+        buf.put_u8(RelayType::Hello as u8);
+        buf.put_slice(&self.nonce.0);
+        buf.put_slice(&self.relay.0);
+        bytes
+    }
+
+    /// Reads a whole datagram.
+    ///
+    /// # Errors
+    /// It is no HELLO, has another length, or its padding isn't zero.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = RelayType::Hello.open(datagram, HELLO_LEN)?;
+        let hello = Self {
+            nonce: Nonce(reader.array("a HELLO's nonce")?),
+            relay: RelayId(reader.array("a HELLO's relay")?),
+        };
+        get_zeros(&mut reader, HELLO_PADDING, "a HELLO's padding")?;
+        Ok(hello)
+    }
+}
+
+/// Asks a relay to let others reach the address it is sent from under a name, until it is silent for
+/// [`CONSENT_LIFE`](super::CONSENT_LIFE). Answered as a HELLO is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Comes back in the answer.
+    pub nonce: Nonce,
+    /// The relay that is meant.
+    pub relay: RelayId,
+    /// What to be found by. Whoever knows it can take it over, so it should be told to few and be hard to guess.
+    pub name: ListenerName,
+    /// From the consent over the same source address: a spoofed source has none.
+    pub proof: Proof,
+}
+
+impl Listen {
+    /// The datagram.
+    pub fn to_bytes(&self) -> [u8; LISTEN_LEN] {
+        let mut bytes = [0; LISTEN_LEN];
+        let mut buf = &mut bytes[..];
+        buf.put_u8(RelayType::Listen as u8);
+        buf.put_slice(&self.nonce.0);
+        buf.put_slice(&self.relay.0);
+        buf.put_slice(&self.name.0);
+        self.proof.encode(&mut buf);
+        bytes
+    }
+
+    /// Reads a whole datagram.
+    ///
+    /// # Errors
+    /// It is no LISTEN or has another length.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = RelayType::Listen.open(datagram, LISTEN_LEN)?;
+        Ok(Self {
+            nonce: Nonce(reader.array("a LISTEN's nonce")?),
+            relay: RelayId(reader.array("a LISTEN's relay")?),
+            name: ListenerName(reader.array("a LISTEN's name")?),
+            proof: Proof::get(&mut reader)?,
+        })
+    }
+}
+
+/// A relay's answer to HELLO and LISTEN.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ConsentReply {
+    /// The request's.
+    pub nonce: Nonce,
+    /// The consent over the address that the request came from.
+    pub consent: Consent,
+}
+
+impl ConsentReply {
+    /// The datagram.
+    pub fn to_bytes(&self) -> [u8; CONSENT_LEN] {
+        let mut bytes = [0; CONSENT_LEN];
+        let mut buf = &mut bytes[..];
+        buf.put_u8(RelayType::Consent as u8);
+        buf.put_slice(&self.nonce.0);
+        buf.put_slice(&self.consent.to_bytes());
+        bytes
+    }
+
+    /// Reads a whole datagram.
+    ///
+    /// # Errors
+    /// It is no CONSENT or has another length.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = RelayType::Consent.open(datagram, CONSENT_LEN)?;
+        Ok(Self {
+            nonce: Nonce(reader.array("a CONSENT's nonce")?),
+            consent: Consent::get(&mut reader)?,
+        })
+    }
+}
+
+/// A relay's statement that whoever is at `address` gets what is sent there, and asked for the relay's service.
+/// Its holder passes it on to those who may send to it through the relay.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Consent {
+    /// Which of the relay's keys the MAC is made with.
+    pub key: u8,
+    /// When it was issued: Unix time in seconds by the relay's clock.
+    pub issued: u32,
+    /// The address that the relay has seen.
+    pub address: SocketAddr,
+    /// Over all of these.
+    pub mac: Mac,
+}
+
+impl Consent {
+    /// Bytes of a consent.
+    pub const LEN: usize = 1 + 4 + ADDRESS_LEN + MAC_LEN;
+
+    /// What its owner shows to the relay: the relay sees the address itself.
+    pub fn proof(&self) -> Proof {
+        Proof {
+            key: self.key,
+            issued: self.issued,
+            mac: self.mac,
+        }
+    }
+
+    /// The consent as it is passed on.
+    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        let mut buf = &mut bytes[..];
+        buf.put_u8(self.key);
+        buf.put_u32(self.issued);
+        put_address(&mut buf, self.address);
+        buf.put_slice(&self.mac.0);
+        bytes
+    }
+
+    /// Reads a consent that was passed on. Only the relay can tell whether it is genuine.
+    ///
+    /// # Errors
+    /// It has another length.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        exactly(bytes, Self::LEN, "a consent")?;
+        Self::get(&mut Reader::new(bytes))
+    }
+
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            key: reader.u8("a consent's key")?,
+            issued: reader.u32("a consent's time")?,
+            address: get_address(reader)?,
+            mac: Mac(reader.array("a consent's MAC")?),
+        })
+    }
+}
+
+/// A [`Consent`] over the address that a datagram comes from: shows that its sender gets what is sent there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Which of the relay's keys the MAC is made with.
+    pub key: u8,
+    /// When the consent was issued: Unix time in seconds by the relay's clock.
+    pub issued: u32,
+    /// The consent's MAC.
+    pub mac: Mac,
+}
+
+impl Proof {
+    /// Bytes of a proof.
+    pub const LEN: usize = 1 + 4 + MAC_LEN;
+
+    /// The consent that the sender at `address` shows.
+    pub fn over(&self, address: SocketAddr) -> Consent {
+        Consent {
+            key: self.key,
+            issued: self.issued,
+            address,
+            mac: self.mac,
+        }
+    }
+
+    pub(super) fn encode(&self, buf: &mut impl BufMut) {
+        buf.put_u8(self.key);
+        buf.put_u32(self.issued);
+        buf.put_slice(&self.mac.0);
+    }
+
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            key: reader.u8("a proof's key")?,
+            issued: reader.u32("a proof's time")?,
+            mac: Mac(reader.array("a proof's MAC")?),
+        })
+    }
+}

@@ -1,0 +1,237 @@
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytes::BufMut;
+
+use super::{MAC_LEN, Mac, RateClass, RelayType};
+use crate::DecodeError;
+use crate::reader::Reader;
+
+/// Bytes of a STALE, always: less than the shortest FORWARD.
+pub const STALE_LEN: usize = 1 + 1 + 4 + MAC_LEN;
+
+const _: () = assert!(STALE_LEN < ForwardHeader::LEN_V4);
+
+/// What stands in front of a packet that a relay is to forward. Its fields make the permission: whoever holds one can
+/// send from the address it was minted for, and from no other, until it expires.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ForwardHeader {
+    /// Which of the relay's keys the codes are made with.
+    pub key: u8,
+    /// How much may be sent.
+    pub class: RateClass,
+    /// When it ends: Unix time in seconds by the relay's clock.
+    pub expires: u32,
+    /// On whose account the packets go: the relay's hash of who vouched for it and of the account.
+    pub tag: [u8; 8],
+    /// Where the packet goes.
+    pub destination: SocketAddr,
+    /// Over all of these: tells the relay, of a grant that doesn't hold, that it has made it.
+    pub check: [u8; 4],
+    /// Over all of these but `check`, and the address that the packet comes from.
+    pub mac: Mac,
+}
+
+impl ForwardHeader {
+    /// Bytes of a header towards an IPv4 address.
+    pub const LEN_V4: usize = Self::FIXED_LEN + 4 + 2 + 4 + MAC_LEN;
+    /// Bytes of a header towards an IPv6 address.
+    pub const LEN_V6: usize = Self::FIXED_LEN + 16 + 2 + 4 + MAC_LEN;
+
+    const FIXED_LEN: usize = 1 + 1 + 1 + 4 + 8;
+
+    /// Bytes of this header.
+    pub fn encoded_len(&self) -> usize {
+        match self.destination {
+            SocketAddr::V4(_) => Self::LEN_V4,
+            SocketAddr::V6(_) => Self::LEN_V6,
+        }
+    }
+
+    /// Writes the header.
+    pub fn encode(&self, buf: &mut impl BufMut) {
+        buf.put_u8(match self.destination {
+            SocketAddr::V4(_) => RelayType::Forward4 as u8,
+            SocketAddr::V6(_) => RelayType::Forward6 as u8,
+        });
+        buf.put_u8(self.key);
+        buf.put_u8(self.class.number());
+        buf.put_u32(self.expires);
+        buf.put_slice(&self.tag);
+        match self.destination.ip() {
+            IpAddr::V4(ip) => buf.put_slice(&ip.octets()),
+            IpAddr::V6(ip) => buf.put_slice(&ip.octets()),
+        }
+        buf.put_u16(self.destination.port());
+        buf.put_slice(&self.check);
+        buf.put_slice(&self.mac.0);
+    }
+
+    /// Reads the header in front of a datagram, which may be longer.
+    ///
+    /// # Errors
+    /// The datagram is no FORWARD or is cut short; its class is unknown, or its destination an IPv4 address in IPv6's
+    /// clothes (one address has one header).
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(datagram);
+        let v6 = RelayType::of(datagram) == Some(RelayType::Forward6);
+        match v6 {
+            true => RelayType::Forward6.expect(&mut reader)?,
+            false => RelayType::Forward4.expect(&mut reader)?,
+        }
+        Ok(Self {
+            key: reader.u8("a FORWARD's key")?,
+            class: RateClass::get(&mut reader)?,
+            expires: reader.u32("a FORWARD's expiry")?,
+            tag: reader.array("a FORWARD's tag")?,
+            destination: get_destination(&mut reader, v6)?,
+            check: reader.array("a FORWARD's check")?,
+            mac: Mac(reader.array("a FORWARD's MAC")?),
+        })
+    }
+}
+
+fn get_destination(reader: &mut Reader<'_>, v6: bool) -> Result<SocketAddr, DecodeError> {
+    let what = "a FORWARD's destination";
+    let ip = match v6 {
+        false => IpAddr::V4(Ipv4Addr::from(reader.array::<4>(what)?)),
+        true => {
+            let ip = Ipv6Addr::from(reader.array::<16>(what)?);
+            if ip.to_ipv4_mapped().is_some() {
+                return Err(DecodeError::Malformed { what });
+            }
+            IpAddr::V6(ip)
+        }
+    };
+    Ok(SocketAddr::new(ip, reader.u16(what)?))
+}
+
+/// A [`ForwardHeader`] as it is sent: put it in front of a packet and send that to the relay.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub struct Grant {
+    // Zeros behind the header, so that equal grants are equal bytes.
+    bytes: [u8; ForwardHeader::LEN_V6],
+    header: ForwardHeader,
+}
+
+impl Grant {
+    /// Bytes of the longest grant.
+    pub const MAX_LEN: usize = ForwardHeader::LEN_V6;
+
+    /// The bytes that stand in front of a packet.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.header.encoded_len()]
+    }
+
+    /// What the bytes say.
+    pub fn header(&self) -> &ForwardHeader {
+        &self.header
+    }
+
+    /// Where packets go.
+    pub fn destination(&self) -> SocketAddr {
+        self.header.destination
+    }
+
+    /// When it ends: Unix time in seconds by the relay's clock.
+    pub fn expires(&self) -> u32 {
+        self.header.expires
+    }
+
+    /// Reads a grant that was passed on, nothing behind it.
+    ///
+    /// # Errors
+    /// As [`ForwardHeader::decode`], or the length is wrong.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let grant = Self::from(ForwardHeader::decode(bytes)?);
+        super::exactly(bytes, grant.as_bytes().len(), "a grant")?;
+        Ok(grant)
+    }
+
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let grant = Self::from(ForwardHeader::decode(reader.rest())?);
+        reader.take(grant.as_bytes().len(), "a grant")?;
+        Ok(grant)
+    }
+}
+
+impl From<ForwardHeader> for Grant {
+    /// The header's bytes; an IPv4 destination in IPv6's clothes is written as what it is.
+    fn from(mut header: ForwardHeader) -> Self {
+        header.destination = super::canonical(header.destination);
+        let mut bytes = [0; ForwardHeader::LEN_V6];
+        header.encode(&mut &mut bytes[..]);
+        Self { bytes, header }
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grant")
+            .field("destination", &self.header.destination)
+            .field("expires", &self.header.expires)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A relay's word about a grant that it has made and that doesn't hold (for long).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Stale {
+    /// Why.
+    pub reason: StaleReason,
+    /// The relay's clock: Unix time in seconds.
+    pub now: u32,
+    /// The grant's, so that only those who have seen the grant can say this of it.
+    pub mac: Mac,
+}
+
+/// Why a grant doesn't hold.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum StaleReason {
+    /// Its time is over.
+    Expired = 1,
+    /// It was minted for another address than the packet came from: a NAT has changed its mapping, say. Ask for a
+    /// new consent, then for new grants.
+    Moved = 2,
+    /// The relay still forwards, but is about to stop.
+    Leaving = 3,
+}
+
+impl Stale {
+    /// The datagram.
+    pub fn to_bytes(&self) -> [u8; STALE_LEN] {
+        let mut bytes = [0; STALE_LEN];
+        let mut buf = &mut bytes[..];
+        buf.put_u8(RelayType::Stale as u8);
+        buf.put_u8(self.reason as u8);
+        buf.put_u32(self.now);
+        buf.put_slice(&self.mac.0);
+        bytes
+    }
+
+    /// Reads a whole datagram.
+    ///
+    /// # Errors
+    /// It is no STALE, has another length or an unknown reason.
+    pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = RelayType::Stale.open(datagram, STALE_LEN)?;
+        let what = "a STALE's reason";
+        let reason = match reader.u8(what)? {
+            1 => StaleReason::Expired,
+            2 => StaleReason::Moved,
+            3 => StaleReason::Leaving,
+            _ => return Err(DecodeError::Malformed { what }),
+        };
+        Ok(Self {
+            reason,
+            now: reader.u32("a STALE's time")?,
+            mac: Mac(reader.array("a STALE's MAC")?),
+        })
+    }
+
+    /// Whether it is about this grant.
+    pub fn concerns(&self, grant: &Grant) -> bool {
+        self.mac == grant.header().mac
+    }
+}

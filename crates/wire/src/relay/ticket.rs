@@ -1,0 +1,129 @@
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use bytes::BufMut;
+
+use super::{RelayId, VOUCHER_LEN, Voucher};
+use crate::reader::Reader;
+use crate::text::{TextError, TextFormat};
+use crate::{DecodeError, address};
+
+/// Most addresses in a [`RelayTicket`].
+pub const MAX_RELAY_ADDRESSES: usize = 8;
+
+/// A relay as people paste it: who it is, where it is and, if there is one, the right to use it.
+///
+/// Written as `mr1` and base32 of the fields and a CRC-32, as a session's [`Ticket`](crate::Ticket) is. With
+/// [`Access`] in it, it is a secret, so `Debug` doesn't show that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayTicket {
+    /// Who the relay is.
+    pub relay: RelayId,
+    /// Where it can be reached; only the first [`MAX_RELAY_ADDRESSES`] are written.
+    pub addresses: Vec<SocketAddr>,
+    /// What lets its holder ask for grants. A listener needs none.
+    pub access: Option<Access>,
+}
+
+/// A voucher and the key of the client it was given to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Access {
+    /// The voucher: `terms.client` is the public key of `seed`, and `terms.relay` the relay.
+    pub voucher: Voucher,
+    /// The seed of the client's Ed25519 key.
+    pub seed: [u8; 32],
+}
+
+impl RelayTicket {
+    /// The same relay without the right to use it: for listeners, screens and logs.
+    pub fn without_access(&self) -> Self {
+        Self {
+            access: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("voucher", &self.voucher)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for RelayTicket {
+    /// The relay's text: treat it as a secret if there is access in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = &self.addresses[..self.addresses.len().min(MAX_RELAY_ADDRESSES)];
+        let mut bytes = Vec::with_capacity(MAX_LEN + 4);
+        bytes.put_slice(&self.relay.0);
+        bytes.put_u8(addresses.len() as u8);
+        address::put_list(&mut bytes, addresses);
+        bytes.put_u8(self.access.is_some().into());
+        if let Some(access) = &self.access {
+            bytes.put_slice(&access.voucher.to_bytes());
+            bytes.put_slice(&access.seed);
+        }
+        f.write_str(&TEXT.encode(bytes))
+    }
+}
+
+impl FromStr for RelayTicket {
+    type Err = TextError;
+
+    /// Reads a relay's text; white space around it is ignored.
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let body = TEXT.decode(text)?;
+        decode(&body).map_err(|error| TEXT.malformed(error))
+    }
+}
+
+pub(super) const TEXT: TextFormat = TextFormat {
+    what: "relay",
+    prefix: "mr1",
+    min: MIN_LEN,
+    max: MAX_LEN,
+};
+
+/// Bytes without addresses and access.
+pub(super) const MIN_LEN: usize = RelayId::LEN + 1 + 1;
+/// Bytes with all that there can be.
+pub(super) const MAX_LEN: usize = MIN_LEN + MAX_RELAY_ADDRESSES * (1 + 16 + 2) + VOUCHER_LEN + 32;
+
+fn decode(body: &[u8]) -> Result<RelayTicket, DecodeError> {
+    let mut reader = Reader::new(body);
+    let relay = RelayId(reader.array("its key")?);
+    let what = "its number of addresses";
+    let count = reader.u8(what)?;
+    if usize::from(count) > MAX_RELAY_ADDRESSES {
+        return Err(DecodeError::TooLarge {
+            what,
+            value: count.into(),
+            limit: MAX_RELAY_ADDRESSES as u64,
+        });
+    }
+    let addresses = address::get_list(&mut reader, count.into())?;
+    let what = "its access";
+    let access = match reader.u8(what)? {
+        0 => None,
+        1 => Some(Access {
+            voucher: Voucher::get(&mut reader)?,
+            seed: reader.array(what)?,
+        }),
+        _ => return Err(DecodeError::Malformed { what }),
+    };
+    if access
+        .as_ref()
+        .is_some_and(|access| access.voucher.terms.relay != relay)
+    {
+        return Err(DecodeError::Malformed { what });
+    }
+    super::exactly(body, body.len() - reader.rest().len(), "it")?;
+    Ok(RelayTicket {
+        relay,
+        addresses,
+        access,
+    })
+}

@@ -1,0 +1,156 @@
+use std::fmt;
+
+use bytes::BufMut;
+
+use super::{RelayId, SIGNATURE_LEN};
+use crate::DecodeError;
+use crate::reader::Reader;
+
+/// Bytes of a voucher.
+pub const VOUCHER_LEN: usize = TERMS_LEN + SIGNATURE_LEN;
+
+const TERMS_LEN: usize = RelayId::LEN + 32 + 8 + 1 + 4 + 32;
+
+/// What stands in front of the terms when they are signed, so that the signature is good for nothing else.
+const CONTEXT: &[u8] = b"manyway relay voucher 1";
+
+/// How much an account may send: 2ⁿ Mbit/s for class n, both directions together.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RateClass(u8);
+
+impl RateClass {
+    /// The highest class: about 32 Gbit/s.
+    pub const MAX: Self = Self(15);
+
+    /// Class `number`, if there is one.
+    pub fn new(number: u8) -> Option<Self> {
+        (number <= Self::MAX.0).then_some(Self(number))
+    }
+
+    /// The highest class whose rate is at most `bytes_per_second`; `None` if even the lowest is faster.
+    pub fn within(bytes_per_second: u64) -> Option<Self> {
+        (0..=Self::MAX.0)
+            .rev()
+            .map(Self)
+            .find(|class| class.bytes_per_second() <= bytes_per_second)
+    }
+
+    /// The class's number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The class's rate.
+    pub fn bytes_per_second(self) -> u64 {
+        125_000 << self.0
+    }
+
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let what = "a rate class";
+        let value = reader.u8(what)?;
+        Self::new(value).ok_or(DecodeError::TooLarge {
+            what,
+            value: value.into(),
+            limit: Self::MAX.0.into(),
+        })
+    }
+}
+
+/// What somebody whom a relay trusts says about a client of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct VoucherTerms {
+    /// The only relay that it holds for.
+    pub relay: RelayId,
+    /// The Ed25519 public key of who says it.
+    pub signer: RelayId,
+    /// Whom the traffic counts for: a number that means something to the signer alone.
+    pub account: [u8; 8],
+    /// How much the account may send.
+    pub class: RateClass,
+    /// Until when: Unix time in seconds.
+    pub expires: u32,
+    /// The client's Ed25519 public key: a MINT has to be signed with it, so who sees a voucher can't use it.
+    pub client: RelayId,
+}
+
+/// Signed [`VoucherTerms`].
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub struct Voucher {
+    /// What is said.
+    pub terms: VoucherTerms,
+    /// By `terms.signer`, over [`VoucherTerms::signed_bytes`]. Not checked by decoding.
+    pub signature: [u8; SIGNATURE_LEN],
+}
+
+impl VoucherTerms {
+    /// What the signature is over.
+    pub fn signed_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(CONTEXT.len() + TERMS_LEN);
+        bytes.put_slice(CONTEXT);
+        self.encode(&mut bytes);
+        bytes
+    }
+
+    /// The voucher, signed by `sign`.
+    pub fn seal(self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> Voucher {
+        Voucher {
+            terms: self,
+            signature: sign(&self.signed_bytes()),
+        }
+    }
+
+    fn encode(&self, buf: &mut impl BufMut) {
+        buf.put_slice(&self.relay.0);
+        buf.put_slice(&self.signer.0);
+        buf.put_slice(&self.account);
+        buf.put_u8(self.class.number());
+        buf.put_u32(self.expires);
+        buf.put_slice(&self.client.0);
+    }
+
+    fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            relay: RelayId(reader.array("a voucher's relay")?),
+            signer: RelayId(reader.array("a voucher's signer")?),
+            account: reader.array("a voucher's account")?,
+            class: RateClass::get(reader)?,
+            expires: reader.u32("a voucher's expiry")?,
+            client: RelayId(reader.array("a voucher's client")?),
+        })
+    }
+}
+
+impl Voucher {
+    /// The voucher as it is stored and sent.
+    pub fn to_bytes(&self) -> [u8; VOUCHER_LEN] {
+        let mut bytes = [0; VOUCHER_LEN];
+        let mut buf = &mut bytes[..];
+        self.terms.encode(&mut buf);
+        buf.put_slice(&self.signature);
+        bytes
+    }
+
+    /// Reads a voucher. Its signature is *not* checked.
+    ///
+    /// # Errors
+    /// The length is wrong or the class unknown.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        super::exactly(bytes, VOUCHER_LEN, "a voucher")?;
+        Self::get(&mut Reader::new(bytes))
+    }
+
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            terms: VoucherTerms::get(reader)?,
+            signature: reader.array("a voucher's signature")?,
+        })
+    }
+}
+
+impl fmt::Debug for Voucher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Voucher")
+            .field("terms", &self.terms)
+            .finish_non_exhaustive()
+    }
+}
