@@ -29,6 +29,8 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
+    /// Every relay that was offered has been tried, and another one may help: see [`Connection::add_relays`](crate::Connection::add_relays).
+    MoreRelays,
     /// Something happened on a stream.
     Stream(StreamEvent),
     /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to do.
@@ -48,6 +50,10 @@ pub enum PathDownReason {
     Abandoned,
     /// The local host has no route to the peer's address.
     NoRoute,
+    /// It led through a relay that gives no grants any more.
+    RelayGone,
+    /// It led through a relay and was found to be of no use now.
+    Dropped,
 }
 
 /// Why a connection ended.

@@ -76,7 +76,7 @@ pub(crate) fn get_optional(reader: &mut Reader<'_>) -> Result<Option<SocketAddr>
     get(reader).map(Some)
 }
 
-pub(crate) fn get(reader: &mut Reader<'_>) -> Result<SocketAddr, DecodeError> {
+fn get(reader: &mut Reader<'_>) -> Result<SocketAddr, DecodeError> {
     let ip = match reader.u8("an address's family")? {
         4 => IpAddr::V4(Ipv4Addr::from(reader.array::<4>("an IPv4 address")?)),
         6 => IpAddr::V6(Ipv6Addr::from(reader.array::<16>("an IPv6 address")?)),

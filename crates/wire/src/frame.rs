@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use bytes::BufMut;
 
 use crate::reader::Reader;
+use crate::relay::{Consent, Grant, RelayId};
 use crate::{AckFrame, CID_LEN, ConnectionId, DecodeError, PathId, StreamId, address, varint};
 
 /// Bytes of a path challenge and of its response.
@@ -17,9 +18,6 @@ pub const MAX_STREAM_COUNT: u64 = 1 << 61;
 
 /// Relays that the initiator may name at a time: RELAY's slots are below this.
 pub const MAX_RELAYS: usize = 256;
-
-/// Most bytes of a consent cookie in CONSENT, and of a relay header in GRANT.
-pub const MAX_RELAY_BYTES: usize = 255;
 
 /// The frames' type bytes.
 pub(crate) mod kind {
@@ -146,21 +144,19 @@ pub enum Frame<'a> {
     Relay {
         /// Below [`MAX_RELAYS`]: what CONSENT names the relay by.
         slot: u16,
-        /// Counts the slot's RELAY frames: the highest one holds. One more with the same address asks for a new cookie.
+        /// Counts the slot's RELAY frames: the highest one holds. One more for the same relay asks for a new consent.
         seq: u64,
-        /// The relay; `None` empties the slot.
-        address: Option<SocketAddr>,
+        /// The relay, by one of its addresses; `None` empties the slot.
+        relay: Option<(SocketAddr, RelayId)>,
     },
     /// The listener's consent to a relay.
     Consent {
         /// The relay's slot.
         slot: u16,
-        /// Counts the slot's CONSENT frames: the highest one holds.
+        /// Of the newest RELAY frame of the slot.
         seq: u64,
-        /// The relay that the cookie is of: the slot may have got another one since.
-        address: SocketAddr,
-        /// What the relay gave for the listener's address: at most [`MAX_RELAY_BYTES`].
-        cookie: &'a [u8],
+        /// What the relay has given.
+        consent: Consent,
     },
     /// What goes in front of the listener's datagrams on a path through a relay.
     Grant {
@@ -168,8 +164,8 @@ pub enum Frame<'a> {
         path: PathId,
         /// Counts the path's GRANT frames: the highest one holds.
         seq: u64,
-        /// The relay header: at most [`MAX_RELAY_BYTES`].
-        header: &'a [u8],
+        /// The relay's permission.
+        grant: Grant,
     },
     /// The connection is over.
     Close {
@@ -286,26 +282,23 @@ impl<'a> Frame<'a> {
                 );
                 address::put_list(buf, addresses);
             }
-            Frame::Relay { slot, seq, address } => {
+            Frame::Relay { slot, seq, relay } => {
                 put(buf, kind::RELAY, [(*slot).into(), *seq]);
-                match address {
-                    Some(address) => address::put_list(buf, &[*address]),
+                match relay {
+                    Some((address, id)) => {
+                        address::put_list(buf, &[*address]);
+                        buf.put_slice(&id.0);
+                    }
                     None => buf.put_u8(0),
                 }
             }
-            Frame::Consent {
-                slot,
-                seq,
-                address,
-                cookie,
-            } => {
+            Frame::Consent { slot, seq, consent } => {
                 put(buf, kind::CONSENT, [(*slot).into(), *seq]);
-                address::put_list(buf, &[*address]);
-                put_bytes(buf, cookie);
+                buf.put_slice(&consent.to_bytes());
             }
-            Frame::Grant { path, seq, header } => {
+            Frame::Grant { path, seq, grant } => {
                 put(buf, kind::GRANT, [path.0.into(), *seq]);
-                put_bytes(buf, header);
+                buf.put_slice(grant.as_bytes());
             }
             Frame::Close { code, reason } => {
                 let reason = sendable(reason);
@@ -344,17 +337,14 @@ impl<'a> Frame<'a> {
                 len([*seq, address::sendable(addresses).len() as u64])
                     + address::list_len(addresses)
             }
-            Frame::Relay { slot, seq, address } => {
-                let address = address.map_or(1, |address| address::list_len(&[address]));
-                len([(*slot).into(), *seq]) + address
+            Frame::Relay { slot, seq, relay } => {
+                let relay = relay.map_or(1, |(at, _)| address::list_len(&[at]) + RelayId::LEN);
+                len([(*slot).into(), *seq]) + relay
             }
-            Frame::Consent {
-                slot,
-                seq,
-                address,
-                cookie,
-            } => len([(*slot).into(), *seq]) + address::list_len(&[*address]) + bytes_len(cookie),
-            Frame::Grant { path, seq, header } => len([path.0.into(), *seq]) + bytes_len(header),
+            Frame::Consent { slot, seq, .. } => len([(*slot).into(), *seq]) + Consent::LEN,
+            Frame::Grant { path, seq, grant } => {
+                len([path.0.into(), *seq]) + grant.as_bytes().len()
+            }
             Frame::Close { code, reason } => {
                 let reason = sendable(reason).len();
                 len([*code, reason as u64]) + reason
@@ -461,18 +451,20 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
         kind::RELAY => Frame::Relay {
             slot: slot(reader, "RELAY's slot")?,
             seq: reader.varint("RELAY's sequence number")?,
-            address: address::get_optional(reader)?,
+            relay: match address::get_optional(reader)? {
+                Some(address) => Some((address, RelayId(reader.array("RELAY's relay")?))),
+                None => None,
+            },
         },
         kind::CONSENT => Frame::Consent {
             slot: slot(reader, "CONSENT's slot")?,
             seq: reader.varint("CONSENT's sequence number")?,
-            address: address::get(reader)?,
-            cookie: short(reader, "CONSENT's cookie")?,
+            consent: Consent::get(reader)?,
         },
         kind::GRANT => Frame::Grant {
             path: path(reader, "GRANT's path")?,
             seq: reader.varint("GRANT's sequence number")?,
-            header: short(reader, "GRANT's header")?,
+            grant: Grant::get(reader)?,
         },
         kind::CLOSE => close(reader)?,
         kind => return Err(DecodeError::UnknownFrame { kind }),
@@ -516,23 +508,6 @@ fn path(reader: &mut Reader<'_>, what: &'static str) -> Result<PathId, DecodeErr
 
 fn slot(reader: &mut Reader<'_>, what: &'static str) -> Result<u16, DecodeError> {
     Ok(reader.varint_up_to(MAX_RELAYS as u64 - 1, what)? as u16)
-}
-
-/// A field of bytes with its length in front.
-fn short<'a>(reader: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], DecodeError> {
-    let len = reader.varint_up_to(MAX_RELAY_BYTES as u64, what)?;
-    reader.take(len as usize, what)
-}
-
-fn put_bytes(buf: &mut impl BufMut, bytes: &[u8]) {
-    let bytes = &bytes[..bytes.len().min(MAX_RELAY_BYTES)];
-    varint::put(buf, bytes.len() as u64);
-    buf.put_slice(bytes);
-}
-
-fn bytes_len(bytes: &[u8]) -> usize {
-    let len = bytes.len().min(MAX_RELAY_BYTES);
-    varint::len(len as u64) + len
 }
 
 fn put<const N: usize>(buf: &mut impl BufMut, kind: u8, fields: [u64; N]) {

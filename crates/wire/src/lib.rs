@@ -37,8 +37,8 @@ pub use address::MAX_ADDRESSES;
 pub use datagram::{DATA_HEADER_LEN, DataHeader, DatagramType, MIN_DATA_LEN, TAG_LEN, expand_pn};
 pub use error::DecodeError;
 pub use frame::{
-    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAY_BYTES, MAX_RELAYS, MAX_STREAM_COUNT,
-    PathStatus, stream_frame_capacity, stream_frame_overhead,
+    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT, PathStatus,
+    stream_frame_capacity, stream_frame_overhead,
 };
 pub use handshake::{
     INIT_LEN, Init, MAC1_LEN, MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
     AckInfo, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN, MAX_ADDRESSES,
-    MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAY_BYTES, MAX_RELAYS, MAX_REPLY_LEN, MAX_REPLY_NOISE,
-    MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
+    MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAYS, MAX_REPLY_LEN, MAX_REPLY_NOISE, MIN_DATA_LEN,
+    PathId, StreamId, TransportParameters, encode_ack,
 };
 
 fn document() -> String {
@@ -63,12 +64,7 @@ fn the_examples_are_what_the_encoders_write() {
         Frame::Relay {
             slot: 3,
             seq: 1,
-            address: Some("192.0.2.9:443".parse().unwrap()),
-        },
-        Frame::Grant {
-            path: PathId(300),
-            seq: 5,
-            header: b"abc",
+            relay: Some(("192.0.2.9:443".parse().unwrap(), RelayId([0xaa; 32]))),
         },
         Frame::Close {
             code: 256,
@@ -171,8 +167,12 @@ fn sizes() {
         format!("count (≤ {MAX_ADDRESSES})"),
         format!("of addresses, at most {MAX_ADDRESSES}"),
         format!("reason_len (≤ {MAX_REASON_LEN})"),
-        format!("cookie_len (≤ {MAX_RELAY_BYTES})"),
-        format!("header_len (≤ {MAX_RELAY_BYTES})"),
+        format!("consent ({} bytes)", Consent::LEN),
+        format!(
+            "grant ({} or {} bytes)",
+            ForwardHeader::LEN_V4,
+            ForwardHeader::LEN_V6
+        ),
         format!("slot (< {MAX_RELAYS})"),
     ] {
         assert!(

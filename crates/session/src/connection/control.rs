@@ -1,8 +1,9 @@
 use std::net::SocketAddr;
 
-use bytes::Bytes;
+use manyway_wire::relay::{Consent, Grant};
 use manyway_wire::{ConnectionId, Frame, PathId};
 
+use crate::relays::RelayAddress;
 use crate::streams;
 
 /// A frame that has to arrive but is not stream data; sent again when its packet is lost.
@@ -24,18 +25,17 @@ pub(super) enum Control {
     Relay {
         slot: u16,
         seq: u64,
-        address: Option<SocketAddr>,
+        relay: Option<RelayAddress>,
     },
     Consent {
         slot: u16,
         seq: u64,
-        address: SocketAddr,
-        cookie: Bytes,
+        consent: Consent,
     },
     Grant {
         path: PathId,
         seq: u64,
-        header: Bytes,
+        grant: Grant,
     },
 }
 
@@ -60,26 +60,20 @@ impl Control {
                     addresses: list,
                 }
             }
-            Control::Relay { slot, seq, address } => Frame::Relay {
+            Control::Relay { slot, seq, relay } => Frame::Relay {
                 slot: *slot,
                 seq: *seq,
-                address: *address,
+                relay: relay.map(|relay| (relay.address, relay.id)),
             },
-            Control::Consent {
-                slot,
-                seq,
-                address,
-                cookie,
-            } => Frame::Consent {
+            Control::Consent { slot, seq, consent } => Frame::Consent {
                 slot: *slot,
                 seq: *seq,
-                address: *address,
-                cookie,
+                consent: *consent,
             },
-            Control::Grant { path, seq, header } => Frame::Grant {
+            Control::Grant { path, seq, grant } => Frame::Grant {
                 path: *path,
                 seq: *seq,
-                header,
+                grant: *grant,
             },
         };
         let fits = frame.encoded_len() <= room;

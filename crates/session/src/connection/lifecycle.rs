@@ -172,13 +172,14 @@ impl Connection {
             return;
         }
         if path.under == Under::Trial {
-            self.on_trial_answered(now, index);
+            self.on_trial_answered(index);
             return;
         }
         path.state = PathState::Active;
         if let Some(pairs) = &mut self.pairs {
             pairs.on_validated(path.local.id, path.remote);
         }
+        self.on_detour_validated(index);
         self.path_up(index);
         self.refresh(now, index);
     }
@@ -252,6 +253,7 @@ impl Connection {
 
     pub(super) fn retire_cids(&mut self, id: PathId) {
         self.remote_cids.remove(&id);
+        self.early_grants.remove(&id);
         if let Some(cid) = self.local_cids.remove(&id) {
             self.cid_changes.push(CidChange::Retired { cid });
         }

@@ -38,8 +38,8 @@ use crate::received::AckPolicy;
 use crate::stats::{ConnectionStats, PathStats};
 use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
 
-use consents::Consents;
 pub(crate) use consents::ConsentChange;
+use consents::Consents;
 use control::Control;
 use controllers::Controllers;
 use detours::Detours;
@@ -352,6 +352,7 @@ impl Connection {
             bytes_received: paths.iter().map(|p| p.stream_bytes_received).sum(),
             bytes_resent: self.resent,
             packets_rejected: self.rejected,
+            relays: self.relay_stats(),
             paths,
         }
     }

@@ -37,6 +37,10 @@ impl Pairs {
         pairs
     }
 
+    pub(super) fn locals(&self) -> &[Local] {
+        &self.locals
+    }
+
     pub(super) fn add_local(&mut self, local: Local) {
         self.locals.retain(|l| l.id != local.id);
         self.locals.push(local);

@@ -1,9 +1,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
 use manyway_control::{Controller, Sender, SenderConfig};
 use manyway_units::Time;
+use manyway_wire::relay::Grant;
 use manyway_wire::{ConnectionId, PathId};
 
 use crate::config::Config;
@@ -70,12 +70,12 @@ pub(super) enum Under {
 }
 
 /// What makes a path one through a relay: its `remote` is the relay's address.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
 pub(super) struct Through {
     /// The initiator's socket and relay.
     pub(super) lane: Option<Lane>,
     /// In front of each datagram: the relay takes it off.
-    pub(super) header: Bytes,
+    pub(super) header: Grant,
     /// Of the GRANT frame that brought or carries the peer's header.
     pub(super) seq: u64,
 }
@@ -239,7 +239,9 @@ impl Path {
 
     /// Bytes in front of each datagram.
     pub(super) fn overhead(&self) -> usize {
-        self.through.as_ref().map_or(0, |t| t.header.len())
+        self.through
+            .as_ref()
+            .map_or(0, |t| t.header.as_bytes().len())
     }
 
     /// The initiator's socket and relay, if the path leads through one.

@@ -267,14 +267,9 @@ impl Connection {
             Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
             Frame::Addresses { seq, addresses } => self.on_addresses(now, seq, &addresses),
-            Frame::Relay { slot, seq, address } => self.on_relay(slot, seq, address)?,
-            Frame::Consent {
-                slot,
-                seq,
-                address,
-                cookie,
-            } => self.on_consent(now, slot, seq, (address, cookie))?,
-            Frame::Grant { path, seq, header } => self.on_grant(path, seq, header)?,
+            Frame::Relay { slot, seq, relay } => self.on_relay(slot, seq, relay)?,
+            Frame::Consent { slot, seq, consent } => self.on_consent(now, slot, seq, consent)?,
+            Frame::Grant { path, seq, grant } => self.on_grant(path, seq, grant)?,
             Frame::Close { code, reason } => {
                 self.end(CloseReason::Peer {
                     code,
@@ -310,9 +305,12 @@ impl Connection {
             ce_count: ack.info.ecn.map(|e| e.ce),
             receive_time: Some(Time::from_micros(ack.info.receive_time_us)),
         };
-        let result = path
-            .sender
-            .on_ack(now, info, self.controllers.of_mut(path.under), &mut self.outcome);
+        let result = path.sender.on_ack(
+            now,
+            info,
+            self.controllers.of_mut(path.under),
+            &mut self.outcome,
+        );
         self.ranges = ranges;
         result.map_err(|error| Violation(error.to_string()))?;
         let counts = ack.info.ecn.map(|e| e.ect0 + e.ect1 + e.ce);

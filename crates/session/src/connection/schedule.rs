@@ -106,7 +106,10 @@ impl Connection {
     /// The first test is ECF's (Lim et al., CoNEXT 2017), the second BLEST's (Ferlin et al., IFIP
     /// Networking 2016): data sent on the slow path must not be what the receive window waits for.
     fn better_to_wait(&self, slow_key: u64, fast_key: u64, fastest: usize) -> bool {
-        let rate = self.paths[fastest].rate(self.controllers.of(&self.paths[fastest]), self.datagram_size());
+        let rate = self.paths[fastest].rate(
+            self.controllers.of(&self.paths[fastest]),
+            self.datagram_size(),
+        );
         let (slow, fast) = (slow_key as f64 * 1e-9, fast_key as f64 * 1e-9);
         let left = self.streams.unsent_bytes() as f64;
         if left / rate + fast < slow {

@@ -84,9 +84,9 @@ impl Connection {
             path.last_sent = now;
         }
         if path.sender.timeout().is_some_and(|at| at <= now) {
-            let event = path
-                .sender
-                .on_timeout(now, self.controllers.of_mut(path.under), &mut self.outcome);
+            let event =
+                path.sender
+                    .on_timeout(now, self.controllers.of_mut(path.under), &mut self.outcome);
             let lost = !self.outcome.lost.is_empty();
             self.take_outcome(None);
             self.observe(now, index, before, lost);

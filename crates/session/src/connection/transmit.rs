@@ -212,7 +212,10 @@ impl Connection {
     ) -> Option<Transmit> {
         buf.clear();
         let mut segment = 0;
-        let permitted = match self.paths[index].sender.permit(now, self.controllers.of(&self.paths[index])) {
+        let permitted = match self.paths[index]
+            .sender
+            .permit(now, self.controllers.of(&self.paths[index]))
+        {
             Permit::Now { packets } if with_data => (packets as usize).clamp(1, max_segments),
             _ => 1,
         };
@@ -315,7 +318,7 @@ impl Connection {
         let cid = path.remote_cid?;
         let number = path.sender.next_packet_number();
         if let Some(through) = &path.through {
-            buf.extend_from_slice(&through.header);
+            buf.extend_from_slice(through.header.as_bytes());
         }
         let head = buf.len();
         DataHeader {
@@ -417,11 +420,11 @@ impl Connection {
                 push(Frame::PathId { path: path.id, cid });
             }
             // Neither can it without the way back through the relay.
-            if let Some((seq, header)) = &grant {
+            if let Some((seq, grant)) = grant {
                 push(Frame::Grant {
                     path: path.id,
-                    seq: *seq,
-                    header,
+                    seq,
+                    grant,
                 });
             }
         }

@@ -1,4 +1,5 @@
 mod attempt;
+mod relays;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -16,6 +17,7 @@ use crate::connection::{Arrival, CidChange, Connection, Opened, Start};
 use crate::crypto::KeyLimits;
 use crate::event::{Event, PathDownReason};
 use crate::handshake::{Outcome, Responder, ResponderConfig, Secrets};
+use crate::relays::{Keeper, KeptFor};
 
 use attempt::Attempt;
 pub use types::{
@@ -42,6 +44,7 @@ pub struct Endpoint {
     /// Looked up, never iterated over: its order doesn't matter.
     cids: HashMap<ConnectionId, Owner>,
     queue: VecDeque<Queued>,
+    keeper: Keeper,
     events: VecDeque<(ConnectionHandle, Event)>,
     /// Connections that may have something to send.
     dirty: BTreeSet<ConnectionHandle>,
@@ -72,9 +75,11 @@ impl Endpoint {
     /// The configuration doesn't hold together.
     pub fn new(config: Arc<Config>, seed: [u8; 32]) -> Result<Self, ConfigError> {
         config.validate()?;
+        let mut rng = ChaCha20Rng::from_seed(seed);
         Ok(Self {
             config,
-            rng: ChaCha20Rng::from_seed(seed),
+            keeper: Keeper::new(rng.random()),
+            rng,
             locals: BTreeMap::new(),
             responders: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -101,12 +106,14 @@ impl Endpoint {
             attempt.add_local(now, &local);
         }
         self.locals.insert(local.id, local);
+        self.keeper.on_locals(now, &self.locals);
         self.register_all(now);
     }
 
     /// A socket is gone; what was in flight on its paths goes over the others.
     pub fn remove_local(&mut self, now: Time, id: LocalId) {
         self.locals.remove(&id);
+        self.keeper.on_locals(now, &self.locals);
         self.queue.retain(|q| q.local != id);
         for attempt in self.attempts.values_mut() {
             attempt.remove_local(id);
@@ -159,6 +166,7 @@ impl Endpoint {
                 }
             }
         }
+        self.keeper.forget(KeptFor::Connection(handle));
         self.dirty.remove(&handle);
         self.telling.remove(&handle);
         if let Some(at) = self.timer_of.remove(&handle) {
@@ -172,7 +180,7 @@ impl Endpoint {
             Some(DatagramType::Data) => self.on_data(now, incoming),
             Some(DatagramType::Init) => self.on_init(now, incoming),
             Some(DatagramType::Reply) => self.on_reply(now, incoming),
-            None => {}
+            None => self.on_relay_datagram(now, &incoming),
         }
     }
 
@@ -194,6 +202,9 @@ impl Endpoint {
                 len,
                 segment_size: None,
             });
+        }
+        if let Some(transmit) = self.greet_relays(now, buf) {
+            return Some(transmit);
         }
         while let Some(&handle) = self.dirty.first() {
             let Some(connection) = self.connections.get_mut(&handle) else {
@@ -237,7 +248,10 @@ impl Endpoint {
             .values()
             .filter_map(Responder::timeout)
             .min();
-        [connections, responders].into_iter().flatten().min()
+        [connections, responders, self.keeper.timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due at `now`.
@@ -410,6 +424,8 @@ impl Endpoint {
                     CidChange::Retired { cid } => self.cids.remove(&cid),
                 };
             }
+            let changes = connection.take_consent_changes();
+            self.on_consent_changes(now, handle, changes);
         }
         self.register(now, handle);
     }

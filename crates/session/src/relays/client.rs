@@ -136,7 +136,9 @@ impl RelayClient {
     /// Takes relays into use; those known already, and those beyond [`MAX_RELAYS`](manyway_wire::MAX_RELAYS), are left out. How many were
     /// taken.
     pub(crate) fn add(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
-        let added = relays.iter().filter(|info| self.add_one(now, info).is_some());
+        let added = relays
+            .iter()
+            .filter(|info| self.add_one(now, info).is_some());
         let added = added.count();
         self.reschedule();
         added
@@ -255,7 +257,9 @@ impl RelayClient {
             return false;
         };
         let taken = match reply {
-            RelayReply::Consent(reply) => self.on_own_consent(now, lane, reply.nonce, reply.consent),
+            RelayReply::Consent(reply) => {
+                self.on_own_consent(now, lane, reply.nonce, reply.consent)
+            }
             RelayReply::Minted(minted) => self.on_minted(now, lane, minted),
             RelayReply::Refused(refused) => self.on_refused(now, lane, refused),
             RelayReply::Stale(stale) => self.on_stale(now, lane, stale),
@@ -274,7 +278,11 @@ impl RelayClient {
     }
 
     fn on_minted(&mut self, now: Time, lane: Lane, minted: &Minted) -> bool {
-        let Some(way) = self.ways.get_mut(&lane).filter(|way| way.awaits(minted.nonce)) else {
+        let Some(way) = self
+            .ways
+            .get_mut(&lane)
+            .filter(|way| way.awaits(minted.nonce))
+        else {
             return false;
         };
         let ends = minted.there.expires().min(minted.back.expires());
@@ -300,7 +308,11 @@ impl RelayClient {
     }
 
     fn on_refused(&mut self, now: Time, lane: Lane, refused: &Refused) -> bool {
-        let Some(way) = self.ways.get_mut(&lane).filter(|way| way.awaits(refused.nonce)) else {
+        let Some(way) = self
+            .ways
+            .get_mut(&lane)
+            .filter(|way| way.awaits(refused.nonce))
+        else {
             return false;
         };
         (way.sent, way.next, way.own) = (0, None, None);
@@ -311,7 +323,9 @@ impl RelayClient {
         }
         match refused.reason {
             Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(lane),
-            Refusal::Consent | Refusal::UnknownName | Refusal::Leaving => self.next_round(now, lane),
+            Refusal::Consent | Refusal::UnknownName | Refusal::Leaving => {
+                self.next_round(now, lane)
+            }
         }
         true
     }
@@ -320,7 +334,11 @@ impl RelayClient {
         let Some(way) = self.ways.get_mut(&lane) else {
             return false;
         };
-        if !way.grants.as_ref().is_some_and(|g| stale.concerns(&g.there)) {
+        if !way
+            .grants
+            .as_ref()
+            .is_some_and(|g| stale.concerns(&g.there))
+        {
             return false;
         }
         match stale.reason {

@@ -17,7 +17,7 @@ use manyway_wire::relay::{Access, RelayId, RelayTicket, SIGNATURE_LEN};
 
 use crate::endpoint::LocalId;
 
-pub(crate) use client::{Ask, Grants, Lane, News, RelayClient};
+pub(crate) use client::{Lane, News, RelayClient};
 pub(crate) use keeper::{Fresh, Keeper, KeptFor};
 
 /// Who a relay is, and one of its addresses.
@@ -61,7 +61,10 @@ impl RelayAccess {
             relay,
             access: access.clone(),
         };
-        RelayAddress::of(ticket).into_iter().map(with_access).collect()
+        RelayAddress::of(ticket)
+            .into_iter()
+            .map(with_access)
+            .collect()
     }
 
     /// Signs as the client that the voucher names. Zeros if the seed isn't one of its key: the relay will refuse them.
@@ -109,6 +112,3 @@ impl Pace {
         self.full_at = self.full_at.max(now) + SPACING;
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::relay::{self, ForwardHeader, Mac, RateClass};
 use crate::{AckInfo, EcnCounts, MAX_ADDRESSES, encode_ack, fuzzing};
 
 fn encoded(frame: &Frame<'_>) -> Vec<u8> {
@@ -79,23 +80,27 @@ fn every_frame_byte_by_byte() {
         Frame::Relay {
             slot: 3,
             seq: 1,
-            address: Some("192.0.2.9:443".parse().unwrap()),
+            relay: Some(("192.0.2.9:443".parse().unwrap(), RelayId([0xaa; 32]))),
         },
         Frame::Relay {
             slot: 255,
             seq: 2,
-            address: None,
+            relay: None,
         },
         Frame::Consent {
             slot: 3,
-            seq: 4,
-            address: "192.0.2.9:443".parse().unwrap(),
-            cookie: b"cookie",
+            seq: 1,
+            consent: consent("192.0.2.1:4433".parse().unwrap(), 7),
         },
         Frame::Grant {
             path,
             seq: 5,
-            header: b"header",
+            grant: grant("192.0.2.1:4433".parse().unwrap(), 7),
+        },
+        Frame::Grant {
+            path,
+            seq: 6,
+            grant: grant("[2001:db8::1]:4433".parse().unwrap(), 7),
         },
         Frame::Close {
             code: 256,
@@ -209,13 +214,13 @@ fn limits() {
         (false, kind::RELAY, &[256, 0], &[0]),
         (false, kind::RELAY, &[0, 0], &[1]),
         (false, kind::RELAY, &[0, 0], &[4, 1, 2, 3, 4, 5]),
-        (true, kind::CONSENT, &[255, 0], &[4, 1, 2, 3, 4, 5, 6, 0]),
-        (false, kind::CONSENT, &[256, 0], &[4, 1, 2, 3, 4, 5, 6, 0]),
-        (false, kind::CONSENT, &[0, 0], &[0, 0]),
-        (true, kind::GRANT, &[0, 0, 255], &[7; 255]),
-        (false, kind::GRANT, &[0, 0, 256], &[7; 256]),
-        (false, kind::GRANT, &[0, 0, 255], &[7; 254]),
-        (false, kind::GRANT, &[path + 1, 0, 0], &[]),
+        (true, kind::CONSENT, &[255, 0], &[0; 31]),
+        (false, kind::CONSENT, &[256, 0], &[0; 31]),
+        (false, kind::CONSENT, &[0, 0], &[0; 30]),
+        (true, kind::GRANT, &[path, 0], &grant_bytes(0)),
+        (false, kind::GRANT, &[path + 1, 0], &grant_bytes(0)),
+        // Its class.
+        (false, kind::GRANT, &[0, 0], &grant_bytes(16)),
     ] {
         let result = with(kind, fields, tail);
         assert_eq!(result.is_ok(), fine, "{kind:#04x} {fields:?}: {result:?}");
@@ -306,8 +311,32 @@ fn socket_address() -> impl Strategy<Value = SocketAddr> {
     ]
 }
 
-fn relay_bytes() -> impl Strategy<Value = Vec<u8>> {
-    prop::collection::vec(any::<u8>(), 0..=MAX_RELAY_BYTES)
+fn consent(address: SocketAddr, issued: u32) -> Consent {
+    Consent {
+        key: 1,
+        issued,
+        address,
+        mac: Mac(*b"consents"),
+    }
+}
+
+fn grant(destination: SocketAddr, expires: u32) -> Grant {
+    Grant::from(ForwardHeader {
+        key: 1,
+        class: RateClass::new(2).unwrap(),
+        expires,
+        tag: *b"whosetag",
+        destination,
+        check: *b"chek",
+        mac: Mac(*b"grantmac"),
+    })
+}
+
+/// A grant of any class.
+fn grant_bytes(class: u8) -> Vec<u8> {
+    let mut bytes = grant("192.0.2.1:1".parse().unwrap(), 0).as_bytes().to_vec();
+    bytes[2] = class;
+    bytes
 }
 
 /// The bytes of any frame but ACK, checked to come back as they were.
@@ -366,23 +395,27 @@ fn frame() -> impl Strategy<Value = Owned> {
             prop::collection::vec(socket_address(), 0..=MAX_ADDRESSES)
         )
             .prop_map(move |(seq, addresses)| again(Frame::Addresses { seq, addresses })),
-        (0u16..256, number(), prop::option::of(socket_address()))
-            .prop_map(move |(slot, seq, address)| again(Frame::Relay { slot, seq, address })),
-        (0u16..256, number(), socket_address(), relay_bytes()).prop_map(
-            move |(slot, seq, address, cookie)| again(Frame::Consent {
-                slot,
-                seq,
-                address,
-                cookie: &cookie
-            })
-        ),
-        (path(), number(), relay_bytes()).prop_map(move |(path, seq, header)| again(
-            Frame::Grant {
-                path,
-                seq,
-                header: &header
+        (
+            0u16..256,
+            number(),
+            prop::option::of((socket_address(), any::<[u8; 32]>()))
+        )
+            .prop_map(move |(slot, seq, relay)| {
+                let relay = relay.map(|(address, id)| (address, RelayId(id)));
+                again(Frame::Relay { slot, seq, relay })
+            }),
+        (0u16..256, number(), socket_address(), any::<u32>()).prop_map(
+            move |(slot, seq, address, issued)| {
+                let consent = consent(relay::canonical(address), issued);
+                again(Frame::Consent { slot, seq, consent })
             }
-        )),
+        ),
+        (path(), number(), socket_address(), any::<u32>()).prop_map(
+            move |(path, seq, address, expires)| {
+                let grant = grant(address, expires);
+                again(Frame::Grant { path, seq, grant })
+            }
+        ),
         (number(), "\\PC{0,40}").prop_map(move |(code, reason)| again(Frame::Close {
             code,
             reason: &reason

@@ -179,7 +179,7 @@ impl Consent {
         Self::get(&mut Reader::new(bytes))
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             key: reader.u8("a consent's key")?,
             issued: reader.u32("a consent's time")?,

@@ -148,7 +148,7 @@ impl Grant {
         Ok(grant)
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let grant = Self::from(ForwardHeader::decode(reader.rest())?);
         reader.take(grant.as_bytes().len(), "a grant")?;
         Ok(grant)
