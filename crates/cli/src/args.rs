@@ -180,9 +180,29 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]
+    pub(crate) relays: Relays,
+    #[command(flatten)]
     pub(crate) invitation: Invitation,
     #[command(flatten)]
     pub(crate) ssh: SshArgs,
+}
+
+/// Detours.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Relays")]
+pub(crate) struct Relays {
+    /// Go through this relay too: its text (mr1…), or @FILE with one on each line; repeatable
+    ///
+    /// With --cc mpath the relays are candidates, used as they prove useful; with any other law there is a path through
+    /// each. Programs of other users of this host can see a text on a command line; @FILE and the environment hide it.
+    #[arg(
+        long,
+        value_name = "RELAY",
+        env = "MANYWAY_VIA",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) via: Vec<String>,
 }
 
 const SEND_EXAMPLES: &str = "\
@@ -191,6 +211,7 @@ Examples:
   manyway send photos/ notes.txt --to @ticket
   manyway send photos/
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
+  manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json";
 
 /// How the far side is started.

@@ -50,5 +50,7 @@ fn why(reason: PathDownReason) -> &'static str {
         PathDownReason::LocalGone => "its interface has gone",
         PathDownReason::Abandoned => "the other side gave it up",
         PathDownReason::NoRoute => "no route any more",
+        PathDownReason::RelayGone => "the relay doesn't let us through any more",
+        PathDownReason::Dropped => "it was of little use",
     }
 }

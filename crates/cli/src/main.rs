@@ -12,6 +12,7 @@ mod meter;
 mod optimum;
 mod options;
 mod recv;
+mod relays;
 mod run;
 mod scenario;
 mod screen;

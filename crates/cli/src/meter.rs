@@ -34,6 +34,8 @@ impl Direction {
 pub(crate) struct Row {
     /// `wlan0 → 203.0.113.5`.
     pub(crate) label: String,
+    /// Through a relay.
+    pub(crate) relay: bool,
     pub(crate) state: PathState,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
@@ -88,8 +90,10 @@ impl Meter {
         Row {
             label: match self.labels.get(&path.remote) {
                 Some(label) => label.clone(),
+                None if path.relay => format!("{} → relay {}", path.name, path.remote),
                 None => format!("{} → {}", path.name, path.remote.ip()),
             },
+            relay: path.relay,
             state: path.state,
             rate: Rate::of(
                 self.direction.bytes(path).saturating_sub(before),
@@ -117,6 +121,7 @@ mod tests {
             name: "eth0".to_owned(),
             local: "192.0.2.7:1".parse().unwrap(),
             remote: SocketAddr::from(([203, 0, 113, 5], 4000 + id as u16)),
+            relay: false,
             state,
             rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(19),

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use manyway::files::Sources;
-use manyway::{Endpoint, Ticket};
+use manyway::{Endpoint, RelayAccess, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
@@ -11,12 +11,18 @@ use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
 use crate::ssh::{self, Far, Invocation};
 use crate::summary::{self, Summary};
-use crate::{options, ticket};
+use crate::{options, relays, ticket};
 
 pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let target = Target::of(&mut args)?;
     // What can't be sent is said before a ticket is printed or ssh asks for a password.
     let sources = Sources::new(&args.paths)?;
+    let relays = relays::with_access(&relays::read(&args.relays.via)?)?;
+    if !relays.is_empty() && matches!(target, Target::Whoever) {
+        return Err(usage(
+            "--via needs a receiver to go to (--to TICKET or HOST:DIR): who shows our ticket brings relays of its own",
+        ));
+    }
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
         screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
     }
@@ -28,6 +34,7 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
         endpoint: &endpoint,
         args: &args,
         sources,
+        relays,
     };
     let result = match target {
         Target::Ticket(ticket) => sender.deliver(&ticket).await,
@@ -70,6 +77,7 @@ struct Sender<'a> {
     endpoint: &'a Endpoint,
     args: &'a SendArgs,
     sources: Sources,
+    relays: Vec<RelayAccess>,
 }
 
 impl Sender<'_> {
@@ -78,6 +86,7 @@ impl Sender<'_> {
             connected = self.endpoint.connect(ticket) => connected?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
+        connection.add_relays(&self.relays);
         let exchange = Exchange {
             screen: self.screen,
             stop: self.stop,

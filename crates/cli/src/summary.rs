@@ -47,7 +47,10 @@ pub(crate) struct PathRecord {
     /// The interface or local address.
     pub(crate) name: String,
     pub(crate) local: String,
+    /// The other side's address, or the relay's.
     pub(crate) remote: String,
+    /// Whether it led through a relay.
+    pub(crate) relay: bool,
     /// UDP payload, headers and resent data included.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
@@ -63,6 +66,7 @@ impl PathRecord {
             name: path.name.clone(),
             local: path.local.to_string(),
             remote: path.remote.to_string(),
+            relay: path.relay,
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             packets_sent: path.packets_sent,
@@ -214,6 +218,7 @@ mod tests {
             name: name.to_owned(),
             local: "192.0.2.7:4000".to_owned(),
             remote: remote.to_owned(),
+            relay: false,
             bytes_sent: sent,
             bytes_received: received,
             packets_sent: 1000,

@@ -31,6 +31,9 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
+    /// Every relay that was offered has been tried, and more would be welcome: [`Connection::add_relays`](crate::Connection::add_relays).
+    /// Told again after half a minute if there are none.
+    MoreRelays,
     /// No path from a local socket works, and this is why. Told once until one works.
     PathProblem(PathProblem),
     /// A local address got a socket: an interface came up, or a path was added.

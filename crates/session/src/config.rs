@@ -57,7 +57,7 @@ impl Default for Config {
             connect_timeout: Duration::from_secs(15),
             ack_every: 10,
             ack_delay: Duration::from_millis(10),
-            max_paths: 64,
+            max_paths: 256,
             limit: None,
             suite: Suite::Aes256Gcm,
             epoch_packets: 1 << 22,

@@ -28,4 +28,5 @@ pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{ConnectionStats, PathState, PathStats, RelayState, RelayStats};
 
 pub use handshake::Secrets;
+pub use manyway_wire::relay::{Access, RelayId, RelayTicket};
 pub use manyway_wire::{PathId, StreamId, Ticket};

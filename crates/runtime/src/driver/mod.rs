@@ -278,6 +278,7 @@ impl Driver {
                         };
                         state.on_closed(now, handle, reason, problems);
                     }
+                    session::Event::MoreRelays => state.tell(handle, Event::MoreRelays),
                     session::Event::Stream(event) => state.on_stream_event(handle, event),
                     session::Event::PathUp { path, name, remote } => {
                         state.tell(handle, Event::PathUp { path, name, remote });
