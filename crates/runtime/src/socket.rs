@@ -5,11 +5,10 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, ready};
 
+use manyway_udp::{udp_socket, without_timestamps};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
-
-use crate::os::options::{udp_socket, without_timestamps};
 
 /// Most payload bytes of one send call: an IPv4 packet of 65,535 bytes less its IP and UDP headers.
 pub(crate) const MAX_BATCH_BYTES: usize = 65_507;

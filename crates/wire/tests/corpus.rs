@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use bytes::BufMut;
 use manyway_wire::relay::{
     Access, Consent, ConsentReply, ForwardHeader, Grant, Hello, Listen, ListenerName, Mac, Mint,
-    Minted, Nonce, Peer, RateClass, Refusal, Refused, RelayId, RelayTicket, Stale, StaleReason,
-    VoucherTerms,
+    Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayTicket, Stale,
+    StaleReason, VoucherTerms,
 };
 use manyway_wire::{
     AckInfo, ConnectionId, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN, PathId,
@@ -310,7 +310,12 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         client: RelayId([10; 32]),
     }
     .seal(|_| [11; 64]);
-    let (proof, name) = (consent.proof(), ListenerName([12; 16]));
+    let name = ListenerName([12; 16]);
+    let proof = Proof {
+        key: 3,
+        issued: 1_800_000_000,
+        mac: Mac([15; 8]),
+    };
     let forward = |grant: Grant| [grant.as_bytes(), b"a packet"].concat();
     let mint = |peer| {
         let mint = Mint {
@@ -373,7 +378,13 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         request("mint-name", mint(Peer::Name(name))),
         reply(
             "consent",
-            ConsentReply { nonce, consent }.to_bytes().to_vec(),
+            ConsentReply {
+                nonce,
+                consent,
+                proof,
+            }
+            .to_bytes()
+            .to_vec(),
         ),
         reply("minted", minted),
         reply("stale", stale.to_bytes().to_vec()),

@@ -16,7 +16,7 @@ pub const HELLO_LEN: usize = 64;
 pub const LISTEN_LEN: usize = 1 + NONCE_LEN + RelayId::LEN + ListenerName::LEN + Proof::LEN;
 
 /// Bytes of the answer to both.
-pub const CONSENT_LEN: usize = 1 + NONCE_LEN + Consent::LEN;
+pub const CONSENT_LEN: usize = 1 + NONCE_LEN + Consent::LEN + MAC_LEN;
 
 const HELLO_PADDING: usize = HELLO_LEN - 1 - NONCE_LEN - RelayId::LEN;
 
@@ -67,7 +67,7 @@ pub struct Listen {
     pub relay: RelayId,
     /// What to be found by. Whoever knows it can take it over, so it should be told to few and be hard to guess.
     pub name: ListenerName,
-    /// From the consent over the same source address: a spoofed source has none.
+    /// From the last answer to the same source address: a spoofed source has none.
     pub proof: Proof,
 }
 
@@ -104,18 +104,22 @@ impl Listen {
 pub struct ConsentReply {
     /// The request's.
     pub nonce: Nonce,
-    /// The consent over the address that the request came from.
+    /// The consent over the address that the request came from: for those who may send there.
     pub consent: Consent,
+    /// That whoever holds it is at that address: for the relay alone, in LISTEN and MINT. It has a MAC of its own, since
+    /// others get the consent and could send from spoofed addresses.
+    pub proof: Proof,
 }
 
 impl ConsentReply {
-    /// The datagram.
+    /// The datagram. The proof has the consent's key and time.
     pub fn to_bytes(&self) -> [u8; CONSENT_LEN] {
         let mut bytes = [0; CONSENT_LEN];
         let mut buf = &mut bytes[..];
         buf.put_u8(RelayType::Consent as u8);
         buf.put_slice(&self.nonce.0);
         buf.put_slice(&self.consent.to_bytes());
+        buf.put_slice(&self.proof.mac.0);
         bytes
     }
 
@@ -125,9 +129,17 @@ impl ConsentReply {
     /// It is no CONSENT or has another length.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = RelayType::Consent.open(datagram, CONSENT_LEN)?;
+        let nonce = Nonce(reader.array("a CONSENT's nonce")?);
+        let consent = Consent::get(&mut reader)?;
+        let proof = Proof {
+            key: consent.key,
+            issued: consent.issued,
+            mac: Mac(reader.array("a CONSENT's proof")?),
+        };
         Ok(Self {
-            nonce: Nonce(reader.array("a CONSENT's nonce")?),
-            consent: Consent::get(&mut reader)?,
+            nonce,
+            consent,
+            proof,
         })
     }
 }
@@ -149,15 +161,6 @@ pub struct Consent {
 impl Consent {
     /// Bytes of a consent.
     pub const LEN: usize = 1 + 4 + ADDRESS_LEN + MAC_LEN;
-
-    /// What its owner shows to the relay: the relay sees the address itself.
-    pub fn proof(&self) -> Proof {
-        Proof {
-            key: self.key,
-            issued: self.issued,
-            mac: self.mac,
-        }
-    }
 
     /// The consent as it is passed on.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
@@ -189,30 +192,20 @@ impl Consent {
     }
 }
 
-/// A [`Consent`] over the address that a datagram comes from: shows that its sender gets what is sent there.
+/// Shows the relay that the sender of a datagram gets what is sent to the address it comes from. Keep it secret.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Which of the relay's keys the MAC is made with.
     pub key: u8,
-    /// When the consent was issued: Unix time in seconds by the relay's clock.
+    /// When it was issued: Unix time in seconds by the relay's clock.
     pub issued: u32,
-    /// The consent's MAC.
+    /// Over these and the address.
     pub mac: Mac,
 }
 
 impl Proof {
     /// Bytes of a proof.
     pub const LEN: usize = 1 + 4 + MAC_LEN;
-
-    /// The consent that the sender at `address` shows.
-    pub fn over(&self, address: SocketAddr) -> Consent {
-        Consent {
-            key: self.key,
-            issued: self.issued,
-            address,
-            mac: self.mac,
-        }
-    }
 
     pub(super) fn encode(&self, buf: &mut impl BufMut) {
         buf.put_u8(self.key);

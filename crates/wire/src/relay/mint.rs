@@ -192,6 +192,9 @@ pub enum Refusal {
     /// The relay is about to stop.
     #[error("the relay is about to stop")]
     Leaving = 6,
+    /// The relay has no time for it now.
+    #[error("the relay is too busy")]
+    Busy = 7,
 }
 
 impl Refused {
@@ -221,6 +224,7 @@ impl Refused {
             4 => Refusal::UnknownName,
             5 => Refusal::Address,
             6 => Refusal::Leaving,
+            7 => Refusal::Busy,
             _ => return Err(DecodeError::Malformed { what }),
         };
         let now = reader.u32("a REFUSED's time")?;

@@ -30,6 +30,14 @@ fn consent(address: SocketAddr) -> Consent {
     }
 }
 
+fn proof() -> Proof {
+    Proof {
+        key: 0x4b,
+        issued: 0x0102_0304,
+        mac: Mac([0x5d; 8]),
+    }
+}
+
 fn voucher() -> Voucher {
     VoucherTerms {
         relay: RelayId([0xa1; 32]),
@@ -45,7 +53,7 @@ fn voucher() -> Voucher {
 fn mint(peer: Peer) -> Mint {
     Mint {
         nonce: Nonce([9; 8]),
-        proof: consent(addr("192.0.2.7:7")).proof(),
+        proof: proof(),
         peer,
         voucher: voucher(),
     }
@@ -81,7 +89,7 @@ fn a_forward_header_byte_by_byte() {
 #[test]
 fn lengths_are_those_of_the_document() {
     assert_eq!((ForwardHeader::LEN_V4, ForwardHeader::LEN_V6), (33, 45));
-    assert_eq!((HELLO_LEN, LISTEN_LEN, CONSENT_LEN), (64, 70, 40));
+    assert_eq!((HELLO_LEN, LISTEN_LEN, CONSENT_LEN), (64, 70, 48));
     assert_eq!((MINT_LEN, MINTED_MAX_LEN, REFUSED_LEN), (291, 103, 14));
     assert_eq!((STALE_LEN, Consent::LEN, VOUCHER_LEN), (14, 31, 173));
 }
@@ -285,12 +293,21 @@ fn lengths_are_exact() {
         nonce,
         relay,
         name: ListenerName([0; 16]),
-        proof: consent.proof(),
+        proof: proof(),
     };
     let mint = mint(Peer::Consent(consent)).seal(|_| [0; 64]);
     let checks: [Check<'_>; 9] = [
         (minted, &reply),
-        (ConsentReply { nonce, consent }.to_bytes().to_vec(), &reply),
+        (
+            ConsentReply {
+                nonce,
+                consent,
+                proof: proof(),
+            }
+            .to_bytes()
+            .to_vec(),
+            &reply,
+        ),
         (stale.to_bytes().to_vec(), &reply),
         (refused.to_bytes().to_vec(), &reply),
         (Hello { nonce, relay }.to_bytes().to_vec(), &|bytes| {

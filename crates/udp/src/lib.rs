@@ -1,5 +1,9 @@
+//! What every UDP socket of ours is set to, whoever reads it: a session or a relay.
+
 use std::io;
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -8,8 +12,11 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 /// Enough for a few 64 KiB batches per path; more would only hide the queue from the congestion controller.
 const SEND_BUFFER: usize = 2 << 20;
 
-/// A non-blocking UDP socket bound to `addr` and, where one is named, to a device.
-pub(crate) fn udp_socket(addr: SocketAddr, device: Option<&str>) -> io::Result<Socket> {
+/// A non-blocking UDP socket bound to `addr` and, where one is named, to a device. An IPv6 socket is for IPv6 alone.
+///
+/// # Errors
+/// What the system says against the address or the device.
+pub fn udp_socket(addr: SocketAddr, device: Option<&str>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, Some(Protocol::UDP))?;
     if addr.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -68,11 +75,11 @@ fn enlarge_buffers(socket: &Socket) {
 ///
 /// quinn-udp 0.6.3 switches them on, and its control buffer of 96 bytes doesn't hold them together with a coalesced
 /// datagram's segment size, destination and ECN mark: the mark comes last and would be lost.
-pub(crate) fn without_timestamps(socket: &tokio::net::UdpSocket) {
+pub fn without_timestamps(socket: &impl AsFd) {
     #[cfg(target_os = "linux")]
     {
         use nix::sys::socket::{setsockopt, sockopt};
-        if let Err(error) = setsockopt(socket, sockopt::ReceiveTimestampns, &false) {
+        if let Err(error) = setsockopt(&socket.as_fd(), sockopt::ReceiveTimestampns, &false) {
             tracing::debug!(%error, "receive timestamps stay on: ECN marks of coalesced datagrams may be lost");
         }
     }

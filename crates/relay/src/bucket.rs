@@ -1,0 +1,174 @@
+//! Token buckets, one or many, in memory that doesn't grow.
+//!
+//! A bucket is one number: the time at which it would be full again if nothing more were taken (GCRA, ITU-T I.371).
+//! Taking `cost` is allowed while that time is at most `burst` ahead of now.
+
+use std::hash::Hasher;
+use std::time::Duration;
+
+use siphasher::sip::SipHasher13;
+
+/// What may be taken from a bucket, in nanoseconds of its rate.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// What is taken now.
+    pub(crate) cost: u64,
+    /// How far ahead of now the bucket may be.
+    pub(crate) burst: u64,
+}
+
+impl Allowance {
+    /// Least burst in bytes: two batches of the largest size that the kernel hands over.
+    const BURST_BYTES: u64 = 128 << 10;
+    /// Least burst in time.
+    const BURST: u64 = 100_000_000;
+
+    /// `len` bytes at `rate` bytes per second.
+    pub(crate) fn bytes(len: usize, rate: u64) -> Self {
+        let time = |bytes: u64| bytes.saturating_mul(1_000_000_000) / rate.max(1);
+        Self {
+            cost: time(len as u64),
+            burst: Self::BURST.max(time(Self::BURST_BYTES)),
+        }
+    }
+
+    /// `weight` events, of which `per_second` are allowed in the long run and twice as many at once.
+    pub(crate) const fn events(weight: u64, per_second: u64) -> Self {
+        Self {
+            cost: weight * 1_000_000_000 / per_second,
+            burst: 2_000_000_000,
+        }
+    }
+
+    /// One event, of which `per_second` are allowed, never two at once.
+    pub(crate) const fn once(per_second: u64) -> Self {
+        let cost = 1_000_000_000 / per_second;
+        Self { cost, burst: cost }
+    }
+}
+
+/// One token bucket.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Bucket(u64);
+
+impl Bucket {
+    /// Takes what is asked for, if it is there.
+    pub(crate) fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
+        let start = self.0.max(now.as_nanos() as u64);
+        let full = start.saturating_add(allowance.cost);
+        let enough = full <= (now.as_nanos() as u64).saturating_add(allowance.burst);
+        if enough {
+            self.0 = full;
+        }
+        enough
+    }
+}
+
+/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the emptier one
+/// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
+/// both its cells are shared with keys that use theirs; it never gets more than its own.
+pub(crate) struct Sketch {
+    rows: [Box<[u64]>; 2],
+    keys: [(u64, u64); 2],
+}
+
+impl Sketch {
+    /// `cells` per row, a power of two; the hash's keys come from `random`, so that nobody can choose whom to collide
+    /// with.
+    pub(crate) fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
+        let row = || vec![0; cells.next_power_of_two()].into_boxed_slice();
+        Self {
+            rows: [row(), row()],
+            keys: std::array::from_fn(|_| (random(), random())),
+        }
+    }
+
+    /// The cells of a key.
+    pub(crate) fn cells(&self, key: &[u8]) -> [usize; 2] {
+        self.keys.map(|(k0, k1)| {
+            let mut hasher = SipHasher13::new_with_keys(k0, k1);
+            hasher.write(key);
+            hasher.finish() as usize & (self.rows[0].len() - 1)
+        })
+    }
+
+    /// Takes what is asked for from the key with these cells, if it is there.
+    pub(crate) fn take(&mut self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
+        let [first, second] = &mut self.rows;
+        let (a, b) = (&mut first[cells[0]], &mut second[cells[1]]);
+        let mut estimate = Bucket(*a.min(b));
+        let enough = estimate.take(now, allowance);
+        if enough {
+            *a = estimate.0.max(*a);
+            *b = estimate.0.max(*b);
+        }
+        enough
+    }
+
+    /// Bytes that it occupies, now and later.
+    pub(crate) fn memory(&self) -> usize {
+        self.rows.iter().map(|row| size_of_val(&**row)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counting() -> impl FnMut() -> u64 {
+        let mut next = 0;
+        move || {
+            next += 1;
+            next
+        }
+    }
+
+    const START: Duration = Duration::from_secs(1_800_000_000);
+
+    #[test]
+    fn a_bucket_gives_its_rate_and_a_burst() {
+        let mut bucket = Bucket::default();
+        let mut bytes = 0;
+        for ms in 0..10_000 {
+            let now = START + Duration::from_millis(ms);
+            while bucket.take(now, Allowance::bytes(1000, 1_000_000)) {
+                bytes += 1000;
+            }
+        }
+        let expected = 10_000_000 + (128 << 10);
+        assert!(
+            (expected - 2000..=expected + 2000).contains(&bytes),
+            "{bytes}"
+        );
+    }
+
+    #[test]
+    fn keys_of_a_sketch_dont_eat_each_others_share() {
+        let mut sketch = Sketch::new(4096, counting());
+        let allowance = Allowance::events(1, 10);
+        // A hog fills its two cells; of a thousand others hardly one has both cells in common with it.
+        let hog = sketch.cells(b"hog");
+        while sketch.take(hog, START, allowance) {}
+        let served = (0..1000u32)
+            .filter(|key| sketch.take(sketch.cells(&key.to_be_bytes()), START, allowance))
+            .count();
+        assert_eq!(served, 1000);
+        assert!(!sketch.take(hog, START, allowance));
+        assert!(sketch.take(hog, START + Duration::from_millis(200), allowance));
+    }
+
+    #[test]
+    fn no_key_gets_more_than_its_own_bucket_would_give() {
+        let mut sketch = Sketch::new(8, counting());
+        let allowance = Allowance::events(1, 100);
+        let mut taken = [0; 20];
+        for ms in 0..2000 {
+            for (key, taken) in taken.iter_mut().enumerate() {
+                let now = START + Duration::from_millis(ms);
+                *taken += u32::from(sketch.take(sketch.cells(&[key as u8]), now, allowance));
+            }
+        }
+        assert!(taken.iter().all(|taken| *taken <= 401), "{taken:?}");
+        assert!(taken.iter().any(|taken| *taken > 0));
+    }
+}

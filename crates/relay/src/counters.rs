@@ -1,0 +1,175 @@
+use std::fmt::Write;
+
+/// Why a datagram is dropped.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Reason {
+    /// Not of a kind that a relay hears, or malformed.
+    Malformed,
+    /// For another relay.
+    OtherRelay,
+    /// Its grant, consent or proof was not made by this relay for this sender.
+    Forged,
+    /// Its grant is over, or was made for another source address; the sender was told not long ago.
+    Stale,
+    /// It carries a datagram for relays, or nothing.
+    Nested,
+    /// The account has used up its rate.
+    AccountRate,
+    /// The relay's own limit.
+    TotalRate,
+    /// Too many requests, from this source or altogether.
+    RequestRate,
+    /// Sent from an address that the relay doesn't serve.
+    Address,
+    /// The relay is about to stop and promises nothing new.
+    Leaving,
+    /// The kernel didn't take it: the socket is full, or there is no way to its destination.
+    Socket,
+}
+
+impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 11] = [
+        Self::Malformed,
+        Self::OtherRelay,
+        Self::Forged,
+        Self::Stale,
+        Self::Nested,
+        Self::AccountRate,
+        Self::TotalRate,
+        Self::RequestRate,
+        Self::Address,
+        Self::Leaving,
+        Self::Socket,
+    ];
+
+    /// Its name in the metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::OtherRelay => "other_relay",
+            Self::Forged => "forged",
+            Self::Stale => "stale",
+            Self::Nested => "nested",
+            Self::AccountRate => "account_rate",
+            Self::TotalRate => "total_rate",
+            Self::RequestRate => "request_rate",
+            Self::Address => "address",
+            Self::Leaving => "leaving",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+/// What a relay has done since it was started.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams that came in.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Datagrams sent on.
+    pub forwarded: u64,
+    /// Their bytes, without the grants.
+    pub forwarded_bytes: u64,
+    /// Grants checked: once per run of packets with the same one.
+    pub checks: u64,
+    /// Answers to HELLO and LISTEN.
+    pub consents: u64,
+    /// Answers to MINT with grants.
+    pub minted: u64,
+    /// Answers to MINT without.
+    pub refused: u64,
+    /// STALE messages.
+    pub stale: u64,
+    /// Bytes of all answers.
+    pub reply_bytes: u64,
+    /// Datagrams dropped, by [`Reason`].
+    pub dropped: [u64; Reason::ALL.len()],
+}
+
+impl Counters {
+    /// How many were dropped for this reason.
+    pub fn dropped_for(&self, reason: Reason) -> u64 {
+        self.dropped[reason as usize]
+    }
+
+    pub(crate) fn drop(&mut self, reason: Reason) {
+        self.dropped[reason as usize] += 1;
+    }
+
+    /// The counters in Prometheus' text format, version 0.0.4.
+    pub fn to_prometheus(&self) -> String {
+        let plain = [
+            ("received_packets", "Datagrams that came in.", self.received),
+            ("received_bytes", "Their bytes.", self.received_bytes),
+            ("forwarded_packets", "Datagrams sent on.", self.forwarded),
+            (
+                "forwarded_bytes",
+                "Their bytes, without the grants.",
+                self.forwarded_bytes,
+            ),
+            (
+                "grant_checks",
+                "Grants checked, once per run of packets.",
+                self.checks,
+            ),
+            ("consents", "Answers to HELLO and LISTEN.", self.consents),
+            ("mints", "Answers to MINT with grants.", self.minted),
+            ("refusals", "Answers to MINT without grants.", self.refused),
+            ("stale", "STALE messages.", self.stale),
+            ("reply_bytes", "Bytes of all answers.", self.reply_bytes),
+        ];
+        let mut text = String::new();
+        for (name, help, value) in plain {
+            let name = format!("manyway_relay_{name}_total");
+            writeln!(
+                text,
+                "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}"
+            )
+            .ok();
+        }
+        let name = "manyway_relay_dropped_packets_total";
+        writeln!(
+            text,
+            "# HELP {name} Datagrams dropped, by reason.\n# TYPE {name} counter"
+        )
+        .ok();
+        for reason in Reason::ALL {
+            let (label, value) = (reason.name(), self.dropped_for(reason));
+            writeln!(text, "{name}{{reason=\"{label}\"}} {value}").ok();
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prometheus_text() {
+        let mut counters = Counters {
+            forwarded: 7,
+            ..Counters::default()
+        };
+        counters.drop(Reason::Forged);
+        let text = counters.to_prometheus();
+        assert!(
+            text.contains("\nmanyway_relay_forwarded_packets_total 7\n"),
+            "{text}"
+        );
+        assert!(text.contains("{reason=\"forged\"} 1\n"), "{text}");
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(
+                name.starts_with("manyway_relay_") && value.parse::<u64>().is_ok(),
+                "{line}"
+            );
+        }
+        for (index, reason) in Reason::ALL.into_iter().enumerate() {
+            assert_eq!(index, reason as usize);
+        }
+    }
+}

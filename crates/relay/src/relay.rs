@@ -1,0 +1,514 @@
+//! What a relay does with a datagram.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use manyway_wire::relay::{
+    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen, Mac,
+    Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayType, Stale,
+    StaleReason, Voucher, canonical, is_relay_datagram,
+};
+use rand::CryptoRng;
+
+use crate::address::{Kind, kind};
+use crate::bucket::{Allowance, Bucket, Sketch};
+use crate::keys::{Keys, verify};
+use crate::listeners::Listeners;
+use crate::{Counters, Reason, Reply};
+
+/// Answers per second that one source address gets; it gets twice as many at once. A source is an IPv4 address or an
+/// IPv6 /64: behind one of them may be many users, of whom each says HELLO four times a minute.
+const SOURCE_REPLIES: u64 = 100;
+/// What a LISTEN and a MINT count for among them: the former takes room, the latter time.
+const LISTEN_WEIGHT: u64 = 10;
+const MINT_WEIGHT: u64 = 5;
+/// Answers per second to all sources together: 800 kB/s.
+const ALL_REPLIES: u64 = 20_000;
+/// MINTs per second whose two signatures are checked: a quarter of a processor core.
+const VERIFICATIONS: u64 = 2_000;
+/// STALE messages per second about one grant from one address.
+const STALE_REPLIES: u64 = 1;
+
+/// Token buckets per row of the sketches for accounts and for sources: 1 MiB each.
+const CELLS: usize = 1 << 16;
+/// Sets of listeners' names: 32,768 entries.
+const LISTENER_SETS: usize = 1 << 13;
+
+/// What a relay's operator decides.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Whose vouchers are good, beside the relay's own.
+    pub trusted: Vec<RelayId>,
+    /// The relay's own addresses, which are nobody's destination.
+    pub own: Vec<SocketAddr>,
+    /// Forward to private addresses and this host too: for relays within one network, and tests.
+    pub allow_private: bool,
+    /// Bytes per second that are forwarded altogether; all that comes unless given.
+    pub limit: Option<u64>,
+    /// The most that a voucher's class counts for, whatever it says.
+    pub highest_class: Option<RateClass>,
+}
+
+/// What is to be done with a datagram.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send it on.
+    Forward {
+        /// Where it goes.
+        to: SocketAddr,
+        /// Bytes at its front that stay here.
+        header_len: usize,
+        /// What its sender should be told beside.
+        notice: Option<Reply>,
+    },
+    /// Answer its sender.
+    Reply(Reply),
+    /// Nothing.
+    Drop(Reason),
+}
+
+/// A relay without sockets and clock. Its memory is fixed when it is made.
+pub struct Relay {
+    config: Config,
+    keys: Keys,
+    accounts: Sketch,
+    sources: Sketch,
+    listeners: Listeners,
+    total: Bucket,
+    replies: Bucket,
+    verifications: Bucket,
+    /// The last grant that held: the next packet of its run needs no check.
+    last: Option<Checked>,
+    leaving: bool,
+    counters: Counters,
+}
+
+/// A grant that was checked, and for whom.
+#[derive(Copy, Clone)]
+struct Checked {
+    from: SocketAddr,
+    grant: Grant,
+    account: [usize; 2],
+    rate: u64,
+}
+
+type Outcome = Result<Action, Reason>;
+
+impl Relay {
+    /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to collide with.
+    pub fn new(config: Config, keys: Keys, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
+        let mut random = || rng.next_u64();
+        let own = config.own.iter().copied().map(canonical).collect();
+        Self {
+            accounts: Sketch::new(CELLS, &mut random),
+            sources: Sketch::new(CELLS, &mut random),
+            listeners: Listeners::new(LISTENER_SETS, &mut random),
+            config: Config { own, ..config },
+            keys,
+            total: Bucket::default(),
+            replies: Bucket::default(),
+            verifications: Bucket::default(),
+            last: None,
+            leaving: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The relay's id.
+    pub fn id(&self) -> RelayId {
+        self.keys.id()
+    }
+
+    /// The relay's keys.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Uses other keys from now on, those of the same relay after a rotation.
+    pub fn set_keys(&mut self, keys: Keys) {
+        self.keys = keys;
+        self.last = None;
+    }
+
+    /// Promises nothing new from now on, and tells those who send to look for another relay.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counts what the kernel didn't take as dropped instead of forwarded.
+    pub fn lost(&mut self, datagrams: u64, bytes: u64) {
+        self.counters.dropped[Reason::Socket as usize] += datagrams;
+        self.counters.forwarded = self.counters.forwarded.saturating_sub(datagrams);
+        self.counters.forwarded_bytes = self.counters.forwarded_bytes.saturating_sub(bytes);
+    }
+
+    /// Bytes that its tables occupy: the same whatever the number of flows.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.accounts.memory() + self.sources.memory() + self.listeners.memory()
+    }
+
+    /// Decides on a datagram that came from `from`. `now` is Unix time and never goes back.
+    pub fn handle(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Action {
+        self.counters.received += 1;
+        self.counters.received_bytes += datagram.len() as u64;
+        let from = canonical(from);
+        let outcome = match RelayType::of(datagram) {
+            Some(RelayType::Forward4 | RelayType::Forward6) => self.forward(now, from, datagram),
+            Some(RelayType::Hello) => self.hello(now, from, datagram),
+            Some(RelayType::Listen) => self.listen(now, from, datagram),
+            Some(RelayType::Mint) => self.mint(now, from, datagram),
+            // What relays say makes no relay say anything.
+            _ => Err(Reason::Malformed),
+        };
+        outcome.unwrap_or_else(|reason| {
+            self.counters.drop(reason);
+            Action::Drop(reason)
+        })
+    }
+
+    fn forward(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Outcome {
+        let checked = match &self.last {
+            Some(last) if last.from == from && datagram.starts_with(last.grant.as_bytes()) => *last,
+            _ => match self.check(now, from, datagram)? {
+                Ok(checked) => checked,
+                Err(stale) => return Ok(stale),
+            },
+        };
+        let header = checked.grant.header();
+        let seconds = now.as_secs();
+        let expires = u64::from(header.expires);
+        if seconds >= expires || expires > seconds + GRANT_LIFE.as_secs() {
+            return self.stale(now, from, header, StaleReason::Expired);
+        }
+        let header_len = checked.grant.as_bytes().len();
+        let payload = &datagram[header_len..];
+        if payload.is_empty() || is_relay_datagram(payload) {
+            return Err(Reason::Nested);
+        }
+        let allowance = Allowance::bytes(datagram.len(), checked.rate);
+        if !self.accounts.take(checked.account, now, allowance) {
+            return Err(Reason::AccountRate);
+        }
+        if let Some(limit) = self.config.limit
+            && !self.total.take(now, Allowance::bytes(payload.len(), limit))
+        {
+            return Err(Reason::TotalRate);
+        }
+        self.counters.forwarded += 1;
+        self.counters.forwarded_bytes += payload.len() as u64;
+        let notice = self
+            .leaving
+            .then(|| self.stale(now, from, header, StaleReason::Leaving).ok())
+            .flatten();
+        Ok(Action::Forward {
+            to: header.destination,
+            header_len,
+            notice: match notice {
+                Some(Action::Reply(reply)) => Some(reply),
+                _ => None,
+            },
+        })
+    }
+
+    /// Checks a grant's codes, and remembers it if they are right.
+    fn check(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        datagram: &[u8],
+    ) -> Result<Result<Checked, Action>, Reason> {
+        self.counters.checks += 1;
+        let header = ForwardHeader::decode(datagram).map_err(|_| Reason::Malformed)?;
+        let key = self.keys.by_id(header.key).ok_or(Reason::Forged)?;
+        if !key.made(&header, from) {
+            if !key.made_for_another(&header) {
+                return Err(Reason::Forged);
+            }
+            return self.stale(now, from, &header, StaleReason::Moved).map(Err);
+        }
+        let checked = Checked {
+            from,
+            grant: header.into(),
+            account: self.accounts.cells(&header.tag),
+            rate: header.class.bytes_per_second(),
+        };
+        self.last = Some(checked);
+        Ok(Ok(checked))
+    }
+
+    /// Tells the sender once a second what is wrong with its grant.
+    fn stale(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        header: &ForwardHeader,
+        reason: StaleReason,
+    ) -> Outcome {
+        // Whoever can change its address or has many grants shares the source's limit.
+        let mut key = [0; 26];
+        key[..18].copy_from_slice(&endpoint(from));
+        key[18..].copy_from_slice(&header.mac.0);
+        let cells = self.sources.cells(&key);
+        if !self
+            .sources
+            .take(cells, now, Allowance::once(STALE_REPLIES))
+        {
+            return Err(Reason::Stale);
+        }
+        self.admit(now, from, 1).map_err(|_| Reason::Stale)?;
+        self.counters.stale += 1;
+        let stale = Stale {
+            reason,
+            now: now.as_secs() as u32,
+            mac: header.mac,
+        };
+        Ok(self.reply(&stale.to_bytes()))
+    }
+
+    fn hello(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Outcome {
+        let hello = Hello::decode(datagram).map_err(|_| Reason::Malformed)?;
+        self.meant(&hello.relay)?;
+        self.serves(from)?;
+        self.stays()?;
+        self.admit(now, from, 1)?;
+        Ok(self.consent(now, from, hello.nonce))
+    }
+
+    fn listen(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Outcome {
+        let listen = Listen::decode(datagram).map_err(|_| Reason::Malformed)?;
+        self.meant(&listen.relay)?;
+        self.proved(now, from, &listen.proof)?;
+        self.serves(from)?;
+        self.stays()?;
+        self.admit(now, from, LISTEN_WEIGHT)?;
+        self.listeners
+            .insert(listen.name, from, now.as_secs() as u32);
+        Ok(self.consent(now, from, listen.nonce))
+    }
+
+    fn consent(&mut self, now: Duration, from: SocketAddr, nonce: Nonce) -> Action {
+        self.counters.consents += 1;
+        let (key, issued) = (self.keys.current(), now.as_secs() as u32);
+        let reply = ConsentReply {
+            nonce,
+            consent: key.consent(issued, from),
+            proof: key.proof(issued, from),
+        };
+        self.reply(&reply.to_bytes())
+    }
+
+    fn mint(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Outcome {
+        let (mint, signature) = Mint::decode(datagram).map_err(|_| Reason::Malformed)?;
+        let signed = datagram.try_into().map_err(|_| Reason::Malformed)?;
+        self.meant(&mint.voucher.terms.relay)?;
+        // From here on the sender gets what is sent to it, and may be told what is wrong.
+        self.proved(now, from, &mint.proof)?;
+        self.serves(from)?;
+        self.admit(now, from, MINT_WEIGHT)?;
+        let granted = self.peer(now, &mint).and_then(|peer| {
+            self.vouched(now, &mint.voucher, signed, &signature)?;
+            Ok(peer)
+        });
+        let (nonce, now) = (mint.nonce, now.as_secs() as u32);
+        Ok(match granted {
+            Ok(peer) => {
+                self.counters.minted += 1;
+                let terms = &mint.voucher.terms;
+                let there = self.grant(terms, from, peer);
+                let own = At {
+                    address: from,
+                    since: mint.proof.issued,
+                };
+                let back = self.grant(terms, peer.address, own);
+                let minted = Minted {
+                    nonce,
+                    now,
+                    there,
+                    back,
+                };
+                let mut bytes = Vec::with_capacity(manyway_wire::relay::MINTED_MAX_LEN);
+                minted.encode(&mut bytes);
+                self.reply(&bytes)
+            }
+            Err(reason) => {
+                self.counters.refused += 1;
+                let refused = Refused { nonce, reason, now };
+                self.reply(&refused.to_bytes())
+            }
+        })
+    }
+
+    /// The other end, if it wants to be reached: as cheap to find out as possible.
+    fn peer(&self, now: Duration, mint: &Mint) -> Result<At, Refusal> {
+        if self.leaving {
+            return Err(Refusal::Leaving);
+        }
+        let seconds = now.as_secs() as u32;
+        let terms = &mint.voucher.terms;
+        let trusted = terms.signer == self.keys.id() || self.config.trusted.contains(&terms.signer);
+        if !trusted {
+            return Err(Refusal::Voucher);
+        }
+        if terms.expires <= seconds {
+            return Err(Refusal::VoucherExpired);
+        }
+        let at = match &mint.peer {
+            Peer::Consent(consent) => {
+                self.consents(now, consent).ok_or(Refusal::Consent)?;
+                At {
+                    address: consent.address,
+                    since: consent.issued,
+                }
+            }
+            Peer::Name(name) => {
+                let found = self.listeners.find(name, seconds);
+                let (address, since) = found.ok_or(Refusal::UnknownName)?;
+                At { address, since }
+            }
+        };
+        self.serves(at.address).map_err(|_| Refusal::Address)?;
+        Ok(at)
+    }
+
+    /// Whether voucher and request are signed by whom they should be: the expensive part.
+    fn vouched(
+        &mut self,
+        now: Duration,
+        voucher: &Voucher,
+        datagram: &[u8; manyway_wire::relay::MINT_LEN],
+        signature: &[u8; 64],
+    ) -> Result<(), Refusal> {
+        let budget = Allowance::events(1, VERIFICATIONS);
+        if !self.verifications.take(now, budget) {
+            return Err(Refusal::Busy);
+        }
+        let terms = &voucher.terms;
+        let genuine = verify(&terms.client, &Mint::signed_bytes(datagram), signature)
+            && verify(&terms.signer, &terms.signed_bytes(), &voucher.signature);
+        genuine.then_some(()).ok_or(Refusal::Voucher)
+    }
+
+    /// The permission to send from `source` to `to`.
+    fn grant(
+        &self,
+        terms: &manyway_wire::relay::VoucherTerms,
+        source: SocketAddr,
+        to: At,
+    ) -> Grant {
+        let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
+        let header = ForwardHeader {
+            key: 0,
+            class: terms.class.min(highest),
+            expires: to.since.saturating_add(GRANT_LIFE.as_secs() as u32),
+            tag: account_tag(&terms.signer, &terms.account),
+            destination: to.address,
+            check: [0; 4],
+            mac: Mac([0; 8]),
+        };
+        self.keys.current().seal(header, source).into()
+    }
+
+    /// Whether this relay is the one that a request is for.
+    fn meant(&self, relay: &RelayId) -> Result<(), Reason> {
+        match *relay == self.keys.id() {
+            true => Ok(()),
+            false => Err(Reason::OtherRelay),
+        }
+    }
+
+    /// Whether an address may be an end of a flow.
+    fn serves(&self, address: SocketAddr) -> Result<(), Reason> {
+        let kind = kind(address);
+        let served = kind == Kind::Public || kind == Kind::Private && self.config.allow_private;
+        match served && !self.config.own.contains(&address) {
+            true => Ok(()),
+            false => Err(Reason::Address),
+        }
+    }
+
+    fn stays(&self) -> Result<(), Reason> {
+        match self.leaving {
+            false => Ok(()),
+            true => Err(Reason::Leaving),
+        }
+    }
+
+    /// Whether this relay answered somebody at `from` not long ago who got the answer.
+    fn proved(&self, now: Duration, from: SocketAddr, proof: &Proof) -> Result<(), Reason> {
+        let key = self.keys.by_id(proof.key).ok_or(Reason::Forged)?;
+        if !key.made_proof(proof, from) {
+            return Err(Reason::Forged);
+        }
+        fresh(now, proof.issued).ok_or(Reason::Stale)
+    }
+
+    fn consents(&self, now: Duration, consent: &Consent) -> Option<()> {
+        let key = self.keys.by_id(consent.key)?;
+        key.made_consent(consent)
+            .then(|| fresh(now, consent.issued))?
+    }
+
+    /// Takes an answer from what its source, and all together, may get.
+    fn admit(&mut self, now: Duration, from: SocketAddr, weight: u64) -> Result<(), Reason> {
+        let cells = self.sources.cells(&source(from));
+        let allowance = Allowance::events(weight, SOURCE_REPLIES);
+        let admitted = self.sources.take(cells, now, allowance)
+            && self.replies.take(now, Allowance::events(1, ALL_REPLIES));
+        match admitted {
+            true => Ok(()),
+            false => Err(Reason::RequestRate),
+        }
+    }
+
+    fn reply(&mut self, bytes: &[u8]) -> Action {
+        self.counters.reply_bytes += bytes.len() as u64;
+        Action::Reply(Reply::new(bytes))
+    }
+}
+
+/// An address, and when somebody there last said that it wants to be reached.
+#[derive(Copy, Clone)]
+struct At {
+    address: SocketAddr,
+    since: u32,
+}
+
+/// Whether something issued then can still be used now; a relay's clock that was set back doesn't prolong it.
+fn fresh(now: Duration, issued: u32) -> Option<()> {
+    let age = now.as_secs().checked_sub(issued.into())?;
+    (age <= CONSENT_LIFE.as_secs()).then_some(())
+}
+
+/// What stands for an account in grants: those of different signers have nothing to do with each other.
+fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
+    let message = [b"manyway relay account", &signer.0[..], account].concat();
+    let hash = digest(&SHA256, &message);
+    let mut tag = [0; 8];
+    tag.copy_from_slice(&hash.as_ref()[..8]);
+    tag
+}
+
+/// Who is limited together: an IPv4 address, or an IPv6 network of 64 bits.
+fn source(from: SocketAddr) -> [u8; 8] {
+    match from.ip() {
+        IpAddr::V4(ip) => (0xffff << 32 | u64::from(ip.to_bits())).to_be_bytes(),
+        IpAddr::V6(ip) => ((ip.to_bits() >> 64) as u64).to_be_bytes(),
+    }
+}
+
+fn endpoint(from: SocketAddr) -> [u8; 18] {
+    let mut bytes = [0; 18];
+    let ip = match from.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    bytes[..16].copy_from_slice(&ip.octets());
+    bytes[16..].copy_from_slice(&from.port().to_be_bytes());
+    bytes
+}
