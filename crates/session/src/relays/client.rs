@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use manyway_units::Time;
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, Grant, Hello, ListenerName, Mint, Minted, Nonce, Peer, Refusal, Refused,
-    RelayReply, Stale, StaleReason,
+    CONSENT_LIFE, Consent, ConsentReply, Grant, Hello, ListenerName, Mint, Minted, Nonce, Peer,
+    Proof, Refusal, Refused, RelayReply, Stale, StaleReason,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -89,8 +89,8 @@ struct Way {
     local: LocalId,
     relay: SocketAddr,
     grants: Option<Grants>,
-    /// The relay's word for our own address.
-    own: Option<(Consent, Time)>,
+    /// That we get what is sent to our own address, and when the relay said so.
+    own: Option<(Proof, Time)>,
     /// Of the request under way.
     nonce: Nonce,
     /// Requests without an answer.
@@ -257,9 +257,7 @@ impl RelayClient {
             return false;
         };
         let taken = match reply {
-            RelayReply::Consent(reply) => {
-                self.on_own_consent(now, lane, reply.nonce, reply.consent)
-            }
+            RelayReply::Consent(reply) => self.on_proof(now, lane, reply),
             RelayReply::Minted(minted) => self.on_minted(now, lane, minted),
             RelayReply::Refused(refused) => self.on_refused(now, lane, refused),
             RelayReply::Stale(stale) => self.on_stale(now, lane, stale),
@@ -268,11 +266,15 @@ impl RelayClient {
         taken
     }
 
-    fn on_own_consent(&mut self, now: Time, lane: Lane, nonce: Nonce, consent: Consent) -> bool {
-        let Some(way) = self.ways.get_mut(&lane).filter(|way| way.awaits(nonce)) else {
+    fn on_proof(&mut self, now: Time, lane: Lane, reply: &ConsentReply) -> bool {
+        let Some(way) = self
+            .ways
+            .get_mut(&lane)
+            .filter(|way| way.awaits(reply.nonce))
+        else {
             return false;
         };
-        way.own = Some((consent, now));
+        way.own = Some((reply.proof, now));
         (way.sent, way.next) = (0, Some(now));
         true
     }
@@ -324,7 +326,12 @@ impl RelayClient {
         match refused.reason {
             Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(lane),
             Refusal::Consent | Refusal::UnknownName | Refusal::Leaving => {
-                self.next_round(now, lane)
+                self.next_round(now, lane);
+            }
+            Refusal::Busy => {
+                if let Some(way) = self.ways.get_mut(&lane) {
+                    way.next = Some(now + FIRST_ASKING);
+                }
             }
         }
         true
@@ -472,7 +479,7 @@ impl RelayClient {
             Some((own, _)) => {
                 let mint = Mint {
                     nonce: way.nonce,
-                    proof: own.proof(),
+                    proof: own,
                     peer,
                     voucher: relay.info.access.voucher,
                 };

@@ -69,7 +69,7 @@ struct Kept {
     unanswered: u32,
     last_sent: Option<Time>,
     next: Option<Time>,
-    consent: Option<(Consent, Time)>,
+    consent: Option<(ConsentReply, Time)>,
     /// Whose turn it is to be announced by LISTEN.
     announced: Option<KeptFor>,
 }
@@ -116,7 +116,10 @@ impl Keeper {
             .consent
             .filter(|(_, at)| now.since(*at) < 2 * HELLO_INTERVAL);
         self.reschedule();
-        fresh.map(|(consent, _)| Fresh { relay, consent })
+        fresh.map(|(reply, _)| Fresh {
+            relay,
+            consent: reply.consent,
+        })
     }
 
     /// Somebody has a reason to believe that what the relay said doesn't hold any more.
@@ -246,7 +249,7 @@ impl Keeper {
         // Names are announced one after the other, each with the consent that this one brought.
         let more = kept.next_name();
         kept.unanswered = 0;
-        kept.consent = Some((reply.consent, now));
+        kept.consent = Some((*reply, now));
         kept.next = Some(if more { now } else { now + HELLO_INTERVAL });
         let users = kept.users.iter().copied().collect();
         self.reschedule();
@@ -309,11 +312,11 @@ impl Kept {
             .consent
             .filter(|(_, at)| now.since(*at) < CONSENT_LIFE / 2);
         match (name, proof) {
-            (Some(name), Some((consent, _))) => Listen {
+            (Some(name), Some((reply, _))) => Listen {
                 nonce,
                 relay,
                 name,
-                proof: consent.proof(),
+                proof: reply.proof,
             }
             .to_bytes()
             .into(),
