@@ -95,6 +95,14 @@ struct Checked {
 
 type Outcome = Result<Action, Reason>;
 
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relay")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Relay {
     /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to collide with.
     pub fn new(config: Config, keys: Keys, rng: &mut (impl CryptoRng + ?Sized)) -> Self {

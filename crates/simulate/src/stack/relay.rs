@@ -172,7 +172,12 @@ impl RelayHost {
             let at = self.rng.random_range(0..data.len());
             data[at] ^= self.rng.random_range(1..=u8::MAX);
         }
-        let mut waiting = Waiting { at: now, to, ecn, data };
+        let mut waiting = Waiting {
+            at: now,
+            to,
+            ecn,
+            data,
+        };
         if self.chance(duplicate) {
             self.queue.push_back(waiting.clone());
         }
@@ -205,12 +210,15 @@ impl Host for RelayHost {
                 notice,
             } => {
                 if let Some(notice) = notice {
-                    self.queue.push_back(reply(arrival.remote, notice.as_bytes()));
+                    self.queue
+                        .push_back(reply(arrival.remote, notice.as_bytes()));
                 }
                 let data = arrival.data[header_len..].to_vec();
                 self.forward(now, to, arrival.ecn, data);
             }
-            Action::Reply(bytes) => self.queue.push_back(reply(arrival.remote, bytes.as_bytes())),
+            Action::Reply(bytes) => self
+                .queue
+                .push_back(reply(arrival.remote, bytes.as_bytes())),
             Action::Drop(_) => {}
         }
     }

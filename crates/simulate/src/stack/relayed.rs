@@ -124,17 +124,22 @@ impl Relayed {
             .links
             .iter()
             .map(|config| {
-                [(); 2].map(|()| world.add_link(config.clone()).expect("a link that can work"))
+                [(); 2].map(|()| {
+                    world
+                        .add_link(config.clone())
+                        .expect("a link that can work")
+                })
             })
             .collect();
-        let end = |config, seed, traffic| SessionHost::new(config, seed, traffic).map(Node::Session);
+        let end =
+            |config, seed, traffic| SessionHost::new(config, seed, traffic).map(Node::Session);
         let client = world.add_host(end(spec.client, mix(seed ^ 1), spec.client_traffic)?);
         let server = world.add_host(end(spec.server, mix(seed ^ 2), spec.server_traffic)?);
         for (host, at) in [(client, CLIENT), (server, SERVER)] {
             let (now, socket) = (world.now(), world.add_socket(host, at));
             session(&mut world, host).add_local(now, socket, "eth0", at);
         }
-        let mut route = |world: &mut World<Node>, [from, to]: [SocketAddr; 2], leg: &[usize], bad| {
+        let route = |world: &mut World<Node>, [from, to]: [SocketAddr; 2], leg: &[usize], bad| {
             let over = |direction: usize| -> Vec<LinkId> {
                 leg.iter().map(|&n| links[n][direction]).collect()
             };
