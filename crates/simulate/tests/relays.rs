@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{MS, mbps};
 use manyway_network::LinkConfig;
-use manyway_session::{Config, Event, PathDownReason, PathState, RelayState};
+use manyway_session::{Config, Event, PathDownReason, PathState, PathStats, RelayState};
 use manyway_simulate::stack::{Mischief, Node, Relayed, RelayedSpec, Source, TrafficConfig};
 use manyway_units::Time;
 
@@ -104,4 +104,259 @@ fn relays_add_their_capacity() {
     assert_eq!(far.paths.iter().filter(|path| path.relay).count(), 2);
     // Every acknowledgement of a relayed path came back through its relay.
     assert_eq!(net.world.stats().unroutable, 0);
+}
+
+/// Events of the client's relayed paths, with their times.
+fn downs(net: &mut Relayed) -> Vec<(Time, PathDownReason)> {
+    let relays: Vec<_> = net.access.iter().map(|a| a.relay.address).collect();
+    let log = net.client().traffic().log();
+    let down = |(at, event): &(Time, Event)| match event {
+        Event::PathDown { remote, reason, .. } if relays.contains(remote) => Some((*at, *reason)),
+        _ => None,
+    };
+    log.iter().filter_map(down).collect()
+}
+
+#[test]
+fn a_relay_that_is_restarted_gets_its_path_back() {
+    // With the keys on its disk, and without.
+    for (seed, forgetful) in [(2, false), (3, true)] {
+        let link = mbps(10.0, 10);
+        let mut net = started(net(seed, "lia", 80 << 20, &[link.clone(), link]));
+        run_for(&mut net, 3000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Active));
+        net.relay(0).kill();
+        run_for(&mut net, 2000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Stalled));
+        let before = received_bytes(&mut net);
+        run_for(&mut net, 3000 * MS);
+        // The direct path goes on at its rate: 10 Mbps less headers are 1.19 MB/s.
+        let alone = received_bytes(&mut net) - before;
+        assert!((3_300_000..3_700_000).contains(&alone), "{alone}");
+        match forgetful {
+            false => net.relay(0).restart(),
+            true => net.relay(0).restart_forgetful(),
+        }
+        let (restarted, limit) = (net.world.now(), 20_000 * MS);
+        while state_of(&mut net, 0) != Some(PathState::Active) {
+            let waited = net.world.now().since(restarted);
+            assert!(waited < limit, "{forgetful} {:#?}", net.client_stats());
+            run_for(&mut net, 100 * MS);
+        }
+        run_for(&mut net, 1000 * MS);
+        let before = received_bytes(&mut net);
+        run_for(&mut net, 3000 * MS);
+        let both = received_bytes(&mut net) - before;
+        assert!(both > 6_000_000, "{both}");
+        complete(&mut net, 120_000 * MS);
+    }
+}
+
+#[test]
+fn a_relay_that_becomes_a_black_hole_delays_its_data_by_a_probe_timeout() {
+    for (seed, law) in [(4, "lia"), (5, "mpath"), (6, "balia")] {
+        let link = mbps(10.0, 10);
+        let mut net = started(net(seed, law, 40 << 20, &[link.clone(), link]));
+        run_for(&mut net, 6000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Active), "{law}");
+        let at = net.access[0].relay.address;
+        let paths = net.client_stats().paths;
+        let path = paths.iter().rev().find(|p| p.remote == at).expect("a path");
+        // Its variance is at most half of the queue's delay, which is at most a round trip's.
+        let probe_timeout = path.rtt + 2 * path.rtt + Config::default().ack_delay;
+        let allowed = 3 * path.rtt + probe_timeout;
+        net.relay(0).set_mischief(Mischief {
+            drop: 1.0,
+            ..Mischief::default()
+        });
+        let since = net.world.now();
+        let (mut longest, mut last, mut progress) =
+            (Duration::ZERO, received_bytes(&mut net), since);
+        while net.world.now() < since + 2000 * MS {
+            run_for(&mut net, MS);
+            let bytes = received_bytes(&mut net);
+            if bytes > last {
+                longest = longest.max(net.world.now().since(progress));
+                (last, progress) = (bytes, net.world.now());
+            }
+        }
+        assert!(
+            longest <= allowed,
+            "{law}: nothing for {longest:?}, allowed {allowed:?}"
+        );
+        let downs = downs(&mut net);
+        let (down, reason) = *downs.iter().find(|(at, _)| *at >= since).expect("noticed");
+        assert!(
+            down.since(since) <= allowed,
+            "{law}: {:?}",
+            down.since(since)
+        );
+        let expected = match law {
+            "mpath" => PathDownReason::Dropped,
+            _ => PathDownReason::Stalled,
+        };
+        assert_eq!(reason, expected);
+        complete(&mut net, 120_000 * MS);
+    }
+}
+
+#[test]
+fn a_hostile_relay_achieves_nothing_but_delay() {
+    let evil = Mischief {
+        drop: 0.2,
+        duplicate: 0.2,
+        delay: 0.3,
+        delay_by: 300 * MS,
+        corrupt: 0.2,
+        replay: 0.2,
+    };
+    let calm = Mischief::default();
+    let each = [
+        Mischief { drop: 0.6, ..calm },
+        Mischief {
+            duplicate: 1.0,
+            ..calm
+        },
+        Mischief {
+            delay: 1.0,
+            delay_by: 800 * MS,
+            ..calm
+        },
+        Mischief {
+            corrupt: 0.9,
+            ..calm
+        },
+        Mischief {
+            replay: 1.0,
+            ..calm
+        },
+    ];
+    let all = (10..16).map(|seed| (seed, evil));
+    for (seed, mischief) in all.chain((20..).zip(each)) {
+        for law in ["lia", "mpath"] {
+            let link = mbps(10.0, 10);
+            let mut net = started(net(seed, law, 3 << 20, &[link.clone(), link.clone(), link]));
+            net.relay(0).set_mischief(mischief);
+            net.relay(1).set_mischief(mischief);
+            // 3 MiB over the direct path alone take 2.7 s. What is sent into the relays and lost has to be sent again.
+            let took = complete(&mut net, 20_000 * MS);
+            assert!(net.client().traffic().closed().is_none());
+            assert!(net.server().traffic().closed().is_none());
+        }
+    }
+}
+
+#[test]
+fn grants_are_renewed_before_they_end() {
+    let link = mbps(1.0, 20);
+    let mut net = started(net(7, "lia", 60 << 20, &[link.clone(), link]));
+    run_for(&mut net, 2000 * MS);
+    for _ in 0..20 {
+        run_for(&mut net, 15_000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Active));
+    }
+    assert_eq!(downs(&mut net), []);
+    let counters = net.relay(0).counters();
+    assert_eq!((counters.stale, counters.refused), (0, 0));
+    // Every 60 s, and a HELLO every 15 s.
+    assert!((4..=8).contains(&counters.minted), "{}", counters.minted);
+    assert!(counters.consents <= 32, "{}", counters.consents);
+}
+
+#[test]
+fn hundreds_of_relays_are_all_probed_and_the_good_ones_used() {
+    for (seed, law, relays) in [(8, "mpath", 130), (9, "lia", 200)] {
+        let mut links = vec![mbps(2.0, 10)];
+        // Not twice as slow as the direct path, or the manager would find them too slow.
+        links.extend((0..relays).map(|n| mbps(1.0, n % 8)));
+        let mut net = started(net(seed, law, 1 << 30, &links));
+        // Every fifth is a black hole.
+        let hole = |n: usize| n % 5 == 0;
+        for n in (0..relays as usize).filter(|n| hole(*n)) {
+            net.relay(n).set_mischief(Mischief {
+                drop: 1.0,
+                ..Mischief::default()
+            });
+        }
+        // The manager sends a probe every 250 ms, two to each black hole.
+        let enough = if law == "mpath" { 45 } else { 15 };
+        run_for(&mut net, 1000 * MS * enough);
+        for n in 0..relays as usize {
+            assert!(
+                net.relay(n).forwarded() > 0,
+                "{law}: relay {n} was never tried"
+            );
+        }
+        let paths = net.client_stats().paths;
+        let used = |path: &&PathStats| path.relay && path.state == PathState::Active;
+        let place = |path: &PathStats| {
+            net.access
+                .iter()
+                .position(|a| a.relay.address == path.remote)
+        };
+        let (bad, good): (Vec<usize>, Vec<usize>) = paths
+            .iter()
+            .filter(used)
+            .filter_map(place)
+            .partition(|n| hole(*n));
+        assert_eq!(bad, [0; 0], "{law}");
+        match law {
+            // It opens a quarter of the direct path's window at each loss, when those before have met loss too.
+            "mpath" => assert!(good.len() >= 10, "{good:?}"),
+            _ => assert_eq!(good.len(), relays as usize * 4 / 5),
+        }
+        let rate = goodput(&mut net, Duration::ZERO, 5000 * MS);
+        // At least two thirds of what the paths in use have.
+        let least = (good.len() as f64 + 2.0) * 125_000.0 * 2.0 / 3.0;
+        assert!(rate > least, "{law}: {} paths, {rate} bytes/s", good.len());
+        assert!(net.client().traffic().closed().is_none());
+    }
+}
+
+/// Goodput over `span`, after `warm_up`, in bytes per second.
+fn goodput(net: &mut Relayed, warm_up: Duration, span: Duration) -> f64 {
+    run_for(net, warm_up);
+    let before = received_bytes(net);
+    run_for(net, span);
+    (received_bytes(net) - before) as f64 / span.as_secs_f64()
+}
+
+#[test]
+fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
+    // All paths share the access link; what is behind it is wide.
+    let access = mbps(5.0, 10);
+    let wide = mbps(1000.0, 10);
+    let build = |law: &str, relays: usize| {
+        let config = Config {
+            cc: law.into(),
+            ..Config::default()
+        };
+        let net = Relayed::new(RelayedSpec {
+            seed: 11,
+            client: config.clone(),
+            server: config,
+            client_traffic: TrafficConfig {
+                sources: vec![Source::default()],
+                ..TrafficConfig::default()
+            },
+            links: vec![access.clone(), wide.clone()],
+            direct: Some(vec![0, 1]),
+            relays: vec![[vec![0], vec![1]]; relays],
+            ..RelayedSpec::default()
+        });
+        started(net.expect("a valid configuration"))
+    };
+    let (warm_up, span) = (20_000 * MS, 120_000 * MS);
+    for law in ["mpath", "lia"] {
+        let alone = goodput(&mut build(law, 0), warm_up, span);
+        let mut net = build(law, 4);
+        let together = goodput(&mut net, warm_up, span);
+        let ratio = together / alone;
+        // A coupled law may do better than one flow, which doesn't fill the link with its short queue.
+        let most = if law == "mpath" { 1.05 } else { 1.15 };
+        assert!(
+            (0.95..=most).contains(&ratio),
+            "{law}: {ratio} of {alone} bytes/s"
+        );
+    }
 }

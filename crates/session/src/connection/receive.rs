@@ -155,9 +155,10 @@ impl Connection {
         }
         match self.handle_frames(now, index, plain) {
             Ok(ack_eliciting) => {
-                let policy = self.ack_policy(index);
                 // The packet itself may have ended its path.
-                if let Some(path) = self.paths.get_mut(index).filter(|p| p.id == id) {
+                if self.by_id.get(&id) == Some(&index) {
+                    let policy = self.ack_policy(index);
+                    let path = &mut self.paths[index];
                     path.received.record(now, number, ack_eliciting.any, policy);
                     if ecn == Some(Ecn::Ce) || ack_eliciting.pinged {
                         path.received.ack_now();

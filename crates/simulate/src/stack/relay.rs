@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_relay::{Action, Config, Keys, Relay};
+use manyway_relay::{Action, Config, Counters, Keys, Relay};
 use manyway_session::{Access, RelayAccess, RelayAddress};
 use manyway_units::Time;
 use manyway_wire::relay::RateClass;
@@ -131,6 +131,14 @@ impl RelayHost {
     /// Datagrams that it was asked to forward with a valid grant.
     pub fn forwarded(&self) -> u64 {
         self.forwarded
+    }
+
+    /// What the relay has counted since it was started; zeros while it is dead.
+    pub fn counters(&self) -> Counters {
+        self.relay
+            .as_ref()
+            .map(|r| r.counters().clone())
+            .unwrap_or_default()
     }
 
     fn chance(&mut self, probability: f64) -> bool {
