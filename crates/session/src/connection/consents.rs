@@ -30,6 +30,19 @@ pub(crate) enum ConsentChange {
 pub(super) struct Consents {
     slots: BTreeMap<u16, Slot>,
     changes: Vec<ConsentChange>,
+    /// Relays named so far, and when the first was.
+    named: u64,
+    since: Option<Time>,
+}
+
+impl Consents {
+    /// Whether one more relay may be named: all slots once, then one a second. Each makes us send to an address that the peer has chosen.
+    fn admits(&mut self, now: Time) -> bool {
+        let since = *self.since.get_or_insert(now);
+        let admitted = self.named < manyway_wire::MAX_RELAYS as u64 + now.since(since).as_secs();
+        self.named += u64::from(admitted);
+        admitted
+    }
 }
 
 #[derive(Debug)]
@@ -44,6 +57,7 @@ impl Connection {
     /// The initiator names a relay, asks for a new consent, or empties a slot. The codec bounds the number of slots.
     pub(super) fn on_relay(
         &mut self,
+        now: Time,
         slot: u16,
         seq: u64,
         relay: Option<(SocketAddr, RelayId)>,
@@ -51,8 +65,14 @@ impl Connection {
         if self.initiator {
             return Err(Violation("RELAY: only the initiator names relays".into()));
         }
-        let Consents { slots, changes } = &mut self.consents;
-        let relay = relay.map(|(address, id)| RelayAddress { address, id });
+        let mut relay = relay.map(|(address, id)| RelayAddress { address, id });
+        let known = self.consents.slots.get(&slot);
+        let is_new = relay.is_some() && known.is_none_or(|known| known.relay != relay);
+        if is_new && !self.consents.admits(now) {
+            // It may ask again later.
+            relay = None;
+        }
+        let Consents { slots, changes, .. } = &mut self.consents;
         let known = slots.entry(slot).or_insert(Slot {
             seq,
             relay: None,

@@ -268,7 +268,7 @@ impl Connection {
             Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
             Frame::Addresses { seq, addresses } => self.on_addresses(now, seq, &addresses),
-            Frame::Relay { slot, seq, relay } => self.on_relay(slot, seq, relay)?,
+            Frame::Relay { slot, seq, relay } => self.on_relay(now, slot, seq, relay)?,
             Frame::Consent { slot, seq, consent } => self.on_consent(now, slot, seq, consent)?,
             Frame::Grant { path, seq, grant } => self.on_grant(path, seq, grant)?,
             Frame::Close { code, reason } => {

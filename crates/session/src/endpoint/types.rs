@@ -21,6 +21,13 @@ pub struct Local {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(pub(super) u64);
 
+#[cfg(test)]
+impl ConnectionHandle {
+    pub(crate) fn test(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// ECN codepoint of an arriving datagram (RFC 3168).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Ecn {

@@ -86,7 +86,7 @@ pub(crate) struct Datagram {
 }
 
 /// Datagrams to relays leave this far apart on the average: two hundred relays at once are no burst.
-const SPACING: Duration = Duration::from_millis(2);
+const SPACING: Duration = Duration::from_millis(4);
 /// So many may leave at once.
 const BURST: u32 = 16;
 
@@ -112,3 +112,6 @@ impl Pace {
         self.full_at = self.full_at.max(now) + SPACING;
     }
 }
+
+#[cfg(test)]
+mod tests;
