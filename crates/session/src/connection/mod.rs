@@ -5,6 +5,7 @@
 
 mod control;
 mod lifecycle;
+mod migrate;
 mod pairs;
 mod path;
 mod receive;

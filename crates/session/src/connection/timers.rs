@@ -63,6 +63,7 @@ impl Connection {
     }
 
     fn on_path_timer(&mut self, now: Time, index: usize) {
+        self.drive_moving(now, index);
         let path = &mut self.paths[index];
         path.received.on_timer(now);
         if path.validation.has_failed(now) {
@@ -103,6 +104,7 @@ impl Connection {
 
     /// Nothing came back for a probe timeout: probe, and don't let the data wait for the answer.
     fn on_probe_timeout(&mut self, now: Time, index: usize) {
+        self.paths[index].moving.on_probe_timeout();
         // A path that isn't validated is probed by its challenges alone.
         if self.paths[index].state != PathState::Validating {
             self.paths[index].probes = 1;

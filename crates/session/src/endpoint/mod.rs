@@ -112,7 +112,7 @@ impl Endpoint {
             attempt.remove_local(id);
         }
         for (handle, connection) in &mut self.connections {
-            connection.remove_local(now, id);
+            connection.remove_local(now, id, &self.locals);
             self.dirty.insert(*handle);
             self.telling.insert(*handle);
         }
@@ -352,7 +352,7 @@ impl Endpoint {
         let start = Start {
             initiator: false,
             established: opened.established,
-            local,
+            local: local.clone(),
             remote,
             rtt: None,
             locals: Vec::new(),
@@ -365,6 +365,8 @@ impl Endpoint {
             Opened {
                 number: opened.packet_number,
                 len,
+                local: local.id,
+                remote,
                 ecn,
                 plain: opened.payload,
             },
