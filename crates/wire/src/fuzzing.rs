@@ -2,7 +2,8 @@
 //! come out the same after encoding and decoding once more. These functions panic where the codecs are wrong.
 
 use crate::{
-    AckInfo, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters, encode_ack,
+    AckInfo, Cookie, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters,
+    encode_ack,
 };
 
 /// Frames of a payload.
@@ -53,6 +54,17 @@ pub fn reply(bytes: &[u8]) {
         let again = reply.seal(|authenticated| {
             assert_eq!(authenticated, reply.authenticated);
             *reply.mac1
+        });
+        assert_eq!(again, bytes);
+    }
+}
+
+/// A COOKIE.
+pub fn cookie(bytes: &[u8]) {
+    if let Ok(cookie) = Cookie::decode(bytes) {
+        let again = cookie.seal(|authenticated| {
+            assert_eq!(authenticated, cookie.authenticated);
+            *cookie.mac1
         });
         assert_eq!(again, bytes);
     }
