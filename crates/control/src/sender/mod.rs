@@ -149,6 +149,20 @@ impl<P> Sender<P> {
         self.retransmit = false;
     }
 
+    /// Full packets have this size from now on, in bytes. The window stays what it is in bytes.
+    pub fn set_packet_size<C: Controller + ?Sized>(&mut self, bytes: u32, controller: &mut C) {
+        let bytes = bytes.max(1);
+        if bytes == self.config.packet_size {
+            return;
+        }
+        self.config.packet_size = bytes;
+        self.pacer.set_packet_size(bytes);
+        if !self.retired {
+            controller.set_packet_size(self.slot, bytes);
+            self.update_pacer(controller);
+        }
+    }
+
     /// A sender that hasn't sent anything yet, whose first packet will have this number: the ones before were sent by other means.
     #[must_use]
     pub fn starting_at(mut self, number: u64) -> Self {
