@@ -18,6 +18,17 @@ pub enum Event {
         /// The peer's address on it.
         remote: SocketAddr,
     },
+    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new one has answered.
+    PathMoved {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name.
+        name: String,
+        /// The peer's address from now on.
+        remote: SocketAddr,
+        /// The one it had.
+        previous: SocketAddr,
+    },
     /// A path stopped carrying packets; what was in flight on it goes over the others.
     PathDown {
         /// The path.

@@ -41,8 +41,8 @@ pub use frame::{
     stream_frame_capacity, stream_frame_overhead,
 };
 pub use handshake::{
-    INIT_LEN, Init, MAC1_LEN, MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,
-    VERSION,
+    COOKIE_LEN, COOKIE_NONCE_LEN, COOKIE_VALUE_LEN, Cookie, INIT_LEN, Init, MAC1_LEN, MAC2_LEN,
+    MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed, VERSION,
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;

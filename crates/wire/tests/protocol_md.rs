@@ -4,9 +4,9 @@ use std::path::Path;
 
 use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
-    AckInfo, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN, MAX_ADDRESSES,
-    MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAYS, MAX_REPLY_LEN, MAX_REPLY_NOISE, MIN_DATA_LEN,
-    PathId, StreamId, TransportParameters, encode_ack,
+    AckInfo, COOKIE_LEN, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN,
+    MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAYS, MAX_REPLY_LEN,
+    MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
 };
 
 fn document() -> String {
@@ -162,6 +162,8 @@ fn sizes() {
         format!("at most {MAX_INIT_NOISE} |"),
         format!("| {MAX_INIT_NOISE} − noise_len |"),
         format!("at most {MAX_REPLY_NOISE} |"),
+        format!("Always exactly {COOKIE_LEN} bytes."),
+        format!("| mac2 | {MAC2_LEN} |"),
         format!("The first {DATA_HEADER_LEN} bytes are the header"),
         format!("The shortest DATA packet has {MIN_DATA_LEN} bytes"),
         format!("count (≤ {MAX_ADDRESSES})"),

@@ -191,6 +191,18 @@ impl Controller for Bmc {
         }
     }
 
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            let size = f64::from(bytes.max(1));
+            let factor = path.size / size;
+            path.size = size;
+            path.window = (path.window * factor).clamp(floor, MAX_WINDOW);
+            path.slow_start.rescale(factor);
+            path.measurement.rescale(factor);
+        }
+    }
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         let Some(path) = self.slots.get_mut(ack.slot) else {

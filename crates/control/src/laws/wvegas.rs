@@ -197,6 +197,20 @@ impl Controller for Wvegas {
         }
     }
 
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            let size = f64::from(bytes.max(1));
+            let factor = path.size / size;
+            path.size = size;
+            path.window = (path.window * factor).clamp(floor, MAX_WINDOW);
+            path.threshold *= factor;
+            path.usual_rate *= factor;
+            path.round.packets *= factor;
+            path.round.limited *= factor;
+        }
+    }
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         let measured = self.config.base <= 0.0;

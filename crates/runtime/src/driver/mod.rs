@@ -283,6 +283,22 @@ impl Driver {
                     session::Event::PathUp { path, name, remote } => {
                         state.tell(handle, Event::PathUp { path, name, remote });
                     }
+                    session::Event::PathMoved {
+                        path,
+                        name,
+                        remote,
+                        previous,
+                    } => {
+                        state.tell(
+                            handle,
+                            Event::PathMoved {
+                                path,
+                                name,
+                                remote,
+                                previous,
+                            },
+                        );
+                    }
                     session::Event::PathDown {
                         path,
                         name,

@@ -1,5 +1,6 @@
 //! A path's life: opened on a pair of addresses, validated, up and down, closed.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::stats::PathState;
 
 use super::control::Control;
 use super::path::{NewPath, Path, Under};
-use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, requeue};
+use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, compatible, requeue};
 
 impl Connection {
     /// A socket was added: the initiator pairs it up, the listener tells the peer.
@@ -32,17 +33,39 @@ impl Connection {
                 .saturating_sub(manyway_wire::MAX_ADDRESSES);
             self.gained.drain(..first);
             self.announce_addresses();
+            self.rehome_paths(now, local);
         }
     }
 
     /// A socket is gone: its paths' data goes over the others.
-    pub(crate) fn remove_local(&mut self, now: Time, id: LocalId) {
+    pub(crate) fn remove_local(
+        &mut self,
+        now: Time,
+        id: LocalId,
+        locals: &BTreeMap<LocalId, Local>,
+    ) {
         let gone: Vec<usize> = self
             .paths
             .iter()
             .filter(|(_, p)| p.local.id == id)
             .map(|(index, _)| index)
             .collect();
+        if !self.initiator && gone.len() == self.paths.len() {
+            // A listener can't open paths: without any, nobody could tell the peer where we are now.
+            for index in gone {
+                self.paths[index].homeless = true;
+                if self.paths[index].state == PathState::Active {
+                    self.paths[index].state = PathState::Stalled;
+                    self.paths[index].stalled_since = now;
+                    self.path_down(index, PathDownReason::LocalGone);
+                }
+                self.refresh(now, index);
+            }
+            for local in locals.values() {
+                self.rehome_paths(now, local);
+            }
+            return;
+        }
         for index in gone {
             self.close_path(now, index, PathDownReason::LocalGone, true);
         }
@@ -50,6 +73,19 @@ impl Connection {
             pairs.remove_local(id);
         }
         self.remove_local_from_detours(now, id);
+    }
+
+    /// Gives paths that have lost their socket this one.
+    fn rehome_paths(&mut self, now: Time, local: &Local) {
+        let fitting: Vec<usize> = self
+            .paths
+            .iter()
+            .filter(|(_, p)| p.homeless && compatible(local.addr.ip(), p.remote.ip()))
+            .map(|(index, _)| index)
+            .collect();
+        for index in fitting {
+            self.rehome(now, index, local);
+        }
     }
 
     /// Gives up the path between these two addresses, unless it is the last one.

@@ -8,6 +8,7 @@ mod control;
 mod controllers;
 mod detours;
 mod lifecycle;
+mod migrate;
 mod pairs;
 mod path;
 mod receive;

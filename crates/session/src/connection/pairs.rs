@@ -66,6 +66,27 @@ impl Pairs {
         self.attempts.entry((local, remote)).or_default().path = Some(path);
     }
 
+    /// The path leads to another address of the peer's. The one it had is tried again, but not soon.
+    pub(super) fn on_moved(
+        &mut self,
+        now: Time,
+        local: LocalId,
+        from: SocketAddr,
+        to: SocketAddr,
+        path: PathId,
+    ) {
+        self.attempts.remove(&(local, from));
+        // Only what we were told is tried again: the list doesn't grow with the peer's moves.
+        if self.remotes.contains(&from) {
+            let later = Attempt {
+                retry_at: now + LAST_RETRY,
+                ..Attempt::default()
+            };
+            self.attempts.insert((local, from), later);
+        }
+        self.on_opened(local, to, path);
+    }
+
     pub(super) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.failures = 0;

@@ -14,6 +14,7 @@ use crate::stats::{PathState, PathStats};
 use crate::streams::StreamRange;
 
 use super::control::Control;
+use super::migrate::Moving;
 
 /// Challenges sent before a new path is given up.
 const MAX_CHALLENGES: u32 = 5;
@@ -38,6 +39,10 @@ pub(super) struct Path {
     pub(super) sender: Sender<Payload>,
     pub(super) received: Received,
     pub(super) validation: Validation,
+    /// Addresses that the peer may have moved to.
+    pub(super) moving: Moving,
+    /// Its socket is gone; it waits for another one (listener only).
+    pub(super) homeless: bool,
     /// A challenge of the peer's that waits for its answer.
     pub(super) respond: Option<[u8; 8]>,
     /// Packets owed to probe timeouts and keep-alives.
@@ -105,7 +110,7 @@ impl Payload {
 }
 
 /// Path validation: our challenge and the amplification limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Validation {
     challenge: Option<Challenge>,
     validated: bool,
@@ -140,7 +145,7 @@ pub(super) struct Counters {
 }
 
 /// ECN on one path: marks sent while they come back counted, and what arrived marked (RFC 9000, section 13.4).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EcnMarks {
     pub(super) enabled: bool,
     confirmed: bool,
@@ -153,6 +158,23 @@ pub(super) struct EcnMarks {
 impl EcnMarks {
     /// Acknowledged packets without ECN counts after which a path counts as one that clears marks.
     const PATIENCE: u32 = 10;
+
+    pub(super) fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            ..Self::default()
+        }
+    }
+
+    /// The path leads another way now: marks have to prove themselves anew, but what arrived is counted on.
+    pub(super) fn restart(&mut self, enabled: bool) {
+        *self = Self {
+            ect0: self.ect0,
+            ect1: self.ect1,
+            ce: self.ce,
+            ..Self::new(enabled)
+        };
+    }
 
     /// An ACK came; `counts` is the sum of the ECN counts in it, if any.
     pub(super) fn on_ack(&mut self, counts: Option<u64>, newly_acked: usize) {
@@ -209,26 +231,16 @@ impl Path {
             state: PathState::Validating,
             sender: Sender::new(sender_config, now, controller),
             received: Received::new(),
-            validation: Validation {
-                challenge: None,
-                validated: false,
-                received: 0,
-                sent: 0,
-            },
+            validation: Validation::default(),
+            moving: Moving::default(),
+            homeless: false,
             respond: None,
             probes: 0,
             stalled_since: now,
             heard: now,
             reprobed: now,
             last_sent: now,
-            marks: EcnMarks {
-                enabled: config.ecn,
-                confirmed: false,
-                acked_unreported: 0,
-                ect0: 0,
-                ect1: 0,
-                ce: 0,
-            },
+            marks: EcnMarks::new(config.ecn),
             indexed: Indexed::default(),
             counters: Counters::default(),
             reinjected: 0,

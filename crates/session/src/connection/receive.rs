@@ -11,11 +11,12 @@ use manyway_wire::{
 use rand::RngExt;
 
 use crate::crypto::OpenError;
-use crate::endpoint::{Ecn, Local};
+use crate::endpoint::{Ecn, Local, LocalId};
 use crate::event::{CloseReason, PathDownReason, code};
 use crate::stats::PathState;
 
 use super::control::Control;
+use super::migrate::Origin;
 use super::path::{NewPath, Under};
 use super::transmit::micros;
 use super::{Connection, Phase, requeue};
@@ -35,6 +36,8 @@ pub(crate) struct Opened<'a> {
     pub(crate) number: u64,
     /// Length of the datagram, in bytes.
     pub(crate) len: usize,
+    pub(crate) local: LocalId,
+    pub(crate) remote: SocketAddr,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) plain: &'a [u8],
 }
@@ -77,8 +80,12 @@ impl Connection {
                 // Whoever goes on talking hasn't heard; one CLOSE for each such datagram can't amplify much,
                 // and after three probe timeouts it ends.
                 if let Some(&index) = self.by_id.get(&id) {
-                    let validation = &mut self.paths[index].validation;
-                    validation.on_received(data.len());
+                    let path = &mut self.paths[index];
+                    let validation = &mut path.validation;
+                    // Unopened, so from anywhere; but only the path's own address is answered.
+                    if path.remote == remote {
+                        validation.on_received(data.len());
+                    }
                     if validation.takes_close(self.initiator) && !owed.contains(&index) {
                         owed.push(index);
                     }
@@ -121,6 +128,8 @@ impl Connection {
             Opened {
                 number,
                 len,
+                local: local.id,
+                remote,
                 ecn,
                 plain,
             },
@@ -138,13 +147,16 @@ impl Connection {
         let Opened {
             number,
             len,
+            local,
+            remote,
             ecn,
             plain,
         } = opened;
         self.last_heard = now;
+        let origin = self.origin(now, index, number, local, remote);
+        self.count_received(index, origin, len);
         let path = &mut self.paths[index];
         let id = path.id;
-        path.validation.on_received(len);
         path.counters.bytes_received += len as u64;
         path.note_heard(now);
         match ecn {
@@ -153,7 +165,7 @@ impl Connection {
             Some(Ecn::Ce) => path.marks.ce += 1,
             None => {}
         }
-        match self.handle_frames(now, index, plain) {
+        match self.handle_frames(now, index, origin, plain) {
             Ok(ack_eliciting) => {
                 // The packet itself may have ended its path.
                 if self.by_id.get(&id) == Some(&index) {
@@ -217,6 +229,7 @@ impl Connection {
         &mut self,
         now: Time,
         index: usize,
+        origin: Origin,
         plain: &[u8],
     ) -> Result<Eliciting, Violation> {
         let id = self.paths[index].id;
@@ -225,7 +238,7 @@ impl Connection {
             let frame = frame?;
             eliciting.any |= frame.is_ack_eliciting();
             eliciting.pinged |= matches!(frame, Frame::Ping);
-            self.handle_frame(now, index, frame)?;
+            self.handle_frame(now, index, origin, frame)?;
             if self.is_closed() || self.by_id.get(&id) != Some(&index) {
                 break;
             }
@@ -233,7 +246,13 @@ impl Connection {
         Ok(eliciting)
     }
 
-    fn handle_frame(&mut self, now: Time, index: usize, frame: Frame<'_>) -> Result<(), Violation> {
+    fn handle_frame(
+        &mut self,
+        now: Time,
+        index: usize,
+        origin: Origin,
+        frame: Frame<'_>,
+    ) -> Result<(), Violation> {
         match frame {
             Frame::Padding { .. } | Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
@@ -243,7 +262,9 @@ impl Connection {
                 fin,
                 data,
             } => {
-                self.paths[index].counters.stream_bytes_received += data.len() as u64;
+                let path = &mut self.paths[index];
+                path.counters.stream_bytes_received += data.len() as u64;
+                path.moving.note_data(now, 3 * path.sender.pto());
                 let rtt = self.slowest_rtt();
                 self.streams
                     .on_stream(now, rtt, stream, offset, data, fin)?;
@@ -257,13 +278,8 @@ impl Connection {
             Frame::MaxData { max } => self.streams.on_max_data(max),
             Frame::MaxStreamData { stream, max } => self.streams.on_max_stream_data(stream, max)?,
             Frame::MaxStreams { count } => self.streams.on_max_streams(count),
-            // The newest challenge only: answers can't pile up.
-            Frame::PathChallenge { data } => self.paths[index].respond = Some(data),
-            Frame::PathResponse { data } => {
-                if let Some(rtt) = self.paths[index].validation.on_response(now, data) {
-                    self.validated(now, index, rtt);
-                }
-            }
+            Frame::PathChallenge { data } => self.on_challenge(index, origin, data),
+            Frame::PathResponse { data } => self.on_response(now, index, origin, data),
             Frame::PathId { path, cid } => self.on_path_id(path, cid)?,
             Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
@@ -299,8 +315,19 @@ impl Connection {
         ranges.extend(ack.ranges());
         let before = self.window_before(index);
         let path = &mut self.paths[index];
+        let mut largest = ack.largest();
+        if path.moving.went_elsewhere() && largest < path.sender.next_packet_number() {
+            path.moving.without_elsewhere(&mut ranges);
+            match ranges.first() {
+                Some(first) => largest = *first.end(),
+                None => {
+                    self.ranges = ranges;
+                    return Ok(());
+                }
+            }
+        }
         let info = AckedRanges {
-            largest: ack.largest(),
+            largest,
             ranges: &ranges,
             delay: micros(ack.info.delay_us),
             ce_count: ack.info.ecn.map(|e| e.ce),
@@ -327,7 +354,7 @@ impl Connection {
     }
 
     /// Something came back on a path: it's no longer stalled.
-    fn on_path_alive(&mut self, now: Time, index: usize) {
+    pub(super) fn on_path_alive(&mut self, now: Time, index: usize) {
         if self.paths[index].state != PathState::Stalled {
             return;
         }

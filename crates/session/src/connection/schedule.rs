@@ -48,6 +48,7 @@ impl Connection {
             path.sender.timeout(),
             path.received.deadline(),
             path.validation.timer(now),
+            path.moving.timer(now),
             paced,
             Some(path.last_sent + self.idle_timeout / 3),
         ]
@@ -67,7 +68,8 @@ impl Connection {
         let owes = path.probes > 0
             || path.respond.is_some()
             || path.received.is_due()
-            || path.validation.due(now).is_some();
+            || path.validation.due(now).is_some()
+            || path.moving.owes(now);
         if owes && !path.indexed.attention {
             path.indexed.attention = true;
             self.attention.push_back(index);

@@ -66,6 +66,7 @@ impl Connection {
 
     fn on_path_timer(&mut self, now: Time, index: usize) {
         let before = self.window_before(index);
+        self.drive_moving(now, index);
         let path = &mut self.paths[index];
         let id = path.id;
         path.received.on_timer(now);
@@ -111,6 +112,7 @@ impl Connection {
 
     /// Nothing came back for a probe timeout: probe, and don't let the data wait for the answer.
     fn on_probe_timeout(&mut self, now: Time, index: usize) {
+        self.paths[index].moving.on_probe_timeout();
         if self.on_silence(now, index) {
             return;
         }

@@ -24,20 +24,22 @@ const BULK: u64 = 256 << 10;
 const MAX_BATCH: usize = 62_000;
 
 /// A datagram under construction.
-struct Packet {
+pub(super) struct Packet {
     payload: Payload,
-    ack_eliciting: bool,
+    pub(super) ack_eliciting: bool,
     stream_bytes: u64,
     /// Fill the datagram up: the path has to carry this size.
-    pad: bool,
+    pub(super) pad: bool,
     /// It answers a probe timeout or keeps the path alive.
     probe: bool,
     /// It is the first to this address.
     first_challenge: bool,
+    /// It goes to an address under challenge: in the path's own books nobody waits for it.
+    pub(super) elsewhere: bool,
 }
 
 impl Packet {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             payload: Payload::default(),
             ack_eliciting: false,
@@ -45,6 +47,7 @@ impl Packet {
             pad: false,
             probe: false,
             first_challenge: false,
+            elsewhere: false,
         }
     }
 }
@@ -71,6 +74,9 @@ impl Connection {
                 break;
             };
             self.paths[index].indexed.attention = false;
+            if let Some(transmit) = self.transmit_candidate(now, index, buf) {
+                return Some(transmit);
+            }
             let with_data = self.data_permitted(now, index);
             let transmit = self.transmit(now, index, 1, with_data, buf);
             if transmit.is_some() {
@@ -308,10 +314,13 @@ impl Connection {
     }
 
     /// Writes the relay's header, if the path leads through one, and that of the path's next packet. Where the latter begins; `None` if the
-    /// peer hasn't told the path's connection id.
-    fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> Option<usize> {
+    /// peer hasn't told the path's connection id, or its socket is gone.
+    pub(super) fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> Option<usize> {
         let epoch = self.sealer.epoch();
         let path = &mut self.paths[index];
+        if path.homeless {
+            return None;
+        }
         if path.remote_cid.is_none() {
             path.remote_cid = self.remote_cids.get(&path.id).copied();
         }
@@ -334,6 +343,7 @@ impl Connection {
     fn write_acks(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
         if self.paths[index].received.has_unacked() && self.write_ack(now, index, end, buf) {
             self.paths[index].received.on_ack_sent();
+            self.paths[index].moving.copy_ack();
         }
         if !self.paths[index].validation.is_validated() {
             return;
@@ -362,7 +372,13 @@ impl Connection {
     }
 
     /// Appends the ACK of the path at `index`; false if there is no room.
-    fn write_ack(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) -> bool {
+    pub(super) fn write_ack(
+        &mut self,
+        now: Time,
+        index: usize,
+        end: usize,
+        buf: &mut Vec<u8>,
+    ) -> bool {
         let path = &mut self.paths[index];
         let at = path.received.largest_at();
         let marks = &path.marks;
@@ -428,6 +444,11 @@ impl Connection {
                 });
             }
         }
+        if let Some(data) = path.moving.take_home_challenge()
+            && push(Frame::PathChallenge { data })
+        {
+            packet.ack_eliciting = true;
+        }
         if path.probes > 0 && push(Frame::Ping) {
             path.probes -= 1;
             packet.probe = true;
@@ -474,7 +495,7 @@ impl Connection {
     }
 
     /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries to the path's sender.
-    fn seal_and_record(
+    pub(super) fn seal_and_record(
         &mut self,
         now: Time,
         index: usize,
@@ -502,12 +523,14 @@ impl Connection {
             now,
             Sent {
                 bytes: len as u32,
-                ack_eliciting: packet.ack_eliciting,
+                ack_eliciting: packet.ack_eliciting && !packet.elsewhere,
                 app_limited,
                 payload: packet.payload,
             },
         );
-        path.validation.on_sent(len);
+        if !packet.elsewhere {
+            path.validation.on_sent(len);
+        }
         path.counters.bytes_sent += len as u64;
         path.counters.stream_bytes_sent += packet.stream_bytes;
         path.last_sent = path.last_sent.max(now);

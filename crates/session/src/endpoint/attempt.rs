@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::{ConnectionId, Reply, Ticket};
+use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, Reply, Ticket};
 use rand::RngExt;
 
 use crate::connection::{Connection, Start, compatible};
@@ -16,6 +16,8 @@ use super::{ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, 
 
 /// Copies of INIT to different address pairs leave this far apart.
 const STAGGER: Duration = Duration::from_millis(250);
+/// Cookies taken for one address pair: a listener's secret changes rarely.
+const MAX_COOKIES: u32 = 8;
 
 /// A handshake under way from our side.
 #[derive(Debug)]
@@ -35,6 +37,9 @@ struct Pair {
     sent: u32,
     first_sent: Time,
     next: Time,
+    /// What the listener, under load, wants to see again.
+    cookie: Option<[u8; COOKIE_VALUE_LEN]>,
+    cookies: u32,
 }
 
 impl Attempt {
@@ -70,6 +75,8 @@ impl Pair {
             sent: 0,
             first_sent: first,
             next: first,
+            cookie: None,
+            cookies: 0,
         }
     }
 }
@@ -158,6 +165,43 @@ impl Endpoint {
         }
     }
 
+    /// The listener is under load: the INIT goes out once more to this address, with the cookie.
+    pub(super) fn on_cookie(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Ok(cookie) = Cookie::decode(incoming.data) else {
+            return;
+        };
+        let Some(&Owner::Attempt(handle)) = self.cids.get(&cookie.receiver_cid) else {
+            return;
+        };
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        let pair = attempt
+            .pairs
+            .iter_mut()
+            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
+        let Some(pair) = pair else { return };
+        let value = match attempt.initiator.on_cookie(incoming.data) {
+            Ok(value) => value,
+            Err(error) => {
+                tracing::debug!(remote = %incoming.remote, %error, "COOKIE ignored");
+                return;
+            }
+        };
+        // A replayed COOKIE must not make us send: only one that is news does.
+        if pair.cookie == Some(value) || pair.cookies == MAX_COOKIES {
+            return;
+        }
+        pair.cookie = Some(value);
+        pair.cookies += 1;
+        pair.next = now;
+        if pair.sent == 1 {
+            // The one INIT that was sent is answered: the round-trip time is that of the next one.
+            pair.sent = 0;
+        }
+        self.drive_attempt(now, handle);
+    }
+
     fn established(
         &mut self,
         now: Time,
@@ -206,7 +250,10 @@ impl Endpoint {
             }
             pair.next = now + STAGGER * 2u32.pow(pair.sent.min(4));
             pair.sent += 1;
-            let data = Bytes::copy_from_slice(attempt.initiator.datagram());
+            let data = match &pair.cookie {
+                Some(cookie) => attempt.initiator.datagram_with(cookie).into(),
+                None => Bytes::copy_from_slice(attempt.initiator.datagram()),
+            };
             self.queue.push_back(Queued {
                 local: pair.local,
                 remote: pair.remote,

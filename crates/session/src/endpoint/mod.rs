@@ -16,7 +16,7 @@ use crate::config::{Config, ConfigError};
 use crate::connection::{Arrival, CidChange, Connection, Opened, Start};
 use crate::crypto::KeyLimits;
 use crate::event::{Event, PathDownReason};
-use crate::handshake::{Outcome, Responder, ResponderConfig, Secrets};
+use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
 use crate::relays::{Keeper, KeptFor};
 
 use attempt::Attempt;
@@ -119,7 +119,7 @@ impl Endpoint {
             attempt.remove_local(id);
         }
         for (handle, connection) in &mut self.connections {
-            connection.remove_local(now, id);
+            connection.remove_local(now, id, &self.locals);
             self.dirty.insert(*handle);
             self.telling.insert(*handle);
         }
@@ -153,6 +153,14 @@ impl Endpoint {
         self.connections.get_mut(&handle)
     }
 
+    /// Half-open handshakes under way, and what has happened to handshakes so far, over all tickets listened for.
+    pub fn handshakes(&self) -> (usize, ResponderStats) {
+        let each = self.responders.values().map(|r| (r.len(), r.stats()));
+        each.fold(Default::default(), |(half_open, sum), (len, stats)| {
+            (half_open + len, sum + stats)
+        })
+    }
+
     /// Gives up a connection attempt, or drops a connection that is closed (a live one closes first).
     pub fn forget(&mut self, handle: ConnectionHandle) {
         if let Some(attempt) = self.attempts.remove(&handle) {
@@ -180,6 +188,7 @@ impl Endpoint {
             Some(DatagramType::Data) => self.on_data(now, incoming),
             Some(DatagramType::Init) => self.on_init(now, incoming),
             Some(DatagramType::Reply) => self.on_reply(now, incoming),
+            Some(DatagramType::Cookie) => self.on_cookie(now, incoming),
             None => self.on_relay_datagram(now, &incoming),
         }
     }
@@ -366,7 +375,7 @@ impl Endpoint {
         let start = Start {
             initiator: false,
             established: opened.established,
-            local,
+            local: local.clone(),
             remote,
             rtt: None,
             locals: Vec::new(),
@@ -379,6 +388,8 @@ impl Endpoint {
             Opened {
                 number: opened.packet_number,
                 len,
+                local: local.id,
+                remote,
                 ecn,
                 plain: opened.payload,
             },
@@ -397,8 +408,8 @@ impl Endpoint {
         let Some(responder) = self.responders.get_mut(&init.ticket_id) else {
             return;
         };
-        match responder.on_init(now, incoming.data, || params) {
-            Outcome::Reply { datagram, .. } => {
+        match responder.on_init(now, incoming.remote, incoming.data, || params) {
+            Outcome::Reply { datagram, .. } | Outcome::Cookie { datagram } => {
                 if self.queue.len() < MAX_QUEUED {
                     self.queue.push_back(Queued {
                         local: incoming.local,

@@ -216,6 +216,17 @@ impl<H: Host> World<H> {
         id
     }
 
+    /// Changes the address of a socket, as a NAT does that binds anew: from now on its datagrams come from `addr` and what is
+    /// sent there arrives. What is sent to the old address arrives only if `keep`. Routes belong to addresses: the new
+    /// one needs its own.
+    pub fn rebind(&mut self, host: HostId, socket: SocketId, addr: SocketAddr, keep: bool) {
+        let old = std::mem::replace(&mut self.hosts[host.0].sockets[socket.0 as usize], addr);
+        if !keep {
+            self.socket_of.remove(&old);
+        }
+        self.socket_of.insert(addr, (host, socket));
+    }
+
     /// Adds a one-way link, which any number of routes may share. Its losses are drawn from its own seed and the world's.
     ///
     /// # Errors

@@ -108,6 +108,16 @@ impl MpathPath {
         }
     }
 
+    /// Packets of another size from now on, as many bytes.
+    pub(super) fn resize(&mut self, size: f64, floor: f64) {
+        let factor = self.size / size;
+        self.size = size;
+        self.window = (self.window * factor).clamp(floor, MAX_WINDOW);
+        self.before *= factor;
+        self.turn *= factor;
+        self.slow_start.rescale(factor);
+    }
+
     /// A loss: half the window.
     pub(super) fn cut(&mut self, floor: f64, interval: Interval) {
         self.before = self.window;
