@@ -10,9 +10,11 @@ use manyway::{ByteSize, PathSelector, Rate};
 use crate::demo::LinkSpec;
 
 mod optimum;
+mod relay;
 mod simulation;
 
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use relay::RelayArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
 /// Move data over every path you have.
@@ -49,6 +51,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     Scenario(ScenarioArgs),
     Optimum(OptimumArgs),
+    Relay(RelayArgs),
 }
 
 /// How much is said, and where.
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
-        for name in ["send", "recv", "demo", "run", "scenario"] {
+        for name in ["send", "recv", "demo", "run", "scenario", "relay"] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
         insta::assert_snapshot!("help_scenario_check", help(&["scenario", "check"]));

@@ -12,6 +12,7 @@ mod meter;
 mod optimum;
 mod options;
 mod recv;
+mod relay;
 mod relays;
 mod run;
 mod scenario;
@@ -57,5 +58,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Run(args) => run::run(screen, args).await,
         Command::Scenario(args) => scenario::run(screen, args),
         Command::Optimum(args) => optimum::run(screen, &args),
+        Command::Relay(args) => relay::run(screen, args).await,
     }
 }

@@ -279,10 +279,10 @@ impl CodeKey {
     pub(crate) fn seal(&self, header: ForwardHeader, source: SocketAddr) -> ForwardHeader {
         let header = ForwardHeader {
             key: self.id,
+            check: self.check(&header),
             ..header
         };
         ForwardHeader {
-            check: self.check(&header),
             mac: self.mac(&header, source),
             ..header
         }
@@ -300,8 +300,9 @@ impl CodeKey {
     }
 
     fn mac(&self, header: &ForwardHeader, source: SocketAddr) -> Mac {
-        let mut message = Message::<49>::default();
+        let mut message = Message::<53>::default();
         message.put_header(header);
+        message.put(&header.check);
         message.put_address(source);
         Mac(message.hash(self.grant))
     }

@@ -28,7 +28,7 @@ pub struct ForwardHeader {
     pub destination: SocketAddr,
     /// Over all of these: tells the relay, of a grant that doesn't hold, that it has made it.
     pub check: [u8; 4],
-    /// Over all of these but `check`, and the address that the packet comes from.
+    /// Over all of these and the address that the packet comes from.
     pub mac: Mac,
 }
 

@@ -1,0 +1,234 @@
+//! `manyway relay`.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use std::{env, fs};
+
+use anyhow::{Context, anyhow};
+use manyway_relay::address::{Kind, kind};
+use manyway_relay::keys::public_key;
+use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys, serve_metrics};
+use manyway_relay::{Config, Keys};
+use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::sync::oneshot;
+
+use crate::args::RelayArgs;
+use crate::exit::{Stop, usage};
+use crate::screen::Screen;
+
+/// A relay without traffic for this long has nothing to wait for.
+const QUIET: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> {
+    let config = config(&args)?;
+    if args.access.invite {
+        return invite(&args, &config);
+    }
+    let stop = Stop::listen(false);
+    let server = bind(config, &args.listen)?;
+    let handle = server.handle();
+    if let Some(address) = args.metrics {
+        let (address, serve) = serve_metrics(address, handle.clone()).await?;
+        screen.say(&format!("Metrics on http://{address}/metrics"));
+        tokio::spawn(async move {
+            if let Err(error) = serve.await {
+                tracing::error!(%error, "metrics are no longer served");
+            }
+        });
+    }
+    announce(screen, &server, &args);
+    let (ended, end) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("relay".into());
+    let thread = thread.spawn(move || ended.send(server.run()).ok());
+    thread.context("can't start the relay's thread")?;
+    tokio::select! {
+        result = end => result.unwrap_or_else(|_| Err(ServerError::Poll(io::Error::other("its thread is gone"))))?,
+        () = stop.requested() => drain(screen, &handle, args.drain).await,
+    }
+    Ok(())
+}
+
+fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
+    let highest_class = args
+        .limits
+        .account_limit
+        .map(|rate| class(rate, "--account-limit"))
+        .transpose()?;
+    Ok(ServerConfig {
+        listen: args.listen.clone(),
+        key_file: match &args.key_file {
+            Some(file) => file.clone(),
+            None => default_key_file()?,
+        },
+        rotate: args.rotate,
+        relay: Config {
+            trusted: args.access.trust.clone(),
+            own: args.advertise.clone(),
+            allow_private: args.limits.allow_private,
+            limit: args.limits.limit.map(|rate| rate.bytes_per_sec() as u64),
+            highest_class,
+        },
+    })
+}
+
+/// Listens on all addresses, or on the IPv4 ones where a host without IPv6 isn't told where.
+fn bind(config: ServerConfig, listen: &[SocketAddr]) -> anyhow::Result<Server> {
+    let by_default = listen.iter().all(|address| address.ip().is_unspecified());
+    let v4_only = ServerConfig {
+        listen: listen.iter().copied().filter(SocketAddr::is_ipv4).collect(),
+        ..config.clone()
+    };
+    match Server::bind(config) {
+        Err(ServerError::Bind { address, error })
+            if address.is_ipv6()
+                && by_default
+                && !v4_only.listen.is_empty()
+                && error.kind() != io::ErrorKind::AddrInUse =>
+        {
+            tracing::info!(%error, "no IPv6 here");
+            Ok(Server::bind(v4_only)?)
+        }
+        bound => Ok(bound?),
+    }
+}
+
+/// Says what the relay is. Access is a secret, and what isn't a terminal may be a log.
+fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
+    let addresses = server.addresses();
+    let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    screen.say(&format!(
+        "Relay {} listens on {}",
+        server.id(),
+        listed.join(" and ")
+    ));
+    let reachable = reachable(args, &addresses);
+    if reachable.is_empty() {
+        screen.say(
+            "This host has no public address: say with --advertise where it is reached, or --allow-private",
+        );
+    }
+    let ticket = RelayTicket {
+        relay: server.id(),
+        addresses: reachable,
+        access: None,
+    };
+    screen.say(&format!(
+        "As a RELAY for listeners, who need no access: {ticket}"
+    ));
+    screen.say("For a RELAY with access, to hand out: manyway relay --invite");
+}
+
+/// A new account's RELAY, on standard output.
+fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
+    let keys = open_keys(&config.key_file)?;
+    let addresses = reachable(args, &args.listen);
+    if addresses.is_empty() {
+        return Err(usage(
+            "nobody could reach the relay: say where it is with --advertise ADDR:PORT (or, inside one network, \
+             --allow-private)",
+        ));
+    }
+    if let Some(any) = addresses.iter().find(|address| address.port() == 0) {
+        return Err(usage(format!(
+            "{any} has no port: give the relay's with --listen or --advertise"
+        )));
+    }
+    let access = access(
+        &keys,
+        class(args.access.invite_rate, "--invite-rate")?,
+        args.access.invite_time,
+    )?;
+    let ticket = RelayTicket {
+        relay: keys.id(),
+        addresses,
+        access: Some(access),
+    };
+    writeln!(io::stdout(), "{ticket}").context("can't write to standard output")
+}
+
+/// An account of its own, with a client's key.
+fn access(keys: &Keys, class: RateClass, time: Duration) -> anyhow::Result<Access> {
+    let (mut seed, mut account) = ([0; 32], [0; 8]);
+    SysRng
+        .try_fill_bytes(&mut seed)
+        .and_then(|()| SysRng.try_fill_bytes(&mut account))
+        .context("the system gives no random numbers")?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let expires = u32::try_from((now + time).as_secs()).unwrap_or(u32::MAX);
+    let voucher = keys.vouch(account, class, expires, public_key(&seed));
+    Ok(Access { voucher, seed })
+}
+
+fn class(rate: manyway::Rate, option: &str) -> anyhow::Result<RateClass> {
+    RateClass::within(rate.bytes_per_sec() as u64)
+        .ok_or_else(|| usage(format!("{option} must be at least 1Mbps")))
+}
+
+/// The addresses to tell others: those that are given, else those of this host that the relay would serve.
+fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut addresses = args.advertise.clone();
+    if addresses.is_empty() {
+        let hosts = if_addrs::get_if_addrs().unwrap_or_default();
+        let hosts: Vec<IpAddr> = hosts.iter().map(if_addrs::Interface::ip).collect();
+        addresses = listen
+            .iter()
+            .flat_map(|&address| expand(address, &hosts))
+            .filter(|address| match kind(SocketAddr::new(address.ip(), 1)) {
+                Kind::Public => true,
+                Kind::Private => args.limits.allow_private,
+                Kind::Never => false,
+            })
+            .collect();
+    }
+    addresses.truncate(MAX_RELAY_ADDRESSES);
+    addresses
+}
+
+/// The host's addresses for a wildcard; loopback is no way to reach anything from elsewhere.
+fn expand(address: SocketAddr, hosts: &[IpAddr]) -> Vec<SocketAddr> {
+    if !address.ip().is_unspecified() {
+        return vec![address];
+    }
+    let same = hosts
+        .iter()
+        .filter(|host| host.is_ipv4() == address.is_ipv4() && !host.is_loopback());
+    same.map(|host| SocketAddr::new(*host, address.port()))
+        .collect()
+}
+
+/// Forwards on for a while, so that senders can look for another way.
+async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
+    handle.leave();
+    screen.say("Leaving: senders are told. Once more to end at once.");
+    let waited = async {
+        loop {
+            let before = handle.counters().forwarded;
+            tokio::time::sleep(QUIET).await;
+            if handle.counters().forwarded == before {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(time, waited).await.ok();
+    handle.stop();
+}
+
+fn default_key_file() -> anyhow::Result<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let dir = match (set("STATE_DIRECTORY"), set("XDG_STATE_HOME"), set("HOME")) {
+        (Some(dir), _, _) => PathBuf::from(dir),
+        (_, Some(dir), _) => Path::new(&dir).join("manyway"),
+        (_, _, Some(home)) => Path::new(&home).join(".local/state/manyway"),
+        _ => {
+            return Err(anyhow!(
+                "no place for the relay's keys: name a file with --key-file"
+            ));
+        }
+    };
+    fs::create_dir_all(&dir).with_context(|| format!("can't create {}", dir.display()))?;
+    Ok(dir.join("relay.key"))
+}

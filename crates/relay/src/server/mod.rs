@@ -1,0 +1,308 @@
+//! The relay on sockets: one thread, batches both ways.
+
+mod forward;
+mod key_file;
+mod metrics;
+mod socket;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use manyway_wire::relay::{GRANT_LIFE, RelayId};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
+use rand::rngs::SysRng;
+
+pub use key_file::{KeyFile, KeyFileError};
+pub use metrics::{MetricsError, serve_metrics};
+
+use crate::{Config, Counters, Keys, Relay};
+use forward::Forwarder;
+use socket::Socket;
+
+/// How a relay is set up.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Where it listens: at most one address of each family, since what it forwards must come from where its clients
+    /// have said HELLO.
+    pub listen: Vec<SocketAddr>,
+    /// Where its keys are.
+    pub key_file: PathBuf,
+    /// How often it makes new ones; more often than every two minutes is that.
+    pub rotate: Duration,
+    /// What it decides by. `own` is completed by the addresses it listens on.
+    pub relay: Config,
+}
+
+/// Why a relay can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// No address to listen on.
+    #[error("a relay needs an address to listen on")]
+    NoAddress,
+    /// Two addresses of a family.
+    #[error(
+        "{0} and {1} are of one family: listen on one address of each, since what is forwarded has to come from \
+         where its receiver said HELLO"
+    )]
+    SameFamily(SocketAddr, SocketAddr),
+    /// The socket can't be bound.
+    #[error("can't listen on {address}: {}", bind_problem(.error))]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// The keys can't be read or written.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
+    /// The system has no randomness to give.
+    #[error("the system gives no random numbers")]
+    Random,
+    /// Waiting for the sockets failed.
+    #[error("can't wait for the sockets: {0}")]
+    Poll(#[source] io::Error),
+}
+
+fn bind_problem(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program uses the port: stop it or choose another one".into()
+        }
+        io::ErrorKind::AddrNotAvailable => "this host doesn't have the address".into(),
+        io::ErrorKind::PermissionDenied => {
+            "not permitted: ports below 1024 need CAP_NET_BIND_SERVICE".into()
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// A relay with its sockets bound, not yet running.
+pub struct Server {
+    sockets: Vec<Socket>,
+    forwarder: Forwarder,
+    keys: KeyFile,
+    rotate: Duration,
+    rng: ChaCha20Rng,
+    clock: Clock,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    counters: Mutex<Counters>,
+    leave: AtomicBool,
+    stop: AtomicBool,
+}
+
+/// What can be asked of a running [`Server`] from elsewhere.
+#[derive(Clone)]
+pub struct Handle(Arc<Shared>);
+
+impl Handle {
+    /// What the relay has done, up to a tenth of a second ago.
+    pub fn counters(&self) -> Counters {
+        *self
+            .0
+            .counters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Promise nothing new from now on, and tell senders to go elsewhere.
+    pub fn leave(&self) {
+        self.0.leave.store(true, Ordering::Relaxed);
+    }
+
+    /// End within a tenth of a second.
+    pub fn stop(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How often counters are published, requests of a [`Handle`] are looked at and, rarely, keys are renewed.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Receive calls on a socket before the other gets its turn.
+const TURNS: usize = 4;
+
+impl Server {
+    /// Reads or makes the keys, and binds the sockets.
+    ///
+    /// # Errors
+    /// [`ServerError`], each with what to do about it.
+    pub fn bind(config: ServerConfig) -> Result<Self, ServerError> {
+        check_addresses(&config.listen)?;
+        let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| ServerError::Random)?;
+        let clock = Clock::start();
+        let keys = KeyFile::open(&config.key_file, clock.now(), &mut rng)?;
+        let sockets = config
+            .listen
+            .iter()
+            .map(|&address| {
+                Socket::bind(address).map_err(|error| ServerError::Bind { address, error })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut relay = config.relay;
+        relay.own.extend(sockets.iter().map(Socket::address));
+        let relay = Relay::new(relay, keys.keys(), &mut rng);
+        Ok(Self {
+            sockets,
+            forwarder: Forwarder::new(relay),
+            keys,
+            rotate: config.rotate.max(GRANT_LIFE),
+            rng,
+            clock,
+            shared: Arc::default(),
+        })
+    }
+
+    /// The relay's id.
+    pub fn id(&self) -> RelayId {
+        self.forwarder.relay().id()
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.sockets.iter().map(Socket::address).collect()
+    }
+
+    /// A way to talk to it while it runs.
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.shared))
+    }
+
+    /// Forwards until it is told to stop. Blocks: give it a thread.
+    ///
+    /// # Errors
+    /// The system can't wait for the sockets any more.
+    pub fn run(mut self) -> Result<(), ServerError> {
+        let mut next_tick = Instant::now();
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let ready = self.wait(next_tick.saturating_duration_since(Instant::now()))?;
+            for (at, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+                for _ in 0..TURNS {
+                    if !self.forwarder.serve(&self.sockets, at, self.clock.now()) {
+                        break;
+                    }
+                }
+            }
+            if Instant::now() >= next_tick {
+                next_tick = Instant::now() + TICK;
+                self.tick();
+            }
+        }
+        self.tick();
+        Ok(())
+    }
+
+    /// Which sockets have something to read.
+    fn wait(&self, timeout: Duration) -> Result<Vec<bool>, ServerError> {
+        let mut fds: Vec<PollFd<'_>> = self
+            .sockets
+            .iter()
+            .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
+            .collect();
+        // Rounded up, so that a rest of less than a millisecond is no busy loop.
+        let timeout = PollTimeout::try_from(timeout.as_millis() as u32 as i32 + 1)
+            .unwrap_or(PollTimeout::ZERO);
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(ServerError::Poll(error.into())),
+        }
+        Ok(fds.iter().map(|fd| fd.any().unwrap_or(false)).collect())
+    }
+
+    fn tick(&mut self) {
+        if self.shared.leave.load(Ordering::Relaxed) {
+            self.forwarder.relay_mut().leave();
+        }
+        let counters = *self.forwarder.relay().counters();
+        *self
+            .shared
+            .counters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = counters;
+        self.sockets.iter_mut().for_each(Socket::recover);
+        self.renew_keys();
+    }
+
+    /// New keys are on disk before the first code is made with them.
+    fn renew_keys(&mut self) {
+        let now = self.clock.now();
+        if now < self.keys.newest() + self.rotate {
+            return;
+        }
+        match self.keys.rotate(now, &mut self.rng) {
+            Ok(Some(keys)) => {
+                tracing::info!(
+                    "new keys; the previous ones hold until their last grant has expired"
+                );
+                self.forwarder.relay_mut().set_keys(keys);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "the keys stay as they are"),
+        }
+    }
+}
+
+fn check_addresses(listen: &[SocketAddr]) -> Result<(), ServerError> {
+    let first = listen.first().ok_or(ServerError::NoAddress)?;
+    for family in [true, false] {
+        let mut same = listen.iter().filter(|address| address.is_ipv4() == family);
+        if let (Some(one), Some(two)) = (same.next(), same.next()) {
+            return Err(ServerError::SameFamily(*one, *two));
+        }
+    }
+    debug_assert!(listen.contains(first));
+    Ok(())
+}
+
+/// Unix time that never goes back: the system's at the start, and what has passed since.
+#[derive(Copy, Clone, Debug)]
+struct Clock {
+    start: Instant,
+    unix: Duration,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let unix = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            start: Instant::now(),
+            unix,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.unix + self.start.elapsed()
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("id", &self.id())
+            .field("addresses", &self.addresses())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The keys of a file, for those who need nothing else of the relay: to hand out access, say.
+///
+/// # Errors
+/// As [`KeyFile::open`].
+pub fn open_keys(path: &std::path::Path) -> Result<Keys, ServerError> {
+    let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| ServerError::Random)?;
+    Ok(KeyFile::open(path, Clock::start().now(), &mut rng)?.keys())
+}
