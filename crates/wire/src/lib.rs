@@ -47,4 +47,4 @@ pub use handshake::{
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
 pub use text::TextError;
-pub use ticket::Ticket;
+pub use ticket::{MAX_TICKET_RELAYS, Ticket};

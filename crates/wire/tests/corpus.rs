@@ -281,6 +281,7 @@ fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
                 .iter()
                 .map(|address| address.parse().expect("an address"))
                 .collect(),
+            relays: Vec::new(),
         };
         ticket.to_string().into_bytes()
     };

@@ -150,7 +150,7 @@ fn defaults_of_the_parameters() {
         .collect();
     assert_eq!(written, defaults);
     let ids: Vec<u64> = rows.iter().filter_map(|row| row[0].parse().ok()).collect();
-    assert_eq!(ids, (1..=9).collect::<Vec<_>>());
+    assert_eq!(ids, (1..=10).collect::<Vec<_>>());
 }
 
 #[test]

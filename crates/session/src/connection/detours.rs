@@ -88,7 +88,8 @@ impl Connection {
             return 0;
         }
         if self.detours.is_none() {
-            self.detours = Some(Box::new(self.new_detours()));
+            let client = self.new_client();
+            self.detours = Some(Box::new(self.new_detours(client)));
         }
         let added = self
             .detours
@@ -98,13 +99,35 @@ impl Connection {
         added
     }
 
-    fn new_detours(&mut self) -> Detours {
-        let locals = self
-            .pairs
-            .as_ref()
-            .map_or(Vec::new(), |p| p.locals().to_vec());
+    /// The attempt to connect went through relays, path 0 perhaps as well.
+    pub(super) fn take_over_relays(
+        &mut self,
+        now: Time,
+        client: RelayClient,
+        path0: Option<Through>,
+    ) {
+        let mut detours = self.new_detours(client);
+        if let Some(lane) = path0.and_then(|through| through.lane) {
+            detours.lanes.entry(lane).or_default().path = Some(PathId(0));
+        }
+        for lane in detours.client.granted() {
+            detours.lanes.entry(lane).or_default();
+            if let Some(manager) = &mut detours.manager {
+                manager.on_candidate(now, lane);
+            }
+        }
+        self.detours = Some(Box::new(detours));
+        self.drive_detours(now);
+    }
+
+    fn new_client(&mut self) -> RelayClient {
+        let locals = self.pairs.as_ref().map(|p| p.locals().to_vec());
+        RelayClient::new(self.rng.random(), locals.unwrap_or_default())
+    }
+
+    fn new_detours(&mut self, client: RelayClient) -> Detours {
         Detours {
-            client: RelayClient::new(self.rng.random(), locals),
+            client,
             lanes: BTreeMap::new(),
             manager: Manager::of(&self.config.cc, self.rng.random()),
             answered: Vec::new(),

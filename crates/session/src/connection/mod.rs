@@ -36,6 +36,7 @@ use crate::event::{CloseReason, Event};
 use crate::handshake::Established;
 use crate::limit::Limiter;
 use crate::received::AckPolicy;
+use crate::relays::RelayClient;
 use crate::stats::{ConnectionStats, PathStats};
 use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
 
@@ -46,7 +47,8 @@ use controllers::Controllers;
 use detours::Detours;
 use pairs::Pairs;
 pub(crate) use pairs::compatible;
-use path::{NewPath, Path, Payload, Through, Under};
+pub(crate) use path::Through;
+use path::{NewPath, Path, Payload, Under};
 pub(crate) use receive::{Arrival, Opened};
 
 /// Path ids whose connection ids are announced ahead of use.
@@ -147,10 +149,14 @@ pub(crate) struct Start {
     pub(crate) local: Local,
     pub(crate) remote: SocketAddr,
     pub(crate) rtt: Option<Duration>,
+    /// Path 0 leads through a relay.
+    pub(crate) through: Option<Through>,
     /// Sockets and the peer's addresses: the pairs the initiator tries.
     pub(crate) locals: Vec<Local>,
     pub(crate) remotes: Vec<SocketAddr>,
     pub(crate) seed: [u8; 16],
+    /// What the initiator knows of relays by now.
+    pub(crate) relays: Option<RelayClient>,
 }
 
 impl Connection {
@@ -161,9 +167,11 @@ impl Connection {
             local,
             remote,
             rtt,
+            through,
             locals,
             remotes,
             seed,
+            relays,
         } = start;
         let peer = &established.peer;
         let mut streams = Streams::new(StreamsConfig {
@@ -245,7 +253,7 @@ impl Connection {
                 remote,
                 remote_cid: Some(established.remote_cid),
                 under: Under::Law,
-                through: None,
+                through,
                 initial_rtt: rtt,
             },
         );
@@ -254,8 +262,13 @@ impl Connection {
             connection.validated(now, index, rtt);
             // The listener learns that the handshake is through from our first sealed packet.
             connection.paths[index].probes += 1;
-            if let Some(pairs) = &mut connection.pairs {
+            if let Some(pairs) = &mut connection.pairs
+                && through.is_none()
+            {
                 pairs.on_opened(local_id, remote, PathId(0));
+            }
+            if let Some(relays) = relays {
+                connection.take_over_relays(now, relays, through);
             }
         } else {
             let challenge = connection.rng.random();

@@ -76,13 +76,13 @@ pub(super) enum Under {
 
 /// What makes a path one through a relay: its `remote` is the relay's address.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Through {
+pub(crate) struct Through {
     /// The initiator's socket and relay.
-    pub(super) lane: Option<Lane>,
+    pub(crate) lane: Option<Lane>,
     /// In front of each datagram: the relay takes it off.
-    pub(super) header: Grant,
+    pub(crate) header: Grant,
     /// Of the GRANT frame that brought or carries the peer's header.
-    pub(super) seq: u64,
+    pub(crate) seq: u64,
 }
 
 /// What a packet carried that has to arrive; kept by the subflow sender until the packet is acked or lost.
@@ -191,6 +191,17 @@ impl EcnMarks {
 
     pub(super) fn any_received(&self) -> bool {
         self.ect0 + self.ect1 + self.ce > 0
+    }
+}
+
+impl Through {
+    /// The listener's side of a path: what goes in front of its datagrams.
+    pub(crate) fn back(header: Grant) -> Self {
+        Self {
+            lane: None,
+            header,
+            seq: 0,
+        }
     }
 }
 

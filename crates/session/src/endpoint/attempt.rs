@@ -1,5 +1,7 @@
 //! Connecting: copies of INIT to every address pair until one is answered.
 
+mod relayed;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -8,9 +10,11 @@ use manyway_units::Time;
 use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, Reply, Ticket};
 use rand::RngExt;
 
-use crate::connection::{Connection, Start, compatible};
+use crate::connection::{Connection, Start, Through, compatible};
 use crate::event::{CloseReason, Event};
-use crate::handshake::{Established, Initiator, InitiatorConfig};
+use crate::handshake::{Established, HandshakeError, Initiator, InitiatorConfig};
+
+use relayed::Relayed;
 
 use super::{ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, Owner, Queued};
 
@@ -28,6 +32,15 @@ pub(super) struct Attempt {
     started: Time,
     deadline: Time,
     addresses: Vec<SocketAddr>,
+    relayed: Option<Relayed>,
+}
+
+/// What a REPLY came to.
+struct Answered {
+    result: Result<Established, HandshakeError>,
+    rtt: Option<Duration>,
+    /// It came through a relay.
+    through: Option<Through>,
 }
 
 #[derive(Debug)]
@@ -51,19 +64,55 @@ impl Attempt {
             .filter(|r| compatible(local.addr.ip(), r.ip()));
         self.pairs
             .extend(reachable.map(|remote| Pair::new(local.id, *remote, now)));
+        if let Some(relayed) = &mut self.relayed {
+            relayed.add_local(now, local);
+        }
+    }
+
+    pub(super) fn cids(&self) -> Vec<ConnectionId> {
+        let relayed = self.relayed.iter().flat_map(Relayed::cids);
+        relayed.chain([self.cid]).collect()
     }
 
     pub(super) fn remove_local(&mut self, id: LocalId) {
         self.pairs.retain(|p| p.local != id);
+        if let Some(relayed) = &mut self.relayed {
+            relayed.remove_local(id);
+        }
     }
 
     /// When the next copy of INIT is due, or the end.
     pub(super) fn timeout(&self) -> Time {
-        self.pairs
-            .iter()
-            .map(|p| p.next)
+        let relayed = self.relayed.as_ref().and_then(Relayed::timeout);
+        let pairs = self.pairs.iter().map(|p| p.next);
+        pairs
+            .chain(relayed)
             .min()
             .map_or(self.deadline, |next| next.min(self.deadline))
+    }
+}
+
+impl Attempt {
+    /// What came of a REPLY; `None` if it isn't to anything that was sent from there to there.
+    fn on_reply(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        reply: &Reply<'_>,
+    ) -> Option<Answered> {
+        if reply.receiver_cid != self.cid {
+            return self.relayed.as_mut()?.on_reply(now, incoming, reply);
+        }
+        let mut pairs = self.pairs.iter();
+        let pair = pairs
+            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0)?;
+        // With several copies under way it can't be told which one was answered.
+        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
+        Some(Answered {
+            result: self.initiator.on_reply(incoming.data),
+            rtt,
+            through: None,
+        })
     }
 }
 
@@ -91,6 +140,15 @@ impl Endpoint {
         now: Time,
         ticket: &Ticket,
     ) -> Result<ConnectionHandle, ConnectError> {
+        self.begin_attempt(now, ticket, None)
+    }
+
+    fn begin_attempt(
+        &mut self,
+        now: Time,
+        ticket: &Ticket,
+        relayed: Option<Relayed>,
+    ) -> Result<ConnectionHandle, ConnectError> {
         let mut pairs = Vec::new();
         for remote in &ticket.addresses {
             for local in self
@@ -102,7 +160,7 @@ impl Endpoint {
                 pairs.push(Pair::new(local.id, *remote, first));
             }
         }
-        if pairs.is_empty() {
+        if pairs.is_empty() && relayed.is_none() {
             return Err(ConnectError::NoPair {
                 addresses: list(&ticket.addresses),
                 remedy: self.pair_remedy(ticket),
@@ -133,6 +191,7 @@ impl Endpoint {
                 started: now,
                 deadline,
                 addresses,
+                relayed,
             },
         );
         self.register(now, handle);
@@ -149,15 +208,18 @@ impl Endpoint {
         let Some(attempt) = self.attempts.get_mut(&handle) else {
             return;
         };
-        let pair = attempt
-            .pairs
-            .iter()
-            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
-        let Some(pair) = pair else { return };
-        // With several copies under way it can't be told which one was answered.
-        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
-        match attempt.initiator.on_reply(incoming.data) {
-            Ok(established) => self.established(now, handle, established, &incoming, rtt),
+        let Some(answered) = attempt.on_reply(now, &incoming, &reply) else {
+            return;
+        };
+        let Answered {
+            result,
+            rtt,
+            through,
+        } = answered;
+        match result {
+            Ok(established) => {
+                self.established(now, handle, established, &incoming, (rtt, through));
+            }
             Err(error) if error.is_fatal() => {
                 self.fail_attempt(handle, CloseReason::Protocol(error.to_string()))
             }
@@ -208,12 +270,14 @@ impl Endpoint {
         handle: ConnectionHandle,
         established: Established,
         incoming: &Incoming<'_>,
-        rtt: Option<Duration>,
+        (rtt, through): (Option<Duration>, Option<Through>),
     ) {
         let Some(attempt) = self.attempts.remove(&handle) else {
             return;
         };
-        self.cids.remove(&attempt.cid);
+        for cid in attempt.cids() {
+            self.cids.remove(&cid);
+        }
         let Some(local) = self.locals.get(&incoming.local).cloned() else {
             return;
         };
@@ -224,9 +288,11 @@ impl Endpoint {
             local,
             remote: incoming.remote,
             rtt,
+            through,
             locals: self.locals.values().cloned().collect(),
             remotes: attempt.addresses,
             seed: self.rng.random(),
+            relays: attempt.relayed.map(Relayed::into_client),
         };
         self.connections
             .insert(handle, Connection::new(now, self.config.clone(), start));
@@ -260,6 +326,7 @@ impl Endpoint {
                 data,
             });
         }
+        self.drive_relayed(now, handle);
         self.register(now, handle);
     }
 

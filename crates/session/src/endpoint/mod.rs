@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use manyway_units::Time;
+use manyway_wire::relay::Grant;
 use manyway_wire::{ConnectionId, DataHeader, DatagramType, Init, PathId, TransportParameters};
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::config::{Config, ConfigError};
-use crate::connection::{Arrival, CidChange, Connection, Opened, Start};
+use crate::connection::{Arrival, CidChange, Connection, Opened, Start, Through};
 use crate::crypto::KeyLimits;
 use crate::event::{Event, PathDownReason};
 use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
@@ -164,7 +165,9 @@ impl Endpoint {
     /// Gives up a connection attempt, or drops a connection that is closed (a live one closes first).
     pub fn forget(&mut self, handle: ConnectionHandle) {
         if let Some(attempt) = self.attempts.remove(&handle) {
-            self.cids.remove(&attempt.cid);
+            for cid in attempt.cids() {
+                self.cids.remove(&cid);
+            }
         }
         if let Some(mut connection) = self.connections.remove(&handle) {
             connection.retire_all();
@@ -372,15 +375,18 @@ impl Endpoint {
         };
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
+        let through = opened.established.peer.grant.map(Through::back);
         let start = Start {
             initiator: false,
             established: opened.established,
             local: local.clone(),
             remote,
             rtt: None,
+            through,
             locals: Vec::new(),
             remotes: Vec::new(),
             seed: self.rng.random(),
+            relays: None,
         };
         let mut connection = Connection::new(now, self.config.clone(), start);
         connection.handle_first(
@@ -409,18 +415,27 @@ impl Endpoint {
             return;
         };
         match responder.on_init(now, incoming.remote, incoming.data, || params) {
-            Outcome::Reply { datagram, .. } | Outcome::Cookie { datagram } => {
-                if self.queue.len() < MAX_QUEUED {
-                    self.queue.push_back(Queued {
-                        local: incoming.local,
-                        remote: incoming.remote,
-                        data: datagram,
-                    });
-                }
+            Outcome::Reply { datagram, cid, .. } => {
+                let grant = responder.grant(&cid);
+                let (local, remote) = (incoming.local, incoming.remote);
+                self.enqueue(local, remote, behind(grant.as_ref(), datagram));
+            }
+            Outcome::Cookie { datagram } => {
+                self.enqueue(incoming.local, incoming.remote, datagram);
             }
             Outcome::Ignored(reason) => {
                 tracing::debug!(remote = %incoming.remote, %reason, "INIT ignored")
             }
+        }
+    }
+
+    fn enqueue(&mut self, local: LocalId, remote: SocketAddr, data: Bytes) {
+        if self.queue.len() < MAX_QUEUED {
+            self.queue.push_back(Queued {
+                local,
+                remote,
+                data,
+            });
         }
     }
 
@@ -496,5 +511,13 @@ impl Endpoint {
             epoch_packets: self.config.epoch_packets,
             ..KeyLimits::default()
         }
+    }
+}
+
+/// A datagram with what a relay wants to see in front of it.
+fn behind(grant: Option<&Grant>, datagram: Bytes) -> Bytes {
+    match grant {
+        Some(grant) => [grant.as_bytes(), &datagram].concat().into(),
+        None => datagram,
     }
 }

@@ -4,7 +4,7 @@ use manyway_units::Time;
 use manyway_wire::relay::{RelayReply, is_relay_datagram};
 
 use crate::connection::ConsentChange;
-use crate::relays::{Fresh, KeptFor};
+use crate::relays::{Fresh, KeptFor, RelayAddress};
 
 use super::{ConnectionHandle, Endpoint, Incoming, Transmit};
 
@@ -28,6 +28,12 @@ impl Endpoint {
             }
             return;
         }
+        let attempts: Vec<ConnectionHandle> = self.attempts.keys().copied().collect();
+        for handle in attempts {
+            if self.on_reply_to_attempt(now, handle, from, &reply) {
+                return;
+            }
+        }
         let handles: Vec<ConnectionHandle> = self.connections.keys().copied().collect();
         for handle in handles {
             let Some(connection) = self.connections.get_mut(&handle) else {
@@ -47,6 +53,17 @@ impl Endpoint {
                 self.touch(handle);
                 return;
             }
+        }
+    }
+
+    /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them into the ticket.
+    pub fn listen_at(&mut self, now: Time, ticket_id: [u8; 8], relays: &[RelayAddress]) {
+        let Some(responder) = self.responders.get(&ticket_id) else {
+            return;
+        };
+        for relay in relays {
+            let name = responder.secrets().relay_name(&relay.id);
+            self.keeper.want(now, *relay, name.into(), &self.locals);
         }
     }
 

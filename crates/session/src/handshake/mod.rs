@@ -28,6 +28,7 @@ mod tests;
 pub use cookie::LoadLimits;
 pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
 pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};
+pub(crate) use secrets::relay_name;
 pub use secrets::{Secrets, SecretsError};
 
 use manyway_wire::{ConnectionId, TransportParameters};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
+use manyway_wire::relay::Grant;
 use manyway_wire::{
     ConnectionId, DataHeader, DecodeError, Init, MAC2_LEN, Reply, Signed, TransportParameters,
     expand_pn,
@@ -290,6 +291,11 @@ impl Responder {
     /// Whether a half-open handshake has this connection id.
     pub fn contains(&self, cid: &ConnectionId) -> bool {
         self.half_open.contains_key(cid)
+    }
+
+    /// What a half-open handshake's peer wants to have in front of our datagrams.
+    pub fn grant(&self, cid: &ConnectionId) -> Option<Grant> {
+        self.half_open.get(cid)?.established.peer.grant
     }
 
     /// Gives up the half-open handshakes whose time is over.

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
 use manyway_wire::Ticket;
+use manyway_wire::relay::{ListenerName, RelayId};
 use rand::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -53,7 +54,13 @@ impl Secrets {
             public_key: self.public_key,
             secret: *self.psk,
             addresses,
+            relays: Vec::new(),
         }
+    }
+
+    /// What the listener is found by at a relay, by whoever has the ticket.
+    pub fn relay_name(&self, relay: &RelayId) -> ListenerName {
+        relay_name(&self.psk, relay)
     }
 
     /// The ticket's id, by which the listener knows which of its tickets a peer holds.
@@ -111,6 +118,18 @@ impl Secrets {
         secrets.public_key = public_key(&secrets.private_key);
         secrets
     }
+}
+
+/// The name of a ticket's listener at a relay: each relay sees another one.
+pub(crate) fn relay_name(ticket_secret: &[u8; PSK_LEN], relay: &RelayId) -> ListenerName {
+    let secret = Salt::none(HKDF_SHA256).extract(ticket_secret);
+    let key = secret
+        .expand(&[b"manyway relay name"], hmac::HMAC_SHA256)
+        .expect("HKDF gives up to 8160 bytes");
+    let whole = hmac::sign(&key.into(), &relay.0);
+    let mut name = [0; ListenerName::LEN];
+    name.copy_from_slice(&whole.as_ref()[..ListenerName::LEN]);
+    ListenerName(name)
 }
 
 impl fmt::Debug for Secrets {

@@ -77,6 +77,8 @@ struct Relay {
     first_seq: u64,
     seq: u64,
     peer: Option<Peer>,
+    /// What the listener is known by at the relay, if it is: good even when it can't tell us anything.
+    name: Option<ListenerName>,
     /// When the listener is asked once more, and how often that was in vain.
     ask_at: Option<Time>,
     asked: u32,
@@ -156,6 +158,7 @@ impl RelayClient {
             first_seq: seq,
             seq,
             peer: None,
+            name: None,
             ask_at: Some(now + FIRST_ASKING),
             asked: 0,
             refused: None,
@@ -172,7 +175,7 @@ impl RelayClient {
     pub(crate) fn add_named(&mut self, now: Time, info: &RelayAccess, name: ListenerName) {
         if let Some(slot) = self.add_one(now, info) {
             if let Some(relay) = self.relays.get_mut(&slot) {
-                (relay.peer, relay.ask_at) = (Some(Peer::Name(name)), None);
+                (relay.peer, relay.name, relay.ask_at) = (Some(Peer::Name(name)), Some(name), None);
             }
             self.start_all(now, slot);
         }
@@ -380,6 +383,7 @@ impl RelayClient {
             && relay.asked == 0
         {
             relay.ask_again(now);
+            relay.peer = relay.name.map(Peer::Name).or(relay.peer);
             self.asks.push(relay.ask(way.slot));
         }
         self.refresh(now, lane);
@@ -412,6 +416,12 @@ impl RelayClient {
         self.relays
             .iter()
             .map(|(&slot, relay)| (relay.info.relay, relay.refused, self.lanes_of(slot)))
+    }
+
+    /// Lanes that have had grants.
+    pub(crate) fn granted(&self) -> Vec<Lane> {
+        let granted = self.ways.iter().filter(|(_, way)| way.grants.is_some());
+        granted.map(|(&lane, _)| lane).collect()
     }
 
     pub(crate) fn take_asks(&mut self) -> Vec<Ask> {
@@ -510,15 +520,13 @@ impl RelayClient {
         let Some(relay) = self.relays.get_mut(&way.slot) else {
             return;
         };
-        match relay.peer {
-            Some(Peer::Name(_)) => {
-                way.next = Some(now + FIRST_ASKING.min(FIRST_REPEAT * 2u32.pow(way.rounds)));
-            }
-            _ if relay.asked == 0 => {
-                relay.ask_again(now);
-                self.asks.push(relay.ask(way.slot));
-            }
-            _ => {}
+        relay.peer = relay.name.map(Peer::Name).or(relay.peer);
+        if relay.name.is_some() {
+            way.next = Some(now + FIRST_ASKING.min(FIRST_REPEAT * 2u32.pow(way.rounds)));
+        }
+        if relay.asked == 0 && (relay.name.is_none() || way.grants.is_some()) {
+            relay.ask_again(now);
+            self.asks.push(relay.ask(way.slot));
         }
     }
 
