@@ -361,3 +361,88 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
         );
     }
 }
+
+/// Two relays in the ticket, and no direct path.
+fn hidden(seed: u64, law: &str, bytes: u64) -> Relayed {
+    let config = Config {
+        cc: law.into(),
+        ..Config::default()
+    };
+    Relayed::new(RelayedSpec {
+        seed,
+        client: config.clone(),
+        server: config,
+        client_traffic: TrafficConfig {
+            sources: vec![Source { bytes: Some(bytes) }],
+            ..TrafficConfig::default()
+        },
+        links: vec![mbps(10.0, 10), mbps(10.0, 15)],
+        direct: None,
+        relays: vec![[vec![0], vec![]], [vec![1], vec![]]],
+        named: 2,
+        ..RelayedSpec::default()
+    })
+    .expect("a valid configuration")
+}
+
+#[test]
+fn first_contact_without_any_direct_path() {
+    for (seed, law) in [(30, "lia"), (31, "mpath")] {
+        let mut net = hidden(seed, law, 8 << 20);
+        net.world.run_until(Time::from_millis(500));
+        net.connect().expect("relays that fit");
+        let took = complete(&mut net, 60_000 * MS);
+        // 8 MiB at 20 Mbps take 3.4 s without headers, and over one relay alone 6.7 s.
+        assert!(took < 6500 * MS, "{law}: {took:?}");
+        let stats = net.client_stats();
+        let used = stats.paths.iter().filter(|p| p.stream_bytes_sent > 1 << 20);
+        assert!(used.clone().all(|path| path.relay), "{stats:#?}");
+        // With mPath's law the second one is used as it proves useful.
+        assert!(used.count() == 2 || law == "mpath", "{stats:#?}");
+    }
+}
+
+#[test]
+fn first_contact_waits_for_a_listener_that_comes_late_and_for_a_relay_that_works() {
+    let mut net = hidden(32, "lia", 1 << 20);
+    net.relay(0).kill();
+    let server = net.server;
+    net.world.set_frozen(server, true);
+    net.connect().expect("relays that fit");
+    net.world.run_until(Time::from_millis(3000));
+    net.world.set_frozen(server, false);
+    let took = complete(&mut net, 60_000 * MS);
+    assert!(took < 12_000 * MS, "{took:?}");
+}
+
+#[test]
+fn a_connection_without_any_direct_path_outlives_its_grants_and_a_restart() {
+    let mut net = hidden(33, "lia", 1 << 40);
+    net.world.run_until(Time::from_millis(500));
+    net.connect().expect("relays that fit");
+    for _ in 0..30 {
+        let rate = goodput(&mut net, Duration::ZERO, 10_000 * MS);
+        assert!(rate > 1_800_000.0, "{rate} at {:?}", net.world.now());
+    }
+    // Both at once, one of them without its keys: nothing gets through but to the relays themselves.
+    net.relay(0).kill();
+    net.relay(1).kill();
+    run_for(&mut net, 4000 * MS);
+    net.relay(0).restart();
+    net.relay(1).restart_forgetful();
+    let rate = goodput(&mut net, 25_000 * MS, 10_000 * MS);
+    assert!(rate > 1_800_000.0, "{rate}");
+    assert!(net.client().traffic().closed().is_none());
+}
+
+#[test]
+fn nobody_is_found_at_a_relay_without_the_ticket() {
+    let mut net = hidden(34, "lia", 1 << 20);
+    net.world.run_until(Time::from_millis(500));
+    net.ticket.secret[0] ^= 1;
+    net.connect().expect("relays that fit");
+    net.world.run_until(Time::from_millis(20_000));
+    assert!(net.client().traffic().connected().is_none());
+    assert_eq!((net.relay(0).forwarded(), net.relay(1).forwarded()), (0, 0));
+    assert!(net.relay(0).counters().refused > 0);
+}

@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 
 use manyway_network::LinkConfig;
 use manyway_session::{
-    Config, ConfigError, ConnectError, ConnectionHandle, ConnectionStats, RelayAccess, Secrets,
-    Ticket,
+    Config, ConfigError, ConnectError, ConnectionHandle, ConnectionStats, RelayAccess,
+    RelayAddress, Secrets, Ticket,
 };
 use manyway_units::Time;
 use rand::SeedableRng;
@@ -74,6 +74,8 @@ pub struct RelayedSpec {
     pub direct: Option<Vec<usize>>,
     /// For each relay the links to it from the client, and from it to the server.
     pub relays: Vec<[Vec<usize>; 2]>,
+    /// So many of the relays are in the ticket: the server can be found there.
+    pub named: usize,
     /// What goes wrong on the direct path.
     pub impairments: Impairments,
 }
@@ -169,8 +171,17 @@ impl Relayed {
             relays.push(host);
         }
         let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(mix(seed ^ 3)));
-        let ticket = secrets.ticket(spec.direct.iter().map(|_| SERVER).collect());
-        session(&mut world, server).listen(secrets);
+        let mut ticket = secrets.ticket(vec![SERVER]);
+        let listener = session(&mut world, server);
+        listener.listen(secrets);
+        let named: Vec<RelayAddress> = access[..spec.named].iter().map(|a| a.relay).collect();
+        ticket.relays = named
+            .iter()
+            .map(|relay| (relay.address, relay.id))
+            .collect();
+        listener
+            .endpoint_mut()
+            .listen_at(Time::ZERO, ticket.id, &named);
         Ok(Self {
             world,
             client,
@@ -188,7 +199,8 @@ impl Relayed {
     /// What [`SessionHost::connect`] says.
     pub fn connect(&mut self) -> Result<ConnectionHandle, ConnectError> {
         let (now, ticket) = (self.world.now(), self.ticket.clone());
-        session(&mut self.world, self.client).connect(now, &ticket)
+        let client = session(&mut self.world, self.client).endpoint_mut();
+        client.connect_through(now, &ticket, &self.access)
     }
 
     /// Offers the client these relays, of all there are.
