@@ -10,7 +10,8 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use data_encoding::HEXLOWER;
 use manyway_wire::relay::{
-    Consent, ForwardHeader, GRANT_LIFE, Mac, Proof, RateClass, RelayId, Voucher, VoucherTerms,
+    Consent, ForwardHeader, GRANT_LIFE, Grant, Mac, Proof, RateClass, RelayId, Voucher,
+    VoucherTerms,
 };
 use rand::CryptoRng;
 use siphasher::sip::SipHasher24;
@@ -24,6 +25,21 @@ pub struct Keys {
     id: RelayId,
     // The newest first; the older one lives until its last grant has expired.
     codes: Vec<CodeKey>,
+}
+
+/// What a grant says, and for whom it is.
+#[derive(Copy, Clone, Debug)]
+pub struct GrantTerms {
+    /// Where packets come from.
+    pub source: SocketAddr,
+    /// Where they go.
+    pub destination: SocketAddr,
+    /// How much may be sent.
+    pub class: RateClass,
+    /// On whose account.
+    pub tag: [u8; 8],
+    /// When it ends: Unix time in seconds.
+    pub expires: u32,
 }
 
 /// Keys that are stored can't be read.
@@ -140,6 +156,21 @@ impl Keys {
             client,
         }
         .seal(|bytes| sign(&self.seed, bytes))
+    }
+
+    /// A grant as a relay with these keys mints it, without anybody's consent: for measurements and tests of what comes
+    /// after.
+    pub fn grant(&self, terms: &GrantTerms) -> Grant {
+        let header = ForwardHeader {
+            key: 0,
+            class: terms.class,
+            expires: terms.expires,
+            tag: terms.tag,
+            destination: terms.destination,
+            check: [0; 4],
+            mac: Mac([0; 8]),
+        };
+        self.current().seal(header, terms.source).into()
     }
 
     pub(crate) fn current(&self) -> &CodeKey {

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen, Mac,
-    Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayType, Stale,
+    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen, Mint,
+    Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayType, Stale,
     StaleReason, Voucher, canonical, is_relay_datagram,
 };
 use rand::CryptoRng;
 
 use crate::address::{Kind, kind};
 use crate::bucket::{Allowance, Bucket, Sketch};
-use crate::keys::{Keys, verify};
+use crate::keys::{GrantTerms, Keys, verify};
 use crate::listeners::Listeners;
 use crate::{Counters, Reason, Reply};
 
@@ -410,16 +410,13 @@ impl Relay {
         to: At,
     ) -> Grant {
         let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
-        let header = ForwardHeader {
-            key: 0,
-            class: terms.class.min(highest),
-            expires: to.since.saturating_add(GRANT_LIFE.as_secs() as u32),
-            tag: account_tag(&terms.signer, &terms.account),
+        self.keys.grant(&GrantTerms {
+            source,
             destination: to.address,
-            check: [0; 4],
-            mac: Mac([0; 8]),
-        };
-        self.keys.current().seal(header, source).into()
+            class: terms.class.min(highest),
+            tag: account_tag(&terms.signer, &terms.account),
+            expires: to.since.saturating_add(GRANT_LIFE.as_secs() as u32),
+        })
     }
 
     /// Whether this relay is the one that a request is for.
