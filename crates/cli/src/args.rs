@@ -196,8 +196,8 @@ pub(crate) struct SendArgs {
 pub(crate) struct Relays {
     /// Go through this relay too: its text (mr1…), or @FILE with one on each line; repeatable
     ///
-    /// With --cc mpath the relays are candidates, used as they prove useful; with any other law there is a path through
-    /// each. Programs of other users of this host can see a text on a command line; @FILE and the environment hide it.
+    /// For whoever sends with --cc mpath the relays are candidates, used as they prove useful; with any other law there is
+    /// a path through each. Whoever prints a ticket puts them into it, up to 8, and can be found there. Programs of other users of this host can see a text on a command line; @FILE and the environment hide it.
     #[arg(
         long,
         value_name = "RELAY",
@@ -304,12 +304,15 @@ pub(crate) struct RecvArgs {
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]
+    pub(crate) relays: Relays,
+    #[command(flatten)]
     pub(crate) invitation: Invitation,
 }
 
 const RECV_EXAMPLES: &str = "\
 Examples:
   manyway recv ~/inbox
+  manyway recv --via mr1… ~/inbox         behind NAT: found at a relay
   manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
   manyway recv mw1… ~/Downloads --rename
   MANYWAY_TICKET=@ticket manyway recv";

@@ -43,7 +43,7 @@ fn read_file(file: &Path) -> anyhow::Result<Vec<RelayTicket>> {
         .collect()
 }
 
-/// What a sender needs of them.
+/// What who dials needs of them.
 pub(crate) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAccess>> {
     let mut usable = Vec::new();
     for relay in relays {
@@ -61,7 +61,7 @@ pub(crate) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAcc
     Ok(usable)
 }
 
-/// What a receiver needs of them.
+/// What who waits to be dialled needs of them.
 pub(crate) fn addresses(relays: &[RelayTicket]) -> Vec<RelayAddress> {
     relays.iter().flat_map(RelayAddress::of).collect()
 }

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use manyway::files::Sources;
+use manyway::relay::RelayTicket;
 use manyway::{Endpoint, RelayAccess, Ticket};
 
 use crate::args::SendArgs;
@@ -17,12 +18,11 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
     let target = Target::of(&mut args)?;
     // What can't be sent is said before a ticket is printed or ssh asks for a password.
     let sources = Sources::new(&args.paths)?;
-    let relays = relays::with_access(&relays::read(&args.relays.via)?)?;
-    if !relays.is_empty() && matches!(target, Target::Whoever) {
-        return Err(usage(
-            "--via needs a receiver to go to (--to TICKET or HOST:DIR): who shows our ticket brings relays of its own",
-        ));
-    }
+    let via = relays::read(&args.relays.via)?;
+    let relays = match target {
+        Target::Whoever => Vec::new(),
+        Target::Ticket(_) | Target::Ssh(_) => relays::with_access(&via)?,
+    };
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
         screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
     }
@@ -35,6 +35,7 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
         args: &args,
         sources,
         relays,
+        via,
     };
     let result = match target {
         Target::Ticket(ticket) => sender.deliver(&ticket).await,
@@ -78,15 +79,15 @@ struct Sender<'a> {
     args: &'a SendArgs,
     sources: Sources,
     relays: Vec<RelayAccess>,
+    via: Vec<RelayTicket>,
 }
 
 impl Sender<'_> {
     async fn deliver(&self, ticket: &Ticket) -> anyhow::Result<Summary> {
         let connection = tokio::select! {
-            connected = self.endpoint.connect(ticket) => connected?,
+            connected = self.endpoint.connect_through(ticket, &self.relays) => connected?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
-        connection.add_relays(&self.relays);
         let exchange = Exchange {
             screen: self.screen,
             stop: self.stop,
@@ -121,6 +122,7 @@ impl Sender<'_> {
             self.screen,
             self.endpoint,
             &self.args.invitation,
+            &relays::addresses(&self.via),
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
         let connection = tokio::select! {

@@ -69,7 +69,7 @@ pub use manyway_control as control;
 
 /// Relays as people paste them: see [`Connection::add_relays`].
 pub mod relay {
-    pub use manyway_session::{Access, RelayId, RelayTicket};
+    pub use manyway_session::{Access, MAX_TICKET_RELAYS, RelayId, RelayTicket};
 }
 
 /// Files and directories over a pair of streams: see [`send`](files::send) and

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use manyway_session::{self as session, CloseReason, Config, Secrets, Ticket};
+use manyway_session::{
+    self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
+};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::MissedTickBehavior;
 use zeroize::Zeroizing;
@@ -98,6 +100,16 @@ impl Endpoint {
         ticket
     }
 
+    /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the right to use one of them, finds this endpoint
+    /// there even if no address of its own can be reached. A ticket has room for 8.
+    pub fn listen_at(&self, ticket: &mut Ticket, relays: &[RelayAddress]) {
+        let now = self.shared.clock.now();
+        self.shared
+            .act(|state| state.session.listen_at(now, ticket.id, relays));
+        let named = relays.iter().map(|relay| (relay.address, relay.id));
+        ticket.relays.extend(named);
+    }
+
     /// The sockets: their interface or address, and the address they are bound to.
     pub fn locals(&self) -> Vec<(String, SocketAddr)> {
         self.shared
@@ -127,13 +139,26 @@ impl Endpoint {
     /// Nobody answered, the ticket can't be used from here, or the endpoint was closed. Dropping the future gives the
     /// attempt up.
     pub async fn connect(&self, ticket: &Ticket) -> Result<Connection, ConnectError> {
+        self.connect_through(ticket, &[]).await
+    }
+
+    /// As [`Endpoint::connect`], and if no address can be reached, through the relays that the ticket names, as far as they are among `relays`. All
+    /// of `relays` are then offered to the connection: see [`Connection::add_relays`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub async fn connect_through(
+        &self,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+    ) -> Result<Connection, ConnectError> {
         self.reach_loopback(ticket).await?;
         let now = self.shared.clock.now();
         let (handle, signals) = self.shared.act(|state| {
             if state.closing {
                 return Err(ConnectError::Closed);
             }
-            let handle = state.session.connect(now, ticket)?;
+            let handle = state.session.connect_through(now, ticket, relays)?;
             Ok((
                 handle,
                 state.on_connecting(handle, ticket.addresses.clone()),
@@ -153,7 +178,10 @@ impl Endpoint {
             }
             Phase::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
             Phase::Closed(reason, _) => Err(ConnectError::Ended(reason)),
-            Phase::Connecting | Phase::Established => Ok(connection),
+            Phase::Connecting | Phase::Established => {
+                connection.add_relays(relays);
+                Ok(connection)
+            }
         }
     }
 

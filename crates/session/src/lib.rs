@@ -29,4 +29,4 @@ pub use stats::{ConnectionStats, PathState, PathStats, RelayState, RelayStats};
 
 pub use handshake::Secrets;
 pub use manyway_wire::relay::{Access, RelayId, RelayTicket};
-pub use manyway_wire::{PathId, StreamId, Ticket};
+pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, StreamId, Ticket};
