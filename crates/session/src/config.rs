@@ -14,7 +14,8 @@ pub struct Config {
     pub cc: String,
     /// How a subflow's slow start ends.
     pub slow_start: SlowStartKind,
-    /// Spread packets over the round trip instead of sending on each ACK at once.
+    /// Spread packets over the round trip instead of sending on each ACK at once. With the law `mpath` they never are: it tells a common
+    /// bottleneck by losses at the same time, and paced flows lose at different times.
     pub pacing: bool,
     /// Mark packets ECN-capable and treat CE marks as congestion.
     pub ecn: bool,
@@ -68,6 +69,12 @@ impl Default for Config {
 impl Config {
     /// Largest `max_datagram`: what fits a UDP datagram over IPv6 with its headers, in bytes.
     pub const LARGEST_DATAGRAM: usize = 65_000;
+
+    /// Whether packets are spread over the round trip.
+    pub(crate) fn paces(&self) -> bool {
+        let law = self.cc.parse::<manyway_control::registry::LawSpec>();
+        self.pacing && law.is_ok_and(|law| law.name() != "mpath")
+    }
 
     /// Checks every field.
     ///

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{MS, mbps};
@@ -445,4 +446,76 @@ fn nobody_is_found_at_a_relay_without_the_ticket() {
     assert!(net.client().traffic().connected().is_none());
     assert_eq!((net.relay(0).forwarded(), net.relay(1).forwarded()), (0, 0));
     assert!(net.relay(0).counters().refused > 0);
+}
+
+/// mPath's Fig. 7: an access link of 20 Mbps for all; behind it the direct path's core link of 10 Mbps, which relay 0's path shares, and others for
+/// relays 1 (8 Mbps) and 2 (5 Mbps). Round trips of 20 ms without queues, a fifth of what the paper seems to have, so that windows are as much
+/// smaller and loss epochs as much shorter.
+fn fig7(seed: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
+    let config = Config {
+        cc: law.into(),
+        ..Config::default()
+    };
+    let mut net = Relayed::new(RelayedSpec {
+        seed,
+        client: config.clone(),
+        server: config,
+        client_traffic: TrafficConfig {
+            sources: vec![Source::default()],
+            ..TrafficConfig::default()
+        },
+        links: vec![mbps(20.0, 2), mbps(10.0, 8), mbps(8.0, 8), mbps(5.0, 8)],
+        direct: Some(vec![0, 1]),
+        relays: vec![[vec![0], vec![1]], [vec![0], vec![2]], [vec![0], vec![3]]],
+        ..RelayedSpec::default()
+    })
+    .expect("a valid configuration");
+    net.connect().expect("addresses that fit");
+    net.world.run_until(Time::from_millis(100));
+    net.offer(relays);
+    net
+}
+
+/// Stream bytes sent over the direct path and through each relay.
+fn sent(net: &mut Relayed) -> Vec<u64> {
+    let paths = net.client_stats().paths;
+    let over = |place: fn(&PathStats, SocketAddr) -> bool, at| {
+        let of = paths.iter().filter(|path| place(path, at));
+        of.map(|path| path.stream_bytes_sent).sum()
+    };
+    let through = |path: &PathStats, at| path.relay && path.remote == at;
+    let direct = over(|path, _| !path.relay, net.access[0].relay.address);
+    let relays = net.access.iter().map(|a| over(through, a.relay.address));
+    std::iter::once(direct).chain(relays).collect()
+}
+
+#[test]
+fn good_detours_pay_and_a_useless_one_is_left() {
+    let (warm_up, span) = (20_000 * MS, 40_000 * MS);
+    let alone = goodput(&mut fig7(40, "reno", 0..0), warm_up, span);
+    let (mut ratio, mut early, mut late) = (0.0, 0.0, 0.0);
+    const SEEDS: u64 = 3;
+    for seed in 40..40 + SEEDS {
+        let mut net = fig7(seed, "mpath", 0..3);
+        // The share of the relay that adds nothing, over some time.
+        let share = |net: &mut Relayed, time| {
+            let before = sent(net);
+            run_for(net, time);
+            let each: Vec<u64> = sent(net).iter().zip(before).map(|(a, b)| a - b).collect();
+            each[1] as f64 / each.iter().sum::<u64>() as f64
+        };
+        run_for(&mut net, warm_up);
+        let begin = received_bytes(&mut net);
+        early += share(&mut net, span);
+        run_for(&mut net, 170_000 * MS);
+        late += share(&mut net, 10_000 * MS);
+        let paths = net.client_stats().paths;
+        let direct = paths.iter().find(|path| !path.relay).expect("a path");
+        assert!(direct.loss_events >= 200, "{direct:?}");
+        let time = net.world.now().since(Time::ZERO + warm_up).as_secs_f64();
+        ratio += (received_bytes(&mut net) - begin) as f64 / time / alone;
+    }
+    let [ratio, early, late] = [ratio, early, late].map(|sum| sum / SEEDS as f64);
+    assert!(ratio >= 1.7, "{ratio}");
+    assert!(late < 0.1 && late < early, "{early} {late}");
 }

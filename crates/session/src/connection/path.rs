@@ -228,7 +228,7 @@ impl Path {
         let mut sender_config = SenderConfig {
             packet_size: config.max_datagram as u32,
             max_ack_delay: peer_ack_delay,
-            pacing: config.pacing,
+            pacing: config.paces(),
             ..SenderConfig::default()
         };
         if let Some(rtt) = new.initial_rtt {
