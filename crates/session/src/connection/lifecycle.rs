@@ -13,6 +13,7 @@ use crate::event::{Event, PathDownReason};
 use crate::stats::PathState;
 
 use super::control::Control;
+use super::mtu::Mtu;
 use super::path::{NewPath, Path};
 use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, compatible, requeue};
 
@@ -131,9 +132,14 @@ impl Connection {
     pub(super) fn create_path(&mut self, now: Time, new: NewPath) -> usize {
         let id = new.id;
         self.next_path = self.next_path.max(id.0 + 1);
+        let mtu = Mtu::new(
+            self.base_size(),
+            self.datagram_limit(&new.local, new.remote),
+        );
         let path = Path::new(
             now,
             new,
+            mtu,
             &self.config,
             self.peer_ack_delay,
             &mut *self.controller,

@@ -377,12 +377,18 @@ impl Connection {
         let path = &mut self.paths[index];
         path.sender.abandon_flight(now, &mut self.outcome);
         if fresh {
+            let (local, remote) = (path.local.clone(), path.remote);
+            let limit = self.datagram_limit(&local, remote);
+            self.paths[index].mtu.restart(now, limit);
+            self.apply_mtu(index);
+            let path = &mut self.paths[index];
             path.sender.reopen(now, &mut *self.controller);
             path.marks.restart(self.config.ecn);
             if let Some(rtt) = rtt {
                 path.sender.seed_rtt(rtt);
             }
         }
+        let path = &mut self.paths[index];
         path.reinjected = path.sender.next_packet_number();
         for (_, payload) in self.outcome.lost.drain(..) {
             self.resent += payload.ranges().map(|r| u64::from(r.len)).sum::<u64>();
@@ -413,6 +419,7 @@ impl Connection {
         at: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        let base = self.paths[index].mtu.base();
         let candidate = &mut self.paths[index].moving.candidates[at];
         let ack = std::mem::take(&mut candidate.ack);
         let challenge = candidate.validation.due(now);
@@ -420,10 +427,7 @@ impl Connection {
             return None;
         }
         // Not even an initiator was told of this address by anybody it trusts.
-        let room = candidate
-            .validation
-            .allowance(false)
-            .min(self.datagram_size());
+        let room = candidate.validation.allowance(false).min(base);
         buf.clear();
         if room < DATA_HEADER_LEN + TAG_LEN + PATH_FRAMES || !self.begin(index, buf) {
             return None;
@@ -454,7 +458,7 @@ impl Connection {
             buf.resize(end.max(buf.len()), 0);
         }
         // Not ack-eliciting in our own books: if it is lost, that says nothing about the path.
-        packet.elsewhere = true;
+        packet.aside = true;
         let number = self.paths[index].sender.next_packet_number();
         let len = self.seal_and_record(now, index, 0, packet, buf)?;
         let path = &mut self.paths[index];

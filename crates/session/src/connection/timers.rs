@@ -66,6 +66,7 @@ impl Connection {
         self.drive_moving(now, index);
         let path = &mut self.paths[index];
         path.received.on_timer(now);
+        path.mtu.on_timer(now);
         if path.validation.has_failed(now) {
             if self.by_id.len() > 1 {
                 let tell = path.state == PathState::Validating;
@@ -84,7 +85,7 @@ impl Connection {
             let event = path
                 .sender
                 .on_timeout(now, &mut *self.controller, &mut self.outcome);
-            self.take_outcome(None);
+            self.take_outcome(now, index);
             if let TimerEvent::Probe { .. } = event {
                 self.on_probe_timeout(now, index);
             }
