@@ -186,6 +186,28 @@ fn darkness_is_no_small_mtu() {
     run.complete(30_000 * MS);
 }
 
+/// Two paths of the same rate, one of small and one of large packets: the coupled law compares bytes, and both are used up.
+#[test]
+fn paths_of_different_sizes_share_by_bytes() {
+    let mut run = Setup::new(8)
+        .path(mbps(20.0, 20))
+        .path(mbps(20.0, 20))
+        .mtu(9000, 9000)
+        .upload(200 << 20)
+        .build();
+    run.set_mtu(1, 1500);
+    run.run_for(20_000 * MS);
+    let paths = run.client_stats().paths;
+    assert_eq!(packet_size(&mut run, 0), 8952);
+    assert!((1452..=1472).contains(&packet_size(&mut run, 1)));
+    let seconds = run.world.now().as_secs_f64();
+    for path in &paths {
+        let share = path.bytes_sent as f64 * 8.0 / (20e6 * seconds);
+        // Each has its link to itself; what is missing is the slow start and the time after cuts.
+        assert!(share > 0.85, "{share}: {path:?}");
+    }
+}
+
 /// What larger packets are for: the same link carries more of what it is paid for.
 #[test]
 fn larger_packets_carry_more() {
