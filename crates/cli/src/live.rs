@@ -287,8 +287,13 @@ fn path_line(row: &Row, width: usize) -> String {
         }
     }
     if let (Some(window), Some(loss), PathState::Active) = (row.window, row.loss, row.state) {
-        write!(line, "  window {window:.0}  loss {:.2} %", loss * 100.0)
-            .expect("a String takes everything");
+        write!(
+            line,
+            "  window {window:.0} × {} B  loss {:.2} %",
+            row.packet,
+            loss * 100.0
+        )
+        .expect("a String takes everything");
     }
     line
 }
@@ -305,6 +310,7 @@ mod tests {
             rate: Rate::from_mbps(38.25),
             rtt: Duration::from_micros(20_400),
             window: Some(71.6),
+            packet: 1452,
             loss: Some(0.0012),
         }
     }

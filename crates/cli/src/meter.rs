@@ -41,6 +41,8 @@ pub(crate) struct Row {
     pub(crate) rtt: Duration,
     /// Packets; only a sender has one.
     pub(crate) window: Option<f64>,
+    /// Bytes of such a packet.
+    pub(crate) packet: usize,
     /// Share of the packets sent that were lost; only a sender knows.
     pub(crate) loss: Option<f64>,
 }
@@ -101,6 +103,7 @@ impl Meter {
             ),
             rtt: path.rtt,
             window: sending.then_some(path.window),
+            packet: path.packet_size,
             loss: sending.then(|| loss(path)),
         }
     }
@@ -126,6 +129,7 @@ mod tests {
             rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(19),
             window: 10.0,
+            packet_size: 1472,
             bytes_in_flight: 0,
             bytes_sent: 2 * sent,
             bytes_received: 0,

@@ -56,6 +56,8 @@ pub(crate) struct PathRecord {
     pub(crate) bytes_received: u64,
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
+    /// UDP payload of a full packet, in bytes.
+    pub(crate) packet_bytes: usize,
     pub(crate) rtt_ms: f64,
     pub(crate) min_rtt_ms: f64,
 }
@@ -71,6 +73,7 @@ impl PathRecord {
             bytes_received: path.bytes_received,
             packets_sent: path.packets_sent,
             packets_lost: path.packets_lost,
+            packet_bytes: path.packet_size,
             rtt_ms: path.rtt.as_secs_f64() * 1e3,
             min_rtt_ms: path.min_rtt.as_secs_f64() * 1e3,
         }
@@ -223,6 +226,7 @@ mod tests {
             bytes_received: received,
             packets_sent: 1000,
             packets_lost: 3,
+            packet_bytes: 1452,
             rtt_ms: 20.25,
             min_rtt_ms: 19.5,
         };

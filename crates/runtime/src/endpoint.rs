@@ -66,12 +66,11 @@ impl Endpoint {
         let sockets = Sockets::bind(&selection.places(&present), port)?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| BindError::Random)?;
-        let max_datagram = config.max_datagram;
         let session = session::Endpoint::new(Arc::new(config), seed)?;
         let shared = Shared::new(Clock::start(), session, selection);
         let endpoint = Self::hold(shared.clone());
         tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
-        tokio::spawn(Driver::new(shared, sockets, max_datagram));
+        tokio::spawn(Driver::new(shared, sockets));
         Ok(endpoint)
     }
 

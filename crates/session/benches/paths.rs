@@ -92,6 +92,7 @@ impl End {
             id: LocalId(0),
             name: "eth0".into(),
             addr: at,
+            mtu: None,
         };
         endpoint.add_local(Time::ZERO, local);
         Self {

@@ -8,8 +8,12 @@ use crate::crypto::Suite;
 /// How an endpoint's connections behave. Both sides may differ in everything but [`Config::suite`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Largest UDP payload sent and accepted, in bytes; 1200 passes every path worth having.
+    /// Largest UDP payload sent and accepted, in bytes. Each path looks for the largest that it carries, up to this, what
+    /// the peer accepts and what the interface takes.
     pub max_datagram: usize,
+    /// UDP payload that a path starts with, in bytes; 1200 passes every path worth having. As large as `max_datagram`, it
+    /// is what every packet has: nothing is looked for.
+    pub initial_datagram: usize,
     /// Congestion-control law, a name of `manyway_control`'s registry, with parameters if need be: `ewtcp:a=0.25`.
     pub cc: String,
     /// How a subflow's slow start ends.
@@ -46,7 +50,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            max_datagram: 1200,
+            max_datagram: 8952,
+            initial_datagram: manyway_wire::INIT_LEN,
             cc: "lia".into(),
             slow_start: SlowStartKind::HyStart,
             pacing: true,
@@ -85,6 +90,12 @@ impl Config {
             return Err(ConfigError::OutOfRange {
                 field: "max_datagram",
                 range: "1200 to 65000 bytes",
+            });
+        }
+        if !(manyway_wire::INIT_LEN..=self.max_datagram).contains(&self.initial_datagram) {
+            return Err(ConfigError::OutOfRange {
+                field: "initial_datagram",
+                range: "1200 bytes to max_datagram",
             });
         }
         if !(64 << 10..=1 << 40).contains(&self.receive_window) {

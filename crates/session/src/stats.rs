@@ -83,6 +83,8 @@ pub struct PathStats {
     pub min_rtt: Duration,
     /// Congestion window in packets.
     pub window: f64,
+    /// Bytes of a full datagram (UDP payload), as far as path MTU discovery has got.
+    pub packet_size: usize,
     /// UDP payload bytes sent and neither acknowledged nor lost.
     pub bytes_in_flight: u64,
     /// UDP payload bytes sent.

@@ -389,7 +389,9 @@ fn an_end_that_roams_keeps_its_connection() {
             run.world.add_route(from, peer, Route::over([out]));
             run.world.add_route(peer, from, Route::over([home]));
             let now = run.world.now();
-            run.world.host_mut(host).add_local(now, socket, "new", to);
+            run.world
+                .host_mut(host)
+                .add_local(now, socket, "new", to, None);
             let done = run.complete(30_000 * MS);
             assert!(
                 done < (3_000 + pause) * MS,

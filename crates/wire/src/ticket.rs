@@ -274,7 +274,7 @@ mod tests {
             matches!(
                 error,
                 TextError::Malformed {
-                    error: DecodeError::WrongLength { .. },
+                    error: DecodeError::TooSmall { value: 0, .. },
                     ..
                 }
             ),

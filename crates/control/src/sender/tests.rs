@@ -3,6 +3,7 @@ use std::ops::RangeInclusive;
 use super::*;
 use crate::controller::Loss;
 
+mod moving;
 mod properties;
 
 /// A controller with a window set by hand that writes down what it is told.

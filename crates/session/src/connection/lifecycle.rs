@@ -13,6 +13,7 @@ use crate::event::{Event, PathDownReason};
 use crate::stats::PathState;
 
 use super::control::Control;
+use super::mtu::Mtu;
 use super::path::{NewPath, Path, Under};
 use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, compatible, requeue};
 
@@ -133,9 +134,14 @@ impl Connection {
     pub(super) fn create_path(&mut self, now: Time, new: NewPath) -> usize {
         let (id, under) = (new.id, new.under);
         self.next_path = self.next_path.max(id.0 + 1);
+        let mtu = Mtu::new(
+            self.base_size(),
+            self.datagram_limit(&new.local, new.remote),
+        );
         let path = Path::new(
             now,
             new,
+            mtu,
             &self.config,
             self.peer_ack_delay,
             self.controllers.of_mut(under),

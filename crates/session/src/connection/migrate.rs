@@ -381,12 +381,18 @@ impl Connection {
         let path = &mut self.paths[index];
         path.sender.abandon_flight(now, &mut self.outcome);
         if fresh {
+            let (local, remote) = (path.local.clone(), path.remote);
+            let limit = self.datagram_limit(&local, remote);
+            self.paths[index].mtu.restart(now, limit);
+            self.apply_mtu(index);
+            let path = &mut self.paths[index];
             path.sender.reopen(now, self.controllers.of_mut(path.under));
             path.marks.restart(self.config.ecn);
             if let Some(rtt) = rtt {
                 path.sender.seed_rtt(rtt);
             }
         }
+        let path = &mut self.paths[index];
         path.reinjected = path.sender.next_packet_number();
         for (_, payload) in self.outcome.lost.drain(..) {
             self.resent += payload.ranges().map(|r| u64::from(r.len)).sum::<u64>();
@@ -417,6 +423,7 @@ impl Connection {
         at: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        let base = self.paths[index].mtu.base();
         let candidate = &mut self.paths[index].moving.candidates[at];
         let ack = std::mem::take(&mut candidate.ack);
         let challenge = candidate.validation.due(now);
@@ -424,10 +431,7 @@ impl Connection {
             return None;
         }
         // Not even an initiator was told of this address by anybody it trusts.
-        let room = candidate
-            .validation
-            .allowance(false)
-            .min(self.datagram_size());
+        let room = candidate.validation.allowance(false).min(base);
         buf.clear();
         // A path through a relay has no candidates, but one may have become such a path meanwhile.
         let least = self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN + PATH_FRAMES;
@@ -461,7 +465,7 @@ impl Connection {
             buf.resize(end.max(buf.len()), 0);
         }
         // Not ack-eliciting in our own books: if it is lost, that says nothing about the path.
-        packet.elsewhere = true;
+        packet.aside = true;
         let number = self.paths[index].sender.next_packet_number();
         let len = self.seal_and_record(now, index, [0, head], packet, buf)?;
         let path = &mut self.paths[index];

@@ -9,6 +9,7 @@ mod controllers;
 mod detours;
 mod lifecycle;
 mod migrate;
+mod mtu;
 mod pairs;
 mod path;
 mod receive;
@@ -200,7 +201,7 @@ impl Connection {
             controllers: Controllers::new(controller),
             limiter: config
                 .limit
-                .map(|rate| Limiter::new(rate, config.max_datagram, now)),
+                .map(|rate| Limiter::new(rate, config.initial_datagram, now)),
             limited_until: None,
             paths: Slab::new(),
             by_id: BTreeMap::new(),
@@ -448,10 +449,6 @@ impl Connection {
         slowest
             .or_else(|| self.paths.iter().map(|(_, p)| p.sender.pto()).max())
             .unwrap_or(Duration::from_secs(1))
-    }
-
-    fn datagram_size(&self) -> usize {
-        self.config.max_datagram.min(self.peer_max_datagram)
     }
 }
 

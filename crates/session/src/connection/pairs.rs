@@ -148,6 +148,7 @@ mod tests {
             id: LocalId(id),
             name: format!("if{id}"),
             addr: addr.parse().expect("an address"),
+            mtu: None,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::streams::StreamRange;
 
 use super::control::Control;
 use super::migrate::Moving;
+use super::mtu::Mtu;
 
 /// Challenges sent before a new path is given up.
 const MAX_CHALLENGES: u32 = 5;
@@ -39,6 +40,8 @@ pub(super) struct Path {
     pub(super) sender: Sender<Payload>,
     pub(super) received: Received,
     pub(super) validation: Validation,
+    /// How large its datagrams are.
+    pub(super) mtu: Mtu,
     /// Addresses that the peer may have moved to.
     pub(super) moving: Moving,
     /// Its socket is gone; it waits for another one (listener only).
@@ -89,6 +92,8 @@ pub(crate) struct Through {
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) epoch: u8,
+    /// The packet is larger than every path carries.
+    pub(super) large: bool,
     pub(super) stream: Option<StreamRange>,
     /// Further stream ranges, rare enough that the allocation doesn't matter.
     pub(super) more: Vec<StreamRange>,
@@ -221,12 +226,13 @@ impl Path {
     pub(super) fn new(
         now: Time,
         new: NewPath,
+        mtu: Mtu,
         config: &Config,
         peer_ack_delay: Duration,
         controller: &mut dyn Controller,
     ) -> Self {
         let mut sender_config = SenderConfig {
-            packet_size: config.max_datagram as u32,
+            packet_size: mtu.size() as u32,
             max_ack_delay: peer_ack_delay,
             pacing: config.paces(),
             ..SenderConfig::default()
@@ -243,6 +249,7 @@ impl Path {
             sender: Sender::new(sender_config, now, controller),
             received: Received::new(),
             validation: Validation::default(),
+            mtu,
             moving: Moving::default(),
             homeless: false,
             respond: None,
@@ -278,9 +285,9 @@ impl Path {
     }
 
     /// Expected rate of this path, in bytes/s: a window per round trip.
-    pub(super) fn rate(&self, controller: &dyn Controller, packet_size: usize) -> f64 {
+    pub(super) fn rate(&self, controller: &dyn Controller) -> f64 {
         let rtt = self.sender.rtt().smoothed().as_secs_f64().max(1e-6);
-        controller.window(self.sender.slot()) * packet_size as f64 / rtt
+        controller.window(self.sender.slot()) * self.mtu.size() as f64 / rtt
     }
 
     /// Something arrived. On a stalled path that is a reason to probe now: its own probe timeouts are far apart by now.
@@ -309,6 +316,7 @@ impl Path {
             rtt: self.sender.rtt().smoothed(),
             min_rtt: self.sender.rtt().min(),
             window,
+            packet_size: self.mtu.size(),
             bytes_in_flight: self.sender.bytes_in_flight(),
             bytes_sent: self.counters.bytes_sent,
             bytes_received: self.counters.bytes_received,

@@ -341,13 +341,18 @@ impl Connection {
         );
         self.ranges = ranges;
         result.map_err(|error| Violation(error.to_string()))?;
+        let numbers = self.outcome.acked.iter().map(|(number, _)| *number);
+        let resized = path.mtu.on_acked(now, numbers, largest);
         let counts = ack.info.ecn.map(|e| e.ect0 + e.ect1 + e.ce);
         path.marks.on_ack(counts, self.outcome.acked.len());
         if !self.outcome.acked.is_empty() {
             self.on_path_alive(now, index);
         }
         let lost = !self.outcome.lost.is_empty();
-        self.take_outcome(Some(index));
+        self.take_outcome(now, index);
+        if resized {
+            self.apply_mtu(index);
+        }
         self.refresh(now, index);
         self.observe(now, index, before, lost);
         Ok(())
@@ -375,10 +380,13 @@ impl Connection {
     }
 
     /// Passes on what a sender handed out as acked or lost.
-    pub(super) fn take_outcome(&mut self, acked_on: Option<usize>) {
-        debug_assert!(acked_on.is_some() || self.outcome.acked.is_empty());
+    pub(super) fn take_outcome(&mut self, now: Time, index: usize) {
         let unacked = self.streams.unacked_bytes();
-        for (_, payload) in self.outcome.acked.drain(..) {
+        let mtu = &mut self.paths[index].mtu;
+        for (number, payload) in self.outcome.acked.drain(..) {
+            if payload.large {
+                mtu.on_large_acked(number);
+            }
             self.sealer.on_acked(payload.epoch);
             for range in payload.ranges() {
                 self.streams.on_acked(range);
@@ -390,8 +398,13 @@ impl Connection {
             }
         }
         self.acked += unacked.saturating_sub(self.streams.unacked_bytes());
-        for (_, payload) in self.outcome.lost.drain(..) {
+        let mut black_hole = false;
+        for (number, payload) in self.outcome.lost.drain(..) {
+            black_hole |= payload.large && mtu.on_large_lost(now, number);
             requeue(&mut self.streams, &mut self.control, payload);
+        }
+        if black_hole {
+            self.apply_mtu(index);
         }
     }
 

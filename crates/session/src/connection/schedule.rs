@@ -49,6 +49,7 @@ impl Connection {
             path.received.deadline(),
             path.validation.timer(now),
             path.moving.timer(now),
+            path.mtu.timer(),
             paced,
             Some(path.last_sent + self.idle_timeout / 3),
         ]
@@ -69,7 +70,8 @@ impl Connection {
             || path.respond.is_some()
             || path.received.is_due()
             || path.validation.due(now).is_some()
-            || path.moving.owes(now);
+            || path.moving.owes(now)
+            || path.wants_mtu_probe(now);
         if owes && !path.indexed.attention {
             path.indexed.attention = true;
             self.attention.push_back(index);
@@ -108,10 +110,7 @@ impl Connection {
     /// The first test is ECF's (Lim et al., CoNEXT 2017), the second BLEST's (Ferlin et al., IFIP
     /// Networking 2016): data sent on the slow path must not be what the receive window waits for.
     fn better_to_wait(&self, slow_key: u64, fast_key: u64, fastest: usize) -> bool {
-        let rate = self.paths[fastest].rate(
-            self.controllers.of(&self.paths[fastest]),
-            self.datagram_size(),
-        );
+        let rate = self.paths[fastest].rate(self.controllers.of(&self.paths[fastest]));
         let (slow, fast) = (slow_key as f64 * 1e-9, fast_key as f64 * 1e-9);
         let left = self.streams.unsent_bytes() as f64;
         if left / rate + fast < slow {

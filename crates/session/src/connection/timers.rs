@@ -70,6 +70,7 @@ impl Connection {
         let path = &mut self.paths[index];
         let id = path.id;
         path.received.on_timer(now);
+        path.mtu.on_timer(now);
         if path.validation.has_failed(now) {
             if self.by_id.len() > 1 {
                 let tell = path.state == PathState::Validating;
@@ -89,7 +90,7 @@ impl Connection {
                 path.sender
                     .on_timeout(now, self.controllers.of_mut(path.under), &mut self.outcome);
             let lost = !self.outcome.lost.is_empty();
-            self.take_outcome(None);
+            self.take_outcome(now, index);
             self.observe(now, index, before, lost);
             if let TimerEvent::Probe { .. } = event
                 && self.by_id.get(&id) == Some(&index)

@@ -34,8 +34,9 @@ pub(super) struct Packet {
     probe: bool,
     /// It is the first to this address.
     first_challenge: bool,
-    /// It goes to an address under challenge: in the path's own books nobody waits for it.
-    pub(super) elsewhere: bool,
+    /// It goes to an address under challenge, or asks whether the path carries its size: in the path's own books nobody
+    /// waits for it, and its loss says nothing.
+    pub(super) aside: bool,
 }
 
 impl Packet {
@@ -47,7 +48,7 @@ impl Packet {
             pad: false,
             probe: false,
             first_challenge: false,
-            elsewhere: false,
+            aside: false,
         }
     }
 }
@@ -75,6 +76,9 @@ impl Connection {
             };
             self.paths[index].indexed.attention = false;
             if let Some(transmit) = self.transmit_candidate(now, index, buf) {
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.transmit_mtu_probe(now, index, buf) {
                 return Some(transmit);
             }
             let with_data = self.data_permitted(now, index);
@@ -115,7 +119,7 @@ impl Connection {
             let room = self.paths[index]
                 .validation
                 .allowance(self.initiator)
-                .min(self.datagram_size())
+                .min(self.paths[index].mtu.base())
                 .saturating_sub(self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN);
             if frame.encoded_len() > room {
                 frame = Frame::Close { code, reason: "" };
@@ -148,7 +152,7 @@ impl Connection {
             return None;
         }
         if let Some(limiter) = &mut self.limiter
-            && let Err(at) = limiter.permit(now, self.config.max_datagram)
+            && let Err(at) = limiter.permit(now, self.config.initial_datagram)
         {
             self.limited_until = Some(at);
             return None;
@@ -187,6 +191,7 @@ impl Connection {
                 next = number + 1;
                 Payload {
                     epoch: sent.payload.epoch,
+                    large: sent.payload.large,
                     stream: sent.payload.stream,
                     more: sent.payload.more.clone(),
                     control: sent.payload.control.clone(),
@@ -238,7 +243,7 @@ impl Connection {
                 segment = len;
             }
             // Only the last datagram of a batch may be shorter.
-            if len < segment || len < self.datagram_size() {
+            if len < segment || len < self.paths[index].mtu.size() {
                 break;
             }
         }
@@ -250,7 +255,7 @@ impl Connection {
         let limited = self
             .limiter
             .as_mut()
-            .is_some_and(|l| l.permit(now, self.config.max_datagram).is_err());
+            .is_some_and(|l| l.permit(now, self.config.initial_datagram).is_err());
         !limited && self.streams.has_data()
     }
 
@@ -266,7 +271,7 @@ impl Connection {
         let allowance = self.paths[index]
             .validation
             .allowance(self.initiator)
-            .min(self.datagram_size());
+            .min(self.packet_room(index));
         let least = self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
         if allowance < least {
             return None;
@@ -291,6 +296,16 @@ impl Connection {
             buf.resize(end.max(buf.len()), 0);
         }
         self.seal_and_record(now, index, [start, head], packet, buf)
+    }
+
+    /// How large the path's next datagram may be. After two probe timeouts its size is in doubt.
+    fn packet_room(&self, index: usize) -> usize {
+        let path = &self.paths[index];
+        if path.sender.pto_count() >= 2 {
+            path.mtu.base()
+        } else {
+            path.mtu.size()
+        }
     }
 
     /// Whether control frames may leave on a path. Not on one that others have taken over from: a window update
@@ -519,16 +534,17 @@ impl Connection {
             return None;
         }
         let len = buf.len() - start;
+        packet.payload.large = path.mtu.is_large(len);
         path.sender.on_sent(
             now,
             Sent {
                 bytes: len as u32,
-                ack_eliciting: packet.ack_eliciting && !packet.elsewhere,
+                ack_eliciting: packet.ack_eliciting && !packet.aside,
                 app_limited,
                 payload: packet.payload,
             },
         );
-        if !packet.elsewhere {
+        if !packet.aside {
             path.validation.on_sent(len);
         }
         path.counters.bytes_sent += len as u64;
@@ -537,7 +553,7 @@ impl Connection {
         Some(len)
     }
 
-    fn describe(&self, index: usize, len: usize, segment: usize) -> Transmit {
+    pub(super) fn describe(&self, index: usize, len: usize, segment: usize) -> Transmit {
         let path = &self.paths[index];
         Transmit {
             local: path.local.id,

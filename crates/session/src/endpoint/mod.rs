@@ -240,9 +240,18 @@ impl Endpoint {
         remote: SocketAddr,
         kind: SendErrorKind,
     ) {
-        if kind != SendErrorKind::NoRoute {
+        match kind {
+            SendErrorKind::NoRoute => {}
+            SendErrorKind::TooBig => {
+                for (handle, connection) in &mut self.connections {
+                    connection.on_too_big(now, local, remote);
+                    self.dirty.insert(*handle);
+                }
+                self.register_all(now);
+                return;
+            }
             // Loss detection deals with it.
-            return;
+            SendErrorKind::Other => return,
         }
         for (handle, connection) in &mut self.connections {
             connection.close_pair(now, local, remote, PathDownReason::NoRoute);

@@ -15,6 +15,8 @@ pub struct Local {
     pub name: String,
     /// The address it is bound to.
     pub addr: SocketAddr,
+    /// The largest IP packet that its interface takes, in bytes; 1500 is assumed where that isn't known.
+    pub mtu: Option<u32>,
 }
 
 /// A connection of an [`Endpoint`](crate::Endpoint). Valid until [`forget`](crate::Endpoint::forget); never reused.

@@ -25,6 +25,7 @@ fn local(id: u32, at: &str) -> Local {
         id: LocalId(id),
         name: format!("if{id}"),
         addr: addr(at),
+        mtu: None,
     }
 }
 

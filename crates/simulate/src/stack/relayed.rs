@@ -139,7 +139,7 @@ impl Relayed {
         let server = world.add_host(end(spec.server, mix(seed ^ 2), spec.server_traffic)?);
         for (host, at) in [(client, CLIENT), (server, SERVER)] {
             let (now, socket) = (world.now(), world.add_socket(host, at));
-            session(&mut world, host).add_local(now, socket, "eth0", at);
+            session(&mut world, host).add_local(now, socket, "eth0", at, None);
         }
         let route = |world: &mut World<Node>, [from, to]: [SocketAddr; 2], leg: &[usize], bad| {
             let over = |direction: usize| -> Vec<LinkId> {

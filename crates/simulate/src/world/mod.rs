@@ -245,6 +245,13 @@ impl<H: Host> World<H> {
         self.routes.push(RouteState::new(from, to, route, seed));
     }
 
+    /// Changes how large packets may be on a route, in bytes with IPv4 and UDP headers.
+    pub fn set_mtu(&mut self, from: SocketAddr, to: SocketAddr, mtu: Option<u32>) {
+        if let Some(&route) = self.route_of.get(&(from, to)) {
+            self.routes[route].mtu = mtu;
+        }
+    }
+
     /// The virtual time.
     pub fn now(&self) -> Time {
         self.now
@@ -426,6 +433,13 @@ impl<H: Host> World<H> {
             self.stats.unroutable += 1;
             return;
         };
+        let state = &mut self.routes[route];
+        let bytes = data.len() + Self::HEADER_BYTES as usize;
+        if state.mtu.is_some_and(|mtu| bytes > mtu as usize) {
+            state.stats.sent += 1;
+            state.stats.too_large += 1;
+            return;
+        }
         let egress = self.routes[route].egress(self.now);
         for _ in 0..egress.copies {
             let packet = self.new_packet(route, departure.ecn, data);
