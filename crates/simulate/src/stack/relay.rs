@@ -137,7 +137,7 @@ impl RelayHost {
     pub fn counters(&self) -> Counters {
         self.relay
             .as_ref()
-            .map(|r| r.counters().clone())
+            .map(|r| *r.counters())
             .unwrap_or_default()
     }
 
