@@ -327,7 +327,8 @@ fn reordering_across_the_change_does_no_harm() {
 #[test]
 fn a_flapping_address_is_followed_as_far_as_it_can_be() {
     for (period, changes) in [(700, 8), (30, 60)] {
-        let mut run = setup(5).upload(4 << 20).download(4 << 20).build();
+        // More than flows in that time.
+        let mut run = setup(5).upload(15 << 20).download(15 << 20).build();
         run.run_for(300 * MS);
         for n in 0..changes {
             let port = 50_000 + n % 2;
@@ -399,4 +400,21 @@ fn an_end_that_roams_keeps_its_connection() {
             );
         }
     }
+}
+
+/// Who has received data and hears nothing more says once where it is, and then lets the connection rest.
+#[test]
+fn silence_after_a_transfer_is_broken_once() {
+    let mut run = setup(9).upload(1 << 20).build();
+    run.complete(10_000 * MS);
+    let sent = |run: &Run| run.world.stats().sent;
+    let before = sent(&run);
+    run.run_for(9_000 * MS);
+    // Last ACKs; from each side (the server has ended its direction of the stream) a PING and its ACK. The next thing to
+    // happen is the keep-alive, 10 s after.
+    let sent = sent(&run) - before;
+    assert!(
+        (4..=8).contains(&sent),
+        "{sent} datagrams in nine idle seconds"
+    );
 }

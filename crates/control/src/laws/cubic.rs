@@ -1,7 +1,7 @@
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slots::Slots;
 use crate::slow_start::SlowStart;
 
@@ -59,7 +59,7 @@ impl Controller for Cubic {
     fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
         let floor = self.window_floor();
         if let Some(path) = self.slots.get_mut(slot) {
-            path.resize(f64::from(bytes.max(1)), floor);
+            path.resize(bytes, floor);
         }
     }
 
@@ -194,10 +194,8 @@ impl CubicPath {
     }
 
     /// The curve's constant is in packets: it goes on from where it is, with the plateau where it was in bytes.
-    fn resize(&mut self, size: f64, floor: f64) {
-        let factor = self.size / size;
-        self.size = size;
-        self.window = (self.window * factor).clamp(floor, MAX_WINDOW);
+    fn resize(&mut self, bytes: u32, floor: f64) {
+        let factor = resize(&mut self.size, &mut self.window, bytes, floor);
         self.w_max *= factor;
         self.cwnd_prior *= factor;
         self.slow_start.rescale(factor);

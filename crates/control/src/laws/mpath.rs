@@ -333,7 +333,7 @@ impl Controller for Mpath {
     fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
         let floor = self.floor_of(slot);
         if let Some(path) = self.slots.get_mut(slot) {
-            path.resize(f64::from(bytes.max(1)), floor);
+            path.resize(bytes, floor);
         }
         self.count();
     }

@@ -1,7 +1,7 @@
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slots::Slots;
 
 mod config;
@@ -200,10 +200,7 @@ impl Controller for Wvegas {
     fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
         let floor = self.floor();
         if let Some(path) = self.slots.get_mut(slot) {
-            let size = f64::from(bytes.max(1));
-            let factor = path.size / size;
-            path.size = size;
-            path.window = (path.window * factor).clamp(floor, MAX_WINDOW);
+            let factor = resize(&mut path.size, &mut path.window, bytes, floor);
             path.threshold *= factor;
             path.usual_rate *= factor;
             path.round.packets *= factor;

@@ -74,7 +74,7 @@ struct Home {
 #[derive(Debug, Default)]
 struct Watch {
     at: Option<Time>,
-    heard: Time,
+    called: Time,
     calls: u32,
 }
 
@@ -141,10 +141,10 @@ impl Moving {
 
     /// Stream data arrived.
     pub(super) fn note_data(&mut self, now: Time, silence: Duration) {
-        self.watch.heard = now;
         self.watch.calls = 0;
-        // The timer isn't moved with each packet: it looks when it fires.
-        self.watch.at.get_or_insert(now + silence.max(SILENCE));
+        // The timer isn't moved on with each packet: it looks when it fires.
+        let at = now + silence.max(SILENCE);
+        self.watch.at = Some(self.watch.at.map_or(at, |known| known.min(at)));
     }
 
     /// A probe timeout ran out: perhaps the home isn't what it was.
@@ -165,20 +165,27 @@ impl Moving {
         self.elsewhere.push(number);
     }
 
-    /// Whether it is time to call, since nothing was heard for so long.
-    fn call(&mut self, now: Time, silence: Duration) -> bool {
-        if self.watch.at.is_none_or(|at| at > now) {
+    /// Whether it is time to call, the last packet having come at `heard`.
+    fn call(&mut self, now: Time, heard: Time, silence: Duration) -> bool {
+        let watch = &mut self.watch;
+        if watch.at.is_none_or(|at| at > now) {
+            return false;
+        }
+        if watch.calls > 0 && heard > watch.called {
+            // The call was answered. The next stream data begins a new watch.
+            watch.at = None;
             return false;
         }
         let silence = silence.max(SILENCE);
-        let due = self.watch.heard + silence * 2u32.pow(self.watch.calls);
-        if due > now {
-            self.watch.at = Some(due);
+        let due = heard + silence;
+        if watch.calls == 0 && due > now {
+            watch.at = Some(due);
             return false;
         }
-        self.watch.calls += 1;
-        let next = self.watch.heard + silence * 2u32.pow(self.watch.calls);
-        self.watch.at = (self.watch.calls < MAX_CALLS).then_some(next);
+        watch.called = now;
+        watch.calls += 1;
+        let next = now + silence * 2u32.pow(watch.calls);
+        watch.at = (watch.calls < MAX_CALLS).then_some(next);
         true
     }
 }
@@ -311,7 +318,7 @@ impl Connection {
     pub(super) fn drive_moving(&mut self, now: Time, index: usize) {
         let path = &mut self.paths[index];
         let silence = 3 * path.sender.pto();
-        if path.moving.call(now, silence) {
+        if path.moving.call(now, path.heard, silence) {
             path.probes = path.probes.max(1);
         }
         path.moving

@@ -50,15 +50,16 @@ pub(super) struct Mtu {
 
 #[derive(Debug)]
 enum Search {
-    /// Everything below `too_large` may be possible; `tries` probes of `next` were lost.
-    Looking {
-        too_large: usize,
-        next: usize,
-        tries: u32,
-    },
-    Done {
-        again: Time,
-    },
+    Looking(Hunt),
+    Done { again: Time },
+}
+
+/// Everything below `too_large` may be possible; `tries` probes of `next` were lost.
+#[derive(Debug)]
+struct Hunt {
+    too_large: usize,
+    next: usize,
+    tries: u32,
 }
 
 #[derive(Debug)]
@@ -101,7 +102,7 @@ impl Mtu {
     /// The size to probe now.
     fn due(&self, now: Time) -> Option<usize> {
         match self.search {
-            Search::Looking { next, .. } if self.probe.is_none() => Some(next),
+            Search::Looking(Hunt { next, .. }) if self.probe.is_none() => Some(next),
             Search::Done { again } if again <= now && self.size < self.limit => Some(self.limit),
             _ => None,
         }
@@ -177,8 +178,8 @@ impl Mtu {
     /// The kernel says that a datagram is larger than its interface takes: no need to wait. Whether the size is another now.
     pub(super) fn on_refused(&mut self, now: Time) -> bool {
         match (self.probe.take(), &mut self.search) {
-            (Some(_), Search::Looking { tries, .. }) => {
-                *tries = MAX_PROBES - 1;
+            (Some(_), Search::Looking(hunt)) => {
+                hunt.tries = MAX_PROBES - 1;
                 self.on_try_failed(now);
                 false
             }
@@ -199,10 +200,10 @@ impl Mtu {
         self.probe = None;
         self.vanished = 0;
         self.search(now, self.limit);
-        if let Search::Looking { next, .. } = &mut self.search
+        if let Search::Looking(hunt) = &mut self.search
             && before > self.base
         {
-            *next = before.min(self.limit);
+            hunt.next = before.min(self.limit);
         }
         true
     }
@@ -213,17 +214,12 @@ impl Mtu {
     }
 
     fn on_try_failed(&mut self, now: Time) {
-        let Search::Looking {
-            too_large,
-            next,
-            tries,
-        } = &mut self.search
-        else {
+        let Search::Looking(hunt) = &mut self.search else {
             return;
         };
-        *tries += 1;
-        if *tries >= MAX_PROBES {
-            *too_large = *next;
+        hunt.tries += 1;
+        if hunt.tries >= MAX_PROBES {
+            hunt.too_large = hunt.next;
             self.step(now);
         }
     }
@@ -231,11 +227,11 @@ impl Mtu {
     /// Begins a search up to `limit`, the largest size first: mostly it is the interface's, and carried.
     fn search(&mut self, now: Time, limit: usize) {
         self.search = if limit > self.size {
-            Search::Looking {
+            Search::Looking(Hunt {
                 too_large: limit + 1,
                 next: limit,
                 tries: 0,
-            }
+            })
         } else {
             Search::Done {
                 again: now + RAISE_TIMER,
@@ -245,16 +241,11 @@ impl Mtu {
 
     /// The next size to try, between what is carried and what is too large.
     fn step(&mut self, now: Time) {
-        let Search::Looking {
-            too_large,
-            next,
-            tries,
-        } = &mut self.search
-        else {
+        let Search::Looking(hunt) = &mut self.search else {
             return;
         };
-        let (low, high) = (self.size, *too_large);
-        if high <= low + RESOLUTION || low + 1 >= high {
+        let (low, high) = (self.size, hunt.too_large);
+        if high <= low + RESOLUTION {
             self.search = Search::Done {
                 again: now + RAISE_TIMER,
             };
@@ -263,8 +254,8 @@ impl Mtu {
         let common = COMMON
             .into_iter()
             .find(|size| (low + 1..high).contains(size));
-        *next = common.unwrap_or((low + high) / 2);
-        *tries = 0;
+        hunt.next = common.unwrap_or((low + high) / 2);
+        hunt.tries = 0;
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use crate::controller::{Loss, NewPath, PathVerdict};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slow_start::SlowStart;
 
 /// An acknowledgement counts as recent for so many round-trip times.
@@ -109,10 +109,8 @@ impl MpathPath {
     }
 
     /// Packets of another size from now on, as many bytes.
-    pub(super) fn resize(&mut self, size: f64, floor: f64) {
-        let factor = self.size / size;
-        self.size = size;
-        self.window = (self.window * factor).clamp(floor, MAX_WINDOW);
+    pub(super) fn resize(&mut self, bytes: u32, floor: f64) {
+        let factor = resize(&mut self.size, &mut self.window, bytes, floor);
         self.before *= factor;
         self.turn *= factor;
         self.slow_start.rescale(factor);
