@@ -2,6 +2,7 @@
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,7 +13,9 @@ use manyway_relay::{Config, Reason};
 use manyway_wire::relay::{
     Access, Consent, Hello, Mint, Minted, Nonce, Peer, Proof, RateClass, RelayId, RelayReply,
 };
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 struct Running {
@@ -187,6 +190,35 @@ fn a_batch_comes_out_as_it_went_in() {
             "datagram {i}"
         );
     }
+    relay.stop();
+}
+
+/// Otherwise a stranger could have its traffic preferred in the relay's network.
+#[test]
+fn the_congestion_mark_is_copied_and_the_class_of_service_cleared() {
+    let relay = start(&["127.0.0.1:0"]);
+    let (a, b) = (client("127.0.0.1:0"), client("127.0.0.1:0"));
+    let grant = relay.grants(&a, &b).there;
+    let (expedited, ect1) = (0xb8, 0x01);
+    SockRef::from(&a).set_tos_v4(expedited | ect1).unwrap();
+    SockRef::from(&b).set_recv_tos_v4(true).unwrap();
+    let packet = [grant.as_bytes(), b"\x10x"].concat();
+    a.send_to(&packet, relay.addresses[0]).unwrap();
+    let mut buffer = [0; 100];
+    let mut slices = [IoSliceMut::new(&mut buffer)];
+    let mut control = nix::cmsg_space!(u8, [std::os::fd::RawFd; 2]);
+    let received = recvmsg::<SockaddrIn>(
+        b.as_raw_fd(),
+        &mut slices,
+        Some(&mut control),
+        MsgFlags::empty(),
+    )
+    .unwrap();
+    let tos = received.cmsgs().unwrap().find_map(|message| match message {
+        ControlMessageOwned::Ipv4Tos(tos) => Some(u32::from(tos)),
+        _ => None,
+    });
+    assert_eq!(tos, Some(ect1));
     relay.stop();
 }
 
