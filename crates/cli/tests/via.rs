@@ -51,7 +51,7 @@ struct Transfer {
 impl Transfer {
     fn new(bytes: usize) -> Self {
         let dir = TempDir::new().unwrap();
-        let content: Vec<u8> = (0..bytes).map(|n| (n * n >> 5) as u8).collect();
+        let content: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 5) as u8).collect();
         fs::write(dir.path().join("file"), &content).unwrap();
         fs::create_dir(dir.path().join("in")).unwrap();
         Self { dir, content }
