@@ -186,9 +186,29 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]
+    pub(crate) relays: Relays,
+    #[command(flatten)]
     pub(crate) invitation: Invitation,
     #[command(flatten)]
     pub(crate) ssh: SshArgs,
+}
+
+/// Detours.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Relays")]
+pub(crate) struct Relays {
+    /// Go through this relay too: its text (mr1…), or @FILE with one on each line; repeatable
+    ///
+    /// For whoever sends with --cc mpath the relays are candidates, used as they prove useful; with any other law there is
+    /// a path through each. Whoever prints a ticket puts them into it, up to 8, and can be found there. Programs of other users of this host can see a text on a command line; @FILE and the environment hide it.
+    #[arg(
+        long,
+        value_name = "RELAY",
+        env = "MANYWAY_VIA",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    pub(crate) via: Vec<String>,
 }
 
 const SEND_EXAMPLES: &str = "\
@@ -197,6 +217,7 @@ Examples:
   manyway send photos/ notes.txt --to @ticket
   manyway send photos/
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
+  manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json";
 
 /// How the far side is started.
@@ -286,12 +307,15 @@ pub(crate) struct RecvArgs {
     #[command(flatten)]
     pub(crate) network: Network,
     #[command(flatten)]
+    pub(crate) relays: Relays,
+    #[command(flatten)]
     pub(crate) invitation: Invitation,
 }
 
 const RECV_EXAMPLES: &str = "\
 Examples:
   manyway recv ~/inbox
+  manyway recv --via mr1… ~/inbox         behind NAT: found at a relay
   manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
   manyway recv mw1… ~/Downloads --rename
   MANYWAY_TICKET=@ticket manyway recv";

@@ -24,6 +24,14 @@ pub(crate) async fn follow(screen: &Screen, connection: &Connection, named: bool
 fn tell(screen: &Screen, event: &Event, named: bool) {
     match event {
         Event::PathUp { name, remote, .. } => info!("path {name} → {remote} is up"),
+        Event::PathMoved {
+            name,
+            remote,
+            previous,
+            ..
+        } => info!(
+            "path {name} → {previous} leads to {remote} now: the other side's address changed"
+        ),
         Event::PathDown {
             name,
             remote,
@@ -50,5 +58,7 @@ fn why(reason: PathDownReason) -> &'static str {
         PathDownReason::LocalGone => "its interface has gone",
         PathDownReason::Abandoned => "the other side gave it up",
         PathDownReason::NoRoute => "no route any more",
+        PathDownReason::RelayGone => "the relay doesn't let us through any more",
+        PathDownReason::Dropped => "it was of little use",
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use manyway::files::{Phase, Progress};
-use manyway::{Connection, ConnectionStats, PathState};
+use manyway::{Connection, ConnectionStats, PathState, RelayState};
 use manyway_units::{ByteSize, Rate, format_duration};
 
 use crate::meter::{Direction, Labels, Meter, Row};
@@ -15,6 +15,8 @@ use crate::screen::Screen;
 
 const REDRAW: Duration = Duration::from_millis(250);
 const PLAIN_LINE: Duration = Duration::from_secs(5);
+/// Paths through relays with a line of their own: there may be hundreds.
+const DETOURS: usize = 12;
 
 /// Shows a transfer until it is dropped; what it drew vanishes with it.
 #[derive(Debug)]
@@ -69,6 +71,7 @@ impl<'a> Live<'a> {
                 standing,
                 rate: total.sample(at, standing.done),
                 rows,
+                relays: Relays::of(&stats),
             };
             if terminal {
                 self.redraw(&view);
@@ -164,6 +167,37 @@ struct View {
     standing: Standing,
     rate: Rate,
     rows: Vec<Row>,
+    relays: Relays,
+}
+
+/// How far it has come with the relays that the user named.
+#[derive(Debug, Clone, Copy, Default)]
+struct Relays {
+    in_use: usize,
+    available: usize,
+    waiting: usize,
+}
+
+impl Relays {
+    fn of(stats: &ConnectionStats) -> Self {
+        let count = |state| stats.relays.iter().filter(|r| r.state == state).count();
+        Self {
+            in_use: count(RelayState::InUse),
+            available: count(RelayState::Available),
+            waiting: count(RelayState::Waiting),
+        }
+    }
+
+    fn line(&self) -> Option<String> {
+        let Self {
+            in_use,
+            available,
+            waiting,
+        } = self;
+        (in_use + available + waiting > 0).then(|| {
+            format!("relays: {in_use} in use, {available} ready, {waiting} without an answer yet")
+        })
+    }
 }
 
 impl View {
@@ -175,15 +209,37 @@ impl View {
             .map(|row| row.label.chars().count())
             .max()
             .unwrap_or(0);
-        let mut lines: Vec<String> = self.rows.iter().map(|row| path_line(row, width)).collect();
+        let (shown, others) = self.shown();
+        let mut lines: Vec<String> = shown.iter().map(|row| path_line(row, width)).collect();
+        lines.extend(others);
+        lines.extend(self.relays.line());
         lines.push(self.total());
         lines
     }
 
+    /// Direct paths, and as many of those through relays as the screen has room for, the fastest first; the rest as one line.
+    fn shown(&self) -> (Vec<&Row>, Option<String>) {
+        let (mut detours, mut shown): (Vec<&Row>, Vec<&Row>) =
+            self.rows.iter().partition(|row| row.relay);
+        if detours.len() > DETOURS {
+            detours.sort_by(|a, b| b.rate.bits_per_sec().total_cmp(&a.rate.bits_per_sec()));
+        }
+        let rest = detours.split_off(detours.len().min(DETOURS));
+        shown.extend(detours);
+        let rate: Rate = rest.iter().map(|row| row.rate).sum();
+        let others = (!rest.is_empty())
+            .then(|| format!("{} more paths through relays  {rate:.1}", rest.len()));
+        (shown, others)
+    }
+
     fn plain_line(&self) -> String {
         let mut line = format!("{:.0} s: {}", self.at.as_secs_f64(), self.total());
-        for row in &self.rows {
+        let (shown, others) = self.shown();
+        for row in shown {
             write!(line, "; {}", path_line(row, 0)).expect("a String takes everything");
+        }
+        for more in others.into_iter().chain(self.relays.line()) {
+            write!(line, "; {more}").expect("a String takes everything");
         }
         line
     }
@@ -231,8 +287,13 @@ fn path_line(row: &Row, width: usize) -> String {
         }
     }
     if let (Some(window), Some(loss), PathState::Active) = (row.window, row.loss, row.state) {
-        write!(line, "  window {window:.0}  loss {:.2} %", loss * 100.0)
-            .expect("a String takes everything");
+        write!(
+            line,
+            "  window {window:.0} × {} B  loss {:.2} %",
+            row.packet,
+            loss * 100.0
+        )
+        .expect("a String takes everything");
     }
     line
 }
@@ -244,10 +305,12 @@ mod tests {
     fn row(label: &str, state: PathState) -> Row {
         Row {
             label: label.to_owned(),
+            relay: false,
             state,
             rate: Rate::from_mbps(38.25),
             rtt: Duration::from_micros(20_400),
             window: Some(71.6),
+            packet: 1452,
             loss: Some(0.0012),
         }
     }
@@ -270,6 +333,7 @@ mod tests {
                 row("usb0 → 203.0.113.5", PathState::Validating),
                 receiving,
             ],
+            relays: Relays::default(),
         }
     }
 

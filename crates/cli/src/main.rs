@@ -14,6 +14,7 @@ mod optimum;
 mod options;
 mod recv;
 mod relay;
+mod relays;
 mod run;
 mod scenario;
 mod screen;

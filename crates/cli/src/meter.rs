@@ -34,11 +34,15 @@ impl Direction {
 pub(crate) struct Row {
     /// `wlan0 → 203.0.113.5`.
     pub(crate) label: String,
+    /// Through a relay.
+    pub(crate) relay: bool,
     pub(crate) state: PathState,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
     /// Packets; only a sender has one.
     pub(crate) window: Option<f64>,
+    /// Bytes of such a packet.
+    pub(crate) packet: usize,
     /// Share of the packets sent that were lost; only a sender knows.
     pub(crate) loss: Option<f64>,
 }
@@ -88,8 +92,10 @@ impl Meter {
         Row {
             label: match self.labels.get(&path.remote) {
                 Some(label) => label.clone(),
+                None if path.relay => format!("{} → relay {}", path.name, path.remote),
                 None => format!("{} → {}", path.name, path.remote.ip()),
             },
+            relay: path.relay,
             state: path.state,
             rate: Rate::of(
                 self.direction.bytes(path).saturating_sub(before),
@@ -97,6 +103,7 @@ impl Meter {
             ),
             rtt: path.rtt,
             window: sending.then_some(path.window),
+            packet: path.packet_size,
             loss: sending.then(|| loss(path)),
         }
     }
@@ -117,10 +124,12 @@ mod tests {
             name: "eth0".to_owned(),
             local: "192.0.2.7:1".parse().unwrap(),
             remote: SocketAddr::from(([203, 0, 113, 5], 4000 + id as u16)),
+            relay: false,
             state,
             rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(19),
             window: 10.0,
+            packet_size: 1472,
             bytes_in_flight: 0,
             bytes_sent: 2 * sent,
             bytes_received: 0,

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use manyway::{Connection, Endpoint, Ticket};
+use manyway::{Connection, Endpoint, RelayAccess, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
@@ -14,10 +14,11 @@ use crate::exchange::{Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
-use crate::{options, ticket};
+use crate::{options, relays, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let (source, dir) = source_and_dir(&args)?;
+    let via = relays::read(&args.relays.via)?;
     prepare(&dir)?;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
@@ -29,8 +30,14 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         named: !args.network.interfaces.is_empty(),
     };
     let result = match source {
-        Some(ticket) => receiver.fetch(&endpoint, &ticket).await,
-        None => receiver.listen(&endpoint, &args).await,
+        Some(ticket) => match relays::with_access(&via) {
+            Ok(relays) => receiver.fetch(&endpoint, &ticket, &relays).await,
+            Err(error) => Err(error),
+        },
+        None => {
+            let via = relays::addresses(&via);
+            receiver.listen(&endpoint, &args, &via).await
+        }
     };
     endpoint.close().await;
     result
@@ -83,9 +90,14 @@ struct Receiver {
 }
 
 impl Receiver {
-    async fn fetch(&self, endpoint: &Endpoint, ticket: &Ticket) -> anyhow::Result<()> {
+    async fn fetch(
+        &self,
+        endpoint: &Endpoint,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+    ) -> anyhow::Result<()> {
         let connection = tokio::select! {
-            connected = endpoint.connect(ticket) => connected.map_err(anyhow::Error::from),
+            connected = endpoint.connect_through(ticket, relays) => connected.map_err(anyhow::Error::from),
             () = self.stop.requested() => Err(Interrupted.into()),
         };
         let result = match connection {
@@ -95,8 +107,13 @@ impl Receiver {
         summary::finish(&self.screen, self.json, result)
     }
 
-    async fn listen(&self, endpoint: &Endpoint, args: &RecvArgs) -> anyhow::Result<()> {
-        ticket::publish(&self.screen, endpoint, &args.invitation, |ticket| {
+    async fn listen(
+        &self,
+        endpoint: &Endpoint,
+        args: &RecvArgs,
+        via: &[RelayAddress],
+    ) -> anyhow::Result<()> {
+        ticket::publish(&self.screen, endpoint, &args.invitation, via, |ticket| {
             format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
         })?;
         let mut running = JoinSet::new();

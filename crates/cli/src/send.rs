@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use manyway::files::Sources;
-use manyway::{Endpoint, Ticket};
+use manyway::relay::RelayTicket;
+use manyway::{Endpoint, RelayAccess, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
@@ -11,12 +12,17 @@ use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
 use crate::ssh::{self, Far, Invocation};
 use crate::summary::{self, Summary};
-use crate::{options, ticket};
+use crate::{options, relays, ticket};
 
 pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let target = Target::of(&mut args)?;
     // What can't be sent is said before a ticket is printed or ssh asks for a password.
     let sources = Sources::new(&args.paths)?;
+    let via = relays::read(&args.relays.via)?;
+    let relays = match target {
+        Target::Whoever => Vec::new(),
+        Target::Ticket(_) | Target::Ssh(_) => relays::with_access(&via)?,
+    };
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
         screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
     }
@@ -28,6 +34,8 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
         endpoint: &endpoint,
         args: &args,
         sources,
+        relays,
+        via,
     };
     let result = match target {
         Target::Ticket(ticket) => sender.deliver(&ticket).await,
@@ -70,12 +78,14 @@ struct Sender<'a> {
     endpoint: &'a Endpoint,
     args: &'a SendArgs,
     sources: Sources,
+    relays: Vec<RelayAccess>,
+    via: Vec<RelayTicket>,
 }
 
 impl Sender<'_> {
     async fn deliver(&self, ticket: &Ticket) -> anyhow::Result<Summary> {
         let connection = tokio::select! {
-            connected = self.endpoint.connect(ticket) => connected?,
+            connected = self.endpoint.connect_through(ticket, &self.relays) => connected?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
         let exchange = Exchange {
@@ -112,6 +122,7 @@ impl Sender<'_> {
             self.screen,
             self.endpoint,
             &self.args.invitation,
+            &relays::addresses(&self.via),
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
         let connection = tokio::select! {

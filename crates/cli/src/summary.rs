@@ -47,12 +47,17 @@ pub(crate) struct PathRecord {
     /// The interface or local address.
     pub(crate) name: String,
     pub(crate) local: String,
+    /// The other side's address, or the relay's.
     pub(crate) remote: String,
+    /// Whether it led through a relay.
+    pub(crate) relay: bool,
     /// UDP payload, headers and resent data included.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
+    /// UDP payload of a full packet, in bytes.
+    pub(crate) packet_bytes: usize,
     pub(crate) rtt_ms: f64,
     pub(crate) min_rtt_ms: f64,
 }
@@ -63,10 +68,12 @@ impl PathRecord {
             name: path.name.clone(),
             local: path.local.to_string(),
             remote: path.remote.to_string(),
+            relay: path.relay,
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             packets_sent: path.packets_sent,
             packets_lost: path.packets_lost,
+            packet_bytes: path.packet_size,
             rtt_ms: path.rtt.as_secs_f64() * 1e3,
             min_rtt_ms: path.min_rtt.as_secs_f64() * 1e3,
         }
@@ -214,10 +221,12 @@ mod tests {
             name: name.to_owned(),
             local: "192.0.2.7:4000".to_owned(),
             remote: remote.to_owned(),
+            relay: false,
             bytes_sent: sent,
             bytes_received: received,
             packets_sent: 1000,
             packets_lost: 3,
+            packet_bytes: 1452,
             rtt_ms: 20.25,
             min_rtt_ms: 19.5,
         };

@@ -7,7 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Context;
-use manyway::{Endpoint, Ticket};
+use manyway::relay::MAX_TICKET_RELAYS;
+use manyway::{Endpoint, RelayAddress, Ticket};
 
 use crate::args::Invitation;
 use crate::exit::usage;
@@ -55,9 +56,17 @@ pub(crate) fn publish(
     screen: &Screen,
     endpoint: &Endpoint,
     invitation: &Invitation,
+    via: &[RelayAddress],
     instructions: impl FnOnce(&Ticket) -> String,
 ) -> anyhow::Result<()> {
+    if via.len() > MAX_TICKET_RELAYS {
+        return Err(usage(format!(
+            "--via: a ticket has room for {MAX_TICKET_RELAYS} relays, and {} are given: leave some out",
+            via.len()
+        )));
+    }
     let mut ticket = endpoint.listen()?;
+    endpoint.listen_at(&mut ticket, via);
     advertise(&mut ticket, &invitation.advertise)?;
     if let Some(file) = &invitation.ticket_file {
         write_file(&ticket, file)?;

@@ -124,6 +124,9 @@ pub trait Controller: Send + Debug {
     /// Removes a path; its slot may be used again.
     fn remove_path(&mut self, slot: Slot);
 
+    /// The path's packets have `bytes` bytes from now on. Its window stays what it is in bytes, as far as its floor allows.
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32);
+
     /// Packets were acknowledged.
     fn on_ack(&mut self, ack: &Ack);
 
@@ -172,6 +175,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn remove_path(&mut self, slot: Slot) {
         (**self).remove_path(slot);
+    }
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        (**self).set_packet_size(slot, bytes);
     }
     fn on_ack(&mut self, ack: &Ack) {
         (**self).on_ack(ack);

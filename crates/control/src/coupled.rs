@@ -157,6 +157,21 @@ impl<L: Law> Controller for Coupled<L> {
         self.membership_changed();
     }
 
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let Some(member) = self.slots.get_mut(slot) else {
+            return;
+        };
+        let (at, size) = (member.at, bytes.max(1));
+        let factor = f64::from(self.sizes[at]) / f64::from(size);
+        member.slow_start.rescale(factor);
+        let window = &mut self.paths[at].window;
+        *window = bounded(*window * factor);
+        self.sizes[at] = size;
+        self.law.on_packet_size(at, size);
+        // Increases in hand are in packets of before, and the floor is in packets.
+        self.membership_changed();
+    }
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         let Some(member) = self.slots.get_mut(ack.slot) else {

@@ -75,6 +75,11 @@ pub trait Law: Send + Debug {
     fn on_path_removed(&mut self, r: usize) {
         let _ = r;
     }
+    /// Path `r`'s packets have `bytes` bytes from now on.
+    #[inline]
+    fn on_packet_size(&mut self, r: usize, bytes: u32) {
+        let _ = (r, bytes);
+    }
     /// `packets` of path `r`, in its own size, were acknowledged, and its round-trip time is `rtt` seconds now.
     #[inline]
     fn on_acked(&mut self, r: usize, packets: f64, rtt: f64) {

@@ -102,6 +102,15 @@ impl Options {
     }
 }
 
+/// Packets have `bytes` bytes from now on: sets `size` and converts `window`, as far as its floor allows. How many of them
+/// one of before is.
+pub(crate) fn resize(size: &mut f64, window: &mut f64, bytes: u32, floor: f64) -> f64 {
+    let factor = *size / f64::from(bytes.max(1));
+    *size = f64::from(bytes.max(1));
+    *window = (*window * factor).clamp(floor, MAX_WINDOW);
+    factor
+}
+
 /// No window grows beyond this many packets: 20 GB in flight, and far from where f64 loses packets.
 pub(crate) const MAX_WINDOW: f64 = 16_777_216.0;
 

@@ -180,6 +180,9 @@ impl Controller for AnyController {
     fn remove_path(&mut self, slot: Slot) {
         each!(self, controller => controller.remove_path(slot));
     }
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        each!(self, controller => controller.set_packet_size(slot, bytes));
+    }
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         each!(self, controller => controller.on_ack(ack));

@@ -79,6 +79,11 @@ impl SlowStart {
         self.phase = Phase::Standard;
     }
 
+    /// Packets are of another size from now on: one of before is `factor` of those.
+    pub(crate) fn rescale(&mut self, factor: f64) {
+        self.threshold = (self.threshold * factor).max(self.least);
+    }
+
     /// Slow start again from the minimum. The loss event that led to the timeout has set the
     /// threshold; if nobody reported one, half the window it is (RFC 5681 eq. 4).
     pub(crate) fn restart(&mut self, window: f64, floor: f64) {

@@ -59,13 +59,18 @@ pub use manyway_runtime::{
 };
 pub use manyway_session::{
     CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId, PathState,
-    PathStats, Secrets, StreamId, Ticket,
+    PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 
 /// Congestion control: the laws, the coupled controller, the subflow sender. [`Config::cc`] takes a
 /// name of [`control::registry::names`], with parameters if need be: see [`control::registry::LawSpec`].
 pub use manyway_control as control;
+
+/// Relays as people paste them: see [`Connection::add_relays`].
+pub mod relay {
+    pub use manyway_session::{Access, MAX_TICKET_RELAYS, RelayId, RelayTicket};
+}
 
 /// Files and directories over a pair of streams: see [`send`](files::send) and
 /// [`receive`](files::receive).

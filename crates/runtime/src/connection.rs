@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use manyway_session::streams::OpenError;
-use manyway_session::{CloseReason, ConnectionHandle, ConnectionStats, StreamId};
+use manyway_session::{CloseReason, ConnectionHandle, ConnectionStats, RelayAccess, StreamId};
 use tokio::sync::broadcast;
 
 use crate::driver::shared::{Phase, SendState, Shared, Signals, State};
@@ -94,6 +94,20 @@ impl Connection {
         let connection =
             |state: &mut State| Some(state.session.connection(self.hold.handle)?.stats());
         self.hold.shared.look(connection).unwrap_or_default()
+    }
+
+    /// Offers relays to go through, as many as there may be (the side that dialled only; 256 at a time are kept). More can follow at any
+    /// time. How many were new.
+    ///
+    /// With the law `mpath` they are candidates that are probed and used as they prove useful; with any other one, a path is opened through
+    /// each as soon as the relay and the other side agree. What has come of them is in [`ConnectionStats::relays`].
+    pub fn add_relays(&self, relays: &[RelayAccess]) -> usize {
+        let now = self.hold.shared.clock.now();
+        let add = |state: &mut State| {
+            let connection = state.session.connection(self.hold.handle)?;
+            Some(connection.add_relays(now, relays))
+        };
+        self.hold.shared.act(add).unwrap_or(0)
     }
 
     /// News of the paths, and of the end, from now on.

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use manyway_session::{self as session, CloseReason, Config, Secrets, Ticket};
+use manyway_session::{
+    self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
+};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::MissedTickBehavior;
 use zeroize::Zeroizing;
@@ -64,12 +66,11 @@ impl Endpoint {
         let sockets = Sockets::bind(&selection.places(&present), port)?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| BindError::Random)?;
-        let max_datagram = config.max_datagram;
         let session = session::Endpoint::new(Arc::new(config), seed)?;
         let shared = Shared::new(Clock::start(), session, selection);
         let endpoint = Self::hold(shared.clone());
         tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
-        tokio::spawn(Driver::new(shared, sockets, max_datagram));
+        tokio::spawn(Driver::new(shared, sockets));
         Ok(endpoint)
     }
 
@@ -96,6 +97,16 @@ impl Endpoint {
         let ticket = secrets.ticket(addresses);
         self.shared.act(|state| state.session.listen(secrets));
         ticket
+    }
+
+    /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the right to use one of them, finds this endpoint
+    /// there even if no address of its own can be reached. A ticket has room for 8.
+    pub fn listen_at(&self, ticket: &mut Ticket, relays: &[RelayAddress]) {
+        let now = self.shared.clock.now();
+        self.shared
+            .act(|state| state.session.listen_at(now, ticket.id, relays));
+        let named = relays.iter().map(|relay| (relay.address, relay.id));
+        ticket.relays.extend(named);
     }
 
     /// The sockets: their interface or address, and the address they are bound to.
@@ -127,13 +138,26 @@ impl Endpoint {
     /// Nobody answered, the ticket can't be used from here, or the endpoint was closed. Dropping the future gives the
     /// attempt up.
     pub async fn connect(&self, ticket: &Ticket) -> Result<Connection, ConnectError> {
+        self.connect_through(ticket, &[]).await
+    }
+
+    /// As [`Endpoint::connect`], and if no address can be reached, through the relays that the ticket names, as far as they are among `relays`. All
+    /// of `relays` are then offered to the connection: see [`Connection::add_relays`].
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub async fn connect_through(
+        &self,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+    ) -> Result<Connection, ConnectError> {
         self.reach_loopback(ticket).await?;
         let now = self.shared.clock.now();
         let (handle, signals) = self.shared.act(|state| {
             if state.closing {
                 return Err(ConnectError::Closed);
             }
-            let handle = state.session.connect(now, ticket)?;
+            let handle = state.session.connect_through(now, ticket, relays)?;
             Ok((
                 handle,
                 state.on_connecting(handle, ticket.addresses.clone()),
@@ -153,7 +177,10 @@ impl Endpoint {
             }
             Phase::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
             Phase::Closed(reason, _) => Err(ConnectError::Ended(reason)),
-            Phase::Connecting | Phase::Established => Ok(connection),
+            Phase::Connecting | Phase::Established => {
+                connection.add_relays(relays);
+                Ok(connection)
+            }
         }
     }
 

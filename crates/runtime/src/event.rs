@@ -20,6 +20,17 @@ pub enum Event {
         /// The peer's address on it.
         remote: SocketAddr,
     },
+    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new one has answered.
+    PathMoved {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name: an interface or an address.
+        name: String,
+        /// The peer's address from now on.
+        remote: SocketAddr,
+        /// The one it had.
+        previous: SocketAddr,
+    },
     /// A path stopped carrying packets; what was in flight on it goes over the others.
     PathDown {
         /// The path.
@@ -31,6 +42,9 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
+    /// Every relay that was offered has been tried, and more would be welcome: [`Connection::add_relays`](crate::Connection::add_relays).
+    /// Told again after half a minute if there are none.
+    MoreRelays,
     /// No path from a local socket works, and this is why. Told once until one works.
     PathProblem(PathProblem),
     /// A local address got a socket: an interface came up, or a path was added.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::os::addresses::InterfaceAddress;
+use crate::os::addresses::{InterfaceAddress, interface_addresses, interface_mtu};
 
 /// What a user calls a way out of the host: an interface or one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +70,22 @@ pub(crate) struct Device {
 }
 
 impl Place {
+    /// The largest IP packet that leaves from here in one piece, in bytes; `None` if that isn't known.
+    pub(crate) fn mtu(&self) -> Option<u32> {
+        if let Some(device) = &self.device {
+            return interface_mtu(&device.name);
+        }
+        // Any address of 127.0.0.0/8 may be bound, only one of them is listed.
+        if self.ip.is_loopback() {
+            return interface_mtu("lo");
+        }
+        let owner = interface_addresses()
+            .ok()?
+            .into_iter()
+            .find(|a| a.ip == self.ip)?;
+        interface_mtu(&owner.interface)
+    }
+
     /// What people call it: the interface's name, else the address.
     pub(crate) fn name(&self) -> String {
         match &self.device {

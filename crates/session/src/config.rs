@@ -8,13 +8,18 @@ use crate::crypto::Suite;
 /// How an endpoint's connections behave. Both sides may differ in everything but [`Config::suite`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Largest UDP payload sent and accepted, in bytes; 1200 passes every path worth having.
+    /// Largest UDP payload sent and accepted, in bytes. Each path looks for the largest that it carries, up to this, what
+    /// the peer accepts and what the interface takes.
     pub max_datagram: usize,
+    /// UDP payload that a path starts with, in bytes; 1200 passes every path worth having. As large as `max_datagram`, it
+    /// is what every packet has: nothing is looked for.
+    pub initial_datagram: usize,
     /// Congestion-control law, a name of `manyway_control`'s registry, with parameters if need be: `ewtcp:a=0.25`.
     pub cc: String,
     /// How a subflow's slow start ends.
     pub slow_start: SlowStartKind,
-    /// Spread packets over the round trip instead of sending on each ACK at once.
+    /// Spread packets over the round trip instead of sending on each ACK at once. With the law `mpath` they never are: it tells a common
+    /// bottleneck by losses at the same time, and paced flows lose at different times.
     pub pacing: bool,
     /// Mark packets ECN-capable and treat CE marks as congestion.
     pub ecn: bool,
@@ -45,7 +50,8 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            max_datagram: 1200,
+            max_datagram: 8952,
+            initial_datagram: manyway_wire::INIT_LEN,
             cc: "lia".into(),
             slow_start: SlowStartKind::HyStart,
             pacing: true,
@@ -57,7 +63,7 @@ impl Default for Config {
             connect_timeout: Duration::from_secs(15),
             ack_every: 10,
             ack_delay: Duration::from_millis(10),
-            max_paths: 64,
+            max_paths: 256,
             limit: None,
             suite: Suite::Aes256Gcm,
             epoch_packets: 1 << 22,
@@ -69,6 +75,12 @@ impl Config {
     /// Largest `max_datagram`: what fits a UDP datagram over IPv6 with its headers, in bytes.
     pub const LARGEST_DATAGRAM: usize = 65_000;
 
+    /// Whether packets are spread over the round trip.
+    pub(crate) fn paces(&self) -> bool {
+        let law = self.cc.parse::<manyway_control::registry::LawSpec>();
+        self.pacing && law.is_ok_and(|law| law.name() != "mpath")
+    }
+
     /// Checks every field.
     ///
     /// # Errors
@@ -78,6 +90,12 @@ impl Config {
             return Err(ConfigError::OutOfRange {
                 field: "max_datagram",
                 range: "1200 to 65000 bytes",
+            });
+        }
+        if !(manyway_wire::INIT_LEN..=self.max_datagram).contains(&self.initial_datagram) {
+            return Err(ConfigError::OutOfRange {
+                field: "initial_datagram",
+                range: "1200 bytes to max_datagram",
             });
         }
         if !(64 << 10..=1 << 40).contains(&self.receive_window) {

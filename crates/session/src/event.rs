@@ -18,6 +18,17 @@ pub enum Event {
         /// The peer's address on it.
         remote: SocketAddr,
     },
+    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new one has answered.
+    PathMoved {
+        /// The path.
+        path: PathId,
+        /// Its local socket's name.
+        name: String,
+        /// The peer's address from now on.
+        remote: SocketAddr,
+        /// The one it had.
+        previous: SocketAddr,
+    },
     /// A path stopped carrying packets; what was in flight on it goes over the others.
     PathDown {
         /// The path.
@@ -29,6 +40,8 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
+    /// Every relay that was offered has been tried, and another one may help: see [`Connection::add_relays`](crate::Connection::add_relays).
+    MoreRelays,
     /// Something happened on a stream.
     Stream(StreamEvent),
     /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to do.
@@ -48,6 +61,10 @@ pub enum PathDownReason {
     Abandoned,
     /// The local host has no route to the peer's address.
     NoRoute,
+    /// It led through a relay that gives no grants any more.
+    RelayGone,
+    /// It led through a relay and was found to be of no use now.
+    Dropped,
 }
 
 /// Why a connection ended.

@@ -14,6 +14,7 @@ mod endpoint;
 mod event;
 mod limit;
 mod received;
+mod relays;
 mod stats;
 
 pub use config::{Config, ConfigError};
@@ -23,7 +24,9 @@ pub use endpoint::{
     Transmit,
 };
 pub use event::{CloseReason, Event, PathDownReason};
-pub use stats::{ConnectionStats, PathState, PathStats};
+pub use relays::{RelayAccess, RelayAddress};
+pub use stats::{ConnectionStats, PathState, PathStats, RelayState, RelayStats};
 
 pub use handshake::Secrets;
-pub use manyway_wire::{PathId, StreamId, Ticket};
+pub use manyway_wire::relay::{Access, RelayId, RelayTicket};
+pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, StreamId, Ticket};

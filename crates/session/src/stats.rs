@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_wire::PathId;
+use manyway_wire::relay::RelayId;
 
 /// A connection's counters at one moment.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct ConnectionStats {
     pub bytes_resent: u64,
     /// Datagrams that didn't open or didn't parse.
     pub packets_rejected: u64,
+    /// Every relay that was offered and hasn't been given up (initiator only).
+    pub relays: Vec<RelayStats>,
     /// Every path, open ones and those that closed, in the order of their ids.
     pub paths: Vec<PathStats>,
 }
@@ -33,6 +36,32 @@ pub enum PathState {
     Closed,
 }
 
+/// How far it has come with a relay.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RelayState {
+    /// It hasn't granted anything yet.
+    Waiting,
+    /// It would forward, and isn't used.
+    Available,
+    /// A path leads through it.
+    InUse,
+}
+
+/// A relay at one moment.
+#[derive(Clone, Debug)]
+pub struct RelayStats {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Who it is.
+    pub id: RelayId,
+    /// How far it has come.
+    pub state: RelayState,
+    /// The round-trip time to the listener through it, as it was last found.
+    pub rtt: Option<Duration>,
+    /// Why it granted nothing the last time, in words.
+    pub refused: Option<String>,
+}
+
 /// One path's counters at one moment.
 #[derive(Clone, Debug)]
 pub struct PathStats {
@@ -42,8 +71,10 @@ pub struct PathStats {
     pub name: String,
     /// The local address.
     pub local: SocketAddr,
-    /// The peer's address.
+    /// The peer's address, or the relay's.
     pub remote: SocketAddr,
+    /// Whether the path leads through a relay.
+    pub relay: bool,
     /// Whether it carries data.
     pub state: PathState,
     /// Smoothed round-trip time.
@@ -52,6 +83,8 @@ pub struct PathStats {
     pub min_rtt: Duration,
     /// Congestion window in packets.
     pub window: f64,
+    /// Bytes of a full datagram (UDP payload), as far as path MTU discovery has got.
+    pub packet_size: usize,
     /// UDP payload bytes sent and neither acknowledged nor lost.
     pub bytes_in_flight: u64,
     /// UDP payload bytes sent.

@@ -54,6 +54,7 @@ impl Pair {
                     id: LocalId(wire as u32),
                     name: format!("if{wire}"),
                     addr: address(wire, side),
+                    mtu: None,
                 };
                 end.add_local(Time::ZERO, local);
             }

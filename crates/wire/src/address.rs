@@ -67,6 +67,15 @@ pub(crate) fn get_list(
     (0..count).map(|_| get(reader)).collect()
 }
 
+/// An address, or none: family 0.
+pub(crate) fn get_optional(reader: &mut Reader<'_>) -> Result<Option<SocketAddr>, DecodeError> {
+    if reader.rest().first() == Some(&0) {
+        reader.u8("an address's family")?;
+        return Ok(None);
+    }
+    get(reader).map(Some)
+}
+
 fn get(reader: &mut Reader<'_>) -> Result<SocketAddr, DecodeError> {
     let ip = match reader.u8("an address's family")? {
         4 => IpAddr::V4(Ipv4Addr::from(reader.array::<4>("an IPv4 address")?)),

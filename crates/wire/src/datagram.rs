@@ -20,6 +20,8 @@ pub enum DatagramType {
     Init = 0x01,
     /// The listener's answer: [`Reply`](crate::Reply).
     Reply = 0x02,
+    /// The listener's answer under load: [`Cookie`](crate::Cookie).
+    Cookie = 0x03,
     /// A sealed packet: [`DataHeader`], ciphertext, tag.
     Data = 0x10,
 }
@@ -30,6 +32,7 @@ impl DatagramType {
         match datagram.first()? {
             0x01 => Some(Self::Init),
             0x02 => Some(Self::Reply),
+            0x03 => Some(Self::Cookie),
             0x10 => Some(Self::Data),
             _ => None,
         }
@@ -43,6 +46,7 @@ impl DatagramType {
         let expected = match self {
             Self::Init => "an INIT",
             Self::Reply => "a REPLY",
+            Self::Cookie => "a COOKIE",
             Self::Data => "a DATA packet",
         };
         Err(DecodeError::WrongType { expected, found })
@@ -157,7 +161,12 @@ mod tests {
 
     #[test]
     fn datagrams_by_their_first_byte() {
-        for kind in [DatagramType::Init, DatagramType::Reply, DatagramType::Data] {
+        for kind in [
+            DatagramType::Init,
+            DatagramType::Reply,
+            DatagramType::Cookie,
+            DatagramType::Data,
+        ] {
             assert_eq!(DatagramType::of(&[kind as u8, 0]), Some(kind));
         }
         assert_eq!(DatagramType::of(&[]), None);

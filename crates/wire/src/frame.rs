@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use bytes::BufMut;
 
 use crate::reader::Reader;
+use crate::relay::{Consent, Grant, RelayId};
 use crate::{AckFrame, CID_LEN, ConnectionId, DecodeError, PathId, StreamId, address, varint};
 
 /// Bytes of a path challenge and of its response.
@@ -14,6 +15,9 @@ pub const MAX_REASON_LEN: usize = 1024;
 
 /// Most streams a side can open in the life of a connection: their ids are 62 bits, one of which says whose they are.
 pub const MAX_STREAM_COUNT: u64 = 1 << 61;
+
+/// Relays that the initiator may name at a time: RELAY's slots are below this.
+pub const MAX_RELAYS: usize = 256;
 
 /// The frames' type bytes.
 pub(crate) mod kind {
@@ -34,6 +38,9 @@ pub(crate) mod kind {
     pub(crate) const PATH_STATUS: u8 = 0x13;
     pub(crate) const PATH_ABANDON: u8 = 0x14;
     pub(crate) const ADDRESSES: u8 = 0x18;
+    pub(crate) const RELAY: u8 = 0x19;
+    pub(crate) const CONSENT: u8 = 0x1a;
+    pub(crate) const GRANT: u8 = 0x1b;
     pub(crate) const CLOSE: u8 = 0x1c;
 }
 
@@ -132,6 +139,33 @@ pub enum Frame<'a> {
         seq: u64,
         /// The whole list; only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
         addresses: Vec<SocketAddr>,
+    },
+    /// Asks the listener to consent to a relay's forwarding to it, or tells it that it needn't any more.
+    Relay {
+        /// Below [`MAX_RELAYS`]: what CONSENT names the relay by.
+        slot: u16,
+        /// Counts the slot's RELAY frames: the highest one holds. One more for the same relay asks for a new consent.
+        seq: u64,
+        /// The relay, by one of its addresses; `None` empties the slot.
+        relay: Option<(SocketAddr, RelayId)>,
+    },
+    /// The listener's consent to a relay.
+    Consent {
+        /// The relay's slot.
+        slot: u16,
+        /// Of the newest RELAY frame of the slot.
+        seq: u64,
+        /// What the relay has given.
+        consent: Consent,
+    },
+    /// What goes in front of the listener's datagrams on a path through a relay.
+    Grant {
+        /// The path.
+        path: PathId,
+        /// Counts the path's GRANT frames: the highest one holds.
+        seq: u64,
+        /// The relay's permission.
+        grant: Grant,
     },
     /// The connection is over.
     Close {
@@ -248,6 +282,24 @@ impl<'a> Frame<'a> {
                 );
                 address::put_list(buf, addresses);
             }
+            Frame::Relay { slot, seq, relay } => {
+                put(buf, kind::RELAY, [(*slot).into(), *seq]);
+                match relay {
+                    Some((address, id)) => {
+                        address::put_list(buf, &[*address]);
+                        buf.put_slice(&id.0);
+                    }
+                    None => buf.put_u8(0),
+                }
+            }
+            Frame::Consent { slot, seq, consent } => {
+                put(buf, kind::CONSENT, [(*slot).into(), *seq]);
+                buf.put_slice(&consent.to_bytes());
+            }
+            Frame::Grant { path, seq, grant } => {
+                put(buf, kind::GRANT, [path.0.into(), *seq]);
+                buf.put_slice(grant.as_bytes());
+            }
             Frame::Close { code, reason } => {
                 let reason = sendable(reason);
                 put(buf, kind::CLOSE, [*code, reason.len() as u64]);
@@ -284,6 +336,14 @@ impl<'a> Frame<'a> {
             Frame::Addresses { seq, addresses } => {
                 len([*seq, address::sendable(addresses).len() as u64])
                     + address::list_len(addresses)
+            }
+            Frame::Relay { slot, seq, relay } => {
+                let relay = relay.map_or(1, |(at, _)| address::list_len(&[at]) + RelayId::LEN);
+                len([(*slot).into(), *seq]) + relay
+            }
+            Frame::Consent { slot, seq, .. } => len([(*slot).into(), *seq]) + Consent::LEN,
+            Frame::Grant { path, seq, grant } => {
+                len([path.0.into(), *seq]) + grant.as_bytes().len()
             }
             Frame::Close { code, reason } => {
                 let reason = sendable(reason).len();
@@ -388,6 +448,24 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
                 addresses: address::get_list(reader, count)?,
             }
         }
+        kind::RELAY => Frame::Relay {
+            slot: slot(reader, "RELAY's slot")?,
+            seq: reader.varint("RELAY's sequence number")?,
+            relay: match address::get_optional(reader)? {
+                Some(address) => Some((address, RelayId(reader.array("RELAY's relay")?))),
+                None => None,
+            },
+        },
+        kind::CONSENT => Frame::Consent {
+            slot: slot(reader, "CONSENT's slot")?,
+            seq: reader.varint("CONSENT's sequence number")?,
+            consent: Consent::get(reader)?,
+        },
+        kind::GRANT => Frame::Grant {
+            path: path(reader, "GRANT's path")?,
+            seq: reader.varint("GRANT's sequence number")?,
+            grant: Grant::get(reader)?,
+        },
         kind::CLOSE => close(reader)?,
         kind => return Err(DecodeError::UnknownFrame { kind }),
     })
@@ -426,6 +504,10 @@ fn close<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
 
 fn path(reader: &mut Reader<'_>, what: &'static str) -> Result<PathId, DecodeError> {
     Ok(PathId(reader.varint_up_to(u32::MAX.into(), what)? as u32))
+}
+
+fn slot(reader: &mut Reader<'_>, what: &'static str) -> Result<u16, DecodeError> {
+    Ok(reader.varint_up_to(MAX_RELAYS as u64 - 1, what)? as u16)
 }
 
 fn put<const N: usize>(buf: &mut impl BufMut, kind: u8, fields: [u64; N]) {

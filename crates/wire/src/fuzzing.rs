@@ -5,7 +5,8 @@ use crate::relay::{
     Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType, Voucher,
 };
 use crate::{
-    AckInfo, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters, encode_ack,
+    AckInfo, Cookie, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters,
+    encode_ack,
 };
 
 /// Frames of a payload.
@@ -56,6 +57,17 @@ pub fn reply(bytes: &[u8]) {
         let again = reply.seal(|authenticated| {
             assert_eq!(authenticated, reply.authenticated);
             *reply.mac1
+        });
+        assert_eq!(again, bytes);
+    }
+}
+
+/// A COOKIE.
+pub fn cookie(bytes: &[u8]) {
+    if let Ok(cookie) = Cookie::decode(bytes) {
+        let again = cookie.seal(|authenticated| {
+            assert_eq!(authenticated, cookie.authenticated);
+            *cookie.mac1
         });
         assert_eq!(again, bytes);
     }

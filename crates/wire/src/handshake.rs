@@ -13,11 +13,23 @@ pub const INIT_LEN: usize = 1200;
 /// Bytes of the longest REPLY.
 pub const MAX_REPLY_LEN: usize = INIT_LEN;
 
-/// Bytes of `mac1`, the last field of an INIT or REPLY.
+/// Bytes of `mac1`, the last field of a REPLY or COOKIE.
 pub const MAC1_LEN: usize = 32;
 
+/// Bytes of `mac2`, which follows `mac1` in an INIT; zeros without a cookie.
+pub const MAC2_LEN: usize = 16;
+
+/// Bytes of a cookie.
+pub const COOKIE_VALUE_LEN: usize = 16;
+
+/// Bytes of a COOKIE's nonce.
+pub const COOKIE_NONCE_LEN: usize = 16;
+
+/// Bytes of a COOKIE.
+pub const COOKIE_LEN: usize = 2 + CID_LEN + COOKIE_NONCE_LEN + COOKIE_VALUE_LEN + MAC1_LEN;
+
 /// Bytes of the longest Noise message that fits an INIT.
-pub const MAX_INIT_NOISE: usize = INIT_LEN - INIT_HEADER_LEN - MAC1_LEN;
+pub const MAX_INIT_NOISE: usize = INIT_LEN - INIT_HEADER_LEN - MAC1_LEN - MAC2_LEN;
 
 /// Bytes of the longest Noise message that fits a REPLY.
 pub const MAX_REPLY_NOISE: usize = MAX_REPLY_LEN - REPLY_HEADER_LEN - MAC1_LEN;
@@ -34,6 +46,8 @@ pub struct Init<'a> {
     pub ticket_id: [u8; TICKET_ID_LEN],
     /// Noise message 1, at most [`MAX_INIT_NOISE`] bytes.
     pub noise: &'a [u8],
+    /// The code that proves a cookie, over all bytes before it; zeros without one.
+    pub mac2: [u8; MAC2_LEN],
 }
 
 /// The answer to an [`Init`], from the listener.
@@ -45,10 +59,21 @@ pub struct Reply<'a> {
     pub noise: &'a [u8],
 }
 
+/// What a listener under load answers instead of a [`Reply`], to learn whether the sender is where it seems to be.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Cookie {
+    /// The initiator's connection id for path 0, from its INIT.
+    pub receiver_cid: ConnectionId,
+    /// Random; never used twice.
+    pub nonce: [u8; COOKIE_NONCE_LEN],
+    /// The cookie, masked so that only a holder of the ticket can read it.
+    pub masked: [u8; COOKIE_VALUE_LEN],
+}
+
 /// A decoded handshake datagram with its `mac1`, which is *not* checked yet. Dereferences to the message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Signed<'a, M> {
-    /// The message: an [`Init`] or a [`Reply`].
+    /// The message: an [`Init`], a [`Reply`] or a [`Cookie`].
     pub message: M,
     /// The bytes that `mac1` is over: the datagram up to it.
     pub authenticated: &'a [u8],
@@ -80,12 +105,16 @@ impl<'a> Init<'a> {
                 found,
             });
         }
-        let (authenticated, mac1) = split_mac1(datagram, "an INIT's mac1")?;
+        let (rest, mac2) = datagram.split_last_chunk().ok_or(DecodeError::Truncated {
+            what: "an INIT's mac2",
+        })?;
+        let (authenticated, mac1) = split_mac1(rest, "an INIT's mac1")?;
         let mut reader = Reader::new(&authenticated[2..]);
         let message = Self {
             sender_cid: ConnectionId(reader.array("an INIT's connection id")?),
             ticket_id: reader.array("an INIT's ticket id")?,
             noise: noise(&mut reader, "an INIT's Noise message")?,
+            mac2: *mac2,
         };
         if reader.rest().iter().any(|&byte| byte != 0) {
             return Err(DecodeError::Malformed {
@@ -113,8 +142,10 @@ impl<'a> Init<'a> {
         datagram.extend_from_slice(&self.sender_cid.0);
         datagram.extend_from_slice(&self.ticket_id);
         put_noise(&mut datagram, self.noise);
-        datagram.resize(INIT_LEN - MAC1_LEN, 0);
-        append_mac1(datagram, sign)
+        datagram.resize(INIT_LEN - MAC1_LEN - MAC2_LEN, 0);
+        let mut datagram = append_mac1(datagram, sign);
+        datagram.extend_from_slice(&self.mac2);
+        datagram
     }
 }
 
@@ -170,6 +201,46 @@ impl<'a> Reply<'a> {
         datagram.extend_from_slice(&[DatagramType::Reply as u8, VERSION]);
         datagram.extend_from_slice(&self.receiver_cid.0);
         put_noise(&mut datagram, self.noise);
+        append_mac1(datagram, sign)
+    }
+}
+
+impl Cookie {
+    /// Reads a COOKIE.
+    ///
+    /// # Errors
+    /// The datagram is no COOKIE, of another version, or not of [`COOKIE_LEN`] bytes.
+    pub fn decode(datagram: &[u8]) -> Result<Signed<'_, Self>, DecodeError> {
+        let mut reader = Reader::new(datagram);
+        start(DatagramType::Cookie, &mut reader)?;
+        if datagram.len() != COOKIE_LEN {
+            let found = datagram.len();
+            return Err(DecodeError::WrongLength {
+                what: "a COOKIE",
+                expected: COOKIE_LEN,
+                found,
+            });
+        }
+        let message = Self {
+            receiver_cid: ConnectionId(reader.array("a COOKIE's connection id")?),
+            nonce: reader.array("a COOKIE's nonce")?,
+            masked: reader.array("a COOKIE's value")?,
+        };
+        let (authenticated, mac1) = split_mac1(datagram, "a COOKIE's mac1")?;
+        Ok(Signed {
+            message,
+            authenticated,
+            mac1,
+        })
+    }
+
+    /// The COOKIE as it is sent, [`COOKIE_LEN`] bytes, with the `mac1` that `sign` makes of the bytes before it.
+    pub fn seal(&self, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
+        let mut datagram = Vec::with_capacity(COOKIE_LEN);
+        datagram.extend_from_slice(&[DatagramType::Cookie as u8, VERSION]);
+        datagram.extend_from_slice(&self.receiver_cid.0);
+        datagram.extend_from_slice(&self.nonce);
+        datagram.extend_from_slice(&self.masked);
         append_mac1(datagram, sign)
     }
 }
@@ -230,6 +301,7 @@ mod tests {
             sender_cid: ConnectionId(*b"abcdefgh"),
             ticket_id: *b"ticketid",
             noise,
+            mac2: *b"the cookie's mac",
         };
         init.seal(sign)
     }
@@ -248,12 +320,14 @@ mod tests {
         assert_eq!(datagram.len(), INIT_LEN);
         assert_eq!(datagram[..20], *b"\x01\x01abcdefghticketid\x00\x05");
         assert_eq!(datagram[20..25], *b"NOISE");
-        assert_eq!(datagram[25..1168], [0; 1143]);
-        assert_eq!(datagram[1168..], sign(&datagram[..1168]));
+        assert_eq!(datagram[25..1152], [0; 1127]);
+        assert_eq!(datagram[1152..1184], sign(&datagram[..1152]));
+        assert_eq!(datagram[1184..], *b"the cookie's mac");
 
         let signed = Init::decode(&datagram).unwrap();
-        assert_eq!(signed.authenticated, &datagram[..1168]);
-        assert_eq!(signed.mac1, &sign(&datagram[..1168]));
+        assert_eq!(signed.authenticated, &datagram[..1152]);
+        assert_eq!(signed.mac1, &sign(&datagram[..1152]));
+        assert_eq!(signed.mac2, *b"the cookie's mac");
         assert_eq!(
             (signed.sender_cid.0, signed.ticket_id, signed.noise),
             (*b"abcdefgh", *b"ticketid", &b"NOISE"[..])
@@ -274,6 +348,40 @@ mod tests {
     }
 
     #[test]
+    fn a_cookie_byte_by_byte() {
+        let cookie = Cookie {
+            receiver_cid: ConnectionId(*b"abcdefgh"),
+            nonce: *b"used once, never",
+            masked: *b"0123456789abcdef",
+        };
+        let datagram = cookie.seal(sign);
+        assert_eq!(
+            datagram[..42],
+            *b"\x03\x01abcdefghused once, never0123456789abcdef"
+        );
+        assert_eq!(datagram[42..], sign(&datagram[..42]));
+        assert_eq!((datagram.len(), COOKIE_LEN), (74, 74));
+        let signed = Cookie::decode(&datagram).unwrap();
+        assert_eq!(signed.authenticated, &datagram[..42]);
+        assert_eq!(signed.message, cookie);
+        for cut in 0..datagram.len() {
+            assert!(Cookie::decode(&datagram[..cut]).is_err());
+        }
+        let mut long = datagram.clone();
+        long.push(0);
+        assert!(matches!(
+            Cookie::decode(&long),
+            Err(DecodeError::WrongLength { expected: 74, .. })
+        ));
+        let mut other = datagram;
+        other[1] = 2;
+        assert_eq!(
+            Cookie::decode(&other),
+            Err(DecodeError::UnsupportedVersion { found: 2 })
+        );
+    }
+
+    #[test]
     fn the_longest_messages_fit() {
         let noise = [7; INIT_LEN];
         assert_eq!(
@@ -281,7 +389,7 @@ mod tests {
                 .unwrap()
                 .noise
                 .len(),
-            1148
+            1132
         );
         let longest = reply(&noise[..MAX_REPLY_NOISE]);
         assert_eq!(
@@ -326,7 +434,7 @@ mod tests {
                 what: "an INIT's padding"
             }
         );
-        for at in [25, 600, 1167] {
+        for at in [25, 600, 1151] {
             assert_eq!(
                 with(at, 1),
                 DecodeError::Malformed {
@@ -391,7 +499,7 @@ mod tests {
         #[test]
         fn round_trip(cid: [u8; 8], ticket_id: [u8; 8], noise in prop::collection::vec(any::<u8>(), 0..=MAX_INIT_NOISE)) {
             let cid = ConnectionId(cid);
-            let message = Init { sender_cid: cid, ticket_id, noise: &noise };
+            let message = Init { sender_cid: cid, ticket_id, noise: &noise, mac2: [noise.len() as u8; MAC2_LEN] };
             let datagram = message.seal(sign);
             prop_assert_eq!(Init::decode(&datagram).unwrap().message, message);
             let message = Reply { receiver_cid: cid, noise: &noise };
@@ -401,7 +509,7 @@ mod tests {
 
         #[test]
         fn anything_is_safe(bytes: Vec<u8>, at: prop::sample::Index, byte: u8) {
-            for (kind, target) in [(1, fuzzing::init as fn(&[u8])), (2, fuzzing::reply)] {
+            for (kind, target) in [(1, fuzzing::init as fn(&[u8])), (2, fuzzing::reply), (3, fuzzing::cookie)] {
                 target(&bytes);
                 let mut headed = vec![kind, VERSION];
                 headed.extend(&bytes);
@@ -409,6 +517,7 @@ mod tests {
                 headed.resize(INIT_LEN, 0);
                 target(&headed);
                 let mut damaged = if kind == 1 { init(&bytes) } else { reply(&bytes) };
+                damaged[0] = kind;
                 *at.get_mut(&mut damaged) = byte;
                 target(&damaged);
             }

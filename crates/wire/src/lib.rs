@@ -37,14 +37,14 @@ pub use address::MAX_ADDRESSES;
 pub use datagram::{DATA_HEADER_LEN, DataHeader, DatagramType, MIN_DATA_LEN, TAG_LEN, expand_pn};
 pub use error::DecodeError;
 pub use frame::{
-    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_STREAM_COUNT, PathStatus,
+    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT, PathStatus,
     stream_frame_capacity, stream_frame_overhead,
 };
 pub use handshake::{
-    INIT_LEN, Init, MAC1_LEN, MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,
-    VERSION,
+    COOKIE_LEN, COOKIE_NONCE_LEN, COOKIE_VALUE_LEN, Cookie, INIT_LEN, Init, MAC1_LEN, MAC2_LEN,
+    MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed, VERSION,
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
 pub use text::TextError;
-pub use ticket::Ticket;
+pub use ticket::{MAX_TICKET_RELAYS, Ticket};

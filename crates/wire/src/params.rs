@@ -1,6 +1,7 @@
 use bytes::BufMut;
 
 use crate::reader::Reader;
+use crate::relay::Grant;
 use crate::{CID_LEN, ConnectionId, DecodeError, INIT_LEN, MAX_STREAM_COUNT, varint};
 
 /// What each side says of itself in the handshake, inside its Noise message.
@@ -26,6 +27,8 @@ pub struct TransportParameters {
     pub max_paths: u64,
     /// Largest UDP payload that this side takes, in bytes (9; default and least 1200, at most 65,527).
     pub max_datagram: u64,
+    /// What goes in front of the receiver's datagrams, if they have to go through a relay (10; none unless given).
+    pub grant: Option<Grant>,
 }
 
 impl TransportParameters {
@@ -41,6 +44,7 @@ impl TransportParameters {
             ack_every: 10,
             max_paths: 64,
             max_datagram: INIT_LEN as u64,
+            grant: None,
         }
     }
 
@@ -65,6 +69,9 @@ impl TransportParameters {
                     found,
                 };
                 params.cid = ConnectionId(value.try_into().map_err(|_| wrong)?);
+            } else if id == GRANT {
+                once(&mut seen, GRANT, GRANT_NAME)?;
+                params.grant = Some(Grant::decode(value)?);
             } else if let Some(field) = FIELDS.iter().find(|field| field.id == id) {
                 once(&mut seen, id, field.name)?;
                 *(field.of_mut)(&mut params) = field.decode(value)?;
@@ -87,11 +94,16 @@ impl TransportParameters {
             varint::put(buf, varint::len(value) as u64);
             varint::put(buf, value);
         }
+        if let Some(grant) = &self.grant {
+            varint::put(buf, GRANT);
+            varint::put(buf, grant.as_bytes().len() as u64);
+            buf.put_slice(grant.as_bytes());
+        }
     }
 
-    /// What [`encode`](Self::encode) writes: at most 90 bytes.
+    /// What [`encode`](Self::encode) writes: at most 137 bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(90);
+        let mut bytes = Vec::with_capacity(137);
         self.encode(&mut bytes);
         bytes
     }
@@ -99,6 +111,8 @@ impl TransportParameters {
 
 const CID: u64 = 1;
 const CID_NAME: &str = "transport parameter 1 (connection id)";
+const GRANT: u64 = 10;
+const GRANT_NAME: &str = "transport parameter 10 (grant)";
 
 /// A parameter that is a number.
 struct Field {
@@ -220,12 +234,41 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_comes_back() {
+        use crate::relay::{ForwardHeader, Mac, RateClass};
+        let grant = Grant::from(ForwardHeader {
+            key: 1,
+            class: RateClass::default(),
+            expires: 7,
+            tag: *b"whosetag",
+            destination: "[2001:db8::1]:4433".parse().unwrap(),
+            check: *b"chek",
+            mac: Mac(*b"grantmac"),
+        });
+        let params = TransportParameters {
+            grant: Some(grant),
+            ..TransportParameters::new(MY_CID)
+        };
+        let bytes = params.to_bytes();
+        assert!(bytes.len() <= 137);
+        assert_eq!(TransportParameters::decode(&bytes), Ok(params));
+        let cut = list(&[(1, &MY_CID.0), (10, &grant.as_bytes()[1..])]);
+        TransportParameters::decode(&cut).unwrap_err();
+        let twice = list(&[
+            (1, &MY_CID.0),
+            (10, grant.as_bytes()),
+            (10, grant.as_bytes()),
+        ]);
+        TransportParameters::decode(&twice).unwrap_err();
+    }
+
+    #[test]
     fn what_is_unknown_is_skipped() {
         let bytes = list(&[
-            (10, b"new"),
+            (11, b"new"),
             (1, &MY_CID.0),
             (varint::MAX, &[]),
-            (10, b"twice"),
+            (11, b"twice"),
             (7, &[3]),
         ]);
         let params = TransportParameters::decode(&bytes).unwrap();

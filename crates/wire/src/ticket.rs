@@ -5,6 +5,7 @@ use std::str::FromStr;
 use bytes::BufMut;
 
 use crate::reader::Reader;
+use crate::relay::RelayId;
 use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, MAX_ADDRESSES, TICKET_ID_LEN, address};
 
@@ -24,7 +25,12 @@ pub struct Ticket {
     pub secret: [u8; 32],
     /// Where the listener can be reached; only the first [`MAX_ADDRESSES`] are written, without IPv6 scopes.
     pub addresses: Vec<SocketAddr>,
+    /// Relays at which the listener can be found under a name that the secret gives; only the first [`MAX_TICKET_RELAYS`] are written.
+    pub relays: Vec<(SocketAddr, RelayId)>,
 }
+
+/// Most relays in a ticket.
+pub const MAX_TICKET_RELAYS: usize = 8;
 
 impl Ticket {
     /// The version of the format that this crate reads and writes.
@@ -40,6 +46,14 @@ impl fmt::Display for Ticket {
         bytes.put_slice(&self.secret);
         bytes.put_u8(address::sendable(&self.addresses).len() as u8);
         address::put_list(&mut bytes, &self.addresses);
+        let relays = &self.relays[..self.relays.len().min(MAX_TICKET_RELAYS)];
+        if !relays.is_empty() {
+            bytes.put_u8(relays.len() as u8);
+            for (address, id) in relays {
+                address::put_list(&mut bytes, &[*address]);
+                bytes.put_slice(&id.0);
+            }
+        }
         f.write_str(&TEXT.encode(bytes))
     }
 }
@@ -61,6 +75,7 @@ impl fmt::Debug for Ticket {
             .field("id", &self.id)
             .field("public_key", &self.public_key)
             .field("addresses", &self.addresses)
+            .field("relays", &self.relays)
             .finish_non_exhaustive()
     }
 }
@@ -75,7 +90,8 @@ const TEXT: TextFormat = TextFormat {
 /// Bytes without addresses.
 const MIN_LEN: usize = TICKET_ID_LEN + 32 + 32 + 1;
 /// Bytes with all addresses, all of them IPv6.
-const MAX_LEN: usize = MIN_LEN + MAX_ADDRESSES * (1 + 16 + 2);
+const MAX_LEN: usize =
+    MIN_LEN + MAX_ADDRESSES * (1 + 16 + 2) + 1 + MAX_TICKET_RELAYS * (1 + 16 + 2 + RelayId::LEN);
 
 fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     let mut reader = Reader::new(body);
@@ -84,6 +100,7 @@ fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     let secret = reader.array("its secret")?;
     let count = reader.u8("its number of addresses")?;
     let addresses = address::get_list(&mut reader, count.into())?;
+    let relays = relays(&mut reader)?;
     if !reader.is_empty() {
         let expected = body.len() - reader.rest().len();
         return Err(DecodeError::WrongLength {
@@ -98,7 +115,37 @@ fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
         public_key,
         secret,
         addresses,
+        relays,
     })
+}
+
+/// A ticket without relays ends before them: so it is as short as it was before there were any.
+fn relays(reader: &mut Reader<'_>) -> Result<Vec<(SocketAddr, RelayId)>, DecodeError> {
+    if reader.is_empty() {
+        return Ok(Vec::new());
+    }
+    let what = "its number of relays";
+    let count = reader.u8(what)?;
+    if count == 0 {
+        return Err(DecodeError::TooSmall {
+            what,
+            value: 0,
+            limit: 1,
+        });
+    }
+    if usize::from(count) > MAX_TICKET_RELAYS {
+        return Err(DecodeError::TooLarge {
+            what,
+            value: count.into(),
+            limit: MAX_TICKET_RELAYS as u64,
+        });
+    }
+    let mut relay = || {
+        let address = address::get_list(reader, 1)?;
+        let id = RelayId(reader.array("a relay's key")?);
+        Ok((address[0], id))
+    };
+    (0..count).map(|_| relay()).collect()
 }
 
 #[cfg(test)]
@@ -121,7 +168,34 @@ mod tests {
                 "192.0.2.1:4433".parse().unwrap(),
                 "[2001:db8::1]:4433".parse().unwrap(),
             ],
+            relays: Vec::new(),
         }
+    }
+
+    fn with_relays() -> Ticket {
+        Ticket {
+            relays: vec![
+                ("192.0.2.9:443".parse().unwrap(), RelayId([0xaa; 32])),
+                ("[2001:db8::9]:443".parse().unwrap(), RelayId([0xbb; 32])),
+            ],
+            ..example()
+        }
+    }
+
+    #[test]
+    fn relays_come_back() {
+        let ticket = with_relays();
+        assert_eq!(ticket.to_string().parse::<Ticket>(), Ok(ticket.clone()));
+        let many = Ticket {
+            relays: vec![ticket.relays[0]; MAX_TICKET_RELAYS + 1],
+            ..ticket
+        };
+        let read: Ticket = many.to_string().parse().unwrap();
+        assert_eq!(read.relays.len(), MAX_TICKET_RELAYS);
+        // None of them may be said to be there.
+        let mut bytes = vec![0; MIN_LEN];
+        bytes.push(0);
+        assert!(TEXT.encode(bytes).parse::<Ticket>().is_err());
     }
 
     #[test]
@@ -200,7 +274,7 @@ mod tests {
             matches!(
                 error,
                 TextError::Malformed {
-                    error: DecodeError::WrongLength { .. },
+                    error: DecodeError::TooSmall { value: 0, .. },
                     ..
                 }
             ),
@@ -307,7 +381,8 @@ mod tests {
                 0..=MAX_ADDRESSES,
             ),
         ) {
-            let ticket = Ticket { version: Ticket::VERSION, id, public_key, secret, addresses };
+            let relays = Vec::new();
+            let ticket = Ticket { version: Ticket::VERSION, id, public_key, secret, addresses, relays };
             let text = ticket.to_string();
             prop_assert_eq!(text.parse(), Ok(ticket));
             fuzzing::ticket(text.as_bytes());

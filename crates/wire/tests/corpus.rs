@@ -10,17 +10,19 @@ use manyway_wire::relay::{
     StaleReason, VoucherTerms,
 };
 use manyway_wire::{
-    AckInfo, ConnectionId, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN, PathId,
-    PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack, fuzzing, varint,
+    AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
+    MAC2_LEN, PathId, PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters,
+    encode_ack, fuzzing, varint,
 };
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 10] = [
+const TARGETS: [(&str, Target); 11] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
     ("reply", fuzzing::reply),
+    ("cookie", fuzzing::cookie),
     ("params", fuzzing::params),
     ("ticket", fuzzing::ticket),
     ("relay_request", fuzzing::relay_request),
@@ -235,6 +237,7 @@ fn datagrams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         sender_cid: cid,
         ticket_id: *b"ticketid",
         noise: &noise,
+        mac2: [2; MAC2_LEN],
     }
     .seal(mac1);
     assert_eq!(init.len(), INIT_LEN);
@@ -243,7 +246,14 @@ fn datagrams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         noise: &noise,
     }
     .seal(mac1);
+    let cookie = Cookie {
+        receiver_cid: cid,
+        nonce: [5; 16],
+        masked: [6; 16],
+    }
+    .seal(mac1);
     vec![
+        ("cookie", "cookie", cookie),
         ("data_header", "packet", packet),
         ("init", "init", init),
         ("reply", "reply", reply),
@@ -271,6 +281,7 @@ fn tickets() -> Vec<(&'static str, &'static str, Vec<u8>)> {
                 .iter()
                 .map(|address| address.parse().expect("an address"))
                 .collect(),
+            relays: Vec::new(),
         };
         ticket.to_string().into_bytes()
     };

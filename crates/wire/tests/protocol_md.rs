@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
-    AckInfo, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN, MAX_ADDRESSES,
-    MAX_INIT_NOISE, MAX_REASON_LEN, MAX_REPLY_LEN, MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId,
-    TransportParameters, encode_ack,
+    AckInfo, COOKIE_LEN, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN,
+    MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAYS, MAX_REPLY_LEN,
+    MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
 };
 
 fn document() -> String {
@@ -60,6 +61,11 @@ fn the_examples_are_what_the_encoders_write() {
             cid: ConnectionId(*b"01234567"),
         },
         Frame::Addresses { seq: 1, addresses },
+        Frame::Relay {
+            slot: 3,
+            seq: 1,
+            relay: Some(("192.0.2.9:443".parse().unwrap(), RelayId([0xaa; 32]))),
+        },
         Frame::Close {
             code: 256,
             reason: "bye",
@@ -144,7 +150,7 @@ fn defaults_of_the_parameters() {
         .collect();
     assert_eq!(written, defaults);
     let ids: Vec<u64> = rows.iter().filter_map(|row| row[0].parse().ok()).collect();
-    assert_eq!(ids, (1..=9).collect::<Vec<_>>());
+    assert_eq!(ids, (1..=10).collect::<Vec<_>>());
 }
 
 #[test]
@@ -156,11 +162,20 @@ fn sizes() {
         format!("at most {MAX_INIT_NOISE} |"),
         format!("| {MAX_INIT_NOISE} − noise_len |"),
         format!("at most {MAX_REPLY_NOISE} |"),
+        format!("Always exactly {COOKIE_LEN} bytes."),
+        format!("| mac2 | {MAC2_LEN} |"),
         format!("The first {DATA_HEADER_LEN} bytes are the header"),
         format!("The shortest DATA packet has {MIN_DATA_LEN} bytes"),
         format!("count (≤ {MAX_ADDRESSES})"),
         format!("of addresses, at most {MAX_ADDRESSES}"),
         format!("reason_len (≤ {MAX_REASON_LEN})"),
+        format!("consent ({} bytes)", Consent::LEN),
+        format!(
+            "grant ({} or {} bytes)",
+            ForwardHeader::LEN_V4,
+            ForwardHeader::LEN_V6
+        ),
+        format!("slot (< {MAX_RELAYS})"),
     ] {
         assert!(
             document.contains(&text),

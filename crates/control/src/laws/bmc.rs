@@ -1,7 +1,7 @@
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slots::Slots;
 use crate::slow_start::SlowStart;
 
@@ -188,6 +188,15 @@ impl Controller for Bmc {
                 self.normalize();
             }
             self.restart(self.now);
+        }
+    }
+
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            let factor = resize(&mut path.size, &mut path.window, bytes, floor);
+            path.slow_start.rescale(factor);
+            path.measurement.rescale(factor);
         }
     }
 

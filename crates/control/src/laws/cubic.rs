@@ -1,7 +1,7 @@
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slots::Slots;
 use crate::slow_start::SlowStart;
 
@@ -41,6 +41,7 @@ impl Controller for Cubic {
 
     fn add_path(&mut self, path: NewPath) -> Slot {
         self.slots.insert(CubicPath {
+            size: f64::from(path.packet_size.max(1)),
             window: bounded(path.initial_window).max(self.window_floor()),
             slow_start: SlowStart::of(&self.options),
             w_max: 0.0,
@@ -53,6 +54,13 @@ impl Controller for Cubic {
 
     fn remove_path(&mut self, slot: Slot) {
         self.slots.remove(slot);
+    }
+
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.window_floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.resize(bytes, floor);
+        }
     }
 
     fn on_ack(&mut self, ack: &Ack) {
@@ -99,6 +107,8 @@ impl Controller for Cubic {
 #[derive(Clone, Debug)]
 struct CubicPath {
     window: f64,
+    /// Bytes of a packet.
+    size: f64,
     slow_start: SlowStart,
     /// The plateau: the window just before the last reduction, or less by fast convergence.
     w_max: f64,
@@ -181,6 +191,19 @@ impl CubicPath {
             0.0
         };
         (now, k, self.window)
+    }
+
+    /// The curve's constant is in packets: it goes on from where it is, with the plateau where it was in bytes.
+    fn resize(&mut self, bytes: u32, floor: f64) {
+        let factor = resize(&mut self.size, &mut self.window, bytes, floor);
+        self.w_max *= factor;
+        self.cwnd_prior *= factor;
+        self.slow_start.rescale(factor);
+        if let Stage::Avoidance { epoch, k, w_est } = &mut self.stage {
+            *epoch = self.last_ack;
+            *k = ((self.w_max - self.window) / C).cbrt();
+            *w_est *= factor;
+        }
     }
 
     fn on_loss(&mut self, floor: f64) {

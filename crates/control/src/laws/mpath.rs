@@ -330,6 +330,14 @@ impl Controller for Mpath {
         self.count();
     }
 
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.floor_of(slot);
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.resize(bytes, floor);
+        }
+        self.count();
+    }
+
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         let Some(direct) = self.direct() else {

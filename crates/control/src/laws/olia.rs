@@ -102,6 +102,10 @@ impl Law for Olia {
         self.memory.swap_remove(r);
     }
 
+    fn on_packet_size(&mut self, r: usize, bytes: u32) {
+        self.memory[r].packet_size = f64::from(bytes);
+    }
+
     #[inline]
     fn on_acked(&mut self, r: usize, packets: f64, rtt: f64) {
         let memory = &mut self.memory[r];

@@ -1,7 +1,7 @@
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slots::Slots;
 
 mod config;
@@ -194,6 +194,17 @@ impl Controller for Wvegas {
         self.set_rate(slot, 0.0);
         if self.slots.remove(slot).is_some() {
             self.paths -= 1;
+        }
+    }
+
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            let factor = resize(&mut path.size, &mut path.window, bytes, floor);
+            path.threshold *= factor;
+            path.usual_rate *= factor;
+            path.round.packets *= factor;
+            path.round.limited *= factor;
         }
     }
 

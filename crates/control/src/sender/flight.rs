@@ -149,13 +149,19 @@ impl<P> Flight<P> {
 
     /// Empties the ring and yields the payloads that were in flight.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = P> + use<P> {
+        self.drain_numbered().map(|(_, payload)| payload)
+    }
+
+    /// [`Flight::drain`] with the packets' numbers.
+    pub(super) fn drain_numbered(&mut self) -> impl Iterator<Item = (u64, P)> + use<P> {
+        let first = self.base;
         self.base = self.next();
         self.packets = 0;
         self.bytes = 0;
-        std::mem::take(&mut self.ring)
-            .into_iter()
-            .filter_map(|entry| entry.sent)
-            .filter(|sent| sent.ack_eliciting)
-            .map(|sent| sent.payload)
+        (first..)
+            .zip(std::mem::take(&mut self.ring))
+            .filter_map(|(number, entry)| Some((number, entry.sent?)))
+            .filter(|(_, sent)| sent.ack_eliciting)
+            .map(|(number, sent)| (number, sent.payload))
     }
 }

@@ -128,10 +128,39 @@ impl<P> Sender<P> {
     /// flight is forgotten. Packet numbers and counters go on, so that acknowledgements of the life before do no harm.
     pub fn reopen<C: Controller + ?Sized>(&mut self, now: Time, controller: &mut C) {
         self.retire(controller).for_each(drop);
-        let stats = self.stats;
+        let (stats, ce_count) = (self.stats, self.ce_count);
         let next = self.flight.next();
         *self = Sender::new(self.config, now, controller).starting_at(next);
-        self.stats = stats;
+        // The peer counts its marks on, too.
+        (self.stats, self.ce_count) = (stats, ce_count);
+    }
+
+    /// The path leads to another address from now on: what is in flight went where nobody is any more. It is handed out as
+    /// lost, and the controller isn't told: that is no sign of congestion (RFC 9000 §9.4). Window and round-trip time stay.
+    pub fn abandon_flight(&mut self, now: Time, outcome: &mut Outcome<P>) {
+        let next = self.flight.next();
+        self.recovery.skip_to(next);
+        let before = outcome.lost.len();
+        let numbers = self.flight.drain_numbered();
+        outcome.lost.extend(numbers);
+        self.stats.packets_lost += (outcome.lost.len() - before) as u64;
+        self.pto_count = 0;
+        self.pto_from = now;
+        self.retransmit = false;
+    }
+
+    /// Full packets have this size from now on, in bytes. The window stays what it is in bytes.
+    pub fn set_packet_size<C: Controller + ?Sized>(&mut self, bytes: u32, controller: &mut C) {
+        let bytes = bytes.max(1);
+        if bytes == self.config.packet_size {
+            return;
+        }
+        self.config.packet_size = bytes;
+        self.pacer.set_packet_size(bytes);
+        if !self.retired {
+            controller.set_packet_size(self.slot, bytes);
+            self.update_pacer(controller);
+        }
     }
 
     /// A sender that hasn't sent anything yet, whose first packet will have this number: the ones before were sent by other means.

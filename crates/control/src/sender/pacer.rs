@@ -40,6 +40,10 @@ impl Pacer {
         self.set_rtt(rtt);
     }
 
+    pub(super) fn set_packet_size(&mut self, packet_size: u32) {
+        self.packet_size = f64::from(packet_size);
+    }
+
     pub(super) fn set_rtt(&mut self, rtt: u64) {
         // A clock without resolution must not make the rate infinite.
         self.rate = self.per_rtt / (rtt.max(1_000) as f64);

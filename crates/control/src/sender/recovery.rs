@@ -105,6 +105,14 @@ impl Recovery {
         self.opener = Some(number);
     }
 
+    /// Packets below this number are forgotten: neither lost nor a reason to cut.
+    pub(super) fn skip_to(&mut self, next: u64) {
+        self.loss_time = None;
+        self.run = None;
+        self.opener = None;
+        self.period = self.period.max(next);
+    }
+
     /// The path is gone.
     pub(super) fn stop(&mut self) {
         self.loss_time = None;

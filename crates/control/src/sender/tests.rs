@@ -3,12 +3,14 @@ use std::ops::RangeInclusive;
 use super::*;
 use crate::controller::Loss;
 
+mod moving;
 mod properties;
 
 /// A controller with a window set by hand that writes down what it is told.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     window: f64,
+    size: u32,
     slow_start: bool,
     paths: usize,
     acks: Vec<Ack>,
@@ -29,6 +31,9 @@ impl Controller for Recorder {
     }
     fn remove_path(&mut self, _slot: Slot) {
         self.paths -= 1;
+    }
+    fn set_packet_size(&mut self, _slot: Slot, bytes: u32) {
+        self.size = bytes;
     }
     fn on_ack(&mut self, ack: &Ack) {
         self.acks.push(*ack);

@@ -34,6 +34,8 @@ use sockets::{Bound, Change, Sockets};
 
 /// Batches sent in one turn.
 const BATCHES_PER_TURN: usize = 32;
+/// What every path has to take, in bytes of UDP payload.
+const BASE_DATAGRAM: usize = 1200;
 /// How often a path that doesn't come up is looked into.
 const REVIEW: Duration = Duration::from_secs(1);
 
@@ -44,13 +46,12 @@ pub(crate) struct Driver {
     timer: Timer,
     receive: ReceiveBuffers,
     send: Vec<u8>,
-    max_segments: usize,
     next_review: Time,
 }
 
 impl Driver {
     /// Takes the sockets into use. Must be called within a tokio runtime.
-    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets, max_datagram: usize) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
         let now = shared.clock.now();
         let ids: Vec<_> = sockets.iter().map(|(id, _)| id).collect();
         let mut driver = Self {
@@ -60,7 +61,6 @@ impl Driver {
             timer: Timer::new(),
             receive: ReceiveBuffers::new(),
             send: Vec::with_capacity(MAX_BATCH_BYTES),
-            max_segments: (MAX_BATCH_BYTES / max_datagram).clamp(1, MAX_BATCH_SEGMENTS),
             next_review: now + REVIEW,
         };
         driver.on_change(
@@ -170,14 +170,10 @@ impl Driver {
         self.flush(cx);
         for _ in 0..BATCHES_PER_TURN {
             let now = self.shared.clock.now();
-            let Self {
-                shared,
-                send,
-                max_segments,
-                ..
-            } = self;
+            let Self { shared, send, .. } = self;
+            // Paths' datagrams differ in size: the session sees to it that a batch fits one call.
             let Some(transmit) =
-                shared.look(|state| state.session.poll_transmit(now, *max_segments, send))
+                shared.look(|state| state.session.poll_transmit(now, MAX_BATCH_SEGMENTS, send))
             else {
                 self.flush(cx);
                 return false;
@@ -250,7 +246,10 @@ impl Driver {
             ProblemKind::TooBig { .. } => SendErrorKind::TooBig,
             _ => SendErrorKind::Other,
         };
-        self.contacts.on_error(now, local, remote, kind);
+        // Path MTU discovery asks for more than the interface takes, if that has changed: no problem of the path's.
+        if !matches!(kind, ProblemKind::TooBig { bytes } if bytes > BASE_DATAGRAM) {
+            self.contacts.on_error(now, local, remote, kind);
+        }
         self.shared
             .look(|state| state.session.on_send_error(now, local, remote, told));
     }
@@ -278,9 +277,26 @@ impl Driver {
                         };
                         state.on_closed(now, handle, reason, problems);
                     }
+                    session::Event::MoreRelays => state.tell(handle, Event::MoreRelays),
                     session::Event::Stream(event) => state.on_stream_event(handle, event),
                     session::Event::PathUp { path, name, remote } => {
                         state.tell(handle, Event::PathUp { path, name, remote });
+                    }
+                    session::Event::PathMoved {
+                        path,
+                        name,
+                        remote,
+                        previous,
+                    } => {
+                        state.tell(
+                            handle,
+                            Event::PathMoved {
+                                path,
+                                name,
+                                remote,
+                                previous,
+                            },
+                        );
                     }
                     session::Event::PathDown {
                         path,
@@ -343,6 +359,7 @@ impl Driver {
                         id,
                         name: name.clone(),
                         addr,
+                        mtu: bound.place.mtu(),
                     },
                 );
                 state.tell_all(Event::LocalAdded { name, addr });

@@ -105,6 +105,12 @@ fn leads_outside(port: &Path) -> bool {
     port.join("device").exists() || lies_on_another() || has_type()
 }
 
+/// The largest IP packet that an interface takes, in bytes; `None` where nobody says.
+pub(crate) fn interface_mtu(interface: &str) -> Option<u32> {
+    let text = fs::read_to_string(Path::new("/sys/class/net").join(interface).join("mtu")).ok()?;
+    text.trim().parse().ok()
+}
+
 /// The reverse-path filter in force on an interface (the larger of its own and `all`); 0 where there is none.
 pub(crate) fn reverse_path_filter(interface: &str) -> u8 {
     let read = |name: &str| {

@@ -3,5 +3,6 @@
 mod common;
 mod ends;
 mod links;
+mod moving;
 mod refusals;
 mod transfer;

@@ -182,3 +182,25 @@ async fn chunks_pass_without_copies_and_empty_streams_end() {
     answer.shutdown().await.unwrap();
     assert_eq!(back.read_chunk(usize::MAX).await.unwrap(), None);
 }
+
+/// Loopback takes packets of 64 KiB: the library's own limit, that of jumbo frames, is found while data flows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packets_grow_to_what_the_interface_takes() {
+    let Pair {
+        connected,
+        accepted,
+        ..
+    } = pair(&["127.0.0.1"], &["127.0.0.1"]).await;
+    let sink = tokio::spawn(async move {
+        let (_send, mut receive) = accepted.accept_bi().await.unwrap();
+        tokio::io::copy(&mut receive, &mut tokio::io::sink()).await
+    });
+    let (mut send, _receive) = connected.open_bi().await.unwrap();
+    let chunk = vec![1; 1 << 20];
+    let most = 8952;
+    while connected.stats().paths[0].packet_size < most {
+        send.write_all(&chunk).await.unwrap();
+    }
+    send.shutdown().await.unwrap();
+    sink.await.unwrap().unwrap();
+}

@@ -1,7 +1,9 @@
 use std::net::SocketAddr;
 
+use manyway_wire::relay::{Consent, Grant};
 use manyway_wire::{ConnectionId, Frame, PathId};
 
+use crate::relays::RelayAddress;
 use crate::streams;
 
 /// A frame that has to arrive but is not stream data; sent again when its packet is lost.
@@ -19,6 +21,21 @@ pub(super) enum Control {
     Addresses {
         seq: u64,
         addresses: Vec<SocketAddr>,
+    },
+    Relay {
+        slot: u16,
+        seq: u64,
+        relay: Option<RelayAddress>,
+    },
+    Consent {
+        slot: u16,
+        seq: u64,
+        consent: Consent,
+    },
+    Grant {
+        path: PathId,
+        seq: u64,
+        grant: Grant,
     },
 }
 
@@ -43,6 +60,21 @@ impl Control {
                     addresses: list,
                 }
             }
+            Control::Relay { slot, seq, relay } => Frame::Relay {
+                slot: *slot,
+                seq: *seq,
+                relay: relay.map(|relay| (relay.address, relay.id)),
+            },
+            Control::Consent { slot, seq, consent } => Frame::Consent {
+                slot: *slot,
+                seq: *seq,
+                consent: *consent,
+            },
+            Control::Grant { path, seq, grant } => Frame::Grant {
+                path: *path,
+                seq: *seq,
+                grant: *grant,
+            },
         };
         let fits = frame.encoded_len() <= room;
         if fits {

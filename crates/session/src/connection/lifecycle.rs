@@ -1,5 +1,6 @@
 //! A path's life: opened on a pair of addresses, validated, up and down, closed.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use crate::event::{Event, PathDownReason};
 use crate::stats::PathState;
 
 use super::control::Control;
-use super::path::{NewPath, Path};
-use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, requeue};
+use super::mtu::Mtu;
+use super::path::{NewPath, Path, Under};
+use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, compatible, requeue};
 
 impl Connection {
     /// A socket was added: the initiator pairs it up, the listener tells the peer.
@@ -21,6 +23,7 @@ impl Connection {
         if let Some(pairs) = &mut self.pairs {
             pairs.add_local(local.clone());
             self.open_paths(now);
+            self.add_local_to_detours(now, local);
         } else {
             self.gained.retain(|a| *a != local.addr);
             self.gained.push(local.addr);
@@ -31,22 +34,58 @@ impl Connection {
                 .saturating_sub(manyway_wire::MAX_ADDRESSES);
             self.gained.drain(..first);
             self.announce_addresses();
+            self.rehome_paths(now, local);
         }
     }
 
     /// A socket is gone: its paths' data goes over the others.
-    pub(crate) fn remove_local(&mut self, now: Time, id: LocalId) {
+    pub(crate) fn remove_local(
+        &mut self,
+        now: Time,
+        id: LocalId,
+        locals: &BTreeMap<LocalId, Local>,
+    ) {
         let gone: Vec<usize> = self
             .paths
             .iter()
             .filter(|(_, p)| p.local.id == id)
             .map(|(index, _)| index)
             .collect();
+        if !self.initiator && gone.len() == self.paths.len() {
+            // A listener can't open paths: without any, nobody could tell the peer where we are now.
+            for index in gone {
+                self.paths[index].homeless = true;
+                if self.paths[index].state == PathState::Active {
+                    self.paths[index].state = PathState::Stalled;
+                    self.paths[index].stalled_since = now;
+                    self.path_down(index, PathDownReason::LocalGone);
+                }
+                self.refresh(now, index);
+            }
+            for local in locals.values() {
+                self.rehome_paths(now, local);
+            }
+            return;
+        }
         for index in gone {
             self.close_path(now, index, PathDownReason::LocalGone, true);
         }
         if let Some(pairs) = &mut self.pairs {
             pairs.remove_local(id);
+        }
+        self.remove_local_from_detours(now, id);
+    }
+
+    /// Gives paths that have lost their socket this one.
+    fn rehome_paths(&mut self, now: Time, local: &Local) {
+        let fitting: Vec<usize> = self
+            .paths
+            .iter()
+            .filter(|(_, p)| p.homeless && compatible(local.addr.ip(), p.remote.ip()))
+            .map(|(index, _)| index)
+            .collect();
+        for index in fitting {
+            self.rehome(now, index, local);
         }
     }
 
@@ -93,14 +132,19 @@ impl Connection {
     }
 
     pub(super) fn create_path(&mut self, now: Time, new: NewPath) -> usize {
-        let id = new.id;
+        let (id, under) = (new.id, new.under);
         self.next_path = self.next_path.max(id.0 + 1);
+        let mtu = Mtu::new(
+            self.base_size(),
+            self.datagram_limit(&new.local, new.remote),
+        );
         let path = Path::new(
             now,
             new,
+            mtu,
             &self.config,
             self.peer_ack_delay,
-            &mut *self.controller,
+            self.controllers.of_mut(under),
         );
         let index = self.paths.insert(path);
         self.by_id.insert(id, index);
@@ -144,6 +188,8 @@ impl Connection {
                     local,
                     remote,
                     remote_cid: Some(remote_cid),
+                    under: Under::Law,
+                    through: None,
                     initial_rtt,
                 },
             );
@@ -167,10 +213,15 @@ impl Connection {
         if path.state != PathState::Validating {
             return;
         }
+        if path.under == Under::Trial {
+            self.on_trial_answered(index);
+            return;
+        }
         path.state = PathState::Active;
         if let Some(pairs) = &mut self.pairs {
             pairs.on_validated(path.local.id, path.remote);
         }
+        self.on_detour_validated(index);
         self.path_up(index);
         self.refresh(now, index);
     }
@@ -215,8 +266,8 @@ impl Connection {
             owed.retain(|&i| i != index);
         }
         path.state = PathState::Closed;
-        let stats = path.stats(&*self.controller);
-        for payload in path.sender.retire(&mut *self.controller) {
+        let stats = path.stats(self.controllers.of(&path));
+        for payload in path.sender.retire(self.controllers.of_mut(path.under)) {
             requeue(&mut self.streams, &mut self.control, payload);
         }
         if was_up {
@@ -232,13 +283,19 @@ impl Connection {
                 code: 0,
             });
         }
-        if let Some(pairs) = &mut self.pairs {
-            pairs.on_closed(now, path.local.id, path.remote);
+        match path.lane() {
+            Some(lane) => self.on_lane_closed(now, lane, path.id),
+            None => {
+                if let Some(pairs) = &mut self.pairs {
+                    pairs.on_closed(now, path.local.id, path.remote);
+                }
+            }
         }
     }
 
     pub(super) fn retire_cids(&mut self, id: PathId) {
         self.remote_cids.remove(&id);
+        self.early_grants.remove(&id);
         if let Some(cid) = self.local_cids.remove(&id) {
             self.cid_changes.push(CidChange::Retired { cid });
         }

@@ -3,8 +3,13 @@
 //! A path's place in the ordered sets (`ready`, `active`, `timers`, `attention`) is brought up to date by
 //! [`Connection::refresh`] after each datagram in or out, so no packet costs more than O(log paths).
 
+mod consents;
 mod control;
+mod controllers;
+mod detours;
 mod lifecycle;
+mod migrate;
+mod mtu;
 mod pairs;
 mod path;
 mod receive;
@@ -18,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use manyway_control::{Controller, Outcome};
+use manyway_control::Outcome;
 use manyway_units::Time;
 use manyway_wire::{ConnectionId, PathId, StreamId};
 use rand::{RngExt, SeedableRng};
@@ -32,13 +37,19 @@ use crate::event::{CloseReason, Event};
 use crate::handshake::Established;
 use crate::limit::Limiter;
 use crate::received::AckPolicy;
+use crate::relays::RelayClient;
 use crate::stats::{ConnectionStats, PathStats};
 use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
 
+pub(crate) use consents::ConsentChange;
+use consents::Consents;
 use control::Control;
+use controllers::Controllers;
+use detours::Detours;
 use pairs::Pairs;
 pub(crate) use pairs::compatible;
-use path::{NewPath, Path, Payload};
+pub(crate) use path::Through;
+use path::{NewPath, Path, Payload, Under};
 pub(crate) use receive::{Arrival, Opened};
 
 /// Path ids whose connection ids are announced ahead of use.
@@ -63,7 +74,7 @@ pub struct Connection {
     sealer: Sealer,
     opener: Opener,
     streams: Streams,
-    controller: Box<dyn Controller>,
+    controllers: Controllers,
     limiter: Option<Limiter>,
     limited_until: Option<Time>,
 
@@ -76,6 +87,11 @@ pub struct Connection {
     next_local_cid: u32,
     next_path: u32,
     pairs: Option<Pairs>,
+    /// Paths through relays (initiator only).
+    detours: Option<Box<Detours>>,
+    /// Relays that the initiator has named (listener only), and grants that came before their paths.
+    consents: Consents,
+    early_grants: BTreeMap<PathId, Through>,
     /// Addresses gained since the ticket was written (listener only).
     gained: Vec<SocketAddr>,
     gained_seq: u64,
@@ -134,10 +150,14 @@ pub(crate) struct Start {
     pub(crate) local: Local,
     pub(crate) remote: SocketAddr,
     pub(crate) rtt: Option<Duration>,
+    /// Path 0 leads through a relay.
+    pub(crate) through: Option<Through>,
     /// Sockets and the peer's addresses: the pairs the initiator tries.
     pub(crate) locals: Vec<Local>,
     pub(crate) remotes: Vec<SocketAddr>,
     pub(crate) seed: [u8; 16],
+    /// What the initiator knows of relays by now.
+    pub(crate) relays: Option<RelayClient>,
 }
 
 impl Connection {
@@ -148,9 +168,11 @@ impl Connection {
             local,
             remote,
             rtt,
+            through,
             locals,
             remotes,
             seed,
+            relays,
         } = start;
         let peer = &established.peer;
         let mut streams = Streams::new(StreamsConfig {
@@ -176,10 +198,10 @@ impl Connection {
             phase: Phase::Open,
             rng: Pcg64Mcg::from_seed(seed),
             streams,
-            controller,
+            controllers: Controllers::new(controller),
             limiter: config
                 .limit
-                .map(|rate| Limiter::new(rate, config.max_datagram, now)),
+                .map(|rate| Limiter::new(rate, config.initial_datagram, now)),
             limited_until: None,
             paths: Slab::new(),
             by_id: BTreeMap::new(),
@@ -189,6 +211,9 @@ impl Connection {
             next_local_cid: 1,
             next_path: 1,
             pairs: initiator.then(|| Pairs::new(locals, remotes)),
+            detours: None,
+            consents: Consents::default(),
+            early_grants: BTreeMap::new(),
             gained: Vec::new(),
             gained_seq: 0,
             peer_addresses_seq: None,
@@ -228,6 +253,8 @@ impl Connection {
                 local,
                 remote,
                 remote_cid: Some(established.remote_cid),
+                under: Under::Law,
+                through,
                 initial_rtt: rtt,
             },
         );
@@ -236,8 +263,13 @@ impl Connection {
             connection.validated(now, index, rtt);
             // The listener learns that the handshake is through from our first sealed packet.
             connection.paths[index].probes += 1;
-            if let Some(pairs) = &mut connection.pairs {
+            if let Some(pairs) = &mut connection.pairs
+                && through.is_none()
+            {
                 pairs.on_opened(local_id, remote, PathId(0));
+            }
+            if let Some(relays) = relays {
+                connection.take_over_relays(now, relays, through);
             }
         } else {
             let challenge = connection.rng.random();
@@ -326,7 +358,7 @@ impl Connection {
         let open = self
             .by_id
             .values()
-            .map(|&index| self.paths[index].stats(&*self.controller));
+            .map(|&index| self.paths[index].stats(self.controllers.of(&self.paths[index])));
         let mut paths: Vec<_> = self.closed_paths.iter().cloned().chain(open).collect();
         paths.sort_by_key(|p| p.id.0);
         ConnectionStats {
@@ -335,6 +367,7 @@ impl Connection {
             bytes_received: paths.iter().map(|p| p.stream_bytes_received).sum(),
             bytes_resent: self.resent,
             packets_rejected: self.rejected,
+            relays: self.relay_stats(),
             paths,
         }
     }
@@ -416,10 +449,6 @@ impl Connection {
         slowest
             .or_else(|| self.paths.iter().map(|(_, p)| p.sender.pto()).max())
             .unwrap_or(Duration::from_secs(1))
-    }
-
-    fn datagram_size(&self) -> usize {
-        self.config.max_datagram.min(self.peer_max_datagram)
     }
 }
 

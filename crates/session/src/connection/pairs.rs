@@ -37,6 +37,10 @@ impl Pairs {
         pairs
     }
 
+    pub(super) fn locals(&self) -> &[Local] {
+        &self.locals
+    }
+
     pub(super) fn add_local(&mut self, local: Local) {
         self.locals.retain(|l| l.id != local.id);
         self.locals.push(local);
@@ -60,6 +64,27 @@ impl Pairs {
     /// The path that uses this pair, from now on until [`Pairs::on_closed`].
     pub(super) fn on_opened(&mut self, local: LocalId, remote: SocketAddr, path: PathId) {
         self.attempts.entry((local, remote)).or_default().path = Some(path);
+    }
+
+    /// The path leads to another address of the peer's. The one it had is tried again, but not soon.
+    pub(super) fn on_moved(
+        &mut self,
+        now: Time,
+        local: LocalId,
+        from: SocketAddr,
+        to: SocketAddr,
+        path: PathId,
+    ) {
+        self.attempts.remove(&(local, from));
+        // Only what we were told is tried again: the list doesn't grow with the peer's moves.
+        if self.remotes.contains(&from) {
+            let later = Attempt {
+                retry_at: now + LAST_RETRY,
+                ..Attempt::default()
+            };
+            self.attempts.insert((local, from), later);
+        }
+        self.on_opened(local, to, path);
     }
 
     pub(super) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
@@ -123,6 +148,7 @@ mod tests {
             id: LocalId(id),
             name: format!("if{id}"),
             addr: addr.parse().expect("an address"),
+            mtu: None,
         }
     }
 

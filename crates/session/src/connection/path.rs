@@ -3,15 +3,19 @@ use std::time::Duration;
 
 use manyway_control::{Controller, Sender, SenderConfig};
 use manyway_units::Time;
+use manyway_wire::relay::Grant;
 use manyway_wire::{ConnectionId, PathId};
 
 use crate::config::Config;
 use crate::endpoint::Local;
 use crate::received::Received;
+use crate::relays::Lane;
 use crate::stats::{PathState, PathStats};
 use crate::streams::StreamRange;
 
 use super::control::Control;
+use super::migrate::Moving;
+use super::mtu::Mtu;
 
 /// Challenges sent before a new path is given up.
 const MAX_CHALLENGES: u32 = 5;
@@ -36,6 +40,12 @@ pub(super) struct Path {
     pub(super) sender: Sender<Payload>,
     pub(super) received: Received,
     pub(super) validation: Validation,
+    /// How large its datagrams are.
+    pub(super) mtu: Mtu,
+    /// Addresses that the peer may have moved to.
+    pub(super) moving: Moving,
+    /// Its socket is gone; it waits for another one (listener only).
+    pub(super) homeless: bool,
     /// A challenge of the peer's that waits for its answer.
     pub(super) respond: Option<[u8; 8]>,
     /// Packets owed to probe timeouts and keep-alives.
@@ -52,12 +62,38 @@ pub(super) struct Path {
     pub(super) counters: Counters,
     /// Outstanding packets below this number were already sent again elsewhere.
     pub(super) reinjected: u64,
+    /// Whose window it has.
+    pub(super) under: Under,
+    /// Set on a path through a relay.
+    pub(super) through: Option<Through>,
+}
+
+/// Who gives a path its window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Under {
+    /// The connection's congestion control.
+    Law,
+    /// Nobody: it only asks whether a relay works.
+    Trial,
+}
+
+/// What makes a path one through a relay: its `remote` is the relay's address.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Through {
+    /// The initiator's socket and relay.
+    pub(crate) lane: Option<Lane>,
+    /// In front of each datagram: the relay takes it off.
+    pub(crate) header: Grant,
+    /// Of the GRANT frame that brought or carries the peer's header.
+    pub(crate) seq: u64,
 }
 
 /// What a packet carried that has to arrive; kept by the subflow sender until the packet is acked or lost.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) epoch: u8,
+    /// The packet is larger than every path carries.
+    pub(super) large: bool,
     pub(super) stream: Option<StreamRange>,
     /// Further stream ranges, rare enough that the allocation doesn't matter.
     pub(super) more: Vec<StreamRange>,
@@ -79,7 +115,7 @@ impl Payload {
 }
 
 /// Path validation: our challenge and the amplification limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Validation {
     challenge: Option<Challenge>,
     validated: bool,
@@ -114,7 +150,7 @@ pub(super) struct Counters {
 }
 
 /// ECN on one path: marks sent while they come back counted, and what arrived marked (RFC 9000, section 13.4).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EcnMarks {
     pub(super) enabled: bool,
     confirmed: bool,
@@ -127,6 +163,23 @@ pub(super) struct EcnMarks {
 impl EcnMarks {
     /// Acknowledged packets without ECN counts after which a path counts as one that clears marks.
     const PATIENCE: u32 = 10;
+
+    pub(super) fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            ..Self::default()
+        }
+    }
+
+    /// The path leads another way now: marks have to prove themselves anew, but what arrived is counted on.
+    pub(super) fn restart(&mut self, enabled: bool) {
+        *self = Self {
+            ect0: self.ect0,
+            ect1: self.ect1,
+            ce: self.ce,
+            ..Self::new(enabled)
+        };
+    }
 
     /// An ACK came; `counts` is the sum of the ECN counts in it, if any.
     pub(super) fn on_ack(&mut self, counts: Option<u64>, newly_acked: usize) {
@@ -146,12 +199,25 @@ impl EcnMarks {
     }
 }
 
+impl Through {
+    /// The listener's side of a path: what goes in front of its datagrams.
+    pub(crate) fn back(header: Grant) -> Self {
+        Self {
+            lane: None,
+            header,
+            seq: 0,
+        }
+    }
+}
+
 /// What a new path starts from.
 pub(super) struct NewPath {
     pub(super) id: PathId,
     pub(super) local: Local,
     pub(super) remote: SocketAddr,
     pub(super) remote_cid: Option<ConnectionId>,
+    pub(super) under: Under,
+    pub(super) through: Option<Through>,
     /// The best guess of its round-trip time: another path's.
     pub(super) initial_rtt: Option<Duration>,
 }
@@ -160,14 +226,15 @@ impl Path {
     pub(super) fn new(
         now: Time,
         new: NewPath,
+        mtu: Mtu,
         config: &Config,
         peer_ack_delay: Duration,
         controller: &mut dyn Controller,
     ) -> Self {
         let mut sender_config = SenderConfig {
-            packet_size: config.max_datagram as u32,
+            packet_size: mtu.size() as u32,
             max_ack_delay: peer_ack_delay,
-            pacing: config.pacing,
+            pacing: config.paces(),
             ..SenderConfig::default()
         };
         if let Some(rtt) = new.initial_rtt {
@@ -181,30 +248,35 @@ impl Path {
             state: PathState::Validating,
             sender: Sender::new(sender_config, now, controller),
             received: Received::new(),
-            validation: Validation {
-                challenge: None,
-                validated: false,
-                received: 0,
-                sent: 0,
-            },
+            validation: Validation::default(),
+            mtu,
+            moving: Moving::default(),
+            homeless: false,
             respond: None,
             probes: 0,
             stalled_since: now,
             heard: now,
             reprobed: now,
             last_sent: now,
-            marks: EcnMarks {
-                enabled: config.ecn,
-                confirmed: false,
-                acked_unreported: 0,
-                ect0: 0,
-                ect1: 0,
-                ce: 0,
-            },
+            marks: EcnMarks::new(config.ecn),
             indexed: Indexed::default(),
             counters: Counters::default(),
             reinjected: 0,
+            under: new.under,
+            through: new.through,
         }
+    }
+
+    /// Bytes in front of each datagram.
+    pub(super) fn overhead(&self) -> usize {
+        self.through
+            .as_ref()
+            .map_or(0, |t| t.header.as_bytes().len())
+    }
+
+    /// The initiator's socket and relay, if the path leads through one.
+    pub(super) fn lane(&self) -> Option<Lane> {
+        self.through.as_ref()?.lane
     }
 
     /// Sorting key by delivery time: the smoothed round-trip time in nanoseconds.
@@ -213,9 +285,9 @@ impl Path {
     }
 
     /// Expected rate of this path, in bytes/s: a window per round trip.
-    pub(super) fn rate(&self, controller: &dyn Controller, packet_size: usize) -> f64 {
+    pub(super) fn rate(&self, controller: &dyn Controller) -> f64 {
         let rtt = self.sender.rtt().smoothed().as_secs_f64().max(1e-6);
-        controller.window(self.sender.slot()) * packet_size as f64 / rtt
+        controller.window(self.sender.slot()) * self.mtu.size() as f64 / rtt
     }
 
     /// Something arrived. On a stalled path that is a reason to probe now: its own probe timeouts are far apart by now.
@@ -239,10 +311,12 @@ impl Path {
             name: self.local.name.clone(),
             local: self.local.addr,
             remote: self.remote,
+            relay: self.through.is_some(),
             state: self.state,
             rtt: self.sender.rtt().smoothed(),
             min_rtt: self.sender.rtt().min(),
             window,
+            packet_size: self.mtu.size(),
             bytes_in_flight: self.sender.bytes_in_flight(),
             bytes_sent: self.counters.bytes_sent,
             bytes_received: self.counters.bytes_received,

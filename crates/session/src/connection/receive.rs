@@ -11,12 +11,13 @@ use manyway_wire::{
 use rand::RngExt;
 
 use crate::crypto::OpenError;
-use crate::endpoint::{Ecn, Local};
+use crate::endpoint::{Ecn, Local, LocalId};
 use crate::event::{CloseReason, PathDownReason, code};
 use crate::stats::PathState;
 
 use super::control::Control;
-use super::path::NewPath;
+use super::migrate::Origin;
+use super::path::{NewPath, Under};
 use super::transmit::micros;
 use super::{Connection, Phase, requeue};
 
@@ -35,6 +36,8 @@ pub(crate) struct Opened<'a> {
     pub(crate) number: u64,
     /// Length of the datagram, in bytes.
     pub(crate) len: usize,
+    pub(crate) local: LocalId,
+    pub(crate) remote: SocketAddr,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) plain: &'a [u8],
 }
@@ -47,7 +50,7 @@ struct Eliciting {
 }
 
 /// The peer broke a rule: what goes into CLOSE.
-struct Violation(String);
+pub(super) struct Violation(pub(super) String);
 
 impl From<DecodeError> for Violation {
     fn from(error: DecodeError) -> Self {
@@ -77,8 +80,12 @@ impl Connection {
                 // Whoever goes on talking hasn't heard; one CLOSE for each such datagram can't amplify much,
                 // and after three probe timeouts it ends.
                 if let Some(&index) = self.by_id.get(&id) {
-                    let validation = &mut self.paths[index].validation;
-                    validation.on_received(data.len());
+                    let path = &mut self.paths[index];
+                    let validation = &mut path.validation;
+                    // Unopened, so from anywhere; but only the path's own address is answered.
+                    if path.remote == remote {
+                        validation.on_received(data.len());
+                    }
                     if validation.takes_close(self.initiator) && !owed.contains(&index) {
                         owed.push(index);
                     }
@@ -121,6 +128,8 @@ impl Connection {
             Opened {
                 number,
                 len,
+                local: local.id,
+                remote,
                 ecn,
                 plain,
             },
@@ -138,13 +147,16 @@ impl Connection {
         let Opened {
             number,
             len,
+            local,
+            remote,
             ecn,
             plain,
         } = opened;
         self.last_heard = now;
+        let origin = self.origin(now, index, number, local, remote);
+        self.count_received(index, origin, len);
         let path = &mut self.paths[index];
         let id = path.id;
-        path.validation.on_received(len);
         path.counters.bytes_received += len as u64;
         path.note_heard(now);
         match ecn {
@@ -153,11 +165,12 @@ impl Connection {
             Some(Ecn::Ce) => path.marks.ce += 1,
             None => {}
         }
-        match self.handle_frames(now, index, plain) {
+        match self.handle_frames(now, index, origin, plain) {
             Ok(ack_eliciting) => {
-                let policy = self.ack_policy(index);
                 // The packet itself may have ended its path.
-                if let Some(path) = self.paths.get_mut(index).filter(|p| p.id == id) {
+                if self.by_id.get(&id) == Some(&index) {
+                    let policy = self.ack_policy(index);
+                    let path = &mut self.paths[index];
                     path.received.record(now, number, ack_eliciting.any, policy);
                     if ecn == Some(Ecn::Ce) || ack_eliciting.pinged {
                         path.received.ack_now();
@@ -168,6 +181,7 @@ impl Connection {
                     self.refresh(now, index);
                 }
                 self.open_paths(now);
+                self.drive_detours(now);
             }
             Err(Violation(text)) => {
                 self.close_with(
@@ -199,9 +213,12 @@ impl Connection {
                 local: local.clone(),
                 remote,
                 remote_cid,
+                under: Under::Law,
+                through: None,
                 initial_rtt: None,
             },
         );
+        self.paths[index].through = self.early_grants.remove(&id);
         let challenge = self.rng.random();
         self.paths[index].validation.start(now, challenge);
         self.issue_cids();
@@ -212,6 +229,7 @@ impl Connection {
         &mut self,
         now: Time,
         index: usize,
+        origin: Origin,
         plain: &[u8],
     ) -> Result<Eliciting, Violation> {
         let id = self.paths[index].id;
@@ -220,7 +238,7 @@ impl Connection {
             let frame = frame?;
             eliciting.any |= frame.is_ack_eliciting();
             eliciting.pinged |= matches!(frame, Frame::Ping);
-            self.handle_frame(now, index, frame)?;
+            self.handle_frame(now, index, origin, frame)?;
             if self.is_closed() || self.by_id.get(&id) != Some(&index) {
                 break;
             }
@@ -228,7 +246,13 @@ impl Connection {
         Ok(eliciting)
     }
 
-    fn handle_frame(&mut self, now: Time, index: usize, frame: Frame<'_>) -> Result<(), Violation> {
+    fn handle_frame(
+        &mut self,
+        now: Time,
+        index: usize,
+        origin: Origin,
+        frame: Frame<'_>,
+    ) -> Result<(), Violation> {
         match frame {
             Frame::Padding { .. } | Frame::Ping => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
@@ -238,7 +262,9 @@ impl Connection {
                 fin,
                 data,
             } => {
-                self.paths[index].counters.stream_bytes_received += data.len() as u64;
+                let path = &mut self.paths[index];
+                path.counters.stream_bytes_received += data.len() as u64;
+                path.moving.note_data(now, 3 * path.sender.pto());
                 let rtt = self.slowest_rtt();
                 self.streams
                     .on_stream(now, rtt, stream, offset, data, fin)?;
@@ -252,17 +278,15 @@ impl Connection {
             Frame::MaxData { max } => self.streams.on_max_data(max),
             Frame::MaxStreamData { stream, max } => self.streams.on_max_stream_data(stream, max)?,
             Frame::MaxStreams { count } => self.streams.on_max_streams(count),
-            // The newest challenge only: answers can't pile up.
-            Frame::PathChallenge { data } => self.paths[index].respond = Some(data),
-            Frame::PathResponse { data } => {
-                if let Some(rtt) = self.paths[index].validation.on_response(now, data) {
-                    self.validated(now, index, rtt);
-                }
-            }
+            Frame::PathChallenge { data } => self.on_challenge(index, origin, data),
+            Frame::PathResponse { data } => self.on_response(now, index, origin, data),
             Frame::PathId { path, cid } => self.on_path_id(path, cid)?,
             Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
             Frame::Addresses { seq, addresses } => self.on_addresses(now, seq, &addresses),
+            Frame::Relay { slot, seq, relay } => self.on_relay(now, slot, seq, relay)?,
+            Frame::Consent { slot, seq, consent } => self.on_consent(now, slot, seq, consent)?,
+            Frame::Grant { path, seq, grant } => self.on_grant(path, seq, grant)?,
             Frame::Close { code, reason } => {
                 self.end(CloseReason::Peer {
                     code,
@@ -289,31 +313,53 @@ impl Connection {
         let mut ranges = std::mem::take(&mut self.ranges);
         ranges.clear();
         ranges.extend(ack.ranges());
+        let before = self.window_before(index);
         let path = &mut self.paths[index];
+        let mut largest = ack.largest();
+        if path.moving.went_elsewhere() && largest < path.sender.next_packet_number() {
+            path.moving.without_elsewhere(&mut ranges);
+            match ranges.first() {
+                Some(first) => largest = *first.end(),
+                None => {
+                    self.ranges = ranges;
+                    return Ok(());
+                }
+            }
+        }
         let info = AckedRanges {
-            largest: ack.largest(),
+            largest,
             ranges: &ranges,
             delay: micros(ack.info.delay_us),
             ce_count: ack.info.ecn.map(|e| e.ce),
             receive_time: Some(Time::from_micros(ack.info.receive_time_us)),
         };
-        let result = path
-            .sender
-            .on_ack(now, info, &mut *self.controller, &mut self.outcome);
+        let result = path.sender.on_ack(
+            now,
+            info,
+            self.controllers.of_mut(path.under),
+            &mut self.outcome,
+        );
         self.ranges = ranges;
         result.map_err(|error| Violation(error.to_string()))?;
+        let numbers = self.outcome.acked.iter().map(|(number, _)| *number);
+        let resized = path.mtu.on_acked(now, numbers, largest);
         let counts = ack.info.ecn.map(|e| e.ect0 + e.ect1 + e.ce);
         path.marks.on_ack(counts, self.outcome.acked.len());
         if !self.outcome.acked.is_empty() {
             self.on_path_alive(now, index);
         }
-        self.take_outcome(Some(index));
+        let lost = !self.outcome.lost.is_empty();
+        self.take_outcome(now, index);
+        if resized {
+            self.apply_mtu(index);
+        }
         self.refresh(now, index);
+        self.observe(now, index, before, lost);
         Ok(())
     }
 
     /// Something came back on a path: it's no longer stalled.
-    fn on_path_alive(&mut self, now: Time, index: usize) {
+    pub(super) fn on_path_alive(&mut self, now: Time, index: usize) {
         if self.paths[index].state != PathState::Stalled {
             return;
         }
@@ -334,10 +380,13 @@ impl Connection {
     }
 
     /// Passes on what a sender handed out as acked or lost.
-    pub(super) fn take_outcome(&mut self, acked_on: Option<usize>) {
-        debug_assert!(acked_on.is_some() || self.outcome.acked.is_empty());
+    pub(super) fn take_outcome(&mut self, now: Time, index: usize) {
         let unacked = self.streams.unacked_bytes();
-        for (_, payload) in self.outcome.acked.drain(..) {
+        let mtu = &mut self.paths[index].mtu;
+        for (number, payload) in self.outcome.acked.drain(..) {
+            if payload.large {
+                mtu.on_large_acked(number);
+            }
             self.sealer.on_acked(payload.epoch);
             for range in payload.ranges() {
                 self.streams.on_acked(range);
@@ -349,8 +398,13 @@ impl Connection {
             }
         }
         self.acked += unacked.saturating_sub(self.streams.unacked_bytes());
-        for (_, payload) in self.outcome.lost.drain(..) {
+        let mut black_hole = false;
+        for (number, payload) in self.outcome.lost.drain(..) {
+            black_hole |= payload.large && mtu.on_large_lost(now, number);
             requeue(&mut self.streams, &mut self.control, payload);
+        }
+        if black_hole {
+            self.apply_mtu(index);
         }
     }
 

@@ -16,7 +16,7 @@ impl Connection {
         let path = &mut self.paths[index];
         let active = path.state == PathState::Active;
         let key = path.delivery_key();
-        let permit = path.sender.permit(now, &*self.controller);
+        let permit = path.sender.permit(now, self.controllers.under(path.under));
 
         let place = active.then_some(key);
         if path.indexed.active != place {
@@ -48,6 +48,8 @@ impl Connection {
             path.sender.timeout(),
             path.received.deadline(),
             path.validation.timer(now),
+            path.moving.timer(now),
+            path.mtu.timer(),
             paced,
             Some(path.last_sent + self.idle_timeout / 3),
         ]
@@ -67,7 +69,9 @@ impl Connection {
         let owes = path.probes > 0
             || path.respond.is_some()
             || path.received.is_due()
-            || path.validation.due(now).is_some();
+            || path.validation.due(now).is_some()
+            || path.moving.owes(now)
+            || path.wants_mtu_probe(now);
         if owes && !path.indexed.attention {
             path.indexed.attention = true;
             self.attention.push_back(index);
@@ -106,7 +110,7 @@ impl Connection {
     /// The first test is ECF's (Lim et al., CoNEXT 2017), the second BLEST's (Ferlin et al., IFIP
     /// Networking 2016): data sent on the slow path must not be what the receive window waits for.
     fn better_to_wait(&self, slow_key: u64, fast_key: u64, fastest: usize) -> bool {
-        let rate = self.paths[fastest].rate(&*self.controller, self.datagram_size());
+        let rate = self.paths[fastest].rate(self.controllers.of(&self.paths[fastest]));
         let (slow, fast) = (slow_key as f64 * 1e-9, fast_key as f64 * 1e-9);
         let left = self.streams.unsent_bytes() as f64;
         if left / rate + fast < slow {

@@ -20,7 +20,8 @@ impl Connection {
                 let path = self.timers.first().map(|&(at, _)| at);
                 let idle = self.last_heard + self.idle_timeout;
                 let pairs = self.pairs.as_ref().and_then(|p| p.timer(now));
-                [path, Some(idle), pairs, self.limited_until]
+                let relays = self.detours.as_ref().and_then(|d| d.timeout());
+                [path, Some(idle), pairs, self.limited_until, relays]
                     .into_iter()
                     .flatten()
                     .min()
@@ -60,11 +61,16 @@ impl Connection {
             }
         }
         self.open_paths(now);
+        self.on_detour_timer(now);
     }
 
     fn on_path_timer(&mut self, now: Time, index: usize) {
+        let before = self.window_before(index);
+        self.drive_moving(now, index);
         let path = &mut self.paths[index];
+        let id = path.id;
         path.received.on_timer(now);
+        path.mtu.on_timer(now);
         if path.validation.has_failed(now) {
             if self.by_id.len() > 1 {
                 let tell = path.state == PathState::Validating;
@@ -80,11 +86,15 @@ impl Connection {
             path.last_sent = now;
         }
         if path.sender.timeout().is_some_and(|at| at <= now) {
-            let event = path
-                .sender
-                .on_timeout(now, &mut *self.controller, &mut self.outcome);
-            self.take_outcome(None);
-            if let TimerEvent::Probe { .. } = event {
+            let event =
+                path.sender
+                    .on_timeout(now, self.controllers.of_mut(path.under), &mut self.outcome);
+            let lost = !self.outcome.lost.is_empty();
+            self.take_outcome(now, index);
+            self.observe(now, index, before, lost);
+            if let TimerEvent::Probe { .. } = event
+                && self.by_id.get(&id) == Some(&index)
+            {
                 self.on_probe_timeout(now, index);
             }
         }
@@ -103,6 +113,10 @@ impl Connection {
 
     /// Nothing came back for a probe timeout: probe, and don't let the data wait for the answer.
     fn on_probe_timeout(&mut self, now: Time, index: usize) {
+        self.paths[index].moving.on_probe_timeout();
+        if self.on_silence(now, index) {
+            return;
+        }
         // A path that isn't validated is probed by its challenges alone.
         if self.paths[index].state != PathState::Validating {
             self.paths[index].probes = 1;
@@ -120,6 +134,7 @@ impl Connection {
         self.paths[index].stalled_since = now;
         self.path_down(index, PathDownReason::Stalled);
         self.send_again(index, usize::MAX);
+        self.suspect_relay(now, index);
     }
 
     /// Queues what the oldest `max` packets in flight on a path carry once more.

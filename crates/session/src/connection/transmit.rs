@@ -24,20 +24,23 @@ const BULK: u64 = 256 << 10;
 const MAX_BATCH: usize = 62_000;
 
 /// A datagram under construction.
-struct Packet {
+pub(super) struct Packet {
     payload: Payload,
-    ack_eliciting: bool,
+    pub(super) ack_eliciting: bool,
     stream_bytes: u64,
     /// Fill the datagram up: the path has to carry this size.
-    pad: bool,
+    pub(super) pad: bool,
     /// It answers a probe timeout or keeps the path alive.
     probe: bool,
     /// It is the first to this address.
     first_challenge: bool,
+    /// It goes to an address under challenge, or asks whether the path carries its size: in the path's own books nobody
+    /// waits for it, and its loss says nothing.
+    pub(super) aside: bool,
 }
 
 impl Packet {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             payload: Payload::default(),
             ack_eliciting: false,
@@ -45,6 +48,7 @@ impl Packet {
             pad: false,
             probe: false,
             first_challenge: false,
+            aside: false,
         }
     }
 }
@@ -62,12 +66,21 @@ impl Connection {
             Phase::Closing { .. } => return self.transmit_close(now, buf),
             Phase::Open => {}
         }
+        if let Some(transmit) = self.transmit_to_relay(now, buf) {
+            return Some(transmit);
+        }
         // Each once: what can't leave yet (an address that hasn't answered) stays in the queue.
         for _ in 0..self.attention.len() {
             let Some(index) = self.attention.pop_front() else {
                 break;
             };
             self.paths[index].indexed.attention = false;
+            if let Some(transmit) = self.transmit_candidate(now, index, buf) {
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.transmit_mtu_probe(now, index, buf) {
+                return Some(transmit);
+            }
             let with_data = self.data_permitted(now, index);
             let transmit = self.transmit(now, index, 1, with_data, buf);
             if transmit.is_some() {
@@ -106,19 +119,22 @@ impl Connection {
             let room = self.paths[index]
                 .validation
                 .allowance(self.initiator)
-                .min(self.datagram_size())
-                .saturating_sub(DATA_HEADER_LEN + TAG_LEN);
+                .min(self.paths[index].mtu.base())
+                .saturating_sub(self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN);
             if frame.encoded_len() > room {
                 frame = Frame::Close { code, reason: "" };
             }
-            if frame.encoded_len() > room || !self.begin(index, buf) {
+            if frame.encoded_len() > room {
                 continue;
             }
+            let Some(head) = self.begin(index, buf) else {
+                continue;
+            };
             self.write_last_acks(now, room - frame.encoded_len(), buf);
             frame.encode(buf);
             let packet = Packet::new();
             // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
-            self.seal_and_record(Time::ZERO, index, 0, packet, buf)?;
+            self.seal_and_record(Time::ZERO, index, [0, head], packet, buf)?;
             return Some(self.describe(index, buf.len(), buf.len()));
         }
     }
@@ -136,7 +152,7 @@ impl Connection {
             return None;
         }
         if let Some(limiter) = &mut self.limiter
-            && let Err(at) = limiter.permit(now, self.config.max_datagram)
+            && let Err(at) = limiter.permit(now, self.config.initial_datagram)
         {
             self.limited_until = Some(at);
             return None;
@@ -175,6 +191,7 @@ impl Connection {
                 next = number + 1;
                 Payload {
                     epoch: sent.payload.epoch,
+                    large: sent.payload.large,
                     stream: sent.payload.stream,
                     more: sent.payload.more.clone(),
                     control: sent.payload.control.clone(),
@@ -206,7 +223,10 @@ impl Connection {
     ) -> Option<Transmit> {
         buf.clear();
         let mut segment = 0;
-        let permitted = match self.paths[index].sender.permit(now, &*self.controller) {
+        let permitted = match self.paths[index]
+            .sender
+            .permit(now, self.controllers.of(&self.paths[index]))
+        {
             Permit::Now { packets } if with_data => (packets as usize).clamp(1, max_segments),
             _ => 1,
         };
@@ -223,7 +243,7 @@ impl Connection {
                 segment = len;
             }
             // Only the last datagram of a batch may be shorter.
-            if len < segment || len < self.datagram_size() {
+            if len < segment || len < self.paths[index].mtu.size() {
                 break;
             }
         }
@@ -235,7 +255,7 @@ impl Connection {
         let limited = self
             .limiter
             .as_mut()
-            .is_some_and(|l| l.permit(now, self.config.max_datagram).is_err());
+            .is_some_and(|l| l.permit(now, self.config.initial_datagram).is_err());
         !limited && self.streams.has_data()
     }
 
@@ -251,10 +271,12 @@ impl Connection {
         let allowance = self.paths[index]
             .validation
             .allowance(self.initiator)
-            .min(self.datagram_size());
-        if allowance < DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK || !self.begin(index, buf) {
+            .min(self.packet_room(index));
+        let least = self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
+        if allowance < least {
             return None;
         }
+        let head = self.begin(index, buf)?;
         let end = start + allowance - TAG_LEN;
         let mut packet = Packet::new();
 
@@ -266,14 +288,24 @@ impl Connection {
         if with_data || self.may_carry_data(index, &packet) {
             self.write_data(end, &mut packet, buf);
         }
-        if buf.len() == start + DATA_HEADER_LEN {
+        if buf.len() == head + DATA_HEADER_LEN {
             buf.truncate(start);
             return None;
         }
         if packet.pad {
             buf.resize(end.max(buf.len()), 0);
         }
-        self.seal_and_record(now, index, start, packet, buf)
+        self.seal_and_record(now, index, [start, head], packet, buf)
+    }
+
+    /// How large the path's next datagram may be. After two probe timeouts its size is in doubt.
+    fn packet_room(&self, index: usize) -> usize {
+        let path = &self.paths[index];
+        if path.sender.pto_count() >= 2 {
+            path.mtu.base()
+        } else {
+            path.mtu.size()
+        }
     }
 
     /// Whether control frames may leave on a path. Not on one that others have taken over from: a window update
@@ -296,30 +328,37 @@ impl Connection {
         packet.probe && (path.state == PathState::Active || self.active.is_empty())
     }
 
-    /// Writes the header of the path's next packet; false if the peer hasn't told the path's connection id.
-    fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> bool {
+    /// Writes the relay's header, if the path leads through one, and that of the path's next packet. Where the latter begins; `None` if the
+    /// peer hasn't told the path's connection id, or its socket is gone.
+    pub(super) fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> Option<usize> {
         let epoch = self.sealer.epoch();
         let path = &mut self.paths[index];
+        if path.homeless {
+            return None;
+        }
         if path.remote_cid.is_none() {
             path.remote_cid = self.remote_cids.get(&path.id).copied();
         }
-        let Some(cid) = path.remote_cid else {
-            return false;
-        };
+        let cid = path.remote_cid?;
         let number = path.sender.next_packet_number();
+        if let Some(through) = &path.through {
+            buf.extend_from_slice(through.header.as_bytes());
+        }
+        let head = buf.len();
         DataHeader {
             cid,
             epoch,
             pn_low: number as u32,
         }
         .encode(buf);
-        true
+        Some(head)
     }
 
     /// The path's own ACK, and those of paths whose acknowledgements may not get through.
     fn write_acks(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
         if self.paths[index].received.has_unacked() && self.write_ack(now, index, end, buf) {
             self.paths[index].received.on_ack_sent();
+            self.paths[index].moving.copy_ack();
         }
         if !self.paths[index].validation.is_validated() {
             return;
@@ -348,7 +387,13 @@ impl Connection {
     }
 
     /// Appends the ACK of the path at `index`; false if there is no room.
-    fn write_ack(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) -> bool {
+    pub(super) fn write_ack(
+        &mut self,
+        now: Time,
+        index: usize,
+        end: usize,
+        buf: &mut Vec<u8>,
+    ) -> bool {
         let path = &mut self.paths[index];
         let at = path.received.largest_at();
         let marks = &path.marks;
@@ -380,6 +425,7 @@ impl Connection {
         buf: &mut Vec<u8>,
     ) {
         let local_cid = self.local_cids.get(&self.paths[index].id).copied();
+        let grant = self.way_back(now, index);
         let path = &mut self.paths[index];
         let mut push = |frame: Frame<'_>| {
             let fits = buf.len() + frame.encoded_len() <= end;
@@ -404,6 +450,19 @@ impl Connection {
             if let Some(cid) = local_cid {
                 push(Frame::PathId { path: path.id, cid });
             }
+            // Neither can it without the way back through the relay.
+            if let Some((seq, grant)) = grant {
+                push(Frame::Grant {
+                    path: path.id,
+                    seq,
+                    grant,
+                });
+            }
+        }
+        if let Some(data) = path.moving.take_home_challenge()
+            && push(Frame::PathChallenge { data })
+        {
+            packet.ack_eliciting = true;
         }
         if path.probes > 0 && push(Frame::Ping) {
             path.probes -= 1;
@@ -450,12 +509,12 @@ impl Connection {
         }
     }
 
-    /// Seals the datagram from `start` on and hands what it carries to the path's sender.
-    fn seal_and_record(
+    /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries to the path's sender.
+    pub(super) fn seal_and_record(
         &mut self,
         now: Time,
         index: usize,
-        start: usize,
+        [start, head]: [usize; 2],
         mut packet: Packet,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
@@ -465,7 +524,7 @@ impl Connection {
         let number = path.sender.next_packet_number();
         if let Err(error) = self
             .sealer
-            .seal(path.id.0, number, buf, start, DATA_HEADER_LEN)
+            .seal(path.id.0, number, buf, head, DATA_HEADER_LEN)
         {
             buf.truncate(start);
             if matches!(self.phase, Phase::Open) {
@@ -475,23 +534,26 @@ impl Connection {
             return None;
         }
         let len = buf.len() - start;
+        packet.payload.large = path.mtu.is_large(len);
         path.sender.on_sent(
             now,
             Sent {
                 bytes: len as u32,
-                ack_eliciting: packet.ack_eliciting,
+                ack_eliciting: packet.ack_eliciting && !packet.aside,
                 app_limited,
                 payload: packet.payload,
             },
         );
-        path.validation.on_sent(len);
+        if !packet.aside {
+            path.validation.on_sent(len);
+        }
         path.counters.bytes_sent += len as u64;
         path.counters.stream_bytes_sent += packet.stream_bytes;
         path.last_sent = path.last_sent.max(now);
         Some(len)
     }
 
-    fn describe(&self, index: usize, len: usize, segment: usize) -> Transmit {
+    pub(super) fn describe(&self, index: usize, len: usize, segment: usize) -> Transmit {
         let path = &self.paths[index];
         Transmit {
             local: path.local.id,

@@ -1,21 +1,27 @@
 //! Connecting: copies of INIT to every address pair until one is answered.
 
+mod relayed;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::{ConnectionId, Reply, Ticket};
+use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, Reply, Ticket};
 use rand::RngExt;
 
-use crate::connection::{Connection, Start, compatible};
+use crate::connection::{Connection, Start, Through, compatible};
 use crate::event::{CloseReason, Event};
-use crate::handshake::{Established, Initiator, InitiatorConfig};
+use crate::handshake::{Established, HandshakeError, Initiator, InitiatorConfig};
+
+use relayed::Relayed;
 
 use super::{ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, Owner, Queued};
 
 /// Copies of INIT to different address pairs leave this far apart.
 const STAGGER: Duration = Duration::from_millis(250);
+/// Cookies taken for one address pair: a listener's secret changes rarely.
+const MAX_COOKIES: u32 = 8;
 
 /// A handshake under way from our side.
 #[derive(Debug)]
@@ -26,6 +32,15 @@ pub(super) struct Attempt {
     started: Time,
     deadline: Time,
     addresses: Vec<SocketAddr>,
+    relayed: Option<Relayed>,
+}
+
+/// What a REPLY came to.
+struct Answered {
+    result: Result<Established, HandshakeError>,
+    rtt: Option<Duration>,
+    /// It came through a relay.
+    through: Option<Through>,
 }
 
 #[derive(Debug)]
@@ -35,6 +50,9 @@ struct Pair {
     sent: u32,
     first_sent: Time,
     next: Time,
+    /// What the listener, under load, wants to see again.
+    cookie: Option<[u8; COOKIE_VALUE_LEN]>,
+    cookies: u32,
 }
 
 impl Attempt {
@@ -46,19 +64,55 @@ impl Attempt {
             .filter(|r| compatible(local.addr.ip(), r.ip()));
         self.pairs
             .extend(reachable.map(|remote| Pair::new(local.id, *remote, now)));
+        if let Some(relayed) = &mut self.relayed {
+            relayed.add_local(now, local);
+        }
+    }
+
+    pub(super) fn cids(&self) -> Vec<ConnectionId> {
+        let relayed = self.relayed.iter().flat_map(Relayed::cids);
+        relayed.chain([self.cid]).collect()
     }
 
     pub(super) fn remove_local(&mut self, id: LocalId) {
         self.pairs.retain(|p| p.local != id);
+        if let Some(relayed) = &mut self.relayed {
+            relayed.remove_local(id);
+        }
     }
 
     /// When the next copy of INIT is due, or the end.
     pub(super) fn timeout(&self) -> Time {
-        self.pairs
-            .iter()
-            .map(|p| p.next)
+        let relayed = self.relayed.as_ref().and_then(Relayed::timeout);
+        let pairs = self.pairs.iter().map(|p| p.next);
+        pairs
+            .chain(relayed)
             .min()
             .map_or(self.deadline, |next| next.min(self.deadline))
+    }
+}
+
+impl Attempt {
+    /// What came of a REPLY; `None` if it isn't to anything that was sent from there to there.
+    fn on_reply(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        reply: &Reply<'_>,
+    ) -> Option<Answered> {
+        if reply.receiver_cid != self.cid {
+            return self.relayed.as_mut()?.on_reply(now, incoming, reply);
+        }
+        let mut pairs = self.pairs.iter();
+        let pair = pairs
+            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0)?;
+        // With several copies under way it can't be told which one was answered.
+        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
+        Some(Answered {
+            result: self.initiator.on_reply(incoming.data),
+            rtt,
+            through: None,
+        })
     }
 }
 
@@ -70,6 +124,8 @@ impl Pair {
             sent: 0,
             first_sent: first,
             next: first,
+            cookie: None,
+            cookies: 0,
         }
     }
 }
@@ -84,6 +140,15 @@ impl Endpoint {
         now: Time,
         ticket: &Ticket,
     ) -> Result<ConnectionHandle, ConnectError> {
+        self.begin_attempt(now, ticket, None)
+    }
+
+    fn begin_attempt(
+        &mut self,
+        now: Time,
+        ticket: &Ticket,
+        relayed: Option<Relayed>,
+    ) -> Result<ConnectionHandle, ConnectError> {
         let mut pairs = Vec::new();
         for remote in &ticket.addresses {
             for local in self
@@ -95,7 +160,7 @@ impl Endpoint {
                 pairs.push(Pair::new(local.id, *remote, first));
             }
         }
-        if pairs.is_empty() {
+        if pairs.is_empty() && relayed.is_none() {
             return Err(ConnectError::NoPair {
                 addresses: list(&ticket.addresses),
                 remedy: self.pair_remedy(ticket),
@@ -126,6 +191,7 @@ impl Endpoint {
                 started: now,
                 deadline,
                 addresses,
+                relayed,
             },
         );
         self.register(now, handle);
@@ -142,20 +208,60 @@ impl Endpoint {
         let Some(attempt) = self.attempts.get_mut(&handle) else {
             return;
         };
-        let pair = attempt
-            .pairs
-            .iter()
-            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
-        let Some(pair) = pair else { return };
-        // With several copies under way it can't be told which one was answered.
-        let rtt = (pair.sent == 1).then(|| now.since(pair.first_sent));
-        match attempt.initiator.on_reply(incoming.data) {
-            Ok(established) => self.established(now, handle, established, &incoming, rtt),
+        let Some(answered) = attempt.on_reply(now, &incoming, &reply) else {
+            return;
+        };
+        let Answered {
+            result,
+            rtt,
+            through,
+        } = answered;
+        match result {
+            Ok(established) => {
+                self.established(now, handle, established, &incoming, (rtt, through));
+            }
             Err(error) if error.is_fatal() => {
                 self.fail_attempt(handle, CloseReason::Protocol(error.to_string()))
             }
             Err(error) => tracing::debug!(remote = %incoming.remote, %error, "REPLY ignored"),
         }
+    }
+
+    /// The listener is under load: the INIT goes out once more to this address, with the cookie.
+    pub(super) fn on_cookie(&mut self, now: Time, incoming: Incoming<'_>) {
+        let Ok(cookie) = Cookie::decode(incoming.data) else {
+            return;
+        };
+        let Some(&Owner::Attempt(handle)) = self.cids.get(&cookie.receiver_cid) else {
+            return;
+        };
+        let Some(attempt) = self.attempts.get_mut(&handle) else {
+            return;
+        };
+        let pair = attempt
+            .pairs
+            .iter_mut()
+            .find(|p| p.local == incoming.local && p.remote == incoming.remote && p.sent > 0);
+        let Some(pair) = pair else { return };
+        let value = match attempt.initiator.on_cookie(incoming.data) {
+            Ok(value) => value,
+            Err(error) => {
+                tracing::debug!(remote = %incoming.remote, %error, "COOKIE ignored");
+                return;
+            }
+        };
+        // A replayed COOKIE must not make us send: only one that is news does.
+        if pair.cookie == Some(value) || pair.cookies == MAX_COOKIES {
+            return;
+        }
+        pair.cookie = Some(value);
+        pair.cookies += 1;
+        pair.next = now;
+        if pair.sent == 1 {
+            // The one INIT that was sent is answered: the round-trip time is that of the next one.
+            pair.sent = 0;
+        }
+        self.drive_attempt(now, handle);
     }
 
     fn established(
@@ -164,12 +270,14 @@ impl Endpoint {
         handle: ConnectionHandle,
         established: Established,
         incoming: &Incoming<'_>,
-        rtt: Option<Duration>,
+        (rtt, through): (Option<Duration>, Option<Through>),
     ) {
         let Some(attempt) = self.attempts.remove(&handle) else {
             return;
         };
-        self.cids.remove(&attempt.cid);
+        for cid in attempt.cids() {
+            self.cids.remove(&cid);
+        }
         let Some(local) = self.locals.get(&incoming.local).cloned() else {
             return;
         };
@@ -180,9 +288,11 @@ impl Endpoint {
             local,
             remote: incoming.remote,
             rtt,
+            through,
             locals: self.locals.values().cloned().collect(),
             remotes: attempt.addresses,
             seed: self.rng.random(),
+            relays: attempt.relayed.map(Relayed::into_client),
         };
         self.connections
             .insert(handle, Connection::new(now, self.config.clone(), start));
@@ -206,13 +316,17 @@ impl Endpoint {
             }
             pair.next = now + STAGGER * 2u32.pow(pair.sent.min(4));
             pair.sent += 1;
-            let data = Bytes::copy_from_slice(attempt.initiator.datagram());
+            let data = match &pair.cookie {
+                Some(cookie) => attempt.initiator.datagram_with(cookie).into(),
+                None => Bytes::copy_from_slice(attempt.initiator.datagram()),
+            };
             self.queue.push_back(Queued {
                 local: pair.local,
                 remote: pair.remote,
                 data,
             });
         }
+        self.drive_relayed(now, handle);
         self.register(now, handle);
     }
 

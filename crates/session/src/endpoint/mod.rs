@@ -1,4 +1,5 @@
 mod attempt;
+mod relays;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -7,15 +8,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use manyway_units::Time;
+use manyway_wire::relay::Grant;
 use manyway_wire::{ConnectionId, DataHeader, DatagramType, Init, PathId, TransportParameters};
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::config::{Config, ConfigError};
-use crate::connection::{Arrival, CidChange, Connection, Opened, Start};
+use crate::connection::{Arrival, CidChange, Connection, Opened, Start, Through};
 use crate::crypto::KeyLimits;
 use crate::event::{Event, PathDownReason};
-use crate::handshake::{Outcome, Responder, ResponderConfig, Secrets};
+use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
+use crate::relays::{Keeper, KeptFor};
 
 use attempt::Attempt;
 pub use types::{
@@ -42,6 +45,7 @@ pub struct Endpoint {
     /// Looked up, never iterated over: its order doesn't matter.
     cids: HashMap<ConnectionId, Owner>,
     queue: VecDeque<Queued>,
+    keeper: Keeper,
     events: VecDeque<(ConnectionHandle, Event)>,
     /// Connections that may have something to send.
     dirty: BTreeSet<ConnectionHandle>,
@@ -72,9 +76,11 @@ impl Endpoint {
     /// The configuration doesn't hold together.
     pub fn new(config: Arc<Config>, seed: [u8; 32]) -> Result<Self, ConfigError> {
         config.validate()?;
+        let mut rng = ChaCha20Rng::from_seed(seed);
         Ok(Self {
             config,
-            rng: ChaCha20Rng::from_seed(seed),
+            keeper: Keeper::new(rng.random()),
+            rng,
             locals: BTreeMap::new(),
             responders: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -101,18 +107,20 @@ impl Endpoint {
             attempt.add_local(now, &local);
         }
         self.locals.insert(local.id, local);
+        self.keeper.on_locals(now, &self.locals);
         self.register_all(now);
     }
 
     /// A socket is gone; what was in flight on its paths goes over the others.
     pub fn remove_local(&mut self, now: Time, id: LocalId) {
         self.locals.remove(&id);
+        self.keeper.on_locals(now, &self.locals);
         self.queue.retain(|q| q.local != id);
         for attempt in self.attempts.values_mut() {
             attempt.remove_local(id);
         }
         for (handle, connection) in &mut self.connections {
-            connection.remove_local(now, id);
+            connection.remove_local(now, id, &self.locals);
             self.dirty.insert(*handle);
             self.telling.insert(*handle);
         }
@@ -146,10 +154,20 @@ impl Endpoint {
         self.connections.get_mut(&handle)
     }
 
+    /// Half-open handshakes under way, and what has happened to handshakes so far, over all tickets listened for.
+    pub fn handshakes(&self) -> (usize, ResponderStats) {
+        let each = self.responders.values().map(|r| (r.len(), r.stats()));
+        each.fold(Default::default(), |(half_open, sum), (len, stats)| {
+            (half_open + len, sum + stats)
+        })
+    }
+
     /// Gives up a connection attempt, or drops a connection that is closed (a live one closes first).
     pub fn forget(&mut self, handle: ConnectionHandle) {
         if let Some(attempt) = self.attempts.remove(&handle) {
-            self.cids.remove(&attempt.cid);
+            for cid in attempt.cids() {
+                self.cids.remove(&cid);
+            }
         }
         if let Some(mut connection) = self.connections.remove(&handle) {
             connection.retire_all();
@@ -159,6 +177,7 @@ impl Endpoint {
                 }
             }
         }
+        self.keeper.forget(KeptFor::Connection(handle));
         self.dirty.remove(&handle);
         self.telling.remove(&handle);
         if let Some(at) = self.timer_of.remove(&handle) {
@@ -172,7 +191,8 @@ impl Endpoint {
             Some(DatagramType::Data) => self.on_data(now, incoming),
             Some(DatagramType::Init) => self.on_init(now, incoming),
             Some(DatagramType::Reply) => self.on_reply(now, incoming),
-            None => {}
+            Some(DatagramType::Cookie) => self.on_cookie(now, incoming),
+            None => self.on_relay_datagram(now, &incoming),
         }
     }
 
@@ -194,6 +214,9 @@ impl Endpoint {
                 len,
                 segment_size: None,
             });
+        }
+        if let Some(transmit) = self.greet_relays(now, buf) {
+            return Some(transmit);
         }
         while let Some(&handle) = self.dirty.first() {
             let Some(connection) = self.connections.get_mut(&handle) else {
@@ -217,9 +240,18 @@ impl Endpoint {
         remote: SocketAddr,
         kind: SendErrorKind,
     ) {
-        if kind != SendErrorKind::NoRoute {
+        match kind {
+            SendErrorKind::NoRoute => {}
+            SendErrorKind::TooBig => {
+                for (handle, connection) in &mut self.connections {
+                    connection.on_too_big(now, local, remote);
+                    self.dirty.insert(*handle);
+                }
+                self.register_all(now);
+                return;
+            }
             // Loss detection deals with it.
-            return;
+            SendErrorKind::Other => return,
         }
         for (handle, connection) in &mut self.connections {
             connection.close_pair(now, local, remote, PathDownReason::NoRoute);
@@ -237,7 +269,10 @@ impl Endpoint {
             .values()
             .filter_map(Responder::timeout)
             .min();
-        [connections, responders].into_iter().flatten().min()
+        [connections, responders, self.keeper.timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Does what is due at `now`.
@@ -349,15 +384,18 @@ impl Endpoint {
         };
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
+        let through = opened.established.peer.grant.map(Through::back);
         let start = Start {
             initiator: false,
             established: opened.established,
-            local,
+            local: local.clone(),
             remote,
             rtt: None,
+            through,
             locals: Vec::new(),
             remotes: Vec::new(),
             seed: self.rng.random(),
+            relays: None,
         };
         let mut connection = Connection::new(now, self.config.clone(), start);
         connection.handle_first(
@@ -365,6 +403,8 @@ impl Endpoint {
             Opened {
                 number: opened.packet_number,
                 len,
+                local: local.id,
+                remote,
                 ecn,
                 plain: opened.payload,
             },
@@ -383,19 +423,28 @@ impl Endpoint {
         let Some(responder) = self.responders.get_mut(&init.ticket_id) else {
             return;
         };
-        match responder.on_init(now, incoming.data, || params) {
-            Outcome::Reply { datagram, .. } => {
-                if self.queue.len() < MAX_QUEUED {
-                    self.queue.push_back(Queued {
-                        local: incoming.local,
-                        remote: incoming.remote,
-                        data: datagram,
-                    });
-                }
+        match responder.on_init(now, incoming.remote, incoming.data, || params) {
+            Outcome::Reply { datagram, cid, .. } => {
+                let grant = responder.grant(&cid);
+                let (local, remote) = (incoming.local, incoming.remote);
+                self.enqueue(local, remote, behind(grant.as_ref(), datagram));
+            }
+            Outcome::Cookie { datagram } => {
+                self.enqueue(incoming.local, incoming.remote, datagram);
             }
             Outcome::Ignored(reason) => {
                 tracing::debug!(remote = %incoming.remote, %reason, "INIT ignored")
             }
+        }
+    }
+
+    fn enqueue(&mut self, local: LocalId, remote: SocketAddr, data: Bytes) {
+        if self.queue.len() < MAX_QUEUED {
+            self.queue.push_back(Queued {
+                local,
+                remote,
+                data,
+            });
         }
     }
 
@@ -410,6 +459,8 @@ impl Endpoint {
                     CidChange::Retired { cid } => self.cids.remove(&cid),
                 };
             }
+            let changes = connection.take_consent_changes();
+            self.on_consent_changes(now, handle, changes);
         }
         self.register(now, handle);
     }
@@ -469,5 +520,13 @@ impl Endpoint {
             epoch_packets: self.config.epoch_packets,
             ..KeyLimits::default()
         }
+    }
+}
+
+/// A datagram with what a relay wants to see in front of it.
+fn behind(grant: Option<&Grant>, datagram: Bytes) -> Bytes {
+    match grant {
+        Some(grant) => [grant.as_bytes(), &datagram].concat().into(),
+        None => datagram,
     }
 }

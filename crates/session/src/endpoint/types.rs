@@ -15,11 +15,20 @@ pub struct Local {
     pub name: String,
     /// The address it is bound to.
     pub addr: SocketAddr,
+    /// The largest IP packet that its interface takes, in bytes; 1500 is assumed where that isn't known.
+    pub mtu: Option<u32>,
 }
 
 /// A connection of an [`Endpoint`](crate::Endpoint). Valid until [`forget`](crate::Endpoint::forget); never reused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(pub(super) u64);
+
+#[cfg(test)]
+impl ConnectionHandle {
+    pub(crate) fn test(number: u64) -> Self {
+        Self(number)
+    }
+}
 
 /// ECN codepoint of an arriving datagram (RFC 3168).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,15 @@
 use std::fmt;
 
 use bytes::Bytes;
-use manyway_wire::{ConnectionId, DecodeError, Init, Reply, Ticket, TransportParameters};
+use manyway_wire::{
+    COOKIE_VALUE_LEN, ConnectionId, Cookie, DecodeError, INIT_LEN, Init, MAC1_LEN, MAC2_LEN, Reply,
+    Ticket, TransportParameters,
+};
 use rand::CryptoRng;
 use snow::HandshakeState;
 use zeroize::Zeroizing;
 
+use super::cookie;
 use super::noise::{self, Noise};
 use super::secrets::Mac1;
 use super::{Established, prologue};
@@ -124,6 +128,7 @@ impl Initiator {
             sender_cid: config.params.cid,
             ticket_id: ticket.id,
             noise: &message[..len],
+            mac2: [0; MAC2_LEN],
         };
         Ok(Initiator {
             state: Some(state),
@@ -138,6 +143,31 @@ impl Initiator {
     /// The INIT: send identical copies of it to as many addresses as you like.
     pub fn datagram(&self) -> &[u8] {
         &self.datagram
+    }
+
+    /// The INIT for an address whose listener has given us this cookie.
+    pub fn datagram_with(&self, cookie: &[u8; COOKIE_VALUE_LEN]) -> Vec<u8> {
+        let mut datagram = self.datagram.to_vec();
+        let (signed, mac2) = datagram.split_at_mut(INIT_LEN - MAC2_LEN);
+        mac2.copy_from_slice(&cookie::mac2(cookie, signed));
+        datagram
+    }
+
+    /// Takes a datagram that may be the listener's COOKIE: what [`datagram_with`](Self::datagram_with) needs for the
+    /// address that it came from.
+    ///
+    /// # Errors
+    /// None of them is [fatal](HandshakeError::is_fatal): drop the datagram and go on waiting.
+    pub fn on_cookie(&self, datagram: &[u8]) -> Result<[u8; COOKIE_VALUE_LEN], HandshakeError> {
+        if self.state.is_none() {
+            return Err(HandshakeError::AlreadyComplete);
+        }
+        let cookie = Cookie::decode(datagram).map_err(HandshakeError::Malformed)?;
+        if cookie.receiver_cid != self.local_cid {
+            return Err(HandshakeError::OtherAttempt);
+        }
+        let mac1 = &self.datagram[INIT_LEN - MAC2_LEN - MAC1_LEN..INIT_LEN - MAC2_LEN];
+        cookie::open(&self.mac1, &cookie, mac1).ok_or(HandshakeError::BadMac)
     }
 
     /// Takes a datagram that may be the listener's REPLY.

@@ -9,11 +9,15 @@
 //! [`Responder`] answers it and keeps a bounded, short-lived half-open entry; a connection comes of
 //! it only when [`Responder::try_open`] has opened a sealed packet.
 //!
+//! When handshakes come faster than they should, the responder answers with a COOKIE first: it works only for those
+//! who are where they seem to be, and for each host only so much ([`LoadLimits`]).
+//!
 //! The prologue is `manyway` ‖ version (1 byte) ‖ ticket id (8) ‖ suite (1: AES-256-GCM,
 //! 2: ChaCha20-Poly1305). Two sides that disagree about any of it don't understand each other.
 //!
 //! All randomness comes from seeds that the caller gives, so that a run repeats.
 
+mod cookie;
 mod initiator;
 mod noise;
 mod responder;
@@ -21,8 +25,10 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
+pub use cookie::LoadLimits;
 pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
 pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};
+pub(crate) use secrets::relay_name;
 pub use secrets::{Secrets, SecretsError};
 
 use manyway_wire::{ConnectionId, TransportParameters};

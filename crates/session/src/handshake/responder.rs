@@ -1,16 +1,20 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
+use manyway_wire::relay::Grant;
 use manyway_wire::{
-    ConnectionId, DataHeader, DecodeError, Init, Reply, TransportParameters, expand_pn,
+    ConnectionId, DataHeader, DecodeError, Init, MAC2_LEN, Reply, Signed, TransportParameters,
+    expand_pn,
 };
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
+use super::cookie::{self, Gate, LoadLimits, Standing};
 use super::noise::{self, Noise};
 use super::secrets::{Mac1, Secrets};
 use super::{Established, prologue};
@@ -34,6 +38,8 @@ pub struct ResponderConfig {
     pub max_half_open: usize,
     /// How long a handshake may stay half-open. 10 s by default.
     pub lifetime: Duration,
+    /// When to ask for cookies.
+    pub load: LoadLimits,
     /// Decides all keys: from the operating system in production, never used twice.
     pub seed: [u8; 32],
 }
@@ -47,6 +53,7 @@ impl ResponderConfig {
             limits: KeyLimits::default(),
             max_half_open: 1024,
             lifetime: Duration::from_secs(10),
+            load: LoadLimits::default(),
             seed,
         }
     }
@@ -63,6 +70,11 @@ pub enum Outcome {
         cid: ConnectionId,
         /// Whether this is a new half-open handshake, not a copy of an earlier answer.
         fresh: bool,
+    },
+    /// Send this to where the INIT came from: a COOKIE, a sixteenth of the INIT's size.
+    Cookie {
+        /// The COOKIE.
+        datagram: Bytes,
     },
     /// Send nothing.
     Ignored(Ignored),
@@ -95,6 +107,9 @@ pub enum Ignored {
         /// The limit.
         limit: usize,
     },
+    /// Handshakes with a cookie come faster than they may, or one host has too many under way.
+    #[error("handshakes of this ticket, or of this host, come faster than they may: try again")]
+    TooMany,
     /// The Noise message doesn't authenticate.
     #[error(
         "the INIT doesn't decrypt: its sender's ticket has another public key (a new ticket is \
@@ -122,6 +137,10 @@ pub struct ResponderStats {
     pub accepted: u64,
     /// INITs answered from the cache.
     pub copies: u64,
+    /// INITs answered with a COOKIE.
+    pub cookies: u64,
+    /// Half-open handshakes without a cookie that made room for one with.
+    pub evicted: u64,
     /// INITs dropped because the table was full.
     pub full: u64,
     /// INITs ignored for other reasons.
@@ -132,6 +151,24 @@ pub struct ResponderStats {
     pub expired: u64,
     /// Packets to half-open handshakes that didn't open.
     pub forged: u64,
+}
+
+impl std::ops::Add for ResponderStats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        ResponderStats {
+            accepted: self.accepted + other.accepted,
+            copies: self.copies + other.copies,
+            cookies: self.cookies + other.cookies,
+            evicted: self.evicted + other.evicted,
+            full: self.full + other.full,
+            ignored: self.ignored + other.ignored,
+            established: self.established + other.established,
+            expired: self.expired + other.expired,
+            forged: self.forged + other.forged,
+        }
+    }
 }
 
 /// The first sealed packet of a new connection, opened.
@@ -155,6 +192,7 @@ pub struct Responder {
     by_ephemeral: BTreeMap<Ephemeral, ConnectionId>,
     deadlines: BTreeSet<(Time, ConnectionId)>,
     established: Remembered,
+    gate: Gate,
     stats: ResponderStats,
 }
 
@@ -166,16 +204,19 @@ struct HalfOpen {
     /// Noise message 1. Nobody but the owner of the ephemeral key can make another one with it.
     message: Box<[u8]>,
     reply: Bytes,
+    standing: Standing,
     deadline: Time,
 }
 
 impl Responder {
     /// A responder without half-open handshakes.
     pub fn new(config: ResponderConfig) -> Responder {
+        let mut rng = ChaCha20Rng::from_seed(config.seed);
         Responder {
+            gate: Gate::new(config.load, &mut rng),
             mac1: Mac1::new(config.secrets.psk()),
             prologue: prologue(&config.secrets.ticket_id(), config.suite),
-            rng: ChaCha20Rng::from_seed(config.seed),
+            rng,
             half_open: BTreeMap::new(),
             by_ephemeral: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -185,16 +226,17 @@ impl Responder {
         }
     }
 
-    /// Takes a datagram that may be an INIT. `make_params` is asked for our transport parameters,
+    /// Takes a datagram that may be an INIT, from `remote`. `make_params` is asked for our transport parameters,
     /// with a connection id that is new, only when a half-open handshake begins.
     pub fn on_init(
         &mut self,
         now: Time,
+        remote: SocketAddr,
         datagram: &[u8],
         make_params: impl FnOnce() -> TransportParameters,
     ) -> Outcome {
         self.expire(now);
-        match self.answer(now, datagram, make_params) {
+        match self.answer(now, remote, datagram, make_params) {
             Ok(outcome) => outcome,
             Err(reason) => {
                 match reason {
@@ -251,6 +293,11 @@ impl Responder {
         self.half_open.contains_key(cid)
     }
 
+    /// What a half-open handshake's peer wants to have in front of our datagrams.
+    pub fn grant(&self, cid: &ConnectionId) -> Option<Grant> {
+        self.half_open.get(cid)?.established.peer.grant
+    }
+
     /// Gives up the half-open handshakes whose time is over.
     pub fn expire(&mut self, now: Time) {
         while let Some(&(deadline, cid)) = self.deadlines.first()
@@ -291,6 +338,7 @@ impl Responder {
     fn answer(
         &mut self,
         now: Time,
+        remote: SocketAddr,
         datagram: &[u8],
         make_params: impl FnOnce() -> TransportParameters,
     ) -> Result<Outcome, Ignored> {
@@ -306,11 +354,27 @@ impl Responder {
             self.stats.copies += 1;
             return Ok(copy);
         }
-        let limit = self.config.max_half_open;
-        if self.half_open.len() >= limit {
-            return Err(Ignored::Full { limit });
+        let signed = &datagram[..datagram.len() - MAC2_LEN];
+        let proven = self
+            .gate
+            .proves(now, &mut self.rng, remote, signed, &init.mac2);
+        let standing = if proven {
+            Standing::Proven(cookie::host(remote))
+        } else {
+            Standing::Unproven
+        };
+        let full = self.half_open.len() >= self.config.max_half_open;
+        match standing {
+            Standing::Unproven if full || !self.gate.admits_unproven(now) => {
+                return Ok(self.cookie(now, remote, &init));
+            }
+            Standing::Proven(host) if !self.gate.admits_proven(now, host) => {
+                return Err(Ignored::TooMany);
+            }
+            _ => {}
         }
-        let (cid, half_open) = self.accept(now, &init, ephemeral, make_params)?;
+        self.make_room(standing)?;
+        let (cid, half_open) = self.accept(now, &init, ephemeral, standing, make_params)?;
         let datagram = half_open.reply.clone();
         self.insert(cid, half_open);
         self.stats.accepted += 1;
@@ -343,12 +407,45 @@ impl Responder {
         }))
     }
 
+    /// Under load: who wants an answer has to be where it seems to be.
+    fn cookie(&mut self, now: Time, remote: SocketAddr, init: &Signed<'_, Init<'_>>) -> Outcome {
+        let value = self.gate.value(now, &mut self.rng, remote);
+        let nonce = cookie::nonce(&mut self.rng);
+        let datagram = cookie::seal(&self.mac1, init.sender_cid, init.mac1, nonce, &value);
+        self.stats.cookies += 1;
+        Outcome::Cookie {
+            datagram: datagram.into(),
+        }
+    }
+
+    /// Who brings a cookie takes the place of the oldest handshake without one.
+    fn make_room(&mut self, standing: Standing) -> Result<(), Ignored> {
+        let limit = self.config.max_half_open;
+        if self.half_open.len() < limit {
+            return Ok(());
+        }
+        let unproven = |cid: &ConnectionId| {
+            let half_open = self.half_open.get(cid);
+            half_open.is_some_and(|h| h.standing == Standing::Unproven)
+        };
+        let oldest = (standing != Standing::Unproven)
+            .then(|| self.deadlines.iter().find(|(_, cid)| unproven(cid)))
+            .flatten();
+        let Some(&(_, cid)) = oldest else {
+            return Err(Ignored::Full { limit });
+        };
+        self.remove(cid);
+        self.stats.evicted += 1;
+        Ok(())
+    }
+
     /// Reads message 1 and writes message 2: the expensive part.
     fn accept(
         &mut self,
         now: Time,
         init: &Init<'_>,
         ephemeral: Ephemeral,
+        standing: Standing,
         make_params: impl FnOnce() -> TransportParameters,
     ) -> Result<(ConnectionId, HalfOpen), Ignored> {
         let mut seed = Zeroizing::new([0; 32]);
@@ -395,6 +492,7 @@ impl Responder {
             ephemeral,
             message: init.noise.into(),
             reply: reply.seal(|bytes| self.mac1.sign(bytes)).into(),
+            standing,
             deadline: now + self.config.lifetime,
         };
         Ok((params.cid, half_open))
@@ -407,6 +505,7 @@ impl Responder {
     }
 
     fn insert(&mut self, cid: ConnectionId, half_open: HalfOpen) {
+        self.gate.on_inserted(half_open.standing);
         self.by_ephemeral.insert(half_open.ephemeral, cid);
         self.deadlines.insert((half_open.deadline, cid));
         self.half_open.insert(cid, half_open);
@@ -414,6 +513,7 @@ impl Responder {
 
     fn remove(&mut self, cid: ConnectionId) -> Option<HalfOpen> {
         let half_open = self.half_open.remove(&cid)?;
+        self.gate.on_removed(half_open.standing);
         self.by_ephemeral.remove(&half_open.ephemeral);
         self.deadlines.remove(&(half_open.deadline, cid));
         Some(half_open)

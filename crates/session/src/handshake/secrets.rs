@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
 use manyway_wire::Ticket;
+use manyway_wire::relay::{ListenerName, RelayId};
 use rand::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -53,7 +54,13 @@ impl Secrets {
             public_key: self.public_key,
             secret: *self.psk,
             addresses,
+            relays: Vec::new(),
         }
+    }
+
+    /// What the listener is found by at a relay, by whoever has the ticket.
+    pub fn relay_name(&self, relay: &RelayId) -> ListenerName {
+        relay_name(&self.psk, relay)
     }
 
     /// The ticket's id, by which the listener knows which of its tickets a peer holds.
@@ -113,6 +120,18 @@ impl Secrets {
     }
 }
 
+/// The name of a ticket's listener at a relay: each relay sees another one.
+pub(crate) fn relay_name(ticket_secret: &[u8; PSK_LEN], relay: &RelayId) -> ListenerName {
+    let secret = Salt::none(HKDF_SHA256).extract(ticket_secret);
+    let key = secret
+        .expand(&[b"manyway relay name"], hmac::HMAC_SHA256)
+        .expect("HKDF gives up to 8160 bytes");
+    let whole = hmac::sign(&key.into(), &relay.0);
+    let mut name = [0; ListenerName::LEN];
+    name.copy_from_slice(&whole.as_ref()[..ListenerName::LEN]);
+    ListenerName(name)
+}
+
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Secrets")
@@ -122,22 +141,41 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// The key of `mac1`: who can't make it doesn't hold the ticket, and costs no Diffie-Hellman.
-pub(super) struct Mac1(hmac::Key);
+/// The keys of `mac1` and of what hides a cookie: who can't make a `mac1` doesn't hold the ticket, and costs no
+/// Diffie-Hellman.
+pub(super) struct Mac1 {
+    key: hmac::Key,
+    mask: hmac::Key,
+}
 
 impl Mac1 {
     pub(super) const LEN: usize = manyway_wire::MAC1_LEN;
 
     pub(super) fn new(ticket_secret: &[u8; PSK_LEN]) -> Mac1 {
         let secret = Salt::none(HKDF_SHA256).extract(ticket_secret);
-        let key = secret
-            .expand(&[b"manyway mac1"], hmac::HMAC_SHA256)
-            .expect("HKDF gives up to 8160 bytes");
-        Mac1(key.into())
+        let key = |label: &'static [u8]| -> hmac::Key {
+            let label = [label];
+            let key = secret
+                .expand(&label, hmac::HMAC_SHA256)
+                .expect("HKDF gives up to 8160 bytes");
+            key.into()
+        };
+        Mac1 {
+            key: key(b"manyway mac1"),
+            mask: key(b"manyway cookie"),
+        }
+    }
+
+    /// What a cookie is masked with, in answer to the INIT with this `mac1`.
+    pub(super) fn mask(&self, nonce: &[u8], init_mac1: &[u8]) -> [u8; 16] {
+        let tag = hmac::sign(&self.mask, &[nonce, init_mac1].concat());
+        *tag.as_ref()
+            .first_chunk()
+            .expect("HMAC-SHA256 gives 32 bytes")
     }
 
     pub(super) fn sign(&self, bytes: &[u8]) -> [u8; Mac1::LEN] {
-        hmac::sign(&self.0, bytes)
+        hmac::sign(&self.key, bytes)
             .as_ref()
             .try_into()
             .expect("HMAC-SHA256 gives 32 bytes")
@@ -145,6 +183,6 @@ impl Mac1 {
 
     /// Whether `mac` is the right one for `bytes`, in constant time.
     pub(super) fn verify(&self, bytes: &[u8], mac: &[u8]) -> bool {
-        hmac::verify(&self.0, bytes, mac).is_ok()
+        hmac::verify(&self.key, bytes, mac).is_ok()
     }
 }

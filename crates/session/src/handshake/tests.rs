@@ -1,5 +1,6 @@
 //! Whole handshakes, and what damage, forgery, replay and crowds do to them.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use super::secrets::Mac1;
 use super::*;
 use crate::crypto::KeyLimits;
 
+mod cookies;
 mod damage;
 
 const MAC1_LEN: usize = Mac1::LEN;
@@ -51,8 +53,21 @@ fn initiator(seed: u8) -> Initiator {
     initiator_with(&ticket(), Suite::default(), seed)
 }
 
+const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7)), 4000);
+
+/// Never under load.
+fn config() -> ResponderConfig {
+    let mut config = ResponderConfig::new(secrets(), [2; 32]);
+    config.load = LoadLimits {
+        unproven_half_open: usize::MAX,
+        unproven_burst: 1e9,
+        ..LoadLimits::default()
+    };
+    config
+}
+
 fn responder() -> Responder {
-    Responder::new(ResponderConfig::new(secrets(), [2; 32]))
+    Responder::new(config())
 }
 
 /// A listener with these secrets whose `mac1` is nevertheless that of the genuine ticket.
@@ -63,20 +78,21 @@ fn impostor(secrets: Secrets) -> Responder {
 }
 
 fn reply(responder: &mut Responder, now: Time, init: &[u8], ours: u64) -> Bytes {
-    match responder.on_init(now, init, || params(cid(ours))) {
+    match responder.on_init(now, REMOTE, init, || params(cid(ours))) {
         Outcome::Reply {
             datagram, fresh, ..
         } => {
             assert!(fresh);
             datagram
         }
+        Outcome::Cookie { .. } => panic!("a cookie"),
         Outcome::Ignored(reason) => panic!("ignored: {reason}"),
     }
 }
 
 fn ignored(responder: &mut Responder, now: Time, init: &[u8]) -> Ignored {
-    match responder.on_init(now, init, || params(cid(99))) {
-        Outcome::Reply { .. } => panic!("answered"),
+    match responder.on_init(now, REMOTE, init, || params(cid(99))) {
+        Outcome::Reply { .. } | Outcome::Cookie { .. } => panic!("answered"),
         Outcome::Ignored(reason) => reason,
     }
 }
@@ -138,9 +154,14 @@ fn complete(initiator: &mut Initiator, responder: &mut Responder, reply: &[u8]) 
 
 /// The datagram with its `mac1` made anew: what a holder of the ticket can forge.
 fn authenticate(mut datagram: Vec<u8>) -> Vec<u8> {
-    let at = datagram.len() - MAC1_LEN;
+    let behind = if datagram.len() == INIT_LEN {
+        manyway_wire::MAC2_LEN
+    } else {
+        0
+    };
+    let at = datagram.len() - MAC1_LEN - behind;
     let mac = Mac1::new(&ticket().secret).sign(&datagram[..at]);
-    datagram[at..].copy_from_slice(&mac);
+    datagram[at..at + MAC1_LEN].copy_from_slice(&mac);
     datagram
 }
 
@@ -184,7 +205,7 @@ fn each_side_learns_the_others_parameters() {
     let mut initiator = Initiator::new(config, &mut rng(9)).unwrap();
     let mut responder = responder();
     let Outcome::Reply { datagram, cid, .. } =
-        responder.on_init(Time::ZERO, initiator.datagram(), || theirs)
+        responder.on_init(Time::ZERO, REMOTE, initiator.datagram(), || theirs)
     else {
         panic!("no reply")
     };
@@ -357,7 +378,7 @@ fn copies_of_an_init_get_the_same_reply() {
     let first = reply(&mut responder, Time::ZERO, initiator.datagram(), 1);
     for millis in [0, 250, 9_999] {
         let now = Time::from_millis(millis);
-        let outcome = responder.on_init(now, initiator.datagram(), || {
+        let outcome = responder.on_init(now, REMOTE, initiator.datagram(), || {
             panic!("a copy needs no new parameters")
         });
         let Outcome::Reply {
@@ -402,7 +423,7 @@ fn half_open_handshakes_expire() {
 
 #[test]
 fn half_open_handshakes_are_bounded() {
-    let mut config = ResponderConfig::new(secrets(), [2; 32]);
+    let mut config = config();
     config.max_half_open = 8;
     let mut responder = Responder::new(config);
     let mut initiators: Vec<Initiator> = (0..20).map(initiator).collect();
@@ -412,11 +433,12 @@ fn half_open_handshakes_are_bounded() {
         if i < 8 {
             replies.push(reply(&mut responder, now, initiator.datagram(), i as u64));
         } else {
-            let reason = ignored(&mut responder, now, initiator.datagram());
-            assert_eq!(reason, Ignored::Full { limit: 8 });
+            // None of those inside has proven its address: who does so may take a place.
+            let outcome = responder.on_init(now, REMOTE, initiator.datagram(), || params(cid(99)));
+            assert!(matches!(outcome, Outcome::Cookie { .. }));
         }
     }
-    assert_eq!((responder.len(), responder.stats().full), (8, 12));
+    assert_eq!((responder.len(), responder.stats().cookies), (8, 12));
     assert!(responder.is_consistent());
     // Those inside can finish, also when the table is full, and make room.
     complete(&mut initiators[3], &mut responder, &replies[3]);
@@ -434,7 +456,7 @@ fn half_open_handshakes_are_bounded() {
 
 #[test]
 fn a_replayed_init_does_no_harm() {
-    let mut config = ResponderConfig::new(secrets(), [2; 32]);
+    let mut config = config();
     config.max_half_open = 3;
     let mut responder = Responder::new(config);
     let mut initiator = initiator(7);
@@ -493,7 +515,7 @@ fn connection_ids_are_checked() {
     let mut responder = responder();
     let (one, two) = (initiator(7), initiator(8));
     reply(&mut responder, Time::ZERO, one.datagram(), 1);
-    let outcome = responder.on_init(Time::ZERO, two.datagram(), || params(cid(1)));
+    let outcome = responder.on_init(Time::ZERO, REMOTE, two.datagram(), || params(cid(1)));
     assert!(matches!(
         outcome,
         Outcome::Ignored(Ignored::ConnectionIdTaken)

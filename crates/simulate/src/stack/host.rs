@@ -36,18 +36,21 @@ impl SessionHost {
         })
     }
 
-    /// Tells the endpoint of a socket that the world gave this host.
+    /// Tells the endpoint of a socket that the world gave this host, and how large its interface's packets may be (in bytes; 1500
+    /// without one).
     pub fn add_local(
         &mut self,
         now: Time,
         socket: SocketId,
         name: &str,
         addr: std::net::SocketAddr,
+        mtu: Option<u32>,
     ) {
         let local = Local {
             id: LocalId(socket.0),
             name: name.to_owned(),
             addr,
+            mtu,
         };
         self.endpoint.add_local(now, local);
         self.run_application(now);

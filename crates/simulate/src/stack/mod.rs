@@ -5,9 +5,13 @@ pub mod experiments;
 mod host;
 mod pair;
 mod pattern;
+mod relay;
+mod relayed;
 mod traffic;
 
 pub use host::SessionHost;
 pub use pair::{PairSpec, PathSpec, SessionPair};
 pub use pattern::{fill, first_mismatch};
+pub use relay::{Mischief, RelayHost};
+pub use relayed::{Node, Relayed, RelayedSpec};
 pub use traffic::{Content, Received, Source, Traffic, TrafficConfig};

@@ -40,6 +40,10 @@ pub struct PathSpec {
     pub jitter: Duration,
     /// What goes wrong, in both directions.
     pub impairments: Impairments,
+    /// The largest packet that the interfaces at its ends take, in bytes; 1500 without one.
+    pub interface: Option<u32>,
+    /// The largest packet that gets through, in bytes.
+    pub mtu: Option<u32>,
 }
 
 /// A pair of hosts in a world.
@@ -83,24 +87,34 @@ impl SessionPair {
             let far_path = if spec.server_sockets { n } else { 0 };
             let far = SocketAddr::from(([10, spec.number, far_path, 2], 4433));
             let socket = world.add_socket(client, near);
-            world
-                .host_mut(client)
-                .add_local(now, socket, &format!("path{n}"), near);
+            world.host_mut(client).add_local(
+                now,
+                socket,
+                &format!("path{n}"),
+                near,
+                path.interface,
+            );
             if n == far_path {
                 let socket = world.add_socket(server, far);
-                world
-                    .host_mut(server)
-                    .add_local(now, socket, &format!("path{n}"), far);
+                world.host_mut(server).add_local(
+                    now,
+                    socket,
+                    &format!("path{n}"),
+                    far,
+                    path.interface,
+                );
             }
             let there = Route {
                 links: path.forward.clone(),
                 jitter: path.jitter,
                 impairments: path.impairments,
+                mtu: path.mtu,
             };
             let back = Route {
                 links: path.reverse.clone(),
                 jitter: Duration::ZERO,
                 impairments: path.impairments,
+                mtu: path.mtu,
             };
             world.add_route(near, far, there);
             world.add_route(far, near, back);

@@ -216,6 +216,17 @@ impl<H: Host> World<H> {
         id
     }
 
+    /// Changes the address of a socket, as a NAT does that binds anew: from now on its datagrams come from `addr` and what is
+    /// sent there arrives. What is sent to the old address arrives only if `keep`. Routes belong to addresses: the new
+    /// one needs its own.
+    pub fn rebind(&mut self, host: HostId, socket: SocketId, addr: SocketAddr, keep: bool) {
+        let old = std::mem::replace(&mut self.hosts[host.0].sockets[socket.0 as usize], addr);
+        if !keep {
+            self.socket_of.remove(&old);
+        }
+        self.socket_of.insert(addr, (host, socket));
+    }
+
     /// Adds a one-way link, which any number of routes may share. Its losses are drawn from its own seed and the world's.
     ///
     /// # Errors
@@ -232,6 +243,13 @@ impl<H: Host> World<H> {
         let seed = mix(self.seed ^ mix(self.routes.len() as u64 + 1));
         self.route_of.insert((from, to), self.routes.len());
         self.routes.push(RouteState::new(from, to, route, seed));
+    }
+
+    /// Changes how large packets may be on a route, in bytes with IPv4 and UDP headers.
+    pub fn set_mtu(&mut self, from: SocketAddr, to: SocketAddr, mtu: Option<u32>) {
+        if let Some(&route) = self.route_of.get(&(from, to)) {
+            self.routes[route].mtu = mtu;
+        }
     }
 
     /// The virtual time.
@@ -415,6 +433,13 @@ impl<H: Host> World<H> {
             self.stats.unroutable += 1;
             return;
         };
+        let state = &mut self.routes[route];
+        let bytes = data.len() + Self::HEADER_BYTES as usize;
+        if state.mtu.is_some_and(|mtu| bytes > mtu as usize) {
+            state.stats.sent += 1;
+            state.stats.too_large += 1;
+            return;
+        }
         let egress = self.routes[route].egress(self.now);
         for _ in 0..egress.copies {
             let packet = self.new_packet(route, departure.ecn, data);

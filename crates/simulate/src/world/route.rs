@@ -15,6 +15,8 @@ pub struct Route {
     pub jitter: Duration,
     /// What goes wrong on the way, besides what links lose.
     pub impairments: Impairments,
+    /// The largest packet that gets through, in bytes with IPv4 and UDP headers; larger ones vanish without a word.
+    pub mtu: Option<u32>,
 }
 
 impl Route {
@@ -53,6 +55,8 @@ pub struct RouteStats {
     pub bytes_delivered: u64,
     /// Datagrams that a link dropped.
     pub lost: u64,
+    /// Datagrams larger than the route's MTU.
+    pub too_large: u64,
     /// Extra copies.
     pub duplicated: u64,
     /// Datagrams that were held back.
@@ -69,6 +73,7 @@ pub(super) struct RouteState {
     pub(super) to: SocketAddr,
     pub(super) links: Vec<LinkId>,
     pub(super) stats: RouteStats,
+    pub(super) mtu: Option<u32>,
     jitter: Duration,
     impairments: Impairments,
     latest_egress: Time,
@@ -89,6 +94,7 @@ impl RouteState {
             from,
             to,
             links: route.links,
+            mtu: route.mtu,
             stats: RouteStats::default(),
             jitter: route.jitter,
             impairments: route.impairments,

@@ -116,6 +116,7 @@ fn pair(
             links: vec![link],
             jitter,
             impairments,
+            mtu: None,
         },
     );
     Pair {

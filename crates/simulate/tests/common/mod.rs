@@ -23,6 +23,8 @@ pub struct Setup {
     seed: u64,
     config: Config,
     paths: Vec<(LinkConfig, LinkConfig, Impairments)>,
+    interface: Option<u32>,
+    mtu: Option<u32>,
     upload: Vec<u64>,
     download: Vec<u64>,
     server_sockets: bool,
@@ -34,6 +36,8 @@ impl Setup {
             seed,
             config: Config::default(),
             paths: vec![],
+            interface: None,
+            mtu: None,
             upload: vec![],
             download: vec![],
             server_sockets: false,
@@ -67,6 +71,12 @@ impl Setup {
         self
     }
 
+    /// How large packets may be at both ends' interfaces, and on the paths.
+    pub fn mtu(mut self, interface: u32, path: u32) -> Self {
+        (self.interface, self.mtu) = (Some(interface), Some(path));
+        self
+    }
+
     pub fn server_sockets(mut self) -> Self {
         self.server_sockets = true;
         self
@@ -85,6 +95,8 @@ impl Setup {
                 reverse: vec![back],
                 jitter: Duration::ZERO,
                 impairments,
+                interface: self.interface,
+                mtu: self.mtu,
             });
         }
         let traffic = |bytes: &[u64]| TrafficConfig {
@@ -147,6 +159,12 @@ impl Run {
     pub fn run_for(&mut self, time: Duration) {
         let until = self.world.now() + time;
         self.world.run_until(until);
+    }
+
+    pub fn set_mtu(&mut self, path: usize, mtu: u32) {
+        let (client, server) = self.pair.addresses[path];
+        self.world.set_mtu(client, server, Some(mtu));
+        self.world.set_mtu(server, client, Some(mtu));
     }
 
     pub fn set_path_up(&mut self, path: usize, up: bool) {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::relay::{self, ForwardHeader, Mac, RateClass};
 use crate::{AckInfo, EcnCounts, MAX_ADDRESSES, encode_ack, fuzzing};
 
 fn encoded(frame: &Frame<'_>) -> Vec<u8> {
@@ -76,6 +77,31 @@ fn every_frame_byte_by_byte() {
                 "[2001:db8::1]:4434".parse().unwrap(),
             ],
         },
+        Frame::Relay {
+            slot: 3,
+            seq: 1,
+            relay: Some(("192.0.2.9:443".parse().unwrap(), RelayId([0xaa; 32]))),
+        },
+        Frame::Relay {
+            slot: 255,
+            seq: 2,
+            relay: None,
+        },
+        Frame::Consent {
+            slot: 3,
+            seq: 1,
+            consent: consent("192.0.2.1:4433".parse().unwrap(), 7),
+        },
+        Frame::Grant {
+            path,
+            seq: 5,
+            grant: grant("192.0.2.1:4433".parse().unwrap(), 7),
+        },
+        Frame::Grant {
+            path,
+            seq: 6,
+            grant: grant("[2001:db8::1]:4433".parse().unwrap(), 7),
+        },
         Frame::Close {
             code: 256,
             reason: "bye",
@@ -94,7 +120,7 @@ fn every_frame_byte_by_byte() {
 fn unknown_types_are_refused() {
     let known = [
         0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x10, 0x11, 0x12, 0x13,
-        0x14, 0x18, 0x1c,
+        0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
     ];
     for kind in 0..=u8::MAX {
         let unknown = decoded(&[kind, 0, 0, 0]) == Err(DecodeError::UnknownFrame { kind });
@@ -184,6 +210,17 @@ fn limits() {
         (false, kind::ADDRESSES, &[0, 33], &[4; 33 * 7]),
         (false, kind::ADDRESSES, &[0, varint::MAX], &[4; 7]),
         (false, kind::STREAM, &[0, 0, varint::MAX], &[0; 100]),
+        (true, kind::RELAY, &[255, 0], &[0]),
+        (false, kind::RELAY, &[256, 0], &[0]),
+        (false, kind::RELAY, &[0, 0], &[1]),
+        (false, kind::RELAY, &[0, 0], &[4, 1, 2, 3, 4, 5]),
+        (true, kind::CONSENT, &[255, 0], &[0; 31]),
+        (false, kind::CONSENT, &[256, 0], &[0; 31]),
+        (false, kind::CONSENT, &[0, 0], &[0; 30]),
+        (true, kind::GRANT, &[path, 0], &grant_bytes(0)),
+        (false, kind::GRANT, &[path + 1, 0], &grant_bytes(0)),
+        // Its class.
+        (false, kind::GRANT, &[0, 0], &grant_bytes(16)),
     ] {
         let result = with(kind, fields, tail);
         assert_eq!(result.is_ok(), fine, "{kind:#04x} {fields:?}: {result:?}");
@@ -274,6 +311,34 @@ fn socket_address() -> impl Strategy<Value = SocketAddr> {
     ]
 }
 
+fn consent(address: SocketAddr, issued: u32) -> Consent {
+    Consent {
+        key: 1,
+        issued,
+        address,
+        mac: Mac(*b"consents"),
+    }
+}
+
+fn grant(destination: SocketAddr, expires: u32) -> Grant {
+    Grant::from(ForwardHeader {
+        key: 1,
+        class: RateClass::new(2).unwrap(),
+        expires,
+        tag: *b"whosetag",
+        destination,
+        check: *b"chek",
+        mac: Mac(*b"grantmac"),
+    })
+}
+
+/// A grant of any class.
+fn grant_bytes(class: u8) -> Vec<u8> {
+    let mut bytes = grant("192.0.2.1:1".parse().unwrap(), 0).as_bytes().to_vec();
+    bytes[2] = class;
+    bytes
+}
+
 /// The bytes of any frame but ACK, checked to come back as they were.
 fn frame() -> impl Strategy<Value = Owned> {
     let again = |frame: Frame<'_>| {
@@ -330,6 +395,27 @@ fn frame() -> impl Strategy<Value = Owned> {
             prop::collection::vec(socket_address(), 0..=MAX_ADDRESSES)
         )
             .prop_map(move |(seq, addresses)| again(Frame::Addresses { seq, addresses })),
+        (
+            0u16..256,
+            number(),
+            prop::option::of((socket_address(), any::<[u8; 32]>()))
+        )
+            .prop_map(move |(slot, seq, relay)| {
+                let relay = relay.map(|(address, id)| (address, RelayId(id)));
+                again(Frame::Relay { slot, seq, relay })
+            }),
+        (0u16..256, number(), socket_address(), any::<u32>()).prop_map(
+            move |(slot, seq, address, issued)| {
+                let consent = consent(relay::canonical(address), issued);
+                again(Frame::Consent { slot, seq, consent })
+            }
+        ),
+        (path(), number(), socket_address(), any::<u32>()).prop_map(
+            move |(path, seq, address, expires)| {
+                let grant = grant(address, expires);
+                again(Frame::Grant { path, seq, grant })
+            }
+        ),
         (number(), "\\PC{0,40}").prop_map(move |(code, reason)| again(Frame::Close {
             code,
             reason: &reason

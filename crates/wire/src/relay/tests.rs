@@ -241,6 +241,7 @@ fn relays_texts_are_no_longer_than_tickets() {
         public_key: [0; 32],
         secret: [0; 32],
         addresses: vec![addr("[::1]:1"); crate::MAX_ADDRESSES],
+        relays: Vec::new(),
     };
     let mut longest = relay_ticket();
     longest.addresses = vec![addr("[::1]:1"); MAX_RELAY_ADDRESSES];

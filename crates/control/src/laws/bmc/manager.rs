@@ -240,6 +240,14 @@ impl Measurement {
         }
     }
 
+    /// Packets are of another size from now on: one of before is `factor` of those.
+    pub(super) fn rescale(&mut self, factor: f64) {
+        self.packets *= factor;
+        self.limited *= factor;
+        self.rtts *= factor;
+        self.peak *= factor;
+    }
+
     pub(super) fn on_loss(&mut self, window: f64) {
         self.peak = window;
         self.settled = true;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use crate::controller::{Loss, NewPath, PathVerdict};
-use crate::options::{MAX_WINDOW, Options, bounded};
+use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slow_start::SlowStart;
 
 /// An acknowledgement counts as recent for so many round-trip times.
@@ -106,6 +106,14 @@ impl MpathPath {
         if !self.slow_start.active(self.window) {
             self.grow(bytes);
         }
+    }
+
+    /// Packets of another size from now on, as many bytes.
+    pub(super) fn resize(&mut self, bytes: u32, floor: f64) {
+        let factor = resize(&mut self.size, &mut self.window, bytes, floor);
+        self.before *= factor;
+        self.turn *= factor;
+        self.slow_start.rescale(factor);
     }
 
     /// A loss: half the window.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::options::{Growth, MAX_WINDOW, Options, SlowStartKind};
-use crate::registry::{self, tests::spec_from};
+use crate::registry::{self, LawSpec, tests::spec_from};
 
 /// Controllers whose windows may fall to one packet with more than one path; two packets is the least otherwise.
 const TO_ONE: [&str; 5] = ["balia", "coupled", "generalized", "mpath", "olia"];
@@ -23,6 +23,7 @@ enum Step {
         rtt: Duration,
     },
     Remove(Which),
+    Resize(Which, u32),
     Ack(Which, AnyAck),
     Loss(Which, f64),
     Ecn(Which),
@@ -78,6 +79,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => (window, any::<u32>(), rtt()).prop_map(|(window, size, rtt)| Step::Add { window, size, rtt }),
         1 => which().prop_map(Step::Remove),
+        1 => (which(), any::<u32>()).prop_map(|(path, size)| Step::Resize(path, size)),
         20 => (which(), any_ack()).prop_map(|(path, ack)| Step::Ack(path, ack)),
         3 => (which(), 0.0..2000.0f64).prop_map(|(path, packets)| Step::Loss(path, packets)),
         1 => which().prop_map(Step::Ecn),
@@ -115,6 +117,7 @@ fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step
                 assert!(!controller.in_slow_start(slot));
             }
         }
+        &Step::Resize(n, size) => controller.set_packet_size(slot(n), size),
         Step::Ack(n, ack) => controller.on_ack(&Ack {
             slot: slot(*n),
             now,
@@ -183,6 +186,82 @@ proptest! {
                     let _ = (controller.in_slow_start(slot), controller.verdict(slot));
                 }
             }
+        }
+    }
+}
+
+/// Packets of another size don't change what is in flight: whatever the law, the window stays what it is in bytes, and so do the others'.
+#[test]
+fn windows_keep_their_bytes_when_packets_change_their_size() {
+    for (name, _) in registry::names() {
+        let spec: LawSpec = name.parse().unwrap();
+        for slow_start in [true, false] {
+            let mut controller = spec.controller(&Options::default());
+            let new = |initial_window| NewPath {
+                now: Time::ZERO,
+                initial_window,
+                packet_size: 1200,
+                initial_rtt: Duration::from_millis(50),
+            };
+            let slots = [
+                controller.add_path(new(40.0)),
+                controller.add_path(new(60.0)),
+            ];
+            let mut now = Time::from_millis(50);
+            if !slow_start {
+                for slot in slots {
+                    controller.on_loss(&Loss {
+                        slot,
+                        now,
+                        sent: now,
+                        packets: 1.0,
+                    });
+                }
+            }
+            let ack = |slot, now| Ack {
+                slot,
+                now,
+                packets: 2.0,
+                rtt: Duration::from_millis(50),
+                rtt_sampled: true,
+                smoothed_rtt: Duration::from_millis(50),
+                min_rtt: Duration::from_millis(50),
+                sent: Time::ZERO,
+                received: None,
+                app_limited: false,
+                in_recovery: false,
+            };
+            now += Duration::from_millis(60);
+            for slot in slots {
+                controller.on_ack(&ack(slot, now));
+            }
+            let before = slots.map(|slot| controller.window(slot));
+            let slow = slots.map(|slot| controller.in_slow_start(slot));
+            controller.set_packet_size(slots[0], 1472);
+            let after = slots.map(|slot| controller.window(slot));
+            assert!(
+                (after[0] * 1472.0 - before[0] * 1200.0).abs() < 1e-6 * before[0] * 1200.0,
+                "{name}: {before:?} {after:?}"
+            );
+            assert_eq!(after[1], before[1], "{name}");
+            assert_eq!(
+                slots.map(|slot| controller.in_slow_start(slot)),
+                slow,
+                "{name}"
+            );
+            // It goes on from there without a jump: at most what was acknowledged is added.
+            now += Duration::from_millis(1);
+            controller.on_ack(&ack(slots[0], now));
+            let grown = controller.window(slots[0]) - after[0];
+            assert!((0.0..=2.0).contains(&grown), "{name}: {grown}");
+            // And back again.
+            let window = controller.window(slots[0]) * 1472.0;
+            controller.set_packet_size(slots[0], 1200);
+            let back = controller.window(slots[0]) * 1200.0;
+            assert!(
+                (back - window).abs() < 1e-6 * window,
+                "{name}: {window} {back}"
+            );
         }
     }
 }

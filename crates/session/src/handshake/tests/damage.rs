@@ -8,7 +8,8 @@ use super::*;
 fn every_flipped_bit_of_the_init_is_noticed() {
     let (mut initiator, mut responder) = (initiator(7), responder());
     let init = initiator.datagram().to_vec();
-    for bit in 0..init.len() * 8 {
+    // What follows mac1 is of no interest without load.
+    for bit in 0..(init.len() - manyway_wire::MAC2_LEN) * 8 {
         ignored(&mut responder, Time::ZERO, &flipped(&init, bit));
     }
     assert!(responder.is_empty());
@@ -20,7 +21,7 @@ fn every_flipped_bit_of_the_init_is_noticed() {
 fn an_init_forged_by_a_ticket_holder_does_not_hinder_the_genuine_one() {
     let (mut initiator, mut responder) = (initiator(7), responder());
     let init = initiator.datagram().to_vec();
-    for byte in 0..INIT_LEN - MAC1_LEN {
+    for byte in 0..INIT_LEN - MAC1_LEN - manyway_wire::MAC2_LEN {
         let forged = authenticate(flipped(&init, byte * 8 + byte % 8));
         ignored(&mut responder, Time::ZERO, &forged);
     }

@@ -40,6 +40,8 @@ fn udp_payload() -> usize {
 fn config(law: &str) -> Config {
     Config {
         max_datagram: udp_payload(),
+        // Known here: nothing to look for.
+        initial_datagram: udp_payload(),
         cc: law.to_owned(),
         ..Config::default()
     }

@@ -1,0 +1,154 @@
+//! `--via`: files through a relay, on real sockets.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::ChildStderr;
+
+use common::{Running, eventually, manyway};
+use manyway_wire::Ticket;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A relay on loopback, and the text that gives access to it.
+struct Relay {
+    _process: Running,
+    _stderr: BufReader<ChildStderr>,
+    text: String,
+}
+
+impl Relay {
+    fn start(dir: &Path, name: &str) -> Self {
+        let key = format!("{name}.key");
+        let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
+        let mut command = manyway(dir, &common);
+        let mut process = Running(command.arg("127.0.0.1:0").spawn().unwrap());
+        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains(" listens on ") {
+            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+        }
+        let line = said.lines().find(|line| line.contains(" listens on "));
+        let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
+        let mut command = manyway(dir, &common);
+        let invite = command.args([address, "--invite"]).spawn().unwrap();
+        let text = Running(invite).finish().ok().stdout.trim().to_owned();
+        Self {
+            _process: process,
+            _stderr: stderr,
+            text,
+        }
+    }
+}
+
+struct Transfer {
+    dir: TempDir,
+    content: Vec<u8>,
+}
+
+impl Transfer {
+    fn new(bytes: usize) -> Self {
+        let dir = TempDir::new().unwrap();
+        let content: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 5) as u8).collect();
+        fs::write(dir.path().join("file"), &content).unwrap();
+        fs::create_dir(dir.path().join("in")).unwrap();
+        Self { dir, content }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn receiver(&self, arguments: &[&str]) -> Running {
+        let common = ["recv", "in", "--once", "-q", "--path", "127.0.0.1"];
+        let mut command = manyway(self.path(), &common);
+        command.args(["--ticket-file", "ticket"]).args(arguments);
+        Running(command.spawn().unwrap())
+    }
+
+    fn ticket(&self) -> String {
+        eventually("the ticket", || {
+            fs::read_to_string(self.path().join("ticket"))
+                .ok()
+                .filter(|text| text.starts_with("mw1"))
+        })
+    }
+
+    /// Sends, and returns the paths of the sender's summary.
+    fn send(&self, arguments: &[&str]) -> Vec<Value> {
+        let common = ["send", "file", "--json", "--path", "127.0.0.1"];
+        let mut command = manyway(self.path(), &common);
+        let sent = Running(command.args(arguments).spawn().unwrap());
+        let summary = sent.finish().ok().json();
+        summary["paths"].as_array().expect("paths").clone()
+    }
+
+    fn check(&self, receiver: Running) {
+        receiver.finish().ok();
+        assert!(fs::read(self.path().join("in/file")).unwrap() == self.content);
+    }
+}
+
+fn bytes(paths: &[Value], relay: bool) -> u64 {
+    let through = paths.iter().filter(|path| path["relay"] == relay);
+    through
+        .map(|path| path["bytes_sent"].as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn a_file_goes_over_the_direct_path_and_through_relays() {
+    let transfer = Transfer::new(24 << 20);
+    let relays = ["a", "b"].map(|name| Relay::start(transfer.path(), name));
+    let list = format!("# two of them\n{}\n\n{}\n", relays[0].text, relays[1].text);
+    fs::write(transfer.path().join("relays"), list).unwrap();
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket();
+    // Slow enough that the relays' paths are up long before the end.
+    let paths = transfer.send(&["--to", &ticket, "--via", "@relays", "--limit", "60Mbps"]);
+    assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
+    assert!(bytes(&paths, false) > 100_000, "{paths:?}");
+    assert!(bytes(&paths, true) > 100_000, "{paths:?}");
+    transfer.check(receiver);
+}
+
+#[test]
+fn two_hosts_that_cant_reach_each_other_meet_at_a_relay() {
+    let transfer = Transfer::new(3 << 20);
+    let relay = Relay::start(transfer.path(), "a");
+    let receiver = transfer.receiver(&["--via", &relay.text]);
+    let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
+    assert_eq!(ticket.relays.len(), 1);
+    // As if it were behind NAT: nobody is where the ticket says.
+    ticket.addresses = vec!["127.0.0.1:9".parse().unwrap()];
+    let paths = transfer.send(&["--to", &ticket.to_string(), "--via", &relay.text]);
+    assert!(bytes(&paths, true) > 3 << 20, "{paths:?}");
+    transfer.check(receiver);
+}
+
+#[test]
+fn what_is_wrong_with_a_relay_is_said_without_its_text() {
+    let transfer = Transfer::new(10);
+    let relay = Relay::start(transfer.path(), "a");
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket();
+    let damaged = relay.text.replace('a', "b");
+    let own: manyway_wire::relay::RelayTicket = relay.text.parse().unwrap();
+    let without = own.without_access().to_string();
+    for (via, words) in [
+        (damaged.as_str(), "--via number 1"),
+        (ticket.trim(), "--via number 1"),
+        ("@missing", "no relays in missing"),
+        (&without, "without the right to use it"),
+    ] {
+        let common = ["send", "file", "--to", ticket.trim(), "--via", via];
+        let command = manyway(transfer.path(), &common).spawn().unwrap();
+        let ended = Running(command).finish();
+        assert_ne!(ended.code, 0);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        assert!(!ended.stderr.contains(&damaged[10..40]), "{}", ended.stderr);
+    }
+    drop(receiver);
+}

@@ -1,0 +1,259 @@
+//! First contact through relays: when no address of the listener's can be reached, the relays that the ticket names may lead to it.
+//!
+//! The listener is known there by a name that the ticket's secret gives. With the grants for both ways, the INIT goes there like any other
+//! datagram, and carries, encrypted, the grant for the way back. That is another INIT than the direct one, and another for each relay.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use manyway_units::Time;
+use manyway_wire::relay::RelayReply;
+use manyway_wire::{ConnectionId, Reply, Ticket, TransportParameters};
+use rand::RngExt;
+
+use crate::connection::Through;
+use crate::endpoint::{
+    ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, Owner, behind,
+};
+use crate::handshake::{Initiator, InitiatorConfig, relay_name};
+use crate::relays::{Lane, News, RelayAccess, RelayAddress, RelayClient};
+
+use super::{Answered, STAGGER};
+
+/// The relays of an attempt to connect.
+#[derive(Debug)]
+pub(super) struct Relayed {
+    client: RelayClient,
+    ticket: Ticket,
+    tries: BTreeMap<Lane, Try>,
+}
+
+/// A handshake through one relay.
+#[derive(Debug)]
+struct Try {
+    initiator: Initiator,
+    cid: ConnectionId,
+    sent: u32,
+    first_sent: Time,
+    next: Time,
+}
+
+impl Relayed {
+    /// The relays that the ticket names and that may be used; `None` if there are none.
+    pub(super) fn new(
+        now: Time,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+        locals: Vec<Local>,
+        seed: [u8; 16],
+    ) -> Option<Self> {
+        let mut client = RelayClient::new(seed, locals);
+        for &(address, id) in &ticket.relays {
+            let Some(known) = relays.iter().find(|info| info.relay.id == id) else {
+                continue;
+            };
+            let info = RelayAccess {
+                relay: RelayAddress { address, id },
+                access: known.access.clone(),
+            };
+            client.add_named(now, &info, relay_name(&ticket.secret, &id));
+        }
+        client.timeout()?;
+        Some(Self {
+            client,
+            ticket: ticket.clone(),
+            tries: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn timeout(&self) -> Option<Time> {
+        let inits = self.tries.values().map(|t| t.next);
+        inits.chain(self.client.timeout()).min()
+    }
+
+    pub(super) fn cids(&self) -> impl Iterator<Item = ConnectionId> {
+        self.tries.values().map(|t| t.cid)
+    }
+
+    pub(super) fn add_local(&mut self, now: Time, local: &Local) {
+        self.client.add_local(now, local);
+    }
+
+    pub(super) fn remove_local(&mut self, id: LocalId) {
+        self.client.remove_local(id);
+    }
+
+    pub(super) fn into_client(self) -> RelayClient {
+        self.client
+    }
+
+    /// A REPLY that came by way of a relay.
+    pub(super) fn on_reply(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        reply: &Reply<'_>,
+    ) -> Option<Answered> {
+        let (&lane, attempt) = self
+            .tries
+            .iter_mut()
+            .find(|(_, t)| t.cid == reply.receiver_cid && t.sent > 0)?;
+        let (local, relay) = self.client.ends(lane)?;
+        if (local.id, relay) != (incoming.local, incoming.remote) {
+            return None;
+        }
+        let rtt = (attempt.sent == 1).then(|| now.since(attempt.first_sent));
+        let result = attempt.initiator.on_reply(incoming.data);
+        let through = self.client.grants(now, lane).map(|grants| Through {
+            lane: Some(lane),
+            header: grants.there,
+            seq: 0,
+        });
+        Some(Answered {
+            result,
+            rtt,
+            through,
+        })
+    }
+}
+
+impl Endpoint {
+    /// As [`Endpoint::connect`], and by way of the relays that the ticket names, as far as `relays` gives the right to use them. All that are
+    /// given are offered to the connection later.
+    ///
+    /// # Errors
+    /// No socket of ours can reach any of the ticket's addresses or relays, or the ticket is unusable.
+    pub fn connect_through(
+        &mut self,
+        now: Time,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+    ) -> Result<ConnectionHandle, ConnectError> {
+        let seed = self.rng.random();
+        let locals = self.locals.values().cloned().collect();
+        let relayed = Relayed::new(now, ticket, relays, locals, seed);
+        self.begin_attempt(now, ticket, relayed)
+    }
+
+    /// Sends what is due to relays, and through them.
+    pub(super) fn drive_relayed(&mut self, now: Time, handle: ConnectionHandle) {
+        let Some(relayed) = self.relayed(handle) else {
+            return;
+        };
+        let mut out = Vec::new();
+        while let Some(datagram) = relayed.client.poll(now) {
+            out.push((datagram.local, datagram.remote, datagram.data));
+        }
+        for news in relayed.client.take_news() {
+            match news {
+                News::Granted(lane) => self.begin_try(now, handle, lane),
+                News::Renewed(_) => {}
+                News::Gone(lane) => self.end_try(handle, lane),
+            }
+        }
+        if let Some(relayed) = self.relayed(handle) {
+            relayed.inits(now, &mut out);
+        }
+        for (local, remote, data) in out {
+            self.enqueue(local, remote, data);
+        }
+    }
+
+    fn relayed(&mut self, handle: ConnectionHandle) -> Option<&mut Relayed> {
+        self.attempts.get_mut(&handle)?.relayed.as_mut()
+    }
+
+    /// The grants are there: an INIT of its own for this relay.
+    fn begin_try(&mut self, now: Time, handle: ConnectionHandle, lane: Lane) {
+        let cid = self.new_cid();
+        let mut params = self.params(cid);
+        let (suite, limits) = (self.config.suite, self.key_limits());
+        let Some(relayed) = self
+            .attempts
+            .get_mut(&handle)
+            .and_then(|a| a.relayed.as_mut())
+        else {
+            return;
+        };
+        let Some(grants) = relayed.client.grants(now, lane) else {
+            return;
+        };
+        params = TransportParameters {
+            grant: Some(grants.back),
+            ..params
+        };
+        let config = InitiatorConfig {
+            ticket: &relayed.ticket,
+            params,
+            suite,
+            limits,
+        };
+        // The same ticket was good enough for the direct INIT.
+        let Ok(initiator) = Initiator::new(config, &mut self.rng) else {
+            return;
+        };
+        let attempt = Try {
+            initiator,
+            cid,
+            sent: 0,
+            first_sent: now,
+            next: now,
+        };
+        if let Some(old) = relayed.tries.insert(lane, attempt) {
+            self.cids.remove(&old.cid);
+        }
+        self.cids.insert(cid, Owner::Attempt(handle));
+    }
+
+    fn end_try(&mut self, handle: ConnectionHandle, lane: Lane) {
+        let gone = self.relayed(handle).and_then(|r| r.tries.remove(&lane));
+        if let Some(gone) = gone {
+            self.cids.remove(&gone.cid);
+        }
+    }
+
+    /// A relay's word to an attempt; whether it was meant for it.
+    pub(in crate::endpoint) fn on_reply_to_attempt(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        from: (LocalId, SocketAddr),
+        reply: &RelayReply,
+    ) -> bool {
+        let Some(relayed) = self.relayed(handle) else {
+            return false;
+        };
+        let taken = relayed.client.on_reply(now, from, reply);
+        if taken {
+            self.drive_attempt(now, handle);
+        }
+        taken
+    }
+}
+
+impl Relayed {
+    /// The INITs that are due.
+    fn inits(&mut self, now: Time, out: &mut Vec<(LocalId, SocketAddr, Bytes)>) {
+        for (&lane, attempt) in &mut self.tries {
+            if attempt.next > now {
+                continue;
+            }
+            let pause: Duration = STAGGER * 2u32.pow(attempt.sent.min(4));
+            attempt.next = now + pause;
+            let Some((local, relay)) = self.client.ends(lane) else {
+                continue;
+            };
+            let Some(grants) = self.client.grants(now, lane) else {
+                continue;
+            };
+            if attempt.sent == 0 {
+                attempt.first_sent = now;
+            }
+            attempt.sent += 1;
+            let init = Bytes::copy_from_slice(attempt.initiator.datagram());
+            out.push((local.id, relay, behind(Some(&grants.there), init)));
+        }
+    }
+}

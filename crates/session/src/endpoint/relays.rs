@@ -1,0 +1,114 @@
+//! What the endpoint has to do with relays: it keeps in touch with those that listeners' peers name.
+
+use manyway_units::Time;
+use manyway_wire::relay::{RelayReply, is_relay_datagram};
+
+use crate::connection::ConsentChange;
+use crate::relays::{Fresh, KeptFor, RelayAddress};
+
+use super::{ConnectionHandle, Endpoint, Incoming, Transmit};
+
+impl Endpoint {
+    /// A datagram that a relay may have sent; nobody else is believed.
+    pub(super) fn on_relay_datagram(&mut self, now: Time, incoming: &Incoming<'_>) {
+        if !is_relay_datagram(incoming.data) {
+            return;
+        }
+        let Ok(reply) = RelayReply::decode(incoming.data) else {
+            return;
+        };
+        let from = (incoming.local, incoming.remote);
+        if let RelayReply::Consent(reply) = &reply
+            && let Some((fresh, users)) = self.keeper.on_reply(now, from, reply)
+        {
+            for user in users {
+                if let KeptFor::Connection(handle) = user {
+                    self.on_fresh_consent(now, handle, fresh);
+                }
+            }
+            return;
+        }
+        let attempts: Vec<ConnectionHandle> = self.attempts.keys().copied().collect();
+        for handle in attempts {
+            if self.on_reply_to_attempt(now, handle, from, &reply) {
+                return;
+            }
+        }
+        let handles: Vec<ConnectionHandle> = self.connections.keys().copied().collect();
+        for handle in handles {
+            let Some(connection) = self.connections.get_mut(&handle) else {
+                continue;
+            };
+            let mut taken = connection.on_relay_reply(now, from, &reply);
+            if let RelayReply::Stale(stale) = &reply
+                && !taken
+                && connection.has_grant(incoming.remote, |grant| stale.concerns(grant))
+            {
+                connection.on_stale_grant(incoming.remote);
+                self.keeper.refresh_at(now, incoming.remote);
+                taken = true;
+            }
+            if taken {
+                self.settle(now, handle);
+                self.touch(handle);
+                return;
+            }
+        }
+    }
+
+    /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them into the ticket.
+    pub fn listen_at(&mut self, now: Time, ticket_id: [u8; 8], relays: &[RelayAddress]) {
+        let Some(responder) = self.responders.get(&ticket_id) else {
+            return;
+        };
+        for relay in relays {
+            let name = responder.secrets().relay_name(&relay.id);
+            self.keeper.want(now, *relay, name.into(), &self.locals);
+        }
+    }
+
+    pub(super) fn on_consent_changes(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        changes: Vec<ConsentChange>,
+    ) {
+        let user = KeptFor::Connection(handle);
+        for change in changes {
+            match change {
+                ConsentChange::Want(relay) => {
+                    let fresh = self.keeper.want(now, relay, user, &self.locals);
+                    if let Some(connection) = self.connections.get_mut(&handle)
+                        && let Some(fresh) = fresh
+                    {
+                        connection.on_fresh_consent(now, fresh);
+                    }
+                }
+                ConsentChange::Refresh(relay) => self.keeper.refresh(now, relay),
+                ConsentChange::Drop(relay) => self.keeper.drop_user(relay, user),
+            }
+        }
+    }
+
+    fn on_fresh_consent(&mut self, now: Time, handle: ConnectionHandle, fresh: Fresh) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            connection.on_fresh_consent(now, fresh);
+            self.settle(now, handle);
+            self.touch(handle);
+        }
+    }
+
+    /// A HELLO or LISTEN that is due.
+    pub(super) fn greet_relays(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let datagram = self.keeper.poll(now, &self.locals)?;
+        buf.clear();
+        buf.extend_from_slice(&datagram.data);
+        Some(Transmit {
+            local: datagram.local,
+            remote: datagram.remote,
+            ecn: false,
+            len: buf.len(),
+            segment_size: None,
+        })
+    }
+}

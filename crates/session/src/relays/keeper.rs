@@ -1,0 +1,352 @@
+//! The listener's side: HELLOs to the relays that authenticated peers name, so that these have its consent and its NAT lets them through.
+//! Relays of the listener's own choice hear LISTEN besides: strangers with a ticket find it there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use manyway_units::Time;
+use manyway_wire::relay::{
+    CONSENT_LIFE, Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce,
+    RelayId,
+};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::{Datagram, Pace, RelayAddress};
+use crate::connection::compatible;
+use crate::endpoint::{ConnectionHandle, Local, LocalId};
+
+/// A relay that doesn't answer is greeted again after this long, then after twice as long each time, up to [`SELDOM`].
+const FIRST_REPEAT: Duration = Duration::from_millis(500);
+const SELDOM: Duration = Duration::from_secs(60);
+/// After so many HELLOs without an answer a peer's relay is left alone until it is asked for again.
+const PATIENCE: u32 = 12;
+/// After so many, the next local address is tried.
+const PER_LOCAL: u32 = 3;
+/// Two HELLOs to a relay that somebody asks for are at least this far apart.
+const AT_LEAST: Duration = Duration::from_secs(1);
+/// Relays greeted at a time, over all connections.
+const MAX_KEPT: usize = 1024;
+
+/// On whose behalf a relay is greeted.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum KeptFor {
+    /// Whoever has a ticket that names the relay.
+    Ticket(NameKey),
+    /// The peer of a connection.
+    Connection(ConnectionHandle),
+}
+
+/// [`ListenerName`] with an order.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NameKey([u8; ListenerName::LEN]);
+
+impl std::fmt::Debug for NameKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ListenerName(..)")
+    }
+}
+
+impl From<ListenerName> for KeptFor {
+    fn from(name: ListenerName) -> Self {
+        KeptFor::Ticket(NameKey(name.0))
+    }
+}
+
+/// A relay's consent, just in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    pub(crate) relay: RelayAddress,
+    pub(crate) consent: Consent,
+}
+
+#[derive(Debug)]
+struct Kept {
+    users: BTreeSet<KeptFor>,
+    local: Option<LocalId>,
+    nonce: Nonce,
+    unanswered: u32,
+    last_sent: Option<Time>,
+    next: Option<Time>,
+    consent: Option<(ConsentReply, Time)>,
+    /// Whose turn it is to be announced by LISTEN.
+    announced: Option<KeptFor>,
+}
+
+/// All relays that this endpoint keeps in touch with.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    rng: Pcg64Mcg,
+    kept: BTreeMap<RelayAddress, Kept>,
+    pace: Pace,
+    wake: Option<Time>,
+}
+
+impl Keeper {
+    pub(crate) fn new(seed: [u8; 16]) -> Self {
+        Self {
+            rng: Pcg64Mcg::from_seed(seed),
+            kept: BTreeMap::new(),
+            pace: Pace::default(),
+            wake: None,
+        }
+    }
+
+    /// Greets a relay from now on; its consent, if one is there that is new enough.
+    pub(crate) fn want(
+        &mut self,
+        now: Time,
+        relay: RelayAddress,
+        user: KeptFor,
+        locals: &BTreeMap<LocalId, Local>,
+    ) -> Option<Fresh> {
+        let ip = relay.address.ip();
+        let reachable = locals.values().any(|l| compatible(l.addr.ip(), ip));
+        let room = self.kept.contains_key(&relay) || self.kept.len() < MAX_KEPT;
+        if !reachable || !room || !is_host(relay.address) {
+            return None;
+        }
+        let kept = self.kept.entry(relay).or_insert_with(|| Kept::new(now));
+        kept.users.insert(user);
+        if kept.next.is_none() {
+            kept.greet_soon(now);
+        }
+        let fresh = kept
+            .consent
+            .filter(|(_, at)| now.since(*at) < 2 * HELLO_INTERVAL);
+        self.reschedule();
+        fresh.map(|(reply, _)| Fresh {
+            relay,
+            consent: reply.consent,
+        })
+    }
+
+    /// Somebody has a reason to believe that what the relay said doesn't hold any more.
+    pub(crate) fn refresh(&mut self, now: Time, relay: RelayAddress) {
+        if let Some(kept) = self.kept.get_mut(&relay) {
+            kept.greet_soon(now);
+            self.reschedule();
+        }
+    }
+
+    /// As [`Keeper::refresh`], for whoever is at this address.
+    pub(crate) fn refresh_at(&mut self, now: Time, address: SocketAddr) {
+        for (_, kept) in self.kept.range_mut(all_at(address)) {
+            kept.greet_soon(now);
+        }
+        self.reschedule();
+    }
+
+    /// The user needs the relay no more.
+    pub(crate) fn drop_user(&mut self, relay: RelayAddress, user: KeptFor) {
+        if let Some(kept) = self.kept.get_mut(&relay) {
+            kept.users.remove(&user);
+            if kept.users.is_empty() {
+                self.kept.remove(&relay);
+            }
+            self.reschedule();
+        }
+    }
+
+    /// The user is gone.
+    pub(crate) fn forget(&mut self, user: KeptFor) {
+        if self.kept.is_empty() {
+            return;
+        }
+        self.kept.retain(|_, kept| {
+            kept.users.remove(&user);
+            !kept.users.is_empty()
+        });
+        self.reschedule();
+    }
+
+    /// The sockets have changed: relays that were greeted from one that is gone are greeted from another.
+    pub(crate) fn on_locals(&mut self, now: Time, locals: &BTreeMap<LocalId, Local>) {
+        for kept in self.kept.values_mut() {
+            let gone = kept.local.is_some_and(|id| !locals.contains_key(&id));
+            if gone || kept.consent.is_none() {
+                (kept.local, kept.unanswered, kept.consent) = (None, 0, None);
+                kept.greet_soon(now);
+            }
+        }
+        self.reschedule();
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.wake
+    }
+
+    /// The next HELLO or LISTEN that is due.
+    pub(crate) fn poll(
+        &mut self,
+        now: Time,
+        locals: &BTreeMap<LocalId, Local>,
+    ) -> Option<Datagram> {
+        if self.wake.is_none_or(|at| at > now) {
+            return None;
+        }
+        let mut datagram = None;
+        while datagram.is_none() && self.pace.permits(now) {
+            let due = |(&relay, kept): (&RelayAddress, &Kept)| Some((kept.next?, relay));
+            let first = self.kept.iter().filter_map(due).min();
+            let Some((_, relay)) = first.filter(|(at, _)| *at <= now) else {
+                break;
+            };
+            datagram = self.greet(now, relay, locals);
+        }
+        if datagram.is_some() {
+            self.pace.note(now);
+        }
+        self.reschedule();
+        datagram
+    }
+
+    fn greet(
+        &mut self,
+        now: Time,
+        relay: RelayAddress,
+        locals: &BTreeMap<LocalId, Local>,
+    ) -> Option<Datagram> {
+        let kept = self.kept.get_mut(&relay)?;
+        kept.next = None;
+        if kept.local.is_none() || kept.unanswered > 0 && kept.unanswered % PER_LOCAL == 0 {
+            let before = kept.local;
+            kept.local = next_local(before, relay.address.ip(), locals);
+            if before != kept.local {
+                kept.consent = None;
+            }
+        }
+        let local = kept.local?;
+        if kept.unanswered >= PATIENCE && kept.names().next().is_none() {
+            return None;
+        }
+        let pause = FIRST_REPEAT * 2u32.pow(kept.unanswered.min(10));
+        kept.next = Some(now + pause.min(SELDOM));
+        if kept.unanswered == 0 {
+            kept.nonce = Nonce(self.rng.random());
+        }
+        kept.unanswered += 1;
+        kept.last_sent = Some(now);
+        Some(Datagram {
+            local,
+            remote: relay.address,
+            data: kept.greeting(now, relay.id).into(),
+        })
+    }
+
+    /// Takes a relay's answer to our last greeting: the consent, and who wants to know.
+    pub(crate) fn on_reply(
+        &mut self,
+        now: Time,
+        (local, from): (LocalId, SocketAddr),
+        reply: &ConsentReply,
+    ) -> Option<(Fresh, Vec<KeptFor>)> {
+        let mut there = self.kept.range_mut(all_at(from));
+        let (&relay, kept) = there.find(|(_, kept)| {
+            kept.unanswered > 0 && kept.nonce == reply.nonce && kept.local == Some(local)
+        })?;
+        // Names are announced one after the other, each with the consent that this one brought.
+        let more = kept.next_name();
+        kept.unanswered = 0;
+        kept.consent = Some((*reply, now));
+        kept.next = Some(if more { now } else { now + HELLO_INTERVAL });
+        let users = kept.users.iter().copied().collect();
+        self.reschedule();
+        let consent = reply.consent;
+        Some((Fresh { relay, consent }, users))
+    }
+
+    fn reschedule(&mut self) {
+        let next = self.kept.values().filter_map(|kept| kept.next).min();
+        self.wake = next.map(|at| at.max(self.pace.next()));
+    }
+}
+
+impl Kept {
+    fn new(now: Time) -> Self {
+        Self {
+            users: BTreeSet::new(),
+            local: None,
+            nonce: Nonce([0; 8]),
+            unanswered: 0,
+            last_sent: None,
+            next: Some(now),
+            consent: None,
+            announced: None,
+        }
+    }
+
+    /// As soon as the rules allow.
+    fn greet_soon(&mut self, now: Time) {
+        let earliest = self.last_sent.map_or(now, |at| (at + AT_LEAST).max(now));
+        self.next = Some(self.next.map_or(earliest, |next| next.min(earliest)));
+        self.unanswered = self.unanswered.min(PER_LOCAL - 1);
+    }
+
+    fn names(&self) -> impl Iterator<Item = (KeptFor, ListenerName)> {
+        self.users.iter().filter_map(|user| match user {
+            KeptFor::Ticket(name) => Some((*user, ListenerName(name.0))),
+            KeptFor::Connection(_) => None,
+        })
+    }
+
+    /// Moves on to the next name; false if all have had their turn.
+    fn next_name(&mut self) -> bool {
+        let last = self.announced;
+        let next = self
+            .names()
+            .find(|(user, _)| last.is_none_or(|last| *user > last));
+        self.announced = next.map(|(user, _)| user);
+        next.is_some()
+    }
+
+    /// HELLO, or LISTEN for the name whose turn it is: for that, a consent has to be shown.
+    fn greeting(&self, now: Time, relay: RelayId) -> Vec<u8> {
+        let nonce = self.nonce;
+        let name = self.announced.and_then(|user| {
+            let found = self.names().find(|(other, _)| *other == user);
+            found.map(|(_, name)| name)
+        });
+        let proof = self
+            .consent
+            .filter(|(_, at)| now.since(*at) < CONSENT_LIFE / 2);
+        match (name, proof) {
+            (Some(name), Some((reply, _))) => Listen {
+                nonce,
+                relay,
+                name,
+                proof: reply.proof,
+            }
+            .to_bytes()
+            .into(),
+            _ => Hello { nonce, relay }.to_bytes().into(),
+        }
+    }
+}
+
+/// The socket after this one, of those from which the relay can be reached.
+fn next_local(
+    last: Option<LocalId>,
+    relay: IpAddr,
+    locals: &BTreeMap<LocalId, Local>,
+) -> Option<LocalId> {
+    let fitting = || locals.values().filter(|l| compatible(l.addr.ip(), relay));
+    let after = fitting().find(|l| last.is_none_or(|last| l.id > last));
+    after.or_else(|| fitting().next()).map(|l| l.id)
+}
+
+fn all_at(address: SocketAddr) -> std::ops::RangeInclusive<RelayAddress> {
+    let at = |byte| RelayAddress {
+        address,
+        id: RelayId([byte; RelayId::LEN]),
+    };
+    at(0)..=at(u8::MAX)
+}
+
+/// Whether a single host can have this address.
+fn is_host(address: SocketAddr) -> bool {
+    let ip = address.ip();
+    let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    address.port() != 0 && !ip.is_multicast() && !ip.is_unspecified() && !broadcast
+}

@@ -1,0 +1,525 @@
+//! The two state machines against real relays, silent ones and strangers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use manyway_relay::{Action, Config, Keys, Relay, keys::public_key};
+use manyway_wire::relay::{Consent, RateClass, RelayReply, RelayType};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
+
+use super::keeper::Fresh;
+use super::*;
+use crate::endpoint::{ConnectionHandle, Local};
+
+const UNIX: Duration = Duration::from_secs(1_800_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn addr(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+fn local(id: u32, at: &str) -> Local {
+    Local {
+        id: LocalId(id),
+        name: format!("if{id}"),
+        addr: addr(at),
+        mtu: None,
+    }
+}
+
+fn locals(list: &[Local]) -> BTreeMap<LocalId, Local> {
+    list.iter().map(|l| (l.id, l.clone())).collect()
+}
+
+fn relay_at(n: u32) -> RelayAddress {
+    RelayAddress {
+        address: SocketAddr::from((std::net::Ipv4Addr::from(0xc633_6400 + n), 443)),
+        id: RelayId([n as u8; 32]),
+    }
+}
+
+fn user(n: u64) -> KeptFor {
+    KeptFor::Connection(ConnectionHandle::test(n))
+}
+
+/// A real relay, and the right to use it.
+fn relay(seed: u64) -> (Relay, RelayAccess) {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let keys = Keys::generate(UNIX, &mut rng);
+    let config = Config {
+        allow_private: true,
+        ..Config::default()
+    };
+    let client = [7; 32];
+    let class = RateClass::new(3).expect("a class");
+    let voucher = keys.vouch([1; 8], class, u32::MAX, public_key(&client));
+    let access = RelayAccess {
+        relay: RelayAddress {
+            address: addr("198.51.100.1:443"),
+            id: keys.id(),
+        },
+        access: Access {
+            voucher,
+            seed: client,
+        },
+    };
+    (Relay::new(config, keys, &mut rng), access)
+}
+
+fn answer(relay: &mut Relay, now: Time, from: SocketAddr, data: &[u8]) -> Option<RelayReply> {
+    match relay.handle(UNIX + now.since(Time::ZERO), from, data) {
+        Action::Reply(reply) => Some(RelayReply::decode(reply.as_bytes()).expect("a reply")),
+        _ => None,
+    }
+}
+
+/// Everything a keeper sends until `end`, with the time.
+fn greetings(keeper: &mut Keeper, list: &[Local], end: Time) -> Vec<(Time, Datagram)> {
+    let locals = locals(list);
+    let mut sent = Vec::new();
+    while let Some(at) = keeper.timeout().filter(|at| *at <= end) {
+        let before = sent.len();
+        while let Some(datagram) = keeper.poll(at, &locals) {
+            sent.push((at, datagram));
+        }
+        assert!(
+            sent.len() > before || keeper.timeout() != Some(at),
+            "no progress at {at:?}"
+        );
+    }
+    sent
+}
+
+#[test]
+fn a_silent_relay_hears_a_few_hellos_from_each_address_and_then_none() {
+    let list = [
+        local(0, "192.0.2.1:1"),
+        local(1, "192.0.2.2:1"),
+        local(2, "[2001:db8::1]:1"),
+    ];
+    let mut keeper = Keeper::new([1; 16]);
+    keeper.want(Time::ZERO, relay_at(1), user(1), &locals(&list));
+    let sent = greetings(&mut keeper, &list, Time::from_secs_f64(100_000.0));
+    assert_eq!(sent.len(), 12);
+    let from = |id| sent.iter().filter(|(_, d)| d.local == LocalId(id)).count();
+    assert_eq!((from(0), from(1), from(2)), (6, 6, 0));
+    assert!(
+        sent.windows(2)
+            .all(|pair| pair[1].0.since(pair[0].0) >= SECOND / 2)
+    );
+    // Asked for again, it gets some more.
+    let now = Time::from_secs_f64(200_000.0);
+    keeper.refresh(now, relay_at(1));
+    assert!(!greetings(&mut keeper, &list, now + SECOND).is_empty());
+}
+
+#[test]
+fn whoever_asks_how_often_a_relay_hears_one_hello_a_second() {
+    let list = [local(0, "192.0.2.1:1")];
+    let mut keeper = Keeper::new([2; 16]);
+    let mut sent = 0;
+    for ms in 0..10_000 {
+        let now = Time::from_millis(ms);
+        keeper.want(now, relay_at(1), user(ms % 7), &locals(&list));
+        keeper.refresh(now, relay_at(1));
+        keeper.refresh_at(now, relay_at(1).address);
+        sent += greetings(&mut keeper, &list, now).len();
+    }
+    assert!((9..=12).contains(&sent), "{sent}");
+}
+
+#[test]
+fn the_number_of_relays_and_their_pace_are_bounded() {
+    let list = [local(0, "192.0.2.1:1")];
+    let mut keeper = Keeper::new([3; 16]);
+    for n in 0..5000 {
+        keeper.want(Time::ZERO, relay_at(n), user(n.into()), &locals(&list));
+    }
+    let sent = greetings(&mut keeper, &list, Time::ZERO);
+    assert_eq!(sent.len(), 16, "a burst");
+    let more = greetings(&mut keeper, &list, Time::from_millis(1000));
+    assert!(more.len() <= 250, "{}", more.len());
+    let rest = greetings(&mut keeper, &list, Time::from_secs_f64(1e6));
+    let all = sent.iter().chain(&more).chain(&rest);
+    let relays: std::collections::BTreeSet<_> = all.map(|(_, d)| d.remote).collect();
+    assert_eq!(relays.len(), 1024);
+    (0..5000).for_each(|n| keeper.forget(user(n)));
+    assert_eq!(keeper.timeout(), None);
+}
+
+#[test]
+fn addresses_that_no_relay_has_are_not_greeted() {
+    let list = [local(0, "192.0.2.1:1")];
+    let mut keeper = Keeper::new([4; 16]);
+    for at in [
+        "127.0.0.1:443",
+        "224.0.0.1:443",
+        "255.255.255.255:443",
+        "0.0.0.0:443",
+        "198.51.100.1:0",
+        "[2001:db8::1]:443",
+    ] {
+        let relay = RelayAddress {
+            address: addr(at),
+            id: RelayId([0; 32]),
+        };
+        keeper.want(Time::ZERO, relay, user(1), &locals(&list));
+    }
+    assert_eq!(keeper.timeout(), None);
+}
+
+#[test]
+fn only_the_relay_that_was_asked_can_consent() {
+    let list = [local(0, "192.0.2.1:1")];
+    let (mut real, access) = relay(5);
+    let mut keeper = Keeper::new([5; 16]);
+    keeper.want(Time::ZERO, access.relay, user(1), &locals(&list));
+    let sent = greetings(&mut keeper, &list, Time::ZERO);
+    let from = list[0].addr;
+    let Some(RelayReply::Consent(reply)) = answer(&mut real, Time::ZERO, from, &sent[0].1.data)
+    else {
+        panic!("no consent");
+    };
+    let mut forged = reply;
+    forged.nonce.0[0] ^= 1;
+    let at = (LocalId(0), access.relay.address);
+    assert_eq!(keeper.on_reply(Time::ZERO, at, &forged), None);
+    assert_eq!(
+        keeper.on_reply(Time::ZERO, (LocalId(0), addr("203.0.113.9:443")), &reply),
+        None
+    );
+    assert_eq!(
+        keeper.on_reply(Time::ZERO, (LocalId(9), at.1), &reply),
+        None
+    );
+    let (fresh, users) = keeper.on_reply(Time::ZERO, at, &reply).expect("genuine");
+    assert_eq!(users, [user(1)]);
+    assert_eq!(fresh.consent.address, from);
+    assert_eq!(keeper.on_reply(Time::ZERO, at, &reply), None, "once");
+    // From then on every 15 s.
+    let sent = greetings(&mut keeper, &list, Time::from_millis(15_000));
+    assert_eq!(sent.len(), 1);
+}
+
+#[test]
+fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
+    let list = [local(0, "192.0.2.1:1")];
+    let (mut real, access) = relay(6);
+    let mut keeper = Keeper::new([6; 16]);
+    let name = manyway_wire::relay::ListenerName([9; 16]);
+    keeper.want(Time::ZERO, access.relay, name.into(), &locals(&list));
+    let silent = greetings(&mut keeper, &list, Time::from_millis(3_600_000));
+    assert!(silent.len() > 60, "{}", silent.len());
+    let at = (LocalId(0), access.relay.address);
+    let mut now = keeper.timeout().expect("goes on");
+    let mut kinds = Vec::new();
+    for _ in 0..6 {
+        for (at_time, datagram) in greetings(&mut keeper, &list, now) {
+            kinds.push(RelayType::of(&datagram.data));
+            let reply = answer(&mut real, at_time, list[0].addr, &datagram.data);
+            if let Some(RelayReply::Consent(reply)) = reply {
+                keeper.on_reply(at_time, at, &reply);
+            }
+        }
+        now = keeper.timeout().expect("goes on");
+    }
+    use RelayType::{Hello, Listen};
+    let expected = [Hello, Listen, Hello, Listen, Hello, Listen].map(Some);
+    assert_eq!(kinds, expected);
+}
+
+/// A client, its relay and its socket; the listener's consent is at hand.
+struct Talk {
+    client: RelayClient,
+    relay: Relay,
+    access: RelayAccess,
+    home: Local,
+    /// Everything that was sent.
+    sent: Vec<(Time, Datagram)>,
+}
+
+impl Talk {
+    fn new(seed: u64) -> Self {
+        let (relay, access) = relay(seed);
+        let home = local(0, "192.0.2.1:1");
+        let mut client = RelayClient::new([seed as u8; 16], vec![home.clone()]);
+        assert_eq!(client.add(Time::ZERO, std::slice::from_ref(&access)), 1);
+        Self {
+            client,
+            relay,
+            access,
+            home,
+            sent: Vec::new(),
+        }
+    }
+
+    /// A consent of the listener's, given now.
+    fn consent(&mut self, now: Time) -> Consent {
+        let mut keeper = Keeper::new([9; 16]);
+        let far = [local(5, "203.0.113.5:9")];
+        keeper.want(now, self.access.relay, user(1), &locals(&far));
+        let hello = keeper.poll(now, &locals(&far)).expect("a HELLO");
+        let reply = answer(&mut self.relay, now, far[0].addr, &hello.data);
+        let Some(RelayReply::Consent(reply)) = reply else {
+            panic!("no consent: {reply:?}");
+        };
+        let from = (LocalId(5), self.access.relay.address);
+        let (Fresh { consent, .. }, _) = keeper.on_reply(now, from, &reply).expect("ours");
+        consent
+    }
+
+    /// Runs until `end`; the relay answers if it is `up`.
+    fn run(&mut self, end: Time, up: bool) {
+        while let Some(at) = self.client.timeout().filter(|at| *at <= end) {
+            let mut progress = false;
+            while let Some(datagram) = self.client.poll(at) {
+                progress = true;
+                self.sent.push((at, datagram.clone()));
+                if !up {
+                    continue;
+                }
+                if let Some(reply) = answer(&mut self.relay, at, self.home.addr, &datagram.data) {
+                    let from = (self.home.id, self.access.relay.address);
+                    assert!(self.client.on_reply(at, from, &reply), "{reply:?}");
+                }
+            }
+            assert!(progress || self.client.timeout() != Some(at), "no progress");
+        }
+    }
+}
+
+#[test]
+fn from_a_consent_to_grants_and_their_renewal() {
+    let mut talk = Talk::new(10);
+    talk.run(Time::from_millis(1000), true);
+    assert_eq!(talk.sent, [], "nothing before the listener consents");
+    let asks = talk.client.take_asks();
+    assert_eq!((asks.len(), asks[0].slot, asks[0].seq), (1, 0, 0));
+    let mut now = Time::from_millis(1000);
+    for round in 0..5 {
+        let consent = talk.consent(now);
+        talk.client.on_consent(now, 0, 0, consent);
+        talk.run(now, true);
+        let news = talk.client.take_news();
+        let lane = match news[..] {
+            [News::Granted(lane)] if round == 0 => lane,
+            [News::Renewed(lane)] if round > 0 => lane,
+            _ => panic!("{news:?}"),
+        };
+        let grants = *talk.client.grants(now, lane).expect("valid");
+        assert_eq!(grants.there.destination(), consent.address);
+        assert_eq!(grants.back.destination(), talk.home.addr);
+        now += 60 * SECOND;
+        assert!(talk.client.grants(now, lane).is_some());
+        assert!(talk.client.grants(now + 60 * SECOND, lane).is_none());
+    }
+    let kinds: Vec<_> = talk
+        .sent
+        .iter()
+        .filter_map(|(_, d)| RelayType::of(&d.data))
+        .collect();
+    assert_eq!(kinds, [RelayType::Hello, RelayType::Mint].repeat(5));
+    // A consent that was overtaken by a newer one changes nothing.
+    let old = Consent {
+        issued: 0,
+        ..talk.consent(now)
+    };
+    talk.client.on_consent(now, 0, 0, old);
+    assert!(talk.client.poll(now).is_none());
+}
+
+#[test]
+fn a_relay_that_never_answers_is_given_up_after_a_bounded_number_of_datagrams() {
+    let mut talk = Talk::new(11);
+    let consent = talk.consent(Time::ZERO);
+    talk.client.on_consent(Time::ZERO, 0, 0, consent);
+    let mut asked = 0;
+    let mut now = Time::ZERO;
+    while now < Time::from_millis(4 * 3_600_000) {
+        talk.run(now, false);
+        for ask in talk.client.take_asks() {
+            asked += 1;
+            // The listener goes on consenting.
+            talk.client.on_consent(now, 0, ask.seq, consent);
+        }
+        now += SECOND;
+    }
+    let news = talk.client.take_news();
+    assert!(matches!(news[..], [News::Gone(_)]), "{news:?}");
+    assert!(talk.sent.len() <= 64, "{}", talk.sent.len());
+    assert!((2..=40).contains(&asked), "{asked}");
+    assert_eq!(talk.client.timeout(), None);
+}
+
+#[test]
+fn a_listener_that_never_consents_is_asked_ever_more_rarely() {
+    let mut talk = Talk::new(12);
+    let mut times = Vec::new();
+    let mut now = Time::ZERO;
+    while now < Time::from_millis(7_200_000) {
+        talk.run(now, true);
+        let asks = talk.client.take_asks();
+        times.extend(asks.iter().filter(|ask| ask.relay.is_some()).map(|_| now));
+        now += SECOND;
+    }
+    assert_eq!(talk.sent, []);
+    assert_eq!(times.len(), 9, "{times:?}");
+    assert!(
+        times
+            .last()
+            .is_some_and(|at| *at < Time::from_millis(1_200_000))
+    );
+    assert!(matches!(talk.client.take_news()[..], [News::Gone(_)]));
+}
+
+#[test]
+fn a_voucher_that_is_refused_ends_it() {
+    let mut talk = Talk::new(13);
+    let (_, stranger) = relay(99);
+    let mut wrong = talk.access.clone();
+    wrong.access.seed = [8; 32];
+    for access in [stranger.access, wrong.access] {
+        let mut client = RelayClient::new([1; 16], vec![talk.home.clone()]);
+        let mut info = talk.access.clone();
+        info.access = access;
+        client.add(Time::ZERO, &[info]);
+        let consent = talk.consent(Time::ZERO);
+        client.on_consent(Time::ZERO, 0, 0, consent);
+        let from = (talk.home.id, talk.access.relay.address);
+        while let Some(datagram) = client.poll(Time::ZERO) {
+            let reply = answer(&mut talk.relay, Time::ZERO, talk.home.addr, &datagram.data);
+            if let Some(reply) = reply {
+                client.on_reply(Time::ZERO, from, &reply);
+            }
+        }
+        let news = client.take_news();
+        assert!(
+            news.iter().all(|news| matches!(news, News::Gone(_))),
+            "{news:?}"
+        );
+    }
+}
+
+#[test]
+fn at_most_256_relays_and_each_once() {
+    let mut client = RelayClient::new([1; 16], vec![local(0, "192.0.2.1:1")]);
+    let (_, access) = relay(14);
+    let info = |n| RelayAccess {
+        relay: relay_at(n),
+        ..access.clone()
+    };
+    let many: Vec<_> = (0..300).map(info).collect();
+    assert_eq!(client.add(Time::ZERO, &many), 256);
+    assert_eq!(client.add(Time::ZERO, &many[..10]), 0);
+    assert_eq!(client.relays().count(), 256);
+}
+
+/// What may happen to a client, in any order.
+#[derive(Clone, Debug)]
+enum Step {
+    Wait(u16),
+    Consent { slot: u16, seq: u64, age: u32 },
+    Answer(bool),
+    Distrust(u64),
+    Remove(u64),
+    AddLocal(u32),
+    RemoveLocal(u32),
+    Add(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        any::<u16>().prop_map(Step::Wait),
+        (0u16..4, 0u64..6, 0u32..200).prop_map(|(slot, seq, age)| Step::Consent { slot, seq, age }),
+        any::<bool>().prop_map(Step::Answer),
+        (0u64..8).prop_map(Step::Distrust),
+        (0u64..8).prop_map(Step::Remove),
+        (0u32..3).prop_map(Step::AddLocal),
+        (0u32..3).prop_map(Step::RemoveLocal),
+        (0u32..4).prop_map(Step::Add),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: no panic, a bounded rate, grants only from the relay, and never a timer that can't be met.
+    #[test]
+    fn any_order_of_events_is_safe(steps in prop::collection::vec(step(), 1..60)) {
+        let mut talk = Talk::new(15);
+        let mut now = Time::ZERO;
+        let mut pending: Vec<(Time, Datagram)> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Wait(ms) => now += Duration::from_millis(ms.into()),
+                Step::Consent { slot, seq, age } => {
+                    let mut consent = talk.consent(now);
+                    consent.issued = consent.issued.saturating_sub(age);
+                    talk.client.on_consent(now, slot, seq, consent);
+                }
+                Step::Answer(genuine) => {
+                    for (_, datagram) in pending.drain(..) {
+                        let from = if genuine { talk.home.addr } else { addr("203.0.113.77:1") };
+                        if let Some(reply) = answer(&mut talk.relay, now, from, &datagram.data) {
+                            talk.client.on_reply(now, (datagram.local, datagram.remote), &reply);
+                        }
+                    }
+                }
+                Step::Distrust(lane) => talk.client.distrust(now, Lane(lane)),
+                Step::Remove(lane) => talk.client.remove(Lane(lane)),
+                Step::AddLocal(id) => talk.client.add_local(now, &local(id, "192.0.2.1:1")),
+                Step::RemoveLocal(id) => talk.client.remove_local(LocalId(id)),
+                Step::Add(n) => {
+                    let relay = RelayAccess { relay: relay_at(n), ..talk.access.clone() };
+                    talk.client.add(now, &[relay]);
+                }
+            }
+            let mut burst = 0;
+            while let Some(datagram) = talk.client.poll(now) {
+                burst += 1;
+                pending.push((now, datagram));
+            }
+            prop_assert!(burst <= BURST);
+            prop_assert!(talk.client.timeout().is_none_or(|at| at > now));
+            for (relay, _, lanes) in talk.client.relays() {
+                for lane in lanes {
+                    let (_, at) = talk.client.ends(lane).expect("a lane has ends");
+                    prop_assert_eq!(at, relay.address);
+                }
+            }
+            talk.client.take_asks();
+            talk.client.take_news();
+        }
+    }
+}
+
+#[test]
+fn a_named_listener_needs_no_consent_to_be_minted_for() {
+    let mut talk = Talk::new(16);
+    let name = manyway_wire::relay::ListenerName([3; 16]);
+    let mut client = RelayClient::new([2; 16], vec![talk.home.clone()]);
+    client.add_named(Time::ZERO, &talk.access, name);
+    talk.client = client;
+    // Nobody listens under the name yet.
+    talk.run(Time::from_millis(1500), true);
+    assert_eq!(talk.client.take_news(), []);
+    let mut keeper = Keeper::new([6; 16]);
+    let far = [local(5, "203.0.113.5:9")];
+    keeper.want(
+        Time::from_millis(1500),
+        talk.access.relay,
+        name.into(),
+        &locals(&far),
+    );
+    for _ in 0..2 {
+        for (at, datagram) in greetings(&mut keeper, &far, Time::from_millis(1500)) {
+            let reply = answer(&mut talk.relay, at, far[0].addr, &datagram.data);
+            if let Some(RelayReply::Consent(reply)) = reply {
+                keeper.on_reply(at, (LocalId(5), talk.access.relay.address), &reply);
+            }
+        }
+    }
+    talk.run(Time::from_millis(10_000), true);
+    let news = talk.client.take_news();
+    assert!(matches!(news[..], [News::Granted(_)]), "{news:?}");
+}

@@ -1,0 +1,526 @@
+//! Sessions through production relays, over a virtual network: every byte once and in order whatever a relay does.
+
+mod common;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use common::{MS, mbps};
+use manyway_network::LinkConfig;
+use manyway_session::{Config, Event, PathDownReason, PathState, PathStats, RelayState};
+use manyway_simulate::stack::{Mischief, Node, Relayed, RelayedSpec, Source, TrafficConfig};
+use manyway_units::Time;
+
+/// A direct path over a link of its own, and a relay per further pair of links.
+fn net(seed: u64, law: &str, bytes: u64, links: &[LinkConfig]) -> Relayed {
+    let config = Config {
+        cc: law.into(),
+        ..Config::default()
+    };
+    let relays = (1..links.len()).map(|n| [vec![n], vec![]]).collect();
+    Relayed::new(RelayedSpec {
+        seed,
+        client: config.clone(),
+        server: config,
+        client_traffic: TrafficConfig {
+            sources: vec![Source { bytes: Some(bytes) }],
+            ..TrafficConfig::default()
+        },
+        links: links.to_vec(),
+        direct: Some(vec![0]),
+        relays,
+        ..RelayedSpec::default()
+    })
+    .expect("a valid configuration")
+}
+
+/// Connects and offers every relay.
+fn started(mut net: Relayed) -> Relayed {
+    net.connect().expect("addresses that fit");
+    net.world.run_until(Time::from_millis(100));
+    let all = 0..net.relays.len();
+    net.offer(all);
+    net
+}
+
+fn run_for(net: &mut Relayed, time: Duration) {
+    let until = net.world.now() + time;
+    net.world.run_until(until);
+}
+
+/// Runs until everything has been read to its end, without a wrong byte; when that was.
+fn complete(net: &mut Relayed, limit: Duration) -> Duration {
+    let server = net.server;
+    let received = |node: &Node| match node {
+        Node::Session(host) => host.traffic().received().next().cloned(),
+        Node::Relay(_) => None,
+    };
+    let ended = |node: &Node| received(node).and_then(|r| r.ended);
+    let done = net.world.run_while(MS * 10, Time::ZERO + limit, |world| {
+        ended(world.host(server)).is_none()
+    });
+    let log = net.client().traffic().log().to_vec();
+    assert!(
+        done,
+        "not done after {limit:?}: {log:?} {:#?}",
+        net.client_stats()
+    );
+    let received = received(net.world.host(server)).expect("a stream");
+    assert_eq!(received.mismatch, None);
+    received
+        .ended
+        .map_or(Duration::ZERO, |at| at.since(Time::ZERO))
+}
+
+fn received_bytes(net: &mut Relayed) -> u64 {
+    net.server().traffic().goodput().total()
+}
+
+fn state_of(net: &mut Relayed, relay: usize) -> Option<PathState> {
+    let at = net.access[relay].relay.address;
+    let paths = net.client_stats().paths;
+    let path = paths.iter().rev().find(|path| path.remote == at)?;
+    Some(path.state)
+}
+
+#[test]
+fn relays_add_their_capacity() {
+    let link = mbps(10.0, 10);
+    let mut net = started(net(1, "lia", 12 << 20, &[link.clone(), link.clone(), link]));
+    let took = complete(&mut net, 60_000 * MS);
+    // 12 MiB at 30 Mbps take 3.4 s without headers; over the direct path alone, more than 10 s.
+    assert!(took < 5000 * MS, "{took:?}");
+    let stats = net.client_stats();
+    assert_eq!(stats.paths.len(), 3, "{stats:#?}");
+    for path in &stats.paths {
+        assert!(path.stream_bytes_sent > 3 << 20, "{path:?}");
+    }
+    assert!(
+        stats
+            .relays
+            .iter()
+            .all(|relay| relay.state == RelayState::InUse)
+    );
+    let far = net.server().stats().expect("a connection");
+    assert_eq!(far.paths.iter().filter(|path| path.relay).count(), 2);
+    // Every acknowledgement of a relayed path came back through its relay.
+    assert_eq!(net.world.stats().unroutable, 0);
+}
+
+/// Events of the client's relayed paths, with their times.
+fn downs(net: &mut Relayed) -> Vec<(Time, PathDownReason)> {
+    let relays: Vec<_> = net.access.iter().map(|a| a.relay.address).collect();
+    let log = net.client().traffic().log();
+    let down = |(at, event): &(Time, Event)| match event {
+        Event::PathDown { remote, reason, .. } if relays.contains(remote) => Some((*at, *reason)),
+        _ => None,
+    };
+    log.iter().filter_map(down).collect()
+}
+
+#[test]
+fn a_relay_that_is_restarted_gets_its_path_back() {
+    // With the keys on its disk, and without.
+    for (seed, forgetful) in [(2, false), (3, true)] {
+        let link = mbps(10.0, 10);
+        let mut net = started(net(seed, "lia", 80 << 20, &[link.clone(), link]));
+        run_for(&mut net, 3000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Active));
+        net.relay(0).kill();
+        run_for(&mut net, 2000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Stalled));
+        let before = received_bytes(&mut net);
+        run_for(&mut net, 3000 * MS);
+        // The direct path goes on at its rate: 10 Mbps less headers are 1.19 MB/s.
+        let alone = received_bytes(&mut net) - before;
+        assert!((3_300_000..3_700_000).contains(&alone), "{alone}");
+        match forgetful {
+            false => net.relay(0).restart(),
+            true => net.relay(0).restart_forgetful(),
+        }
+        let (restarted, limit) = (net.world.now(), 20_000 * MS);
+        while state_of(&mut net, 0) != Some(PathState::Active) {
+            let waited = net.world.now().since(restarted);
+            assert!(waited < limit, "{forgetful} {:#?}", net.client_stats());
+            run_for(&mut net, 100 * MS);
+        }
+        run_for(&mut net, 1000 * MS);
+        let before = received_bytes(&mut net);
+        run_for(&mut net, 3000 * MS);
+        let both = received_bytes(&mut net) - before;
+        assert!(both > 6_000_000, "{both}");
+        complete(&mut net, 120_000 * MS);
+    }
+}
+
+#[test]
+fn a_relay_that_becomes_a_black_hole_delays_its_data_by_a_probe_timeout() {
+    for (seed, law) in [(4, "lia"), (5, "mpath"), (6, "balia")] {
+        let link = mbps(10.0, 10);
+        let mut net = started(net(seed, law, 40 << 20, &[link.clone(), link]));
+        run_for(&mut net, 6000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Active), "{law}");
+        let at = net.access[0].relay.address;
+        let paths = net.client_stats().paths;
+        let path = paths.iter().rev().find(|p| p.remote == at).expect("a path");
+        // Its variance is at most half of the queue's delay, which is at most a round trip's.
+        let probe_timeout = path.rtt + 2 * path.rtt + Config::default().ack_delay;
+        let allowed = 3 * path.rtt + probe_timeout;
+        net.relay(0).set_mischief(Mischief {
+            drop: 1.0,
+            ..Mischief::default()
+        });
+        let since = net.world.now();
+        let (mut longest, mut last, mut progress) =
+            (Duration::ZERO, received_bytes(&mut net), since);
+        while net.world.now() < since + 2000 * MS {
+            run_for(&mut net, MS);
+            let bytes = received_bytes(&mut net);
+            if bytes > last {
+                longest = longest.max(net.world.now().since(progress));
+                (last, progress) = (bytes, net.world.now());
+            }
+        }
+        assert!(
+            longest <= allowed,
+            "{law}: nothing for {longest:?}, allowed {allowed:?}"
+        );
+        let downs = downs(&mut net);
+        let (down, reason) = *downs.iter().find(|(at, _)| *at >= since).expect("noticed");
+        assert!(
+            down.since(since) <= allowed,
+            "{law}: {:?}",
+            down.since(since)
+        );
+        let expected = match law {
+            "mpath" => PathDownReason::Dropped,
+            _ => PathDownReason::Stalled,
+        };
+        assert_eq!(reason, expected);
+        complete(&mut net, 120_000 * MS);
+    }
+}
+
+#[test]
+fn a_hostile_relay_achieves_nothing_but_delay() {
+    let evil = Mischief {
+        drop: 0.2,
+        duplicate: 0.2,
+        delay: 0.3,
+        delay_by: 300 * MS,
+        corrupt: 0.2,
+        replay: 0.2,
+    };
+    let calm = Mischief::default();
+    let each = [
+        Mischief { drop: 0.6, ..calm },
+        Mischief {
+            duplicate: 1.0,
+            ..calm
+        },
+        Mischief {
+            delay: 1.0,
+            delay_by: 800 * MS,
+            ..calm
+        },
+        Mischief {
+            corrupt: 0.9,
+            ..calm
+        },
+        Mischief {
+            replay: 1.0,
+            ..calm
+        },
+    ];
+    let all = (10..16).map(|seed| (seed, evil));
+    for (seed, mischief) in all.chain((20..).zip(each)) {
+        for law in ["lia", "mpath"] {
+            let link = mbps(10.0, 10);
+            let mut net = started(net(seed, law, 3 << 20, &[link.clone(), link.clone(), link]));
+            net.relay(0).set_mischief(mischief);
+            net.relay(1).set_mischief(mischief);
+            // 3 MiB over the direct path alone take 2.7 s. What is sent into the relays and lost has to be sent again.
+            let took = complete(&mut net, 20_000 * MS);
+            assert!(took < 5000 * MS, "{seed} {law}: {took:?}");
+            assert!(net.client().traffic().closed().is_none());
+            assert!(net.server().traffic().closed().is_none());
+        }
+    }
+}
+
+#[test]
+fn grants_are_renewed_before_they_end() {
+    let link = mbps(1.0, 20);
+    let mut net = started(net(7, "lia", 60 << 20, &[link.clone(), link]));
+    run_for(&mut net, 2000 * MS);
+    for _ in 0..20 {
+        run_for(&mut net, 15_000 * MS);
+        assert_eq!(state_of(&mut net, 0), Some(PathState::Active));
+    }
+    assert_eq!(downs(&mut net), []);
+    let counters = net.relay(0).counters();
+    assert_eq!((counters.stale, counters.refused), (0, 0));
+    // Every 60 s, and a HELLO every 15 s.
+    assert!((4..=8).contains(&counters.minted), "{}", counters.minted);
+    assert!(counters.consents <= 32, "{}", counters.consents);
+}
+
+#[test]
+fn hundreds_of_relays_are_all_probed_and_the_good_ones_used() {
+    for (seed, law, relays) in [(8, "mpath", 130), (9, "lia", 200)] {
+        let mut links = vec![mbps(2.0, 10)];
+        // Not twice as slow as the direct path, or the manager would find them too slow.
+        links.extend((0..relays).map(|n| mbps(1.0, n % 8)));
+        let mut net = started(net(seed, law, 1 << 30, &links));
+        // Every fifth is a black hole.
+        let hole = |n: usize| n % 5 == 0;
+        for n in (0..relays as usize).filter(|n| hole(*n)) {
+            net.relay(n).set_mischief(Mischief {
+                drop: 1.0,
+                ..Mischief::default()
+            });
+        }
+        // The manager sends a probe every 250 ms, two to each black hole.
+        let enough = if law == "mpath" { 45 } else { 15 };
+        run_for(&mut net, 1000 * MS * enough);
+        for n in 0..relays as usize {
+            assert!(
+                net.relay(n).forwarded() > 0,
+                "{law}: relay {n} was never tried"
+            );
+        }
+        let paths = net.client_stats().paths;
+        let used = |path: &&PathStats| path.relay && path.state == PathState::Active;
+        let place = |path: &PathStats| {
+            net.access
+                .iter()
+                .position(|a| a.relay.address == path.remote)
+        };
+        let (bad, good): (Vec<usize>, Vec<usize>) = paths
+            .iter()
+            .filter(used)
+            .filter_map(place)
+            .partition(|n| hole(*n));
+        assert_eq!(bad, [0; 0], "{law}");
+        match law {
+            // It opens a quarter of the direct path's window at each loss, when those before have met loss too.
+            "mpath" => assert!(good.len() >= 10, "{good:?}"),
+            _ => assert_eq!(good.len(), relays as usize * 4 / 5),
+        }
+        let rate = goodput(&mut net, Duration::ZERO, 5000 * MS);
+        // At least two thirds of what the paths in use have.
+        let least = (good.len() as f64 + 2.0) * 125_000.0 * 2.0 / 3.0;
+        assert!(rate > least, "{law}: {} paths, {rate} bytes/s", good.len());
+        assert!(net.client().traffic().closed().is_none());
+    }
+}
+
+/// Goodput over `span`, after `warm_up`, in bytes per second.
+fn goodput(net: &mut Relayed, warm_up: Duration, span: Duration) -> f64 {
+    run_for(net, warm_up);
+    let before = received_bytes(net);
+    run_for(net, span);
+    (received_bytes(net) - before) as f64 / span.as_secs_f64()
+}
+
+#[test]
+fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
+    // All paths share the access link; what is behind it is wide.
+    let access = mbps(5.0, 10);
+    let wide = mbps(1000.0, 10);
+    let build = |law: &str, relays: usize| {
+        let config = Config {
+            cc: law.into(),
+            ..Config::default()
+        };
+        let net = Relayed::new(RelayedSpec {
+            seed: 11,
+            client: config.clone(),
+            server: config,
+            client_traffic: TrafficConfig {
+                sources: vec![Source::default()],
+                ..TrafficConfig::default()
+            },
+            links: vec![access.clone(), wide.clone()],
+            direct: Some(vec![0, 1]),
+            relays: vec![[vec![0], vec![1]]; relays],
+            ..RelayedSpec::default()
+        });
+        started(net.expect("a valid configuration"))
+    };
+    let (warm_up, span) = (20_000 * MS, 120_000 * MS);
+    for law in ["mpath", "lia"] {
+        let alone = goodput(&mut build(law, 0), warm_up, span);
+        let mut net = build(law, 4);
+        let together = goodput(&mut net, warm_up, span);
+        let ratio = together / alone;
+        // A coupled law may do better than one flow, which doesn't fill the link with its short queue.
+        let most = if law == "mpath" { 1.05 } else { 1.15 };
+        assert!(
+            (0.95..=most).contains(&ratio),
+            "{law}: {ratio} of {alone} bytes/s"
+        );
+    }
+}
+
+/// Two relays in the ticket, and no direct path.
+fn hidden(seed: u64, law: &str, bytes: u64) -> Relayed {
+    let config = Config {
+        cc: law.into(),
+        ..Config::default()
+    };
+    Relayed::new(RelayedSpec {
+        seed,
+        client: config.clone(),
+        server: config,
+        client_traffic: TrafficConfig {
+            sources: vec![Source { bytes: Some(bytes) }],
+            ..TrafficConfig::default()
+        },
+        links: vec![mbps(10.0, 10), mbps(10.0, 15)],
+        direct: None,
+        relays: vec![[vec![0], vec![]], [vec![1], vec![]]],
+        named: 2,
+        ..RelayedSpec::default()
+    })
+    .expect("a valid configuration")
+}
+
+#[test]
+fn first_contact_without_any_direct_path() {
+    for (seed, law) in [(30, "lia"), (31, "mpath")] {
+        let mut net = hidden(seed, law, 8 << 20);
+        net.world.run_until(Time::from_millis(500));
+        net.connect().expect("relays that fit");
+        let took = complete(&mut net, 60_000 * MS);
+        // 8 MiB at 20 Mbps take 3.4 s without headers, and over one relay alone 6.7 s.
+        assert!(took < 6500 * MS, "{law}: {took:?}");
+        let stats = net.client_stats();
+        let used = stats.paths.iter().filter(|p| p.stream_bytes_sent > 1 << 20);
+        assert!(used.clone().all(|path| path.relay), "{stats:#?}");
+        // With mPath's law the second one is used as it proves useful.
+        assert!(used.count() == 2 || law == "mpath", "{stats:#?}");
+    }
+}
+
+#[test]
+fn first_contact_waits_for_a_listener_that_comes_late_and_for_a_relay_that_works() {
+    let mut net = hidden(32, "lia", 1 << 20);
+    net.relay(0).kill();
+    let server = net.server;
+    net.world.set_frozen(server, true);
+    net.connect().expect("relays that fit");
+    net.world.run_until(Time::from_millis(3000));
+    net.world.set_frozen(server, false);
+    let took = complete(&mut net, 60_000 * MS);
+    assert!(took < 12_000 * MS, "{took:?}");
+}
+
+#[test]
+fn a_connection_without_any_direct_path_outlives_its_grants_and_a_restart() {
+    let mut net = hidden(33, "lia", 1 << 40);
+    net.world.run_until(Time::from_millis(500));
+    net.connect().expect("relays that fit");
+    for _ in 0..30 {
+        let rate = goodput(&mut net, Duration::ZERO, 10_000 * MS);
+        assert!(rate > 1_800_000.0, "{rate} at {:?}", net.world.now());
+    }
+    // Both at once, one of them without its keys: nothing gets through but to the relays themselves.
+    net.relay(0).kill();
+    net.relay(1).kill();
+    run_for(&mut net, 4000 * MS);
+    net.relay(0).restart();
+    net.relay(1).restart_forgetful();
+    let rate = goodput(&mut net, 25_000 * MS, 10_000 * MS);
+    assert!(rate > 1_800_000.0, "{rate}");
+    assert!(net.client().traffic().closed().is_none());
+}
+
+#[test]
+fn nobody_is_found_at_a_relay_without_the_ticket() {
+    let mut net = hidden(34, "lia", 1 << 20);
+    net.world.run_until(Time::from_millis(500));
+    net.ticket.secret[0] ^= 1;
+    net.connect().expect("relays that fit");
+    net.world.run_until(Time::from_millis(20_000));
+    assert!(net.client().traffic().connected().is_none());
+    assert_eq!((net.relay(0).forwarded(), net.relay(1).forwarded()), (0, 0));
+    assert!(net.relay(0).counters().refused > 0);
+}
+
+/// mPath's Fig. 7: an access link of 20 Mbps for all; behind it the direct path's core link of 10 Mbps, which relay 0's path shares, and others for
+/// relays 1 (8 Mbps) and 2 (5 Mbps). Round trips of 20 ms without queues, a fifth of what the paper seems to have, so that windows are as much
+/// smaller and loss epochs as much shorter.
+fn fig7(seed: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
+    let config = Config {
+        cc: law.into(),
+        // Packets of the size that every path has: a queue holds more than a few.
+        max_datagram: 1200,
+        ..Config::default()
+    };
+    let mut net = Relayed::new(RelayedSpec {
+        seed,
+        client: config.clone(),
+        server: config,
+        client_traffic: TrafficConfig {
+            sources: vec![Source::default()],
+            ..TrafficConfig::default()
+        },
+        links: vec![mbps(20.0, 2), mbps(10.0, 8), mbps(8.0, 8), mbps(5.0, 8)],
+        direct: Some(vec![0, 1]),
+        relays: vec![[vec![0], vec![1]], [vec![0], vec![2]], [vec![0], vec![3]]],
+        ..RelayedSpec::default()
+    })
+    .expect("a valid configuration");
+    net.connect().expect("addresses that fit");
+    net.world.run_until(Time::from_millis(100));
+    net.offer(relays);
+    net
+}
+
+/// Stream bytes sent over the direct path and through each relay.
+fn sent(net: &mut Relayed) -> Vec<u64> {
+    let paths = net.client_stats().paths;
+    let over = |place: fn(&PathStats, SocketAddr) -> bool, at| {
+        let of = paths.iter().filter(|path| place(path, at));
+        of.map(|path| path.stream_bytes_sent).sum()
+    };
+    let through = |path: &PathStats, at| path.relay && path.remote == at;
+    let direct = over(|path, _| !path.relay, net.access[0].relay.address);
+    let relays = net.access.iter().map(|a| over(through, a.relay.address));
+    std::iter::once(direct).chain(relays).collect()
+}
+
+#[test]
+fn good_detours_pay_and_a_useless_one_is_left() {
+    let (warm_up, span) = (20_000 * MS, 40_000 * MS);
+    let alone = goodput(&mut fig7(40, "reno", 0..0), warm_up, span);
+    let (mut ratio, mut early, mut late) = (0.0, 0.0, 0.0);
+    const SEEDS: u64 = 3;
+    for seed in 40..40 + SEEDS {
+        let mut net = fig7(seed, "mpath", 0..3);
+        // The share of the relay that adds nothing, over some time.
+        let share = |net: &mut Relayed, time| {
+            let before = sent(net);
+            run_for(net, time);
+            let each: Vec<u64> = sent(net).iter().zip(before).map(|(a, b)| a - b).collect();
+            each[1] as f64 / each.iter().sum::<u64>() as f64
+        };
+        run_for(&mut net, warm_up);
+        let begin = received_bytes(&mut net);
+        early += share(&mut net, span);
+        run_for(&mut net, 170_000 * MS);
+        late += share(&mut net, 10_000 * MS);
+        let paths = net.client_stats().paths;
+        let direct = paths.iter().find(|path| !path.relay).expect("a path");
+        assert!(direct.loss_events >= 200, "{direct:?}");
+        let time = net.world.now().since(Time::ZERO + warm_up).as_secs_f64();
+        ratio += (received_bytes(&mut net) - begin) as f64 / time / alone;
+    }
+    let [ratio, early, late] = [ratio, early, late].map(|sum| sum / SEEDS as f64);
+    println!(
+        "{ratio:.2} times the direct path alone; the useless relay's share: {early:.3}, then {late:.3}"
+    );
+    assert!(ratio >= 1.7, "{ratio}");
+    assert!(late < 0.1 && late < early, "{early} {late}");
+}
