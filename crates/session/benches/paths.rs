@@ -283,6 +283,14 @@ impl Net {
         arrived
     }
 
+    /// Packets that the client has lost so far.
+    fn lost(&mut self) -> u64 {
+        let handle = self.connection.expect("connected");
+        let connection = self.client.endpoint.connection(handle).expect("open");
+        let paths = connection.stats().paths;
+        paths.iter().map(|path| path.packets_lost).sum()
+    }
+
     fn in_use(&mut self) -> usize {
         let handle = self.connection.expect("connected");
         let connection = self.client.endpoint.connection(handle).expect("open");
@@ -300,18 +308,21 @@ struct Cost {
     sender: f64,
     receiver: f64,
     batch: f64,
+    /// Share of the packets.
+    lost: f64,
 }
 
 fn measure(net: &mut Net) -> Cost {
     let rounds = 50;
     let mark = |end: &End| (end.spent, end.sent, end.batches);
-    let (client, server) = (mark(&net.client), mark(&net.server));
+    let (client, server, lost) = (mark(&net.client), mark(&net.server), net.lost());
     (0..rounds).for_each(|_| net.round());
     let packets = (net.client.sent - client.1) as f64;
     Cost {
         relays: net.relays.len(),
         sender: (net.client.spent - client.0).as_nanos() as f64 / packets,
         receiver: (net.server.spent - server.0).as_nanos() as f64 / packets,
+        lost: (net.lost() - lost) as f64 / packets,
         batch: packets / (net.client.batches - client.2) as f64,
     }
 }
@@ -340,12 +351,13 @@ fn main() {
         let ratio = (cost.sender + cost.receiver) / base;
         worst = worst.max(ratio);
         println!(
-            "{:>6}   {:>6.0}   {:>8.0}   {:>13.0}   {:>19.2}   {ratio:>17.2}",
+            "{:>6}   {:>6.0}   {:>8.0}   {:>13.0}   {:>19.2}   {:>4.1} %   {ratio:>17.2}",
             cost.relays,
             cost.sender,
             cost.receiver,
             cost.sender + cost.receiver,
             cost.batch,
+            100.0 * cost.lost,
         );
     }
     assert!(worst <= BOUND, "{worst:.2} times the cost with two relays");
