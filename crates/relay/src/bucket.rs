@@ -10,11 +10,11 @@ use siphasher::sip::SipHasher13;
 
 /// What may be taken from a bucket, in nanoseconds of its rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     /// What is taken now.
-    pub(crate) cost: u64,
+    pub cost: u64,
     /// How far ahead of now the bucket may be.
-    pub(crate) burst: u64,
+    pub burst: u64,
 }
 
 impl Allowance {
@@ -24,7 +24,7 @@ impl Allowance {
     const BURST: u64 = 100_000_000;
 
     /// `len` bytes at `rate` bytes per second.
-    pub(crate) fn bytes(len: usize, rate: u64) -> Self {
+    pub fn bytes(len: usize, rate: u64) -> Self {
         let time = |bytes: u64| bytes.saturating_mul(1_000_000_000) / rate.max(1);
         Self {
             cost: time(len as u64),
@@ -33,7 +33,7 @@ impl Allowance {
     }
 
     /// `weight` events, of which `per_second` are allowed in the long run and twice as many at once.
-    pub(crate) const fn events(weight: u64, per_second: u64) -> Self {
+    pub const fn events(weight: u64, per_second: u64) -> Self {
         Self {
             cost: weight * 1_000_000_000 / per_second,
             burst: 2_000_000_000,
@@ -41,7 +41,7 @@ impl Allowance {
     }
 
     /// One event, of which `per_second` are allowed, never two at once.
-    pub(crate) const fn once(per_second: u64) -> Self {
+    pub const fn once(per_second: u64) -> Self {
         let cost = 1_000_000_000 / per_second;
         Self { cost, burst: cost }
     }
@@ -49,11 +49,11 @@ impl Allowance {
 
 /// One token bucket.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Bucket(u64);
+pub struct Bucket(u64);
 
 impl Bucket {
     /// Takes what is asked for, if it is there.
-    pub(crate) fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
+    pub fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
         let start = self.0.max(now.as_nanos() as u64);
         let full = start.saturating_add(allowance.cost);
         let enough = full <= (now.as_nanos() as u64).saturating_add(allowance.burst);
@@ -67,7 +67,7 @@ impl Bucket {
 /// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the emptier one
 /// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
 /// both its cells are shared with keys that use theirs; it never gets more than its own.
-pub(crate) struct Sketch {
+pub struct Sketch {
     rows: [Box<[u64]>; 2],
     keys: [(u64, u64); 2],
 }
@@ -75,7 +75,7 @@ pub(crate) struct Sketch {
 impl Sketch {
     /// `cells` per row, a power of two; the hash's keys come from `random`, so that nobody can choose whom to collide
     /// with.
-    pub(crate) fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
+    pub fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
         let row = || vec![0; cells.next_power_of_two()].into_boxed_slice();
         Self {
             rows: [row(), row()],
@@ -84,7 +84,7 @@ impl Sketch {
     }
 
     /// The cells of a key.
-    pub(crate) fn cells(&self, key: &[u8]) -> [usize; 2] {
+    pub fn cells(&self, key: &[u8]) -> [usize; 2] {
         self.keys.map(|(k0, k1)| {
             let mut hasher = SipHasher13::new_with_keys(k0, k1);
             hasher.write(key);
@@ -93,7 +93,7 @@ impl Sketch {
     }
 
     /// Takes what is asked for from the key with these cells, if it is there.
-    pub(crate) fn take(&mut self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
+    pub fn take(&mut self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
         let [first, second] = &mut self.rows;
         let (a, b) = (&mut first[cells[0]], &mut second[cells[1]]);
         let mut estimate = Bucket(*a.min(b));
@@ -106,7 +106,7 @@ impl Sketch {
     }
 
     /// Bytes that it occupies, now and later.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.rows.iter().map(|row| size_of_val(&**row)).sum()
     }
 }

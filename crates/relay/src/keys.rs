@@ -205,7 +205,7 @@ pub fn sign(seed: &[u8; 32], bytes: &[u8]) -> [u8; 64] {
 }
 
 /// Whether `signature` is `key`'s over `bytes`.
-pub(crate) fn verify(key: &RelayId, bytes: &[u8], signature: &[u8; 64]) -> bool {
+pub fn verify(key: &RelayId, bytes: &[u8], signature: &[u8; 64]) -> bool {
     UnparsedPublicKey::new(&ED25519, &key.0)
         .verify(bytes, signature)
         .is_ok()
