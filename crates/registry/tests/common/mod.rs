@@ -18,21 +18,21 @@ use rand::rngs::ChaCha20Rng;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-pub const TOKENS: &str = "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd 3\n";
+pub(crate) const TOKENS: &str = "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd 3\n";
 
-pub fn rng(seed: u64) -> ChaCha20Rng {
+pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
 }
 
-pub fn key(seed: u64) -> RegistryKey {
+pub(crate) fn key(seed: u64) -> RegistryKey {
     RegistryKey::generate(&mut rng(seed))
 }
 
-pub fn token(role: Role) -> Token {
+pub(crate) fn token(role: Role) -> Token {
     Token::from_text(TOKENS, role).unwrap()
 }
 
-pub fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         allow_private: true,
         // All come from 127.0.0.1.
@@ -41,24 +41,24 @@ pub fn limits() -> Limits {
     }
 }
 
-pub fn core(key: &RegistryKey, limits: Limits) -> Core {
+pub(crate) fn core(key: &RegistryKey, limits: Limits) -> Core {
     Core::new(key.clone(), Tokens::parse(TOKENS).unwrap(), limits, [7; 32])
 }
 
 /// A registry that runs.
-pub struct Registry {
-    pub address: SocketAddr,
-    pub url: RegistryUrl,
+pub(crate) struct Registry {
+    pub(crate) address: SocketAddr,
+    pub(crate) url: RegistryUrl,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
 impl Registry {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(&key(1), limits(), Store::Memory).await
     }
 
-    pub async fn with(key: &RegistryKey, limits: Limits, store: Store) -> Self {
+    pub(crate) async fn with(key: &RegistryKey, limits: Limits, store: Store) -> Self {
         let config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             tls: tls::pinned_server(key).unwrap(),
@@ -82,34 +82,34 @@ impl Registry {
     }
 
     /// As if its host were gone: nothing is finished.
-    pub async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         self.task.abort();
         (&mut self.task).await.ok();
     }
 
-    pub async fn end(mut self) {
+    pub(crate) async fn end(mut self) {
         self.stop.take();
         (&mut self.task).await.unwrap();
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         client(std::slice::from_ref(&self.url))
     }
 }
 
-pub fn client(urls: &[RegistryUrl]) -> Client {
+pub(crate) fn client(urls: &[RegistryUrl]) -> Client {
     Client::new(urls, token(Role::Client), &mut rng(9)).unwrap()
 }
 
 /// A relay's decisions on a socket, which is all that is needed of one here.
-pub struct TestRelay {
-    pub address: SocketAddr,
-    pub seed: [u8; 32],
+pub(crate) struct TestRelay {
+    pub(crate) address: SocketAddr,
+    pub(crate) seed: [u8; 32],
     stop: Arc<AtomicBool>,
 }
 
 impl TestRelay {
-    pub fn start(seed: u8, trusted: RelayId) -> Self {
+    pub(crate) fn start(seed: u8, trusted: RelayId) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let address = socket.local_addr().unwrap();
@@ -147,11 +147,11 @@ impl TestRelay {
         }
     }
 
-    pub fn id(&self) -> RelayId {
+    pub(crate) fn id(&self) -> RelayId {
         public_key(&self.seed)
     }
 
-    pub fn membership(&self, urls: &[RegistryUrl]) -> Membership {
+    pub(crate) fn membership(&self, urls: &[RegistryUrl]) -> Membership {
         let relay = Enrolling::new(self.seed, vec![self.address]);
         Membership::new(urls, token(Role::Relay), relay).unwrap()
     }
@@ -163,12 +163,12 @@ impl Drop for TestRelay {
     }
 }
 
-pub fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Waits for what comes soon; the patience is for machines under load.
-pub async fn eventually(what: &str, mut look: impl AsyncFnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut look: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !look().await {
         assert!(start.elapsed() < Duration::from_secs(120), "{what} never came");
