@@ -40,7 +40,9 @@ impl Codes {
             return None;
         }
         let bytes = bytes.get_mut(..len)?;
-        data_encoding::BASE64URL_NOPAD.decode_mut(text, bytes).ok()?;
+        data_encoding::BASE64URL_NOPAD
+            .decode_mut(text, bytes)
+            .ok()?;
         let (body, code) = bytes.split_at(N);
         verify_slices_are_equal(&self.code(kind, body), code).ok()?;
         body.try_into().ok()

@@ -283,7 +283,9 @@ impl Core {
             // Many relays may be behind one address, and each host may restart its own often.
             let allowance = Allowance::events(1, self.limits.rate.max(1));
             let admitted = self.targets.take(cells, now, allowance)
-                && self.probes.take(now, Allowance::events(1, self.limits.probes.max(1)));
+                && self
+                    .probes
+                    .take(now, Allowance::events(1, self.limits.probes.max(1)));
             if !admitted {
                 return Err(Problem::Rate);
             }
@@ -301,7 +303,12 @@ impl Core {
     ///
     /// # Errors
     /// None of this registry's, or too many requests.
-    pub fn open_lease(&mut self, now: Duration, from: SocketAddr, text: &str) -> Result<Lease, Problem> {
+    pub fn open_lease(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        text: &str,
+    ) -> Result<Lease, Problem> {
         self.admit(now, from)?;
         let Some(bytes) = self.codes.open::<40>(Code::Lease, text) else {
             return Err(self.failed(now, from, Problem::Lease));
@@ -404,9 +411,13 @@ impl Core {
         let known = known.filter(|record| !record.left);
         // Those named may come up again.
         let random = self.fleet.sample(more + named.len(), &mut self.rng);
-        let random = random.into_iter().filter(|record| !named.contains(&record.relay));
+        let random = random
+            .into_iter()
+            .filter(|record| !named.contains(&record.relay));
         let chosen = known.chain(random.take(more));
-        Ok(chosen.map(|record| self.vouch(now, &credential, record)).collect())
+        Ok(chosen
+            .map(|record| self.vouch(now, &credential, record))
+            .collect())
     }
 
     fn vouch(&self, now: Duration, to: &Credential, record: &Record) -> api::VouchedRelay {

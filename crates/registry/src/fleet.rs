@@ -260,11 +260,19 @@ mod tests {
             let sample = fleet.sample(10, &mut rng);
             let distinct: BTreeSet<RelayId> = sample.iter().map(|record| record.relay).collect();
             assert_eq!(distinct.len(), 10);
-            sample.iter().for_each(|r| seen[usize::from(r.relay.0[0])] += 1);
+            sample
+                .iter()
+                .for_each(|r| seen[usize::from(r.relay.0[0])] += 1);
         }
         // 250 expected, with a standard deviation of 15: five of them.
-        assert!(seen[..80].iter().all(|n| (175..=325).contains(n)), "{seen:?}");
-        assert!(seen[80..].iter().all(|n| *n == 0), "who left isn't handed out");
+        assert!(
+            seen[..80].iter().all(|n| (175..=325).contains(n)),
+            "{seen:?}"
+        );
+        assert!(
+            seen[80..].iter().all(|n| *n == 0),
+            "who left isn't handed out"
+        );
     }
 
     #[test]

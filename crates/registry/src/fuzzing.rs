@@ -20,19 +20,36 @@ pub fn request(bytes: &[u8]) {
     let Some((&path, rest)) = bytes.split_first() else {
         return;
     };
-    let at = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let at = rest
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .unwrap_or(rest.len());
     let head = String::from_utf8_lossy(&rest[..at]);
     let body = rest.get(at + 1..).unwrap_or_default();
     let mut core = core();
-    let (now, from) = (Duration::from_secs(1_800_000_000), SocketAddr::from(([192, 0, 2, 1], 5)));
+    let (now, from) = (
+        Duration::from_secs(1_800_000_000),
+        SocketAddr::from(([192, 0, 2, 1], 5)),
+    );
     match path % 6 {
-        0 => parsed::<EnrolRelay>(body, |body| core.enrol_relay(now, from, &head, &body).map(drop)),
-        1 => parsed::<EnrolClient>(body, |body| core.enrol_client(now, from, &head, &body).map(drop)),
-        2 => parsed::<AskVouchers>(body, |body| core.vouchers(now, from, &head, &body).map(drop)),
-        3 => parsed::<Listen>(body, |body| core.listen(now, from, &head, &head, &body).map(drop)),
+        0 => parsed::<EnrolRelay>(body, |body| {
+            core.enrol_relay(now, from, &head, &body).map(drop)
+        }),
+        1 => parsed::<EnrolClient>(body, |body| {
+            core.enrol_client(now, from, &head, &body).map(drop)
+        }),
+        2 => parsed::<AskVouchers>(body, |body| {
+            core.vouchers(now, from, &head, &body).map(drop)
+        }),
+        3 => parsed::<Listen>(body, |body| {
+            core.listen(now, from, &head, &head, &body).map(drop)
+        }),
         4 => parsed::<Call>(body, |body| core.call(now, from, &head, &body).map(drop)),
         _ => {
-            assert!(core.open_lease(now, from, &head).is_err(), "nobody has a lease");
+            assert!(
+                core.open_lease(now, from, &head).is_err(),
+                "nobody has a lease"
+            );
         }
     }
 }

@@ -106,7 +106,10 @@ impl Endpoint {
             .map_err(|error| failed(io::Error::other(error)))?;
         let tls = TlsConnector::from(Arc::clone(tls)).connect(name, stream);
         let stream = timeout(CONNECT, tls).await;
-        self.shake(TokioIo::new(stream.unwrap_or_else(|_| Err(late())).map_err(failed)?)).await
+        self.shake(TokioIo::new(
+            stream.unwrap_or_else(|_| Err(late())).map_err(failed)?,
+        ))
+        .await
     }
 
     async fn shake<T>(&self, io: T) -> Result<Link, HttpError>
@@ -125,7 +128,8 @@ impl Endpoint {
         };
         Ok(Link {
             sender,
-            host: HeaderValue::try_from(host).map_err(|error| HttpError::Broken(error.to_string()))?,
+            host: HeaderValue::try_from(host)
+                .map_err(|error| HttpError::Broken(error.to_string()))?,
             task: task.abort_handle(),
         })
     }

@@ -32,8 +32,10 @@ pub struct RegistryKey {
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// Others can read it.
-    #[error("others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if somebody may have \
-             read it, make a new one")]
+    #[error(
+        "others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if somebody may have \
+             read it, make a new one"
+    )]
     Mode {
         /// The file.
         path: PathBuf,
@@ -50,7 +52,9 @@ pub enum KeyError {
         error: io::Error,
     },
     /// It is something else.
-    #[error("{0} is no key file of a registry: restore it from a copy, or remove it to start with a new identity")]
+    #[error(
+        "{0} is no key file of a registry: restore it from a copy, or remove it to start with a new identity"
+    )]
     Content(PathBuf),
 }
 
@@ -107,7 +111,8 @@ impl RegistryKey {
 
     /// As PKCS #8, for a certificate.
     pub(crate) fn to_pkcs8(&self) -> Zeroizing<Vec<u8>> {
-        let pair = Ed25519KeyPair::from_seed_unchecked(&*self.seed).expect("any 32 bytes are a seed");
+        let pair =
+            Ed25519KeyPair::from_seed_unchecked(&*self.seed).expect("any 32 bytes are a seed");
         let document = pair.to_pkcs8v1().expect("a key pair can be written");
         Zeroizing::new(document.as_ref().to_vec())
     }
@@ -150,7 +155,9 @@ pub fn read_secret(path: &Path) -> Result<Option<Zeroizing<String>>, KeyError> {
     };
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() || metadata.len() > LONGEST {
-        return Err(failed(io::Error::other("it is no regular file, or too long")));
+        return Err(failed(io::Error::other(
+            "it is no regular file, or too long",
+        )));
     }
     if metadata.mode() & 0o077 != 0 {
         return Err(KeyError::Mode {
@@ -159,7 +166,9 @@ pub fn read_secret(path: &Path) -> Result<Option<Zeroizing<String>>, KeyError> {
         });
     }
     let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
-    file.take(LONGEST).read_to_string(&mut text).map_err(failed)?;
+    file.take(LONGEST)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     Ok(Some(text))
 }
 
@@ -205,10 +214,16 @@ mod tests {
         assert!(!format!("{key:?}").contains(&HEXLOWER.encode(&*key.seed)));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = RegistryKey::open(&path, &mut rng).unwrap_err().to_string();
-        assert!(error.contains("0640") && error.contains("chmod 600"), "{error}");
+        assert!(
+            error.contains("0640") && error.contains("chmod 600"),
+            "{error}"
+        );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "secret words").unwrap();
         let error = RegistryKey::open(&path, &mut rng).unwrap_err().to_string();
-        assert!(error.contains("no key file") && !error.contains("words"), "{error}");
+        assert!(
+            error.contains("no key file") && !error.contains("words"),
+            "{error}"
+        );
     }
 }

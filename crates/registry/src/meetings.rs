@@ -175,24 +175,38 @@ mod tests {
     #[test]
     fn peers_learn_of_each_other_once() {
         let mut meetings = Meetings::default();
-        assert_eq!(meetings.call(at(0), &[1; 16], "me"), Err(Problem::NobodyListens));
-        meetings.publish(at(0), publication(1, 1, 1), BOUNDS).unwrap();
+        assert_eq!(
+            meetings.call(at(0), &[1; 16], "me"),
+            Err(Problem::NobodyListens)
+        );
+        meetings
+            .publish(at(0), publication(1, 1, 1), BOUNDS)
+            .unwrap();
         assert_eq!(meetings.call(at(1), &[1; 16], "me").unwrap(), "here");
         assert_eq!(meetings.callers(at(2), &[1; 16]), ["me"]);
         assert!(meetings.callers(at(2), &[1; 16]).is_empty());
         meetings.call(at(3), &[1; 16], "late").unwrap();
         assert!(meetings.callers(at(33), &[1; 16]).is_empty(), "too old");
-        assert_eq!(meetings.call(at(60), &[1; 16], "me"), Err(Problem::NobodyListens));
+        assert_eq!(
+            meetings.call(at(60), &[1; 16], "me"),
+            Err(Problem::NobodyListens)
+        );
     }
 
     #[test]
     fn only_its_owner_replaces_what_a_listener_has_left() {
         let mut meetings = Meetings::default();
-        meetings.publish(at(0), publication(1, 1, 1), BOUNDS).unwrap();
+        meetings
+            .publish(at(0), publication(1, 1, 1), BOUNDS)
+            .unwrap();
         let stranger = meetings.publish(at(1), publication(1, 2, 1), BOUNDS);
         assert_eq!(stranger, Err(Problem::NotOwner));
-        meetings.publish(at(1), publication(1, 1, 1), BOUNDS).unwrap();
-        meetings.publish(at(70), publication(1, 2, 1), BOUNDS).unwrap();
+        meetings
+            .publish(at(1), publication(1, 1, 1), BOUNDS)
+            .unwrap();
+        meetings
+            .publish(at(70), publication(1, 2, 1), BOUNDS)
+            .unwrap();
     }
 
     #[test]
@@ -208,7 +222,9 @@ mod tests {
             meetings.call(at(1), &[0; 16], &call.to_string()).unwrap();
         }
         assert_eq!(meetings.callers(at(1), &[0; 16]).len(), CALLS);
-        meetings.publish(at(100), publication(250, 1, 0), BOUNDS).unwrap();
+        meetings
+            .publish(at(100), publication(250, 1, 0), BOUNDS)
+            .unwrap();
         assert_eq!((meetings.len(), meetings.accounts.len()), (1, 1));
     }
 }

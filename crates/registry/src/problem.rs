@@ -27,7 +27,9 @@ pub enum Problem {
     #[error("the request's body didn't arrive in time: send it again")]
     Slow,
     /// No or a wrong token.
-    #[error("the registry knows no such token for this: ask its operator for one, and check --token-file")]
+    #[error(
+        "the registry knows no such token for this: ask its operator for one, and check --token-file"
+    )]
     Token,
     /// No lease, or an invented one.
     #[error("this isn't a lease of this registry's: enrol again")]
@@ -39,24 +41,34 @@ pub enum Problem {
     #[error("the credential isn't this registry's or has expired: enrol again")]
     Credential,
     /// The challenge isn't ours or too old.
-    #[error("the challenge isn't this registry's or is older than 30 s: get a new one from /v1/challenge")]
+    #[error(
+        "the challenge isn't this registry's or is older than 30 s: get a new one from /v1/challenge"
+    )]
     Challenge,
     /// The enrolment was made before.
     #[error("this enrolment was used before: get a new challenge from /v1/challenge and sign that")]
     Repeated,
     /// The relay didn't sign what it should have.
-    #[error("the signature isn't the relay's over this challenge, these addresses and this registry's key")]
+    #[error(
+        "the signature isn't the relay's over this challenge, these addresses and this registry's key"
+    )]
     Signature,
     /// An address that relays can't have.
-    #[error("{0} can't be a relay's address: it has to be public, with a port; inside one network start the registry \
-             with --allow-private")]
+    #[error(
+        "{0} can't be a relay's address: it has to be public, with a port; inside one network start the registry \
+             with --allow-private"
+    )]
     Address(SocketAddr),
     /// An address at which the relay doesn't answer.
-    #[error("the relay doesn't answer a HELLO at {0}: start it before it enrols, open its UDP port, and say with \
-             --advertise where it is reached")]
+    #[error(
+        "the relay doesn't answer a HELLO at {0}: start it before it enrols, open its UDP port, and say with \
+             --advertise where it is reached"
+    )]
     Unproved(SocketAddr),
     /// A table is full.
-    #[error("the registry has room for no more {what}: try again later, or ask its operator for more")]
+    #[error(
+        "the registry has room for no more {what}: try again later, or ask its operator for more"
+    )]
     Full {
         /// Of what.
         what: &'static str,

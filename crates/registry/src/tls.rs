@@ -33,8 +33,10 @@ pub enum TlsError {
     #[error("the certificate can't be used with its key: {0}")]
     Config(String),
     /// No certificates to trust.
-    #[error("this system has no certificates that could vouch for a registry: install ca-certificates, or use the URL \
-             that the registry prints, with its key after #")]
+    #[error(
+        "this system has no certificates that could vouch for a registry: install ca-certificates, or use the URL \
+             that the registry prints, with its key after #"
+    )]
     NoRoots,
 }
 
@@ -49,7 +51,10 @@ pub fn pinned_server(key: &RegistryKey) -> Result<Arc<ServerConfig>, TlsError> {
     let pair = KeyPair::from_pkcs8_der_and_sign_algo(&der, &PKCS_ED25519).map_err(config)?;
     let params = CertificateParams::new(vec!["manyway-registry".to_owned()]).map_err(config)?;
     let certificate = params.self_signed(&pair).map_err(config)?;
-    server(vec![certificate.der().clone()], PrivateKeyDer::Pkcs8(der.clone_key()))
+    server(
+        vec![certificate.der().clone()],
+        PrivateKeyDer::Pkcs8(der.clone_key()),
+    )
 }
 
 /// By a certificate (with its chain) and its key from PEM files.
@@ -71,7 +76,10 @@ pub fn file_server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, 
     server(chain, key_der)
 }
 
-fn server(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<ServerConfig>, TlsError> {
+fn server(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, TlsError> {
     let config = |error: Error| TlsError::Config(error.to_string());
     let mut server = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
@@ -117,7 +125,8 @@ pub fn system_client() -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(client))
 }
 
-fn client_builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError> {
+fn client_builder() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, TlsError>
+{
     ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(|error| TlsError::Config(error.to_string()))
@@ -135,7 +144,9 @@ struct Pinned {
 }
 
 /// How the DER of an Ed25519 public key begins (RFC 8410, section 4).
-const ED25519_DER: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+const ED25519_DER: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
 
 impl ServerCertVerifier for Pinned {
     fn verify_server_cert(
@@ -150,7 +161,9 @@ impl ServerCertVerifier for Pinned {
         let key = certificate.subject_public_key_info();
         match key.as_ref().strip_prefix(&ED25519_DER) {
             Some(key) if key == self.pin.0 => Ok(ServerCertVerified::assertion()),
-            _ => Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure)),
+            _ => Err(Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            )),
         }
     }
 

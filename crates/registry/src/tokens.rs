@@ -67,14 +67,18 @@ impl fmt::Debug for Token {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// Not a line of the format.
-    #[error("line {0} isn't \"relay NAME TOKEN\" or \"client NAME TOKEN [RATE-CLASS from 0 to 15]\"")]
+    #[error(
+        "line {0} isn't \"relay NAME TOKEN\" or \"client NAME TOKEN [RATE-CLASS from 0 to 15]\""
+    )]
     Line(usize),
     /// A name that can't be.
     #[error("the name in line {0} is used before or longer than {NAME} characters")]
     Name(usize),
     /// A token that can't be.
-    #[error("the token in line {0} must have 20 to 128 printable ASCII characters, and be there once: make one \
-             with openssl rand -hex 16")]
+    #[error(
+        "the token in line {0} must have 20 to 128 printable ASCII characters, and be there once: make one \
+             with openssl rand -hex 16"
+    )]
     Token(usize),
     /// Too many.
     #[error("there are more than {MOST} tokens")]
@@ -146,7 +150,9 @@ impl Tokens {
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|(holder, _)| holder)).finish()
+        f.debug_list()
+            .entries(self.0.iter().map(|(holder, _)| holder))
+            .finish()
     }
 }
 
@@ -217,14 +223,21 @@ fn hash(token: &str) -> [u8; 32] {
 mod tests {
     use super::*;
 
-    const FILE: &str = "# ours\nrelay cheap 0123456789abcdef0123\n\nclient lab abcdefabcdefabcdefabcd 4\n";
+    const FILE: &str =
+        "# ours\nrelay cheap 0123456789abcdef0123\n\nclient lab abcdefabcdefabcdefabcd 4\n";
 
     #[test]
     fn a_token_is_good_for_its_role_only() {
         let tokens = Tokens::parse(FILE).unwrap();
-        let holder = tokens.holder(Role::Client, "abcdefabcdefabcdefabcd").unwrap();
+        let holder = tokens
+            .holder(Role::Client, "abcdefabcdefabcdefabcd")
+            .unwrap();
         assert_eq!((&*holder.name, holder.class.number()), ("lab", 4));
-        assert!(tokens.holder(Role::Relay, "abcdefabcdefabcdefabcd").is_none());
+        assert!(
+            tokens
+                .holder(Role::Relay, "abcdefabcdefabcdefabcd")
+                .is_none()
+        );
         assert!(tokens.holder(Role::Relay, "0123456789abcdef0123").is_some());
         assert!(tokens.holder(Role::Relay, "0123456789abcdef012").is_none());
         assert!(tokens.holder(Role::Relay, "").is_none());
@@ -235,27 +248,45 @@ mod tests {
     fn damaged_files_are_named_by_line_without_their_content() {
         let error = |text: &str| Tokens::parse(text).unwrap_err();
         assert_eq!(error("relay a"), TokenFileError::Line(1));
-        assert_eq!(error("\nadmin a 0123456789abcdef0123"), TokenFileError::Line(2));
-        assert_eq!(error("client a 0123456789abcdef0123 16"), TokenFileError::Line(1));
-        assert_eq!(error("relay a 0123456789abcdef0123 1"), TokenFileError::Line(1));
+        assert_eq!(
+            error("\nadmin a 0123456789abcdef0123"),
+            TokenFileError::Line(2)
+        );
+        assert_eq!(
+            error("client a 0123456789abcdef0123 16"),
+            TokenFileError::Line(1)
+        );
+        assert_eq!(
+            error("relay a 0123456789abcdef0123 1"),
+            TokenFileError::Line(1)
+        );
         assert_eq!(error("relay a short"), TokenFileError::Token(1));
         let twice = format!("{FILE}relay cheap 1123456789abcdef0123");
         assert_eq!(error(&twice), TokenFileError::Name(5));
         let same = format!("{FILE}client other 0123456789abcdef0123");
         assert_eq!(error(&same), TokenFileError::Token(5));
-        let many: String = (0..=MOST).map(|n| format!("relay r{n} 0123456789abcdef{n:08}\n")).collect();
+        let many: String = (0..=MOST)
+            .map(|n| format!("relay r{n} 0123456789abcdef{n:08}\n"))
+            .collect();
         assert_eq!(error(&many), TokenFileError::TooMany);
         assert!(!error("relay a short").to_string().contains("short"));
     }
 
     #[test]
     fn a_relays_file_has_the_bare_token_or_one_for_relays() {
-        let token = |text: &str| Token::from_text(text, Role::Relay).map(|token| token.reveal().to_owned());
-        assert_eq!(token(" 0123456789abcdef0123\n").unwrap(), "0123456789abcdef0123");
+        let token =
+            |text: &str| Token::from_text(text, Role::Relay).map(|token| token.reveal().to_owned());
+        assert_eq!(
+            token(" 0123456789abcdef0123\n").unwrap(),
+            "0123456789abcdef0123"
+        );
         assert_eq!(token(FILE).unwrap(), "0123456789abcdef0123");
         let several = format!("{FILE}relay other 1123456789abcdef0123");
         assert_eq!(token(&several), Err(TokenFileError::Several));
         assert_eq!(token("# nothing\n"), Err(TokenFileError::None));
-        assert_eq!(format!("{:?}", Token::from_text(FILE, Role::Relay).unwrap()), "Token(..)");
+        assert_eq!(
+            format!("{:?}", Token::from_text(FILE, Role::Relay).unwrap()),
+            "Token(..)"
+        );
     }
 }

@@ -25,7 +25,9 @@ pub enum UrlError {
     #[error("a registry's URL begins with https://")]
     Scheme,
     /// The host can't be read.
-    #[error("the URL's host isn't a name or an address, as in https://registry.example:45180 or https://[2001:db8::1]:45180")]
+    #[error(
+        "the URL's host isn't a name or an address, as in https://registry.example:45180 or https://[2001:db8::1]:45180"
+    )]
     Host,
     /// The port can't be read.
     #[error("the URL's port isn't a number from 1 to 65535")]
@@ -42,7 +44,10 @@ impl FromStr for RegistryUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let rest = text.trim().strip_prefix("https://").ok_or(UrlError::Scheme)?;
+        let rest = text
+            .trim()
+            .strip_prefix("https://")
+            .ok_or(UrlError::Scheme)?;
         let (rest, pin) = match rest.split_once('#') {
             Some((rest, key)) => (rest, Some(key.parse().map_err(|_| UrlError::Key)?)),
             None => (rest, None),
@@ -60,7 +65,8 @@ fn split(rest: &str) -> Result<(String, u16), UrlError> {
     let (host, port) = match rest.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or(UrlError::Host)?;
-            host.parse::<std::net::Ipv6Addr>().map_err(|_| UrlError::Host)?;
+            host.parse::<std::net::Ipv6Addr>()
+                .map_err(|_| UrlError::Host)?;
             let port = match port {
                 "" => None,
                 port => Some(port.strip_prefix(':').ok_or(UrlError::Port)?),
@@ -77,7 +83,11 @@ fn split(rest: &str) -> Result<(String, u16), UrlError> {
         return Err(UrlError::Host);
     }
     let port = match port {
-        Some(port) => port.parse().ok().filter(|port| *port != 0).ok_or(UrlError::Port)?,
+        Some(port) => port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or(UrlError::Port)?,
         None => PORT,
     };
     Ok((host.to_owned(), port))
@@ -106,7 +116,10 @@ mod tests {
         for (text, again) in [
             ("https://a.example", "https://a.example:45180".to_owned()),
             (" https://192.0.2.1:1/ ", "https://192.0.2.1:1".to_owned()),
-            (&format!("https://[2001:db8::1]:5/#{pin}"), format!("https://[2001:db8::1]:5#{pin}")),
+            (
+                &format!("https://[2001:db8::1]:5/#{pin}"),
+                format!("https://[2001:db8::1]:5#{pin}"),
+            ),
         ] {
             let url: RegistryUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), again);

@@ -83,8 +83,14 @@ impl Meeting {
         };
         let path = format!("/v1/meetings/{}", self.name);
         let wait = super::WAIT + Duration::from_secs(wait_s.into());
-        let callers: Callers = client.with_credential(&path, Method::PUT, &body, wait).await?;
-        let open = callers.callers.iter().take(16).filter_map(|sealed| open(&self.caller, sealed));
+        let callers: Callers = client
+            .with_credential(&path, Method::PUT, &body, wait)
+            .await?;
+        let open = callers
+            .callers
+            .iter()
+            .take(16)
+            .filter_map(|sealed| open(&self.caller, sealed));
         Ok(open.collect())
     }
 
@@ -113,7 +119,11 @@ impl std::fmt::Debug for Meeting {
     }
 }
 
-fn seal(key: &LessSafeKey, text: &[u8], rng: &mut (impl CryptoRng + ?Sized)) -> Result<String, MeetingError> {
+fn seal(
+    key: &LessSafeKey,
+    text: &[u8],
+    rng: &mut (impl CryptoRng + ?Sized),
+) -> Result<String, MeetingError> {
     if text.len() > MAX_LEFT {
         return Err(MeetingError::TooLong);
     }
@@ -121,8 +131,12 @@ fn seal(key: &LessSafeKey, text: &[u8], rng: &mut (impl CryptoRng + ?Sized)) -> 
     let mut nonce = [0; NONCE_LEN];
     rng.fill_bytes(&mut nonce);
     let mut sealed = text.to_vec();
-    key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
-        .expect("so little can be sealed");
+    key.seal_in_place_append_tag(
+        Nonce::assume_unique_for_key(nonce),
+        Aad::empty(),
+        &mut sealed,
+    )
+    .expect("so little can be sealed");
     Ok(api::encode(&[&nonce[..], &sealed].concat()))
 }
 
@@ -130,11 +144,16 @@ fn open(key: &LessSafeKey, sealed: &str) -> Option<Vec<u8>> {
     if sealed.len() > MAX_SEALED {
         return None;
     }
-    let bytes = data_encoding::BASE64URL_NOPAD.decode(sealed.as_bytes()).ok()?;
+    let bytes = data_encoding::BASE64URL_NOPAD
+        .decode(sealed.as_bytes())
+        .ok()?;
     let (nonce, text) = bytes.split_first_chunk::<NONCE_LEN>()?;
     let mut text = text.to_vec();
     let nonce = Nonce::assume_unique_for_key(*nonce);
-    let len = key.open_in_place(nonce, Aad::empty(), &mut text).ok()?.len();
+    let len = key
+        .open_in_place(nonce, Aad::empty(), &mut text)
+        .ok()?
+        .len();
     text.truncate(len);
     Some(text)
 }

@@ -86,7 +86,9 @@ impl Membership {
         let ask = post("/v1/relays", self.token.reveal(), &body);
         let enrolled: Enrolled = self.registries.ask(ask).await?;
         self.lease = Some(Zeroizing::new(enrolled.lease));
-        Ok(Duration::from_secs(enrolled.heartbeat_s.clamp(1, 3600).into()))
+        Ok(Duration::from_secs(
+            enrolled.heartbeat_s.clamp(1, 3600).into(),
+        ))
     }
 
     /// Renews the lease, with a new one if it has ended.
@@ -103,7 +105,9 @@ impl Membership {
             ..get("/v1/heartbeat")
         };
         match self.registries.ask::<Renewed>(ask).await {
-            Err(ClientError::Refused { status: 401 | 410, .. }) => {
+            Err(ClientError::Refused {
+                status: 401 | 410, ..
+            }) => {
                 tracing::info!("the lease has ended: enrolling again");
                 self.lease = None;
                 self.enrol().await.map(drop)

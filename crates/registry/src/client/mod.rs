@@ -16,7 +16,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
-use crate::api::{self, About, AskVouchers, ClientEnrolled, EnrolClient, MAX_ANSWER, VouchedRelay, Vouchers};
+use crate::api::{
+    self, About, AskVouchers, ClientEnrolled, EnrolClient, MAX_ANSWER, VouchedRelay, Vouchers,
+};
 use crate::http::{Ask, Endpoint, HttpError, Link};
 use crate::{RegistryUrl, Token, tls};
 
@@ -101,14 +103,23 @@ impl Registries {
     }
 
     /// Asks one after the other until one answers; one that is out of order, or has nothing there, is no answer.
-    pub(crate) async fn ask<T: DeserializeOwned>(&mut self, ask: Ask<'_>) -> Result<T, ClientError> {
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &mut self,
+        ask: Ask<'_>,
+    ) -> Result<T, ClientError> {
         let count = self.endpoints.len();
         let start = self.current;
         let mut last = ClientError::NoRegistry;
         for turn in 0..count {
             let at = (start + turn) % count;
             match self.ask_one(at, ask.clone()).await {
-                Err(error @ (ClientError::Unreachable { .. } | ClientError::Refused { status: 404 | 500.., .. })) => {
+                Err(
+                    error @ (ClientError::Unreachable { .. }
+                    | ClientError::Refused {
+                        status: 404 | 500..,
+                        ..
+                    }),
+                ) => {
                     tracing::debug!(%error, "the next registry is asked");
                     last = error;
                 }
@@ -121,10 +132,17 @@ impl Registries {
         Err(last)
     }
 
-    async fn ask_one<T: DeserializeOwned>(&mut self, at: usize, ask: Ask<'_>) -> Result<T, ClientError> {
+    async fn ask_one<T: DeserializeOwned>(
+        &mut self,
+        at: usize,
+        ask: Ask<'_>,
+    ) -> Result<T, ClientError> {
         let host = self.endpoints[at].host.clone();
         let unreachable = |error| ClientError::Unreachable { host, error };
-        let kept = self.link.take().filter(|(whose, link)| *whose == at && link.is_open());
+        let kept = self
+            .link
+            .take()
+            .filter(|(whose, link)| *whose == at && link.is_open());
         let answer = match kept {
             // It may be closed just now; all requests can be repeated.
             Some((_, mut link)) => match link.ask(ask.clone()).await {
@@ -144,7 +162,11 @@ impl Registries {
         }
     }
 
-    async fn ask_anew(&self, at: usize, ask: Ask<'_>) -> Result<(crate::http::Answer, Link), HttpError> {
+    async fn ask_anew(
+        &self,
+        at: usize,
+        ask: Ask<'_>,
+    ) -> Result<(crate::http::Answer, Link), HttpError> {
         let mut link = self.endpoints[at].open().await?;
         Ok((link.ask(ask).await?, link))
     }
@@ -165,7 +187,10 @@ impl Registries {
             return Ok(pin);
         }
         let about: About = self.ask(get("/v1/registry")).await?;
-        about.registry.parse().map_err(|_| ClientError::Answer("registry"))
+        about
+            .registry
+            .parse()
+            .map_err(|_| ClientError::Answer("registry"))
     }
 }
 
@@ -200,7 +225,12 @@ fn refused(status: StatusCode, body: &[u8]) -> ClientError {
         Ok(error) => (error.code, error.message),
         Err(_) => (String::new(), format!("HTTP status {status}")),
     };
-    let clean = |text: String, most| text.chars().filter(|c| !c.is_control()).take(most).collect();
+    let clean = |text: String, most| {
+        text.chars()
+            .filter(|c| !c.is_control())
+            .take(most)
+            .collect()
+    };
     ClientError::Refused {
         status: status.as_u16(),
         code: clean(code, 32),
@@ -291,12 +321,16 @@ impl Client {
     }
 
     async fn vouchers(&mut self, body: &AskVouchers) -> Result<Vec<RelayTicket>, ClientError> {
-        let vouchers: Vouchers = self.with_credential("/v1/vouchers", Method::POST, body, WAIT).await?;
+        let vouchers: Vouchers = self
+            .with_credential("/v1/vouchers", Method::POST, body, WAIT)
+            .await?;
         if vouchers.relays.len() > body.relays.len() + usize::from(body.more.unwrap_or(0)) {
             return Err(ClientError::Answer("too many relays"));
         }
         let tickets = vouchers.relays.iter().map(|relay| self.ticket(relay));
-        tickets.collect::<Option<_>>().ok_or(ClientError::Answer("a relay"))
+        tickets
+            .collect::<Option<_>>()
+            .ok_or(ClientError::Answer("a relay"))
     }
 
     /// Asks with a credential, a new one if need be.
@@ -346,6 +380,8 @@ impl Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
     }
 }

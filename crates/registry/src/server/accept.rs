@@ -82,7 +82,11 @@ impl Sources {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self.sources.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self
+            .sources
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -132,9 +136,11 @@ pub(super) async fn run(
         });
     }
     stopping.send(true).ok();
-    timeout(LAST, async { while connections.join_next().await.is_some() {} })
-        .await
-        .ok();
+    timeout(LAST, async {
+        while connections.join_next().await.is_some() {}
+    })
+    .await
+    .ok();
 }
 
 async fn serve(

@@ -4,7 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use manyway_wire::relay::{Consent, ConsentReply, HELLO_LEN, Hello, Mac, Proof, RelayId, canonical};
+use manyway_wire::relay::{
+    Consent, ConsentReply, HELLO_LEN, Hello, Mac, Proof, RelayId, canonical,
+};
 use tokio::net::UdpSocket;
 use tokio::task::AbortHandle;
 
@@ -28,7 +30,11 @@ pub(super) async fn serve(
                 continue;
             };
             let now = clock.now();
-            let admit = || core.lock().unwrap_or_else(PoisonError::into_inner).admit(now, from);
+            let admit = || {
+                core.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .admit(now, from)
+            };
             if let Some(reply) = answer(&buffer[..len], from, id, now.as_secs() as u32)
                 && admit().is_ok()
             {
@@ -40,7 +46,9 @@ pub(super) async fn serve(
 }
 
 fn answer(datagram: &[u8], from: SocketAddr, id: RelayId, now: u32) -> Option<ConsentReply> {
-    let hello = Hello::decode(datagram).ok().filter(|hello| hello.relay == id)?;
+    let hello = Hello::decode(datagram)
+        .ok()
+        .filter(|hello| hello.relay == id)?;
     let mac = Mac([0; 8]);
     Some(ConsentReply {
         nonce: hello.nonce,

@@ -46,7 +46,9 @@ impl Prober {
         let pending = Pending::default();
         Ok(Self {
             v4: receive((Ipv4Addr::UNSPECIFIED, 0).into(), &pending).await?,
-            v6: receive((Ipv6Addr::UNSPECIFIED, 0).into(), &pending).await.ok(),
+            v6: receive((Ipv6Addr::UNSPECIFIED, 0).into(), &pending)
+                .await
+                .ok(),
             pending,
         })
     }

@@ -19,11 +19,12 @@ use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::accept::From;
 use super::App;
+use super::accept::From;
 use crate::api::{
-    About, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient, EnrolRelay, Enrolled,
-    ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S, Renewed, Vouchers,
+    About, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient, EnrolRelay,
+    Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S, Renewed,
+    Vouchers,
 };
 use crate::core::LEASE;
 use crate::{Problem, Record};
@@ -76,7 +77,10 @@ pub(super) fn router(app: Arc<App>) -> Router {
     let (router, _) = described().split_for_parts();
     let json = [(CONTENT_TYPE, "application/json")];
     router
-        .route("/v1/openapi.json", axum::routing::get(async move || (json, description.clone())))
+        .route(
+            "/v1/openapi.json",
+            axum::routing::get(async move || (json, description.clone())),
+        )
         .route("/health", axum::routing::get(async || "ok\n"))
         .fallback(async || Problem::NotFound)
         .method_not_allowed_fallback(async || Problem::Method)
@@ -108,7 +112,11 @@ impl<S: Send + Sync> FromRequest<S> for Asked {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let from = request.extensions().get::<From>().ok_or(Problem::NotFound)?.0;
+        let from = request
+            .extensions()
+            .get::<From>()
+            .ok_or(Problem::NotFound)?
+            .0;
         let bearer = request.headers().get(AUTHORIZATION);
         let bearer = bearer.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let bearer = bearer.unwrap_or_default().to_owned();
@@ -138,7 +146,11 @@ pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
             serde_json::error::Category::Data => "a field is missing, unknown or of another type",
             _ => "it is no JSON",
         };
-        Problem::Body(format!("{what}, line {} column {}", error.line(), error.column()))
+        Problem::Body(format!(
+            "{what}, line {} column {}",
+            error.line(),
+            error.column()
+        ))
     })
 }
 
@@ -169,7 +181,9 @@ async fn challenge(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
 async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let request: EnrolRelay = asked.read()?;
     let now = app.clock.now();
-    let candidate = app.core().enrol_relay(now, asked.from, &asked.bearer, &request)?;
+    let candidate = app
+        .core()
+        .enrol_relay(now, asked.from, &asked.bearer, &request)?;
     let record = candidate.record;
     prove(&app, &record).await?;
     match app.store.enrol(&record).await {
@@ -187,7 +201,9 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
     // The same may have been tried twice at a time.
     let known = core.fleet().get(&record.relay);
     if known.is_some_and(|known| known.challenged > record.challenged)
-        || known.is_some_and(|known| known.challenged == record.challenged && known.lease != record.lease)
+        || known.is_some_and(|known| {
+            known.challenged == record.challenged && known.lease != record.lease
+        })
     {
         return Err(Problem::Repeated);
     }
@@ -240,7 +256,8 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
         Ok(None) => {
             let mut core = app.core();
             core.tick(now);
-            core.fleet_mut().renew(&lease.relay, lease.number, now + LEASE)
+            core.fleet_mut()
+                .renew(&lease.relay, lease.number, now + LEASE)
         }
         Err(error) => return Err(store(&error)),
     };
@@ -263,10 +280,16 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
         let known = known.filter(|record| record.lease == lease.number && !record.left);
         known.ok_or(Problem::LeaseEnded)?
     };
-    app.store.leave(&record).await.map_err(|error| store(&error))?;
+    app.store
+        .leave(&record)
+        .await
+        .map_err(|error| store(&error))?;
     tracing::info!(relay = %record.relay, "left");
     // What remains is there to know a repeated enrolment by.
-    let left = Record { left: true, ..record };
+    let left = Record {
+        left: true,
+        ..record
+    };
     let expires = match app.store.ends_leases() {
         true => Duration::MAX,
         false => now + LEASE,
@@ -282,9 +305,14 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
 async fn enrol_client(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let request: EnrolClient = asked.read()?;
     let now = app.clock.now();
-    let enrolled = app.core().enrol_client(now, asked.from, &asked.bearer, &request);
+    let enrolled = app
+        .core()
+        .enrol_client(now, asked.from, &asked.bearer, &request);
     let (credential, expires) = enrolled?;
-    Ok(json(&ClientEnrolled { credential, expires }))
+    Ok(json(&ClientEnrolled {
+        credential,
+        expires,
+    }))
 }
 
 /// Get relays and vouchers for them, with a credential as bearer
@@ -294,7 +322,9 @@ async fn enrol_client(State(app): State<Arc<App>>, asked: Asked) -> Result<Respo
 async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let request: AskVouchers = asked.read()?;
     let now = app.clock.now();
-    let relays = app.core().vouchers(now, asked.from, &asked.bearer, &request)?;
+    let relays = app
+        .core()
+        .vouchers(now, asked.from, &asked.bearer, &request)?;
     Ok(json(&Vouchers { relays }))
 }
 
@@ -311,7 +341,9 @@ async fn listen(
 ) -> Result<Response, Problem> {
     let request: Listen = asked.read()?;
     let now = app.clock.now();
-    let name = app.core().listen(now, asked.from, &asked.bearer, &name, &request)?;
+    let name = app
+        .core()
+        .listen(now, asked.from, &asked.bearer, &name, &request)?;
     let until = Instant::now() + Duration::from_secs(request.wait_s.min(MAX_WAIT_S).into());
     // Too many wait: this one asks again sooner.
     let permit = app.waiting.try_acquire();

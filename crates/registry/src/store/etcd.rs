@@ -59,7 +59,9 @@ pub enum StoreError {
     #[error("etcd is too slow")]
     Slow,
     /// Another registry's.
-    #[error("the relays in this etcd are those of registry {0}: give all registries of a fleet the same --key-file")]
+    #[error(
+        "the relays in this etcd are those of registry {0}: give all registries of a fleet the same --key-file"
+    )]
     OtherRegistry(String),
 }
 
@@ -126,7 +128,9 @@ impl Etcd {
         let grant = json!({"ID": record.lease.to_string(), "TTL": LEASE_S.to_string()});
         self.call::<Value>("/v3/lease/grant", &grant).await?;
         // Somebody else may have enrolled it between: then this is the older one, or will be tried again.
-        let txn: Txn = self.call("/v3/kv/txn", &put(record, unchanged_since)).await?;
+        let txn: Txn = self
+            .call("/v3/kv/txn", &put(record, unchanged_since))
+            .await?;
         Ok(txn.succeeded)
     }
 
@@ -135,14 +139,20 @@ impl Etcd {
             return Ok(());
         };
         if known.lease == record.lease {
-            let left = Record { left: true, ..known };
-            self.call::<Txn>("/v3/kv/txn", &put(&left, revision)).await?;
+            let left = Record {
+                left: true,
+                ..known
+            };
+            self.call::<Txn>("/v3/kv/txn", &put(&left, revision))
+                .await?;
         }
         Ok(())
     }
 
     async fn find(&self, relay: &RelayId) -> Result<Option<(Record, i64)>, StoreError> {
-        let range: Range = self.call("/v3/kv/range", &json!({"key": key(relay)})).await?;
+        let range: Range = self
+            .call("/v3/kv/range", &json!({"key": key(relay)}))
+            .await?;
         let found = range.kvs.first();
         Ok(found.and_then(|kv| Some((kv.record()?, kv.mod_revision))))
     }
@@ -150,7 +160,9 @@ impl Etcd {
     /// Whether the lease goes on. Those that come while one batch is under way make the next.
     pub(super) async fn renew(&self, lease: i64) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.renewals.try_send((lease, answer)).map_err(|_| StoreError::Slow)?;
+        self.renewals
+            .try_send((lease, answer))
+            .map_err(|_| StoreError::Slow)?;
         answered.await.ok().flatten().ok_or(StoreError::Slow)
     }
 
@@ -199,7 +211,11 @@ impl Etcd {
     }
 
     /// Asks one etcd after the other.
-    async fn call<T: DeserializeOwned>(&self, path: &'static str, body: &Value) -> Result<T, StoreError> {
+    async fn call<T: DeserializeOwned>(
+        &self,
+        path: &'static str,
+        body: &Value,
+    ) -> Result<T, StoreError> {
         let mut last = StoreError::Url;
         for endpoint in &*self.endpoints {
             match call(endpoint, path, body).await {
@@ -230,7 +246,10 @@ async fn call<T: DeserializeOwned>(
     let mut link = endpoint.open().await?;
     let answer = link.ask(ask(path, body.to_string().into_bytes())).await?;
     if !answer.status.is_success() {
-        let message: String = String::from_utf8_lossy(&answer.body).chars().take(200).collect();
+        let message: String = String::from_utf8_lossy(&answer.body)
+            .chars()
+            .take(200)
+            .collect();
         let status = answer.status.as_u16();
         return Err(StoreError::Refused { status, message });
     }
@@ -238,7 +257,11 @@ async fn call<T: DeserializeOwned>(
 }
 
 /// Follows the changes after `revision` as long as the connection lasts.
-async fn watch(endpoint: &Endpoint, core: &Mutex<Core>, revision: &mut i64) -> Result<(), StoreError> {
+async fn watch(
+    endpoint: &Endpoint,
+    core: &Mutex<Core>,
+    revision: &mut i64,
+) -> Result<(), StoreError> {
     let mut link = endpoint.open().await?;
     let body = json!({"create_request": {
         "key": base64(PREFIX), "range_end": base64(PREFIX_END),
@@ -255,7 +278,8 @@ async fn watch(endpoint: &Endpoint, core: &Mutex<Core>, revision: &mut i64) -> R
         buffer.extend_from_slice(&data);
         while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = buffer.drain(..=end).collect();
-            let line: Line<Watched> = serde_json::from_slice(&line).map_err(|_| StoreError::Answer("watch"))?;
+            let line: Line<Watched> =
+                serde_json::from_slice(&line).map_err(|_| StoreError::Answer("watch"))?;
             let watched = line.result.ok_or(StoreError::Answer("watch"))?;
             if watched.canceled {
                 return Err(StoreError::Answer("watch"));
@@ -302,7 +326,9 @@ async fn renew(endpoints: Arc<[Endpoint]>, mut queue: mpsc::Receiver<Renewal>) {
             }
         }
         for (id, answer) in batch.drain(..) {
-            let alive = alive.as_ref().map(|alive| alive.get(&id).is_some_and(|ttl| *ttl > 0));
+            let alive = alive
+                .as_ref()
+                .map(|alive| alive.get(&id).is_some_and(|ttl| *ttl > 0));
             answer.send(alive).ok();
         }
     }
@@ -317,8 +343,13 @@ async fn renew_batch(
         Some(open) if open.is_open() => open,
         _ => link.insert(open_any(endpoints).await?),
     };
-    let body: String = ids.iter().map(|id| format!("{{\"ID\":\"{id}\"}}\n")).collect();
-    let answer = open.ask(ask("/v3/lease/keepalive", body.into_bytes())).await?;
+    let body: String = ids
+        .iter()
+        .map(|id| format!("{{\"ID\":\"{id}\"}}\n"))
+        .collect();
+    let answer = open
+        .ask(ask("/v3/lease/keepalive", body.into_bytes()))
+        .await?;
     let mut alive = HashMap::with_capacity(ids.len());
     for line in serde_json::Deserializer::from_slice(&answer.body).into_iter::<Line<Alive>>() {
         let line = line.map_err(|_| StoreError::Answer("keepalive"))?;
@@ -377,11 +408,26 @@ mod tests {
     #[test]
     fn urls_of_stores() {
         let read = |url: &str| {
-            let found = endpoints(url).map(|all| all.into_iter().map(|e| (e.host, e.port)).collect::<Vec<_>>());
+            let found = endpoints(url).map(|all| {
+                all.into_iter()
+                    .map(|e| (e.host, e.port))
+                    .collect::<Vec<_>>()
+            });
             found.ok()
         };
-        assert_eq!(read("etcd://a:1,[::1]:2/"), Some(vec![("a".into(), 1), ("::1".into(), 2)]));
-        for wrong in ["a:1", "http://a:1", "etcd://", "etcd://a", "etcd://:1", "etcd://a:x", "etcd://a:1/b:2"] {
+        assert_eq!(
+            read("etcd://a:1,[::1]:2/"),
+            Some(vec![("a".into(), 1), ("::1".into(), 2)])
+        );
+        for wrong in [
+            "a:1",
+            "http://a:1",
+            "etcd://",
+            "etcd://a",
+            "etcd://:1",
+            "etcd://a:x",
+            "etcd://a:1/b:2",
+        ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
     }

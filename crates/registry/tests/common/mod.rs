@@ -6,19 +6,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use manyway_registry::api::{encode, enrolment_bytes};
 use manyway_registry::client::{Client, Membership, Relay as Enrolling};
 use manyway_registry::server::{Connections, Server, ServerConfig};
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, tls};
-use manyway_relay::keys::public_key;
+use manyway_relay::keys::{public_key, sign};
 use manyway_relay::{Action, Config, Keys, Relay};
 use manyway_wire::relay::RelayId;
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
+use rustls::pki_types::ServerName;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
 
-pub(crate) const TOKENS: &str = "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd 3\n";
+pub(crate) const TOKENS: &str =
+    "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd 3\n";
 
 pub(crate) fn rng(seed: u64) -> ChaCha20Rng {
     ChaCha20Rng::seed_from_u64(seed)
@@ -111,7 +118,9 @@ pub(crate) struct TestRelay {
 impl TestRelay {
     pub(crate) fn start(seed: u8, trusted: RelayId) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(50)))
+            .unwrap();
         let address = socket.local_addr().unwrap();
         let seed = [seed; 32];
         let text = format!(
@@ -134,7 +143,9 @@ impl TestRelay {
                 let Ok((len, from)) = socket.recv_from(&mut buffer) else {
                     continue;
                 };
-                let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+                let now = SystemTime::now()
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .unwrap();
                 if let Action::Reply(reply) = relay.handle(now, from, &buffer[..len]) {
                     socket.send_to(reply.as_bytes(), from).unwrap();
                 }
@@ -171,7 +182,68 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 pub(crate) async fn eventually(what: &str, mut look: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while !look().await {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what} never came");
+        assert!(
+            start.elapsed() < Duration::from_secs(120),
+            "{what} never came"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+pub(crate) const RELAY_TOKEN: &str = "0123456789abcdef0123";
+pub(crate) const CLIENT_TOKEN: &str = "abcdefabcdefabcdefabcd";
+
+/// One request as anybody could send it: status, and the body if it is JSON.
+pub(crate) async fn ask(
+    registry: &Registry,
+    method: &str,
+    path: &str,
+    bearer: &str,
+    body: &str,
+) -> (u16, Value) {
+    let text = format!(
+        "{method} {path} HTTP/1.1\r\nHost: r\r\nConnection: close\r\nAuthorization: Bearer {bearer}\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = raw(registry, text.as_bytes()).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or(0);
+    (status, serde_json::from_str(body).unwrap_or_default())
+}
+
+/// Bytes in TLS, and all that comes back.
+pub(crate) async fn raw(registry: &Registry, request: &[u8]) -> String {
+    let tls = tls::pinned_client(registry.url.pin.unwrap()).unwrap();
+    let stream = TcpStream::connect(registry.address).await.unwrap();
+    let name = ServerName::from(registry.address.ip());
+    let mut stream = TlsConnector::from(tls).connect(name, stream).await.unwrap();
+    // The registry may have heard enough before the end.
+    stream.write_all(request).await.ok();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok();
+    String::from_utf8(answer).unwrap()
+}
+
+/// The body of an enrolment, signed with `seed`.
+pub(crate) async fn enrolment(
+    registry: &Registry,
+    relay: &TestRelay,
+    seed: [u8; 32],
+    addresses: &[SocketAddr],
+) -> String {
+    let (_, body) = ask(registry, "GET", "/v1/challenge", "", "").await;
+    let challenge = body["challenge"].as_str().unwrap().to_owned();
+    let signed = enrolment_bytes(&registry.url.pin.unwrap().0, &challenge, addresses);
+    json!({
+        "relay": relay.id().to_string(),
+        "addresses": addresses,
+        "challenge": challenge,
+        "signature": encode(&sign(&seed, &signed)),
+    })
+    .to_string()
 }
