@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
 use anyhow::{Context, anyhow};
+use manyway::ByteSize;
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::keys::public_key;
 use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys, serve_metrics};
@@ -49,6 +50,12 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         result = end => result.unwrap_or_else(|_| Err(ServerError::Poll(io::Error::other("its thread is gone"))))?,
         () = stop.requested() => drain(screen, &handle, args.drain).await,
     }
+    let counters = handle.counters();
+    let bytes = ByteSize::new(counters.forwarded_bytes);
+    screen.say(&format!(
+        "Forwarded {bytes} in {} packets",
+        counters.forwarded
+    ));
     Ok(())
 }
 
@@ -111,6 +118,12 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
             "This host has no public address: say with --advertise where it is reached, or --allow-private",
         );
     }
+    if args.advertise.is_empty() && ambiguous(&args.listen, &reachable) {
+        screen.say(
+            "This host has several addresses of a family: name the relay's with --listen, or what it forwards may \
+             leave from another one than its receivers know",
+        );
+    }
     let ticket = RelayTicket {
         relay: server.id(),
         addresses: reachable,
@@ -137,11 +150,11 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
             "{any} has no port: give the relay's with --listen or --advertise"
         )));
     }
-    let access = access(
-        &keys,
-        class(args.access.invite_rate, "--invite-rate")?,
-        args.access.invite_time,
-    )?;
+    let class = match args.access.invite_rate {
+        Some(rate) => class(rate, "--invite-rate")?,
+        None => RateClass::MAX,
+    };
+    let access = access(&keys, class, args.access.invite_time)?;
     let ticket = RelayTicket {
         relay: keys.id(),
         addresses,
@@ -188,6 +201,17 @@ fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
     addresses
 }
 
+/// Whether the system chooses where packets come from, and has a choice.
+fn ambiguous(listen: &[SocketAddr], reachable: &[SocketAddr]) -> bool {
+    let wildcards = listen
+        .iter()
+        .filter(|address| address.ip().is_unspecified());
+    wildcards.into_iter().any(|wildcard| {
+        let same = |address: &&SocketAddr| address.is_ipv4() == wildcard.is_ipv4();
+        reachable.iter().filter(same).count() > 1
+    })
+}
+
 /// The host's addresses for a wildcard; loopback is no way to reach anything from elsewhere.
 fn expand(address: SocketAddr, hosts: &[IpAddr]) -> Vec<SocketAddr> {
     if !address.ip().is_unspecified() {
@@ -231,4 +255,34 @@ fn default_key_file() -> anyhow::Result<PathBuf> {
     };
     fs::create_dir_all(&dir).with_context(|| format!("can't create {}", dir.display()))?;
     Ok(dir.join("relay.key"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(addresses: &[&str]) -> Vec<SocketAddr> {
+        addresses.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn wildcards_are_expanded_within_their_family() {
+        let hosts: Vec<IpAddr> = ["127.0.0.1", "192.0.2.1", "2001:db8::1", "::1"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        let expanded = |text: &str| expand(text.parse().unwrap(), &hosts);
+        assert_eq!(expanded("0.0.0.0:7"), list(&["192.0.2.1:7"]));
+        assert_eq!(expanded("[::]:7"), list(&["[2001:db8::1]:7"]));
+        assert_eq!(expanded("127.0.0.1:7"), list(&["127.0.0.1:7"]));
+    }
+
+    #[test]
+    fn a_choice_of_source_addresses_is_noticed() {
+        let wildcard = list(&["0.0.0.0:7", "[::]:7"]);
+        let one_each = list(&["192.0.2.1:7", "[2001:db8::1]:7"]);
+        assert!(!ambiguous(&wildcard, &one_each));
+        let two = list(&["192.0.2.1:7", "[2001:db8::1]:7", "[2001:db8::2]:7"]);
+        assert!(ambiguous(&wildcard, &two));
+        assert!(!ambiguous(&list(&["[2001:db8::2]:7"]), &two));
+    }
 }

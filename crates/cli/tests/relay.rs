@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{Finished, Running, eventually, manyway};
 use manyway_relay::keys::sign;
-use manyway_wire::relay::{Hello, Mint, Minted, Nonce, Peer, RelayReply, RelayTicket};
+use manyway_wire::relay::{Hello, Mint, Minted, Nonce, Peer, RateClass, RelayReply, RelayTicket};
 use tempfile::TempDir;
 
 fn relay(dir: &Path, arguments: &[&str]) -> Command {
@@ -196,7 +196,17 @@ fn what_listeners_get_has_no_access_in_it() {
     .ok();
     let invited: RelayTicket = invited.stdout.parse().unwrap();
     assert_eq!(invited.without_access(), public);
-    assert!(invited.access.is_some());
+    assert_eq!(invited.access.unwrap().voucher.terms.class, RateClass::MAX);
+    let limited = [
+        "--invite",
+        "--advertise",
+        "203.0.113.7:45170",
+        "--invite-rate",
+        "100Mbps",
+    ];
+    let limited: RelayTicket = run(dir.path(), &limited).ok().stdout.parse().unwrap();
+    let terms = limited.access.unwrap().voucher.terms;
+    assert_eq!(terms.class.bytes_per_second(), 8_000_000, "64 Mbit/s");
 }
 
 #[test]

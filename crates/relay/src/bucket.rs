@@ -3,10 +3,10 @@
 //! A bucket is one number: the time at which it would be full again if nothing more were taken (GCRA, ITU-T I.371).
 //! Taking `cost` is allowed while that time is at most `burst` ahead of now.
 
-use std::hash::Hasher;
 use std::time::Duration;
 
-use siphasher::sip::SipHasher13;
+use manyway_wire::relay::RateClass;
+use siphasher::sip128::SipHasher13;
 
 /// What may be taken from a bucket, in nanoseconds of its rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -20,12 +20,23 @@ pub struct Allowance {
 impl Allowance {
     /// Least burst in bytes: two batches of the largest size that the kernel hands over.
     const BURST_BYTES: u64 = 128 << 10;
+    /// At the rate of class 0.
+    const NANOS_PER_BYTE: u64 = 8000;
     /// Least burst in time.
     const BURST: u64 = 100_000_000;
 
     /// `len` bytes at `rate` bytes per second.
     pub fn bytes(len: usize, rate: u64) -> Self {
         let time = |bytes: u64| bytes.saturating_mul(1_000_000_000) / rate.max(1);
+        Self {
+            cost: time(len as u64),
+            burst: Self::BURST.max(time(Self::BURST_BYTES)),
+        }
+    }
+
+    /// `len` bytes at a class's rate. Classes are powers of two, so there is nothing to divide.
+    pub fn class(len: usize, class: RateClass) -> Self {
+        let time = |bytes: u64| (bytes * Self::NANOS_PER_BYTE) >> class.number();
         Self {
             cost: time(len as u64),
             burst: Self::BURST.max(time(Self::BURST_BYTES)),
@@ -54,9 +65,9 @@ pub struct Bucket(u64);
 impl Bucket {
     /// Takes what is asked for, if it is there.
     pub fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
-        let start = self.0.max(now.as_nanos() as u64);
-        let full = start.saturating_add(allowance.cost);
-        let enough = full <= (now.as_nanos() as u64).saturating_add(allowance.burst);
+        let now = nanos(now);
+        let full = self.0.max(now).saturating_add(allowance.cost);
+        let enough = full <= now.saturating_add(allowance.burst);
         if enough {
             self.0 = full;
         }
@@ -64,12 +75,17 @@ impl Bucket {
     }
 }
 
-/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the emptier one
+/// Enough until the year 2554.
+fn nanos(now: Duration) -> u64 {
+    now.as_secs() * 1_000_000_000 + u64::from(now.subsec_nanos())
+}
+
+/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the fuller one
 /// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
 /// both its cells are shared with keys that use theirs; it never gets more than its own.
 pub struct Sketch {
     rows: [Box<[u64]>; 2],
-    keys: [(u64, u64); 2],
+    key: SipHasher13,
 }
 
 impl Sketch {
@@ -79,17 +95,15 @@ impl Sketch {
         let row = || vec![0; cells.next_power_of_two()].into_boxed_slice();
         Self {
             rows: [row(), row()],
-            keys: std::array::from_fn(|_| (random(), random())),
+            key: SipHasher13::new_with_keys(random(), random()),
         }
     }
 
     /// The cells of a key.
     pub fn cells(&self, key: &[u8]) -> [usize; 2] {
-        self.keys.map(|(k0, k1)| {
-            let mut hasher = SipHasher13::new_with_keys(k0, k1);
-            hasher.write(key);
-            hasher.finish() as usize & (self.rows[0].len() - 1)
-        })
+        let hash = self.key.hash(key);
+        let mask = self.rows[0].len() - 1;
+        [hash.h1 as usize & mask, hash.h2 as usize & mask]
     }
 
     /// Takes what is asked for from the key with these cells, if it is there.
@@ -140,6 +154,20 @@ mod tests {
             (expected - 2000..=expected + 2000).contains(&bytes),
             "{bytes}"
         );
+    }
+
+    #[test]
+    fn classes_are_rates() {
+        for number in 0..16 {
+            let class = RateClass::new(number).unwrap();
+            for len in [0, 1, 33, 1200, 65_507] {
+                let (exact, shifted) = (
+                    Allowance::bytes(len, class.bytes_per_second()),
+                    Allowance::class(len, class),
+                );
+                assert_eq!(exact, shifted, "{len} bytes of class {number}");
+            }
+        }
     }
 
     #[test]

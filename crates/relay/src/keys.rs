@@ -1,7 +1,6 @@
 //! A relay's keys: who it is, and what it makes its codes with.
 
 use std::fmt;
-use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -223,7 +222,7 @@ fn secret(hex: &str) -> Option<Zeroizing<[u8; SECRET_LEN]>> {
 /// A key that consents and grants are made with.
 ///
 /// The codes are SipHash-2-4 (Aumasson, Bernstein 2012) under keys of their own, a pseudorandom function with 128 bits
-/// of key and a result of 64, which DNS servers use for the same purpose (RFC 9018). All its messages have one length.
+/// of key and a result of 64, which DNS servers use for the same purpose (RFC 9018).
 pub(crate) struct CodeKey {
     pub(crate) id: u8,
     created: u32,
@@ -281,7 +280,7 @@ impl CodeKey {
             key: self.id,
             issued,
             address,
-            mac: at_address(self.consent, issued, address),
+            mac: at_address(&self.consent, issued, address),
         }
     }
 
@@ -290,7 +289,7 @@ impl CodeKey {
         Proof {
             key: self.id,
             issued,
-            mac: at_address(self.proof, issued, address),
+            mac: at_address(&self.proof, issued, address),
         }
     }
 
@@ -331,23 +330,23 @@ impl CodeKey {
     }
 
     fn mac(&self, header: &ForwardHeader, source: SocketAddr) -> Mac {
-        let mut message = Message::<53>::default();
+        let mut message = Message::new(header.destination, source);
         message.put_header(header);
         message.put(&header.check);
         message.put_address(source);
-        Mac(message.hash(self.grant))
+        Mac(message.hash(&self.grant))
     }
 
     fn check(&self, header: &ForwardHeader) -> [u8; 4] {
-        let mut message = Message::<31>::default();
+        let mut message = Message::new(header.destination, header.destination);
         message.put_header(header);
-        let [a, b, c, d, ..] = message.hash(self.check);
+        let [a, b, c, d, ..] = message.hash(&self.check);
         [a, b, c, d]
     }
 }
 
-fn at_address(key: SipHasher24, issued: u32, address: SocketAddr) -> Mac {
-    let mut message = Message::<22>::default();
+fn at_address(key: &SipHasher24, issued: u32, address: SocketAddr) -> Mac {
+    let mut message = Message::new(address, address);
     message.put(&issued.to_be_bytes());
     message.put_address(address);
     Mac(message.hash(key))
@@ -361,38 +360,37 @@ impl KeyType for SipKey {
     }
 }
 
-/// What a code is over: exactly `N` bytes.
-struct Message<const N: usize> {
-    bytes: [u8; N],
+/// What a code is over. It begins with a byte that tells the families of the addresses in it, and so its layout.
+struct Message {
+    bytes: [u8; Self::MAX],
     len: usize,
 }
 
-impl<const N: usize> Default for Message<N> {
-    fn default() -> Self {
-        Self {
-            bytes: [0; N],
-            len: 0,
-        }
-    }
-}
+impl Message {
+    /// Families, header without codes, check, source.
+    const MAX: usize = 1 + 31 + 4 + 18;
 
-impl<const N: usize> Message<N> {
+    fn new(one: SocketAddr, other: SocketAddr) -> Self {
+        let mut bytes = [0; Self::MAX];
+        bytes[0] = u8::from(one.is_ipv6()) << 1 | u8::from(other.is_ipv6());
+        Self { bytes, len: 1 }
+    }
+
     fn put(&mut self, field: &[u8]) {
         self.bytes[self.len..][..field.len()].copy_from_slice(field);
         self.len += field.len();
     }
 
-    /// 18 bytes: IPv6 address, IPv4 ones mapped, and port.
+    /// 6 or 18 bytes.
     fn put_address(&mut self, address: SocketAddr) {
-        let ip = match address.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-            IpAddr::V6(ip) => ip,
-        };
-        self.put(&ip.octets());
+        match address.ip() {
+            IpAddr::V4(ip) => self.put(&ip.octets()),
+            IpAddr::V6(ip) => self.put(&ip.octets()),
+        }
         self.put(&address.port().to_be_bytes());
     }
 
-    /// 31 bytes: all of a header but its key and its codes.
+    /// All of a header but its key and its codes: 19 or 31 bytes.
     fn put_header(&mut self, header: &ForwardHeader) {
         self.put(&[header.class.number()]);
         self.put(&header.expires.to_be_bytes());
@@ -400,10 +398,8 @@ impl<const N: usize> Message<N> {
         self.put_address(header.destination);
     }
 
-    fn hash(self, mut key: SipHasher24) -> [u8; 8] {
-        debug_assert_eq!(self.len, N);
-        key.write(&self.bytes);
-        key.finish().to_be_bytes()
+    fn hash(&self, key: &SipHasher24) -> [u8; 8] {
+        key.hash(&self.bytes[..self.len]).to_be_bytes()
     }
 }
 

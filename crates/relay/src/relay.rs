@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen, Mint,
-    Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayType, Stale,
-    StaleReason, Voucher, canonical, is_relay_datagram,
+    CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen,
+    ListenerName, Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId,
+    RelayType, Stale, StaleReason, Voucher, canonical, is_relay_datagram,
 };
 use rand::CryptoRng;
 
@@ -30,8 +30,10 @@ const VERIFICATIONS: u64 = 2_000;
 /// STALE messages per second about one grant from one address.
 const STALE_REPLIES: u64 = 1;
 
-/// Token buckets per row of the sketches for accounts and for sources: 1 MiB each.
-const CELLS: usize = 1 << 16;
+/// Token buckets per row of the sketches for accounts and for sources, 256 KiB each: small enough for a processor's
+/// cache. Of a thousand accounts that use up their rates, far more than a relay can carry, both cells of another
+/// account are in use with a chance of 0.4 %.
+const CELLS: usize = 1 << 14;
 /// Sets of listeners' names: 32,768 entries.
 const LISTENER_SETS: usize = 1 << 13;
 
@@ -51,7 +53,7 @@ pub struct Config {
 }
 
 /// What is to be done with a datagram.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Send it on.
     Forward {
@@ -76,7 +78,8 @@ pub struct Relay {
     sources: Sketch,
     listeners: Listeners,
     total: Bucket,
-    replies: Bucket,
+    /// Answers to those who haven't shown that they are where they seem to be, and to those who have.
+    replies: [Bucket; 2],
     verifications: Bucket,
     /// The last grant that held: the next packet of its run needs no check.
     last: Option<Checked>,
@@ -88,12 +91,38 @@ pub struct Relay {
 #[derive(Copy, Clone)]
 struct Checked {
     from: SocketAddr,
-    grant: Grant,
+    /// The header, zeros behind it.
+    header: [u8; Grant::MAX_LEN],
+    terms: Terms,
+}
+
+impl Checked {
+    /// Whether a datagram is of the same run.
+    fn covers(&self, from: SocketAddr, datagram: &[u8]) -> bool {
+        self.from == from && datagram.starts_with(&self.header[..self.terms.header_len])
+    }
+}
+
+/// What is left of a grant once it is checked.
+#[derive(Copy, Clone)]
+struct Terms {
+    to: SocketAddr,
+    header_len: usize,
+    expires: u32,
+    class: RateClass,
+    /// The account's cells in the sketch.
     account: [usize; 2],
-    rate: u64,
 }
 
 type Outcome = Result<Action, Reason>;
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Relay")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
 
 impl Relay {
     /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to collide with.
@@ -107,7 +136,7 @@ impl Relay {
             config: Config { own, ..config },
             keys,
             total: Bucket::default(),
-            replies: Bucket::default(),
+            replies: Default::default(),
             verifications: Bucket::default(),
             last: None,
             leaving: false,
@@ -173,26 +202,23 @@ impl Relay {
     }
 
     fn forward(&mut self, now: Duration, from: SocketAddr, datagram: &[u8]) -> Outcome {
-        let checked = match &self.last {
-            Some(last) if last.from == from && datagram.starts_with(last.grant.as_bytes()) => *last,
+        let terms = match &self.last {
+            Some(last) if last.covers(from, datagram) => last.terms,
             _ => match self.check(now, from, datagram)? {
-                Ok(checked) => checked,
+                Ok(terms) => terms,
                 Err(stale) => return Ok(stale),
             },
         };
-        let header = checked.grant.header();
-        let seconds = now.as_secs();
-        let expires = u64::from(header.expires);
+        let (seconds, expires) = (now.as_secs(), u64::from(terms.expires));
         if seconds >= expires || expires > seconds + GRANT_LIFE.as_secs() {
-            return self.stale(now, from, header, StaleReason::Expired);
+            return self.stale(now, from, datagram, StaleReason::Expired);
         }
-        let header_len = checked.grant.as_bytes().len();
-        let payload = &datagram[header_len..];
+        let payload = &datagram[terms.header_len..];
         if payload.is_empty() || is_relay_datagram(payload) {
             return Err(Reason::Nested);
         }
-        let allowance = Allowance::bytes(datagram.len(), checked.rate);
-        if !self.accounts.take(checked.account, now, allowance) {
+        let allowance = Allowance::class(datagram.len(), terms.class);
+        if !self.accounts.take(terms.account, now, allowance) {
             return Err(Reason::AccountRate);
         }
         if let Some(limit) = self.config.limit
@@ -202,13 +228,13 @@ impl Relay {
         }
         self.counters.forwarded += 1;
         self.counters.forwarded_bytes += payload.len() as u64;
-        let notice = self
-            .leaving
-            .then(|| self.stale(now, from, header, StaleReason::Leaving).ok())
-            .flatten();
+        let notice = match self.leaving {
+            true => self.stale(now, from, datagram, StaleReason::Leaving).ok(),
+            false => None,
+        };
         Ok(Action::Forward {
-            to: header.destination,
-            header_len,
+            to: terms.to,
+            header_len: terms.header_len,
             notice: match notice {
                 Some(Action::Reply(reply)) => Some(reply),
                 _ => None,
@@ -222,7 +248,7 @@ impl Relay {
         now: Duration,
         from: SocketAddr,
         datagram: &[u8],
-    ) -> Result<Result<Checked, Action>, Reason> {
+    ) -> Result<Result<Terms, Action>, Reason> {
         self.counters.checks += 1;
         let header = ForwardHeader::decode(datagram).map_err(|_| Reason::Malformed)?;
         let key = self.keys.by_id(header.key).ok_or(Reason::Forged)?;
@@ -230,16 +256,23 @@ impl Relay {
             if !key.made_for_another(&header) {
                 return Err(Reason::Forged);
             }
-            return self.stale(now, from, &header, StaleReason::Moved).map(Err);
+            return self.stale(now, from, datagram, StaleReason::Moved).map(Err);
         }
-        let checked = Checked {
-            from,
-            grant: header.into(),
+        let terms = Terms {
+            to: header.destination,
+            header_len: header.encoded_len(),
+            expires: header.expires,
+            class: header.class,
             account: self.accounts.cells(&header.tag),
-            rate: header.class.bytes_per_second(),
         };
-        self.last = Some(checked);
-        Ok(Ok(checked))
+        let mut bytes = [0; Grant::MAX_LEN];
+        bytes[..terms.header_len].copy_from_slice(&datagram[..terms.header_len]);
+        self.last = Some(Checked {
+            from,
+            header: bytes,
+            terms,
+        });
+        Ok(Ok(terms))
     }
 
     /// Tells the sender once a second what is wrong with its grant.
@@ -247,9 +280,10 @@ impl Relay {
         &mut self,
         now: Duration,
         from: SocketAddr,
-        header: &ForwardHeader,
+        datagram: &[u8],
         reason: StaleReason,
     ) -> Outcome {
+        let header = ForwardHeader::decode(datagram).map_err(|_| Reason::Malformed)?;
         // Whoever can change its address or has many grants shares the source's limit.
         let mut key = [0; 26];
         key[..18].copy_from_slice(&endpoint(from));
@@ -261,7 +295,8 @@ impl Relay {
         {
             return Err(Reason::Stale);
         }
-        self.admit(now, from, 1).map_err(|_| Reason::Stale)?;
+        self.admit(now, from, Shown::Nothing, 1)
+            .map_err(|_| Reason::Stale)?;
         self.counters.stale += 1;
         let stale = Stale {
             reason,
@@ -276,7 +311,7 @@ impl Relay {
         self.meant(&hello.relay)?;
         self.serves(from)?;
         self.stays()?;
-        self.admit(now, from, 1)?;
+        self.admit(now, from, Shown::Nothing, 1)?;
         Ok(self.consent(now, from, hello.nonce))
     }
 
@@ -286,9 +321,13 @@ impl Relay {
         self.proved(now, from, &listen.proof)?;
         self.serves(from)?;
         self.stays()?;
-        self.admit(now, from, LISTEN_WEIGHT)?;
-        self.listeners
-            .insert(listen.name, from, now.as_secs() as u32);
+        if listen.name == ListenerName::NONE {
+            self.admit(now, from, Shown::Address, 1)?;
+        } else {
+            self.admit(now, from, Shown::Address, LISTEN_WEIGHT)?;
+            let seconds = now.as_secs() as u32;
+            self.listeners.insert(listen.name, from, seconds);
+        }
         Ok(self.consent(now, from, listen.nonce))
     }
 
@@ -310,7 +349,7 @@ impl Relay {
         // From here on the sender gets what is sent to it, and may be told what is wrong.
         self.proved(now, from, &mint.proof)?;
         self.serves(from)?;
-        self.admit(now, from, MINT_WEIGHT)?;
+        self.admit(now, from, Shown::Address, MINT_WEIGHT)?;
         let granted = self.peer(now, &mint).and_then(|peer| {
             self.vouched(now, &mint.voucher, signed, &signature)?;
             Ok(peer)
@@ -451,12 +490,22 @@ impl Relay {
             .then(|| fresh(now, consent.issued))?
     }
 
-    /// Takes an answer from what its source, and all together, may get.
-    fn admit(&mut self, now: Duration, from: SocketAddr, weight: u64) -> Result<(), Reason> {
-        let cells = self.sources.cells(&source(from));
+    /// Takes an answer from what its source, and all together, may get. Whoever has shown its address has shares that
+    /// others can't use up by sending from it.
+    fn admit(
+        &mut self,
+        now: Duration,
+        from: SocketAddr,
+        shown: Shown,
+        weight: u64,
+    ) -> Result<(), Reason> {
+        let mut key = [shown as u8; 9];
+        key[1..].copy_from_slice(&source(from));
+        let cells = self.sources.cells(&key);
         let allowance = Allowance::events(weight, SOURCE_REPLIES);
-        let admitted = self.sources.take(cells, now, allowance)
-            && self.replies.take(now, Allowance::events(1, ALL_REPLIES));
+        let all = Allowance::events(1, ALL_REPLIES);
+        let admitted =
+            self.sources.take(cells, now, allowance) && self.replies[shown as usize].take(now, all);
         match admitted {
             true => Ok(()),
             false => Err(Reason::RequestRate),
@@ -467,6 +516,15 @@ impl Relay {
         self.counters.reply_bytes += bytes.len() as u64;
         Action::Reply(Reply::new(bytes))
     }
+}
+
+/// What a request shows about its sender.
+#[derive(Copy, Clone)]
+enum Shown {
+    /// Its address may be anybody's.
+    Nothing = 0,
+    /// It got what was sent there not long ago.
+    Address = 1,
 }
 
 /// An address, and when somebody there last said that it wants to be reached.

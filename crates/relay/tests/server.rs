@@ -222,12 +222,11 @@ fn a_leaving_relay_tells_senders() {
     a.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let mut buffer = [0; 100];
     // It takes a moment until it knows.
-    let len = loop {
+    let told = (0..400).find_map(|_| {
         a.send_to(&packet, relay.addresses[0]).unwrap();
-        if let Ok((len, _)) = a.recv_from(&mut buffer) {
-            break len;
-        }
-    };
+        a.recv_from(&mut buffer).ok()
+    });
+    let (len, _) = told.unwrap();
     let Ok(RelayReply::Stale(stale)) = RelayReply::decode(&buffer[..len]) else {
         panic!("no STALE")
     };

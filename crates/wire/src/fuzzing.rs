@@ -104,6 +104,7 @@ fn forward(bytes: &[u8]) {
     if let Ok(header) = ForwardHeader::decode(bytes) {
         let grant = Grant::from(header);
         assert_eq!(grant.header(), &header);
+        assert_eq!(Grant::in_front_of(bytes), Ok(grant));
         assert!(bytes.starts_with(grant.as_bytes()));
         assert_eq!(Grant::decode(grant.as_bytes()), Ok(grant));
     }

@@ -125,15 +125,14 @@ pub(crate) struct AccessArgs {
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub(crate) invite: bool,
 
-    /// How much whoever gets that RELAY may send, rounded down to a power of two of 1Mbps
+    /// How much whoever gets that RELAY may send, rounded down to a power of two of 1Mbps; all that there is unless given
     #[arg(
         long,
         value_name = "RATE",
-        default_value = "32Gbps",
         env = "MANYWAY_INVITE_RATE",
         hide_env_values = true
     )]
-    pub(crate) invite_rate: Rate,
+    pub(crate) invite_rate: Option<Rate>,
 
     /// How long it is good for
     #[arg(long, value_name = "TIME", default_value = "365 d", env = "MANYWAY_INVITE_TIME", hide_env_values = true,

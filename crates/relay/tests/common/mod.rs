@@ -119,6 +119,20 @@ impl World {
         self.reply(from, &listen.to_bytes()).map(drop)
     }
 
+    /// A new proof for an old one.
+    pub(crate) fn renewed(&mut self, from: &str, proof: Proof) -> Proof {
+        let listen = Listen {
+            nonce: Nonce([2; 8]),
+            relay: self.relay.id(),
+            name: ListenerName::NONE,
+            proof,
+        };
+        match self.reply(from, &listen.to_bytes()) {
+            Ok(RelayReply::Consent(reply)) => reply.proof,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn voucher(&self) -> Voucher {
         self.voucher_of([1; 8], RateClass::MAX)
     }

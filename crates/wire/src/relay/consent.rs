@@ -59,13 +59,16 @@ impl Hello {
 
 /// Asks a relay to let others reach the address it is sent from under a name, until it is silent for
 /// [`CONSENT_LIFE`](super::CONSENT_LIFE). Answered as a HELLO is.
+///
+/// Without a name it is a HELLO from somebody who has shown to be there: a flood of HELLOs from spoofed addresses doesn't
+/// keep the relay from answering it, so renew a consent with this.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Comes back in the answer.
     pub nonce: Nonce,
     /// The relay that is meant.
     pub relay: RelayId,
-    /// What to be found by. Whoever knows it can take it over, so it should be told to few and be hard to guess.
+    /// What to be found by, or [`ListenerName::NONE`]. Whoever knows it can take it over, so it should be told to few and be hard to guess.
     pub name: ListenerName,
     /// From the last answer to the same source address: a spoofed source has none.
     pub proof: Proof,
@@ -182,7 +185,7 @@ impl Consent {
         Self::get(&mut Reader::new(bytes))
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             key: reader.u8("a consent's key")?,
             issued: reader.u32("a consent's time")?,
@@ -213,7 +216,7 @@ impl Proof {
         buf.put_slice(&self.mac.0);
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             key: reader.u8("a proof's key")?,
             issued: reader.u32("a proof's time")?,

@@ -41,6 +41,7 @@ impl ForwardHeader {
     const FIXED_LEN: usize = 1 + 1 + 1 + 4 + 8;
 
     /// Bytes of this header.
+    #[inline]
     pub fn encoded_len(&self) -> usize {
         match self.destination {
             SocketAddr::V4(_) => Self::LEN_V4,
@@ -72,38 +73,64 @@ impl ForwardHeader {
     /// # Errors
     /// The datagram is no FORWARD or is cut short; its class is unknown, or its destination an IPv4 address in IPv6's
     /// clothes (one address has one header).
+    #[inline]
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(datagram);
-        let v6 = RelayType::of(datagram) == Some(RelayType::Forward6);
-        match v6 {
-            true => RelayType::Forward6.expect(&mut reader)?,
-            false => RelayType::Forward4.expect(&mut reader)?,
+        let what = "a FORWARD's header";
+        match RelayType::of(datagram) {
+            Some(RelayType::Forward4) => {
+                let (bytes, _) = datagram
+                    .split_first_chunk::<{ Self::LEN_V4 }>()
+                    .ok_or(DecodeError::Truncated { what })?;
+                Self::fields(bytes, Ipv4Addr::from(part::<_, 4>(bytes, 15)).into())
+            }
+            Some(RelayType::Forward6) => {
+                let (bytes, _) = datagram
+                    .split_first_chunk::<{ Self::LEN_V6 }>()
+                    .ok_or(DecodeError::Truncated { what })?;
+                let ip = Ipv6Addr::from(part::<_, 16>(bytes, 15));
+                if ip.to_ipv4_mapped().is_some() {
+                    let what = "a FORWARD's destination";
+                    return Err(DecodeError::Malformed { what });
+                }
+                Self::fields(bytes, ip.into())
+            }
+            _ => Err(match datagram.first() {
+                Some(&found) => DecodeError::WrongType {
+                    expected: RelayType::Forward4.name(),
+                    found,
+                },
+                None => DecodeError::Truncated { what },
+            }),
         }
+    }
+
+    /// The fields of a whole header. Relays do this for every packet, so nothing is checked twice.
+    #[inline]
+    fn fields<const N: usize>(bytes: &[u8; N], ip: IpAddr) -> Result<Self, DecodeError> {
+        let behind = N - MAC_LEN - 4 - 2;
+        let (what, limit) = ("a rate class", RateClass::MAX.number());
         Ok(Self {
-            key: reader.u8("a FORWARD's key")?,
-            class: RateClass::get(&mut reader)?,
-            expires: reader.u32("a FORWARD's expiry")?,
-            tag: reader.array("a FORWARD's tag")?,
-            destination: get_destination(&mut reader, v6)?,
-            check: reader.array("a FORWARD's check")?,
-            mac: Mac(reader.array("a FORWARD's MAC")?),
+            key: bytes[1],
+            class: RateClass::new(bytes[2]).ok_or(DecodeError::TooLarge {
+                what,
+                value: bytes[2].into(),
+                limit: limit.into(),
+            })?,
+            expires: u32::from_be_bytes(part(bytes, 3)),
+            tag: part(bytes, 7),
+            destination: SocketAddr::new(ip, u16::from_be_bytes(part(bytes, behind))),
+            check: part(bytes, behind + 2),
+            mac: Mac(part(bytes, behind + 6)),
         })
     }
 }
 
-fn get_destination(reader: &mut Reader<'_>, v6: bool) -> Result<SocketAddr, DecodeError> {
-    let what = "a FORWARD's destination";
-    let ip = match v6 {
-        false => IpAddr::V4(Ipv4Addr::from(reader.array::<4>(what)?)),
-        true => {
-            let ip = Ipv6Addr::from(reader.array::<16>(what)?);
-            if ip.to_ipv4_mapped().is_some() {
-                return Err(DecodeError::Malformed { what });
-            }
-            IpAddr::V6(ip)
-        }
-    };
-    Ok(SocketAddr::new(ip, reader.u16(what)?))
+/// `M` bytes from `at` on, which have to be there.
+#[inline]
+fn part<const N: usize, const M: usize>(bytes: &[u8; N], at: usize) -> [u8; M] {
+    let mut part = [0; M];
+    part.copy_from_slice(&bytes[at..at + M]);
+    part
 }
 
 /// A [`ForwardHeader`] as it is sent: put it in front of a packet and send that to the relay.
@@ -143,13 +170,25 @@ impl Grant {
     /// # Errors
     /// As [`ForwardHeader::decode`], or the length is wrong.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let grant = Self::from(ForwardHeader::decode(bytes)?);
+        let grant = Self::in_front_of(bytes)?;
         super::exactly(bytes, grant.as_bytes().len(), "a grant")?;
         Ok(grant)
     }
 
-    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let grant = Self::from(ForwardHeader::decode(reader.rest())?);
+    /// Reads the grant in front of a datagram.
+    ///
+    /// # Errors
+    /// As [`ForwardHeader::decode`].
+    pub fn in_front_of(datagram: &[u8]) -> Result<Self, DecodeError> {
+        let header = ForwardHeader::decode(datagram)?;
+        let len = header.encoded_len();
+        let mut bytes = [0; ForwardHeader::LEN_V6];
+        bytes[..len].copy_from_slice(&datagram[..len]);
+        Ok(Self { bytes, header })
+    }
+
+    pub(crate) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let grant = Self::in_front_of(reader.rest())?;
         reader.take(grant.as_bytes().len(), "a grant")?;
         Ok(grant)
     }

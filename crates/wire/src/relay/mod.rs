@@ -82,6 +82,7 @@ pub enum RelayType {
 
 impl RelayType {
     /// What `datagram` claims to be; `None` if nothing that relays have to do with.
+    #[inline]
     pub fn of(datagram: &[u8]) -> Option<Self> {
         match datagram.first()? {
             0x20 => Some(Self::Forward4),
@@ -133,6 +134,7 @@ impl RelayType {
 /// Whether a datagram is of the kinds that only relays and their clients exchange, known to this release or not: its
 /// first byte is 0x20 to 0x2f. A relay never forwards such a datagram, so nothing that leaves a relay makes another
 /// relay act.
+#[inline]
 pub fn is_relay_datagram(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first >> 4 == 2)
 }
@@ -227,6 +229,9 @@ pub struct ListenerName(pub [u8; Self::LEN]);
 impl ListenerName {
     /// Bytes of a name.
     pub const LEN: usize = 16;
+
+    /// No name: a LISTEN with it only renews a consent.
+    pub const NONE: Self = Self([0; Self::LEN]);
 }
 
 impl fmt::Debug for ListenerName {
@@ -236,6 +241,7 @@ impl fmt::Debug for ListenerName {
 }
 
 /// `address` in the one form it has here: IPv4 as such, never mapped into IPv6, without scope and flow label.
+#[inline]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -23,6 +23,7 @@ impl RateClass {
     pub const MAX: Self = Self(15);
 
     /// Class `number`, if there is one.
+    #[inline]
     pub fn new(number: u8) -> Option<Self> {
         (number <= Self::MAX.0).then_some(Self(number))
     }
@@ -36,6 +37,7 @@ impl RateClass {
     }
 
     /// The class's number.
+    #[inline]
     pub fn number(self) -> u8 {
         self.0
     }
