@@ -10,10 +10,12 @@ use manyway::{ByteSize, PathSelector, Rate};
 use crate::demo::LinkSpec;
 
 mod optimum;
+mod registry;
 mod relay;
 mod simulation;
 
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::RelayArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
@@ -52,6 +54,7 @@ pub(crate) enum Command {
     Scenario(ScenarioArgs),
     Optimum(OptimumArgs),
     Relay(RelayArgs),
+    Registry(RegistryArgs),
 }
 
 /// How much is said, and where.
@@ -364,7 +367,9 @@ mod tests {
     #[test]
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
-        for name in ["send", "recv", "demo", "run", "scenario", "relay"] {
+        for name in [
+            "send", "recv", "demo", "run", "scenario", "relay", "registry",
+        ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
         insta::assert_snapshot!("help_scenario_check", help(&["scenario", "check"]));

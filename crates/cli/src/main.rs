@@ -12,6 +12,7 @@ mod meter;
 mod optimum;
 mod options;
 mod recv;
+mod registry;
 mod relay;
 mod run;
 mod scenario;
@@ -58,5 +59,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Scenario(args) => scenario::run(screen, args),
         Command::Optimum(args) => optimum::run(screen, &args),
         Command::Relay(args) => relay::run(screen, args).await,
+        Command::Registry(args) => registry::run(screen, args).await,
     }
 }

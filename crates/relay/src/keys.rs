@@ -138,6 +138,11 @@ impl Keys {
         Ok(Self { seed, id, codes })
     }
 
+    /// The relay's signature, for those who want to know that it is this relay.
+    pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
+        sign(&self.seed, bytes)
+    }
+
     /// A voucher by the relay itself, which every relay trusts.
     pub fn vouch(
         &self,

@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hyper::Method;
-use manyway_relay::keys::{public_key, sign};
 use manyway_wire::relay::RelayId;
 use tokio::time::{sleep, timeout};
 use zeroize::Zeroizing;
@@ -20,16 +19,22 @@ const PAUSES: [u64; 4] = [1, 2, 5, 10];
 
 /// A relay that wants to be found.
 pub struct Relay {
-    seed: Zeroizing<[u8; 32]>,
+    id: RelayId,
     addresses: Vec<SocketAddr>,
+    sign: Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>,
 }
 
 impl Relay {
-    /// The relay with this Ed25519 seed, reached at these addresses.
-    pub fn new(seed: [u8; 32], addresses: Vec<SocketAddr>) -> Self {
+    /// The relay with this key, reached at these addresses; `sign` is its Ed25519 signature.
+    pub fn new(
+        id: RelayId,
+        addresses: Vec<SocketAddr>,
+        sign: impl Fn(&[u8]) -> [u8; 64] + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            seed: Zeroizing::new(seed),
+            id,
             addresses,
+            sign: Box::new(sign),
         }
     }
 }
@@ -37,6 +42,7 @@ impl Relay {
 impl fmt::Debug for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Relay")
+            .field("id", &self.id)
             .field("addresses", &self.addresses)
             .finish_non_exhaustive()
     }
@@ -66,7 +72,7 @@ impl Membership {
 
     /// The relay's key.
     pub fn id(&self) -> RelayId {
-        public_key(&self.relay.seed)
+        self.relay.id
     }
 
     /// Enrols; until when to send the next heartbeat. The relay has to be running: it is asked whether it is there.
@@ -81,7 +87,7 @@ impl Membership {
             relay: self.id().to_string(),
             addresses: self.relay.addresses.clone(),
             challenge,
-            signature: api::encode(&sign(&self.relay.seed, &signed)),
+            signature: api::encode(&(self.relay.sign)(&signed)),
         };
         let ask = post("/v1/relays", self.token.reveal(), &body);
         let enrolled: Enrolled = self.registries.ask(ask).await?;

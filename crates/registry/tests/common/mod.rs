@@ -163,7 +163,10 @@ impl TestRelay {
     }
 
     pub(crate) fn membership(&self, urls: &[RegistryUrl]) -> Membership {
-        let relay = Enrolling::new(self.seed, vec![self.address]);
+        let seed = self.seed;
+        let relay = Enrolling::new(self.id(), vec![self.address], move |bytes| {
+            sign(&seed, bytes)
+        });
         Membership::new(urls, token(Role::Relay), relay).unwrap()
     }
 }
