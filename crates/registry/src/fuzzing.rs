@@ -1,4 +1,4 @@
-//! What the fuzz targets in `crates/wire/fuzz`'s sibling run, and the test that replays such inputs: a registry reads
+//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus: a registry reads
 //! anything without panic, and what it accepts it writes again the same.
 
 use std::net::SocketAddr;
