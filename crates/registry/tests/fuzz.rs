@@ -7,7 +7,9 @@ use manyway_registry::fuzzing;
 use proptest::prelude::*;
 
 fn corpus(name: &str) -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(name);
     let files = fs::read_dir(dir).unwrap();
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
     files.sort();
@@ -17,7 +19,9 @@ fn corpus(name: &str) -> Vec<Vec<u8>> {
 #[test]
 fn every_file_of_the_corpus_passes() {
     assert_eq!((corpus("request").len(), corpus("text").len()), (6, 2));
-    corpus("request").iter().for_each(|bytes| fuzzing::request(bytes));
+    corpus("request")
+        .iter()
+        .for_each(|bytes| fuzzing::request(bytes));
     corpus("text").iter().for_each(|bytes| fuzzing::text(bytes));
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 #[path = "../examples/load/driver.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code)]
 mod driver;
 
 use std::time::Duration;

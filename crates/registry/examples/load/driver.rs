@@ -19,26 +19,26 @@ use tokio::time::{sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-pub const TOKENS: &str = "relay load 0123456789abcdef0123\n";
+pub(crate) const TOKENS: &str = "relay load 0123456789abcdef0123\n";
 const TOKEN: &str = "0123456789abcdef0123";
 /// Longer than this, an answer counts as an error.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The registry under load.
 #[derive(Clone)]
-pub struct Target {
-    pub address: SocketAddr,
-    pub key: RelayId,
-    pub tls: Arc<ClientConfig>,
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) key: RelayId,
+    pub(crate) tls: Arc<ClientConfig>,
 }
 
 /// What became of the requests.
 #[derive(Default)]
-pub struct Outcome {
-    pub errors: usize,
+pub(crate) struct Outcome {
+    pub(crate) errors: usize,
     /// Of the answers that came.
-    pub latencies: Vec<Duration>,
-    pub elapsed: Duration,
+    pub(crate) latencies: Vec<Duration>,
+    pub(crate) elapsed: Duration,
 }
 
 impl Outcome {
@@ -62,7 +62,7 @@ impl Outcome {
     }
 
     /// The latency that this share of the answers doesn't exceed.
-    pub fn quantile(&self, share: f64) -> Duration {
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
         let at = (share * self.latencies.len() as f64) as usize;
         let last = self.latencies.len().saturating_sub(1);
         self.latencies
@@ -73,13 +73,13 @@ impl Outcome {
 }
 
 impl Target {
-    pub fn new(address: SocketAddr, key: RelayId) -> Self {
+    pub(crate) fn new(address: SocketAddr, key: RelayId) -> Self {
         let tls = tls::pinned_client(key).expect("TLS");
         Self { address, key, tls }
     }
 
     /// The same, with a whole handshake each time.
-    pub fn without_resumption(&self) -> Self {
+    pub(crate) fn without_resumption(&self) -> Self {
         let mut tls = (*self.tls).clone();
         tls.resumption = Resumption::disabled();
         Self {
@@ -140,7 +140,7 @@ impl Connection {
 }
 
 /// Answers HELLO for whatever relay it names, as if all were at this address.
-pub fn answer_hellos() -> SocketAddr {
+pub(crate) fn answer_hellos() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = socket.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -168,7 +168,11 @@ pub fn answer_hellos() -> SocketAddr {
 }
 
 /// Enrols `count` relays over so many connections; their leases, and how many failed.
-pub async fn enrol(target: &Target, count: usize, connections: usize) -> (Vec<String>, usize) {
+pub(crate) async fn enrol(
+    target: &Target,
+    count: usize,
+    connections: usize,
+) -> (Vec<String>, usize) {
     let address = answer_hellos();
     let mut tasks = JoinSet::new();
     for first in 0..connections {
@@ -218,17 +222,17 @@ async fn enrol_one(
 }
 
 /// How the heartbeats of a fleet come.
-pub struct Beats {
+pub(crate) struct Beats {
     /// Connections that are kept open; each is shared by as many relays.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// All together, per second, at even distances whether answers come or not.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Each relay's.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
 }
 
 /// Heartbeats over connections that stay. `connected` is called once all are open.
-pub async fn heartbeats(
+pub(crate) async fn heartbeats(
     target: &Target,
     leases: &[String],
     beats: &Beats,
@@ -271,7 +275,12 @@ pub async fn heartbeats(
 }
 
 /// `count` heartbeats with a connection each, from so many tasks, one after the other in each.
-pub async fn fresh(target: &Target, leases: &[String], count: usize, tasks: usize) -> Outcome {
+pub(crate) async fn fresh(
+    target: &Target,
+    leases: &[String],
+    count: usize,
+    tasks: usize,
+) -> Outcome {
     let start = Instant::now();
     let mut all = JoinSet::new();
     for first in 0..tasks {
