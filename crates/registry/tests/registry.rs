@@ -19,7 +19,7 @@ async fn a_voucher_gets_grants_from_the_relay() {
     let registry = Registry::start().await;
     let relay = TestRelay::start(1, key(1).id());
     relay
-        .membership(&[registry.url.clone()])
+        .membership(std::slice::from_ref(&registry.url))
         .enrol()
         .await
         .unwrap();
@@ -79,7 +79,7 @@ async fn who_leaves_is_not_handed_out_and_may_come_back() {
     let relays: Vec<TestRelay> = (1..=3).map(|n| TestRelay::start(n, key(1).id())).collect();
     let mut members: Vec<_> = relays
         .iter()
-        .map(|relay| relay.membership(&[registry.url.clone()]))
+        .map(|relay| relay.membership(std::slice::from_ref(&registry.url)))
         .collect();
     for member in &mut members {
         member.enrol().await.unwrap();

@@ -17,11 +17,14 @@ use crate::{RegistryUrl, Token};
 /// Before the next try when nothing worked: a registry that comes back isn't run over.
 const PAUSES: [u64; 4] = [1, 2, 5, 10];
 
+/// A relay's Ed25519 signature.
+type Sign = Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>;
+
 /// A relay that wants to be found.
 pub struct Relay {
     id: RelayId,
     addresses: Vec<SocketAddr>,
-    sign: Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>,
+    sign: Sign,
 }
 
 impl Relay {
