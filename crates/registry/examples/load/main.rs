@@ -5,6 +5,9 @@
 //! The registry is a process of its own with one thread, so it can't use more than one core. Its CPU time and memory are
 //! the kernel's figures (/proc).
 
+// What it measures is printed.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 mod driver;
 
 use std::io::{BufRead, BufReader, Read};
