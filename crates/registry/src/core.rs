@@ -180,7 +180,7 @@ impl Core {
         problem
     }
 
-    /// Something to sign, good for [`CHALLENGE_LIFE`].
+    /// Something to sign, good for 30 s.
     pub fn challenge(&self, now: Duration) -> String {
         let issued = now.as_millis() as u64;
         self.codes.seal(Code::Challenge, &issued.to_be_bytes())

@@ -21,7 +21,7 @@ pub mod tls;
 mod tokens;
 mod url;
 
-pub use core::{Core, Limits};
+pub use core::{Candidate, Core, Lease, Limits};
 pub use fleet::{Fleet, Record};
 pub use http::HttpError;
 pub use key::{KeyError, RegistryKey, read_secret, write_secret};
