@@ -11,11 +11,13 @@ use crate::demo::LinkSpec;
 
 mod criteria;
 mod optimum;
+mod registry;
 mod relay;
 mod simulation;
 
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::RelayArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
@@ -55,6 +57,7 @@ pub(crate) enum Command {
     Optimum(OptimumArgs),
     Criteria(CriteriaArgs),
     Relay(RelayArgs),
+    Registry(RegistryArgs),
 }
 
 /// How much is said, and where.
@@ -392,7 +395,7 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "recv", "demo", "run", "scenario", "criteria", "relay",
+            "send", "recv", "demo", "run", "scenario", "criteria", "relay", "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }

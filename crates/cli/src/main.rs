@@ -13,6 +13,7 @@ mod meter;
 mod optimum;
 mod options;
 mod recv;
+mod registry;
 mod relay;
 mod relays;
 mod run;
@@ -61,5 +62,6 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Optimum(args) => optimum::run(screen, &args),
         Command::Criteria(args) => criteria::run(screen, &args),
         Command::Relay(args) => relay::run(screen, args).await,
+        Command::Registry(args) => registry::run(screen, args).await,
     }
 }

@@ -8,6 +8,8 @@ use std::{env, fs};
 
 use anyhow::{Context, anyhow};
 use manyway::ByteSize;
+use manyway_registry::Role;
+use manyway_registry::client::{ClientError, Membership, Relay, registry_keys};
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::keys::public_key;
 use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys, serve_metrics};
@@ -25,12 +27,18 @@ use crate::screen::Screen;
 const QUIET: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> {
-    let config = config(&args)?;
+    let mut config = config(&args)?;
     if args.access.invite {
         return invite(&args, &config);
     }
+    let key_file = config.key_file.clone();
+    config
+        .relay
+        .trusted
+        .extend(registry_keys(&args.fleet.registry).await?);
     let stop = Stop::listen(false);
     let server = bind(config, &args.listen)?;
+    let member = membership(&args, &key_file, &server)?;
     let handle = server.handle();
     if let Some(address) = args.metrics {
         let (address, serve) = serve_metrics(address, handle.clone()).await?;
@@ -46,9 +54,17 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     let thread = std::thread::Builder::new().name("relay".into());
     let thread = thread.spawn(move || ended.send(server.run()).ok());
     thread.context("can't start the relay's thread")?;
+    let (leave, leaving) = oneshot::channel::<()>();
+    let member = member.map(|member| tokio::spawn(belong(member, screen.clone(), leaving)));
     tokio::select! {
         result = end => result.unwrap_or_else(|_| Err(ServerError::Poll(io::Error::other("its thread is gone"))))?,
-        () = stop.requested() => drain(screen, &handle, args.drain).await,
+        () = stop.requested() => {
+            drop(leave);
+            drain(screen, &handle, args.drain).await;
+        }
+    }
+    if let Some(member) = member {
+        member.await?;
     }
     let counters = handle.counters();
     let bytes = ByteSize::new(counters.forwarded_bytes);
@@ -57,6 +73,45 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         counters.forwarded
     ));
     Ok(())
+}
+
+/// The relay's place among those of a registry, if it is to have one.
+fn membership(
+    args: &RelayArgs,
+    key_file: &Path,
+    server: &Server,
+) -> anyhow::Result<Option<Membership>> {
+    let Some(file) = args
+        .fleet
+        .token_file
+        .as_ref()
+        .filter(|_| !args.fleet.registry.is_empty())
+    else {
+        return Ok(None);
+    };
+    let token = crate::registry::token(file, Role::Relay)?;
+    let addresses = reachable(args, &server.addresses());
+    if addresses.is_empty() {
+        return Err(usage(
+            "a registry lists relays by their address: say where this one is with --advertise ADDR:PORT (or, inside one \
+             network, --allow-private)",
+        ));
+    }
+    let keys = open_keys(key_file)?;
+    let relay = Relay::new(keys.id(), addresses, move |bytes| keys.sign(bytes));
+    Ok(Some(Membership::new(&args.fleet.registry, token, relay)?))
+}
+
+/// Keeps the lease until the relay is about to stop, then gives it up.
+async fn belong(member: Membership, screen: Screen, leaving: oneshot::Receiver<()>) {
+    let stop = async {
+        leaving.await.ok();
+    };
+    let tell = |outcome: Result<(), &ClientError>| match outcome {
+        Ok(()) => screen.say("Enrolled at the registry"),
+        Err(error) => screen.error(&format!("Not at the registry, trying again: {error}")),
+    };
+    member.run(stop, tell).await;
 }
 
 fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
@@ -242,6 +297,11 @@ async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
 }
 
 fn default_key_file() -> anyhow::Result<PathBuf> {
+    state_file("relay.key")
+}
+
+/// Where a service keeps a file of its own unless told otherwise; the directory is made.
+pub(crate) fn state_file(name: &str) -> anyhow::Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let dir = match (set("STATE_DIRECTORY"), set("XDG_STATE_HOME"), set("HOME")) {
         (Some(dir), _, _) => PathBuf::from(dir),
@@ -249,12 +309,12 @@ fn default_key_file() -> anyhow::Result<PathBuf> {
         (_, _, Some(home)) => Path::new(&home).join(".local/state/manyway"),
         _ => {
             return Err(anyhow!(
-                "no place for the relay's keys: name a file with --key-file"
+                "no place for {name}: neither STATE_DIRECTORY nor HOME is set; name a file with an option"
             ));
         }
     };
     fs::create_dir_all(&dir).with_context(|| format!("can't create {}", dir.display()))?;
-    Ok(dir.join("relay.key"))
+    Ok(dir.join(name))
 }
 
 #[cfg(test)]

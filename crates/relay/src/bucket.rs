@@ -10,11 +10,11 @@ use siphasher::sip128::SipHasher13;
 
 /// What may be taken from a bucket, in nanoseconds of its rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Allowance {
+pub struct Allowance {
     /// What is taken now.
-    pub(crate) cost: u64,
+    pub cost: u64,
     /// How far ahead of now the bucket may be.
-    pub(crate) burst: u64,
+    pub burst: u64,
 }
 
 impl Allowance {
@@ -26,7 +26,7 @@ impl Allowance {
     const BURST: u64 = 100_000_000;
 
     /// `len` bytes at `rate` bytes per second.
-    pub(crate) fn bytes(len: usize, rate: u64) -> Self {
+    pub fn bytes(len: usize, rate: u64) -> Self {
         let time = |bytes: u64| bytes.saturating_mul(1_000_000_000) / rate.max(1);
         Self {
             cost: time(len as u64),
@@ -35,7 +35,7 @@ impl Allowance {
     }
 
     /// `len` bytes at a class's rate. Classes are powers of two, so there is nothing to divide.
-    pub(crate) fn class(len: usize, class: RateClass) -> Self {
+    pub fn class(len: usize, class: RateClass) -> Self {
         let time = |bytes: u64| (bytes * Self::NANOS_PER_BYTE) >> class.number();
         Self {
             cost: time(len as u64),
@@ -44,7 +44,7 @@ impl Allowance {
     }
 
     /// `weight` events, of which `per_second` are allowed in the long run and twice as many at once.
-    pub(crate) const fn events(weight: u64, per_second: u64) -> Self {
+    pub const fn events(weight: u64, per_second: u64) -> Self {
         Self {
             cost: weight * 1_000_000_000 / per_second,
             burst: 2_000_000_000,
@@ -52,7 +52,7 @@ impl Allowance {
     }
 
     /// One event, of which `per_second` are allowed, never two at once.
-    pub(crate) const fn once(per_second: u64) -> Self {
+    pub const fn once(per_second: u64) -> Self {
         let cost = 1_000_000_000 / per_second;
         Self { cost, burst: cost }
     }
@@ -60,11 +60,11 @@ impl Allowance {
 
 /// One token bucket.
 #[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Bucket(u64);
+pub struct Bucket(u64);
 
 impl Bucket {
     /// Takes what is asked for, if it is there.
-    pub(crate) fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
+    pub fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
         let now = nanos(now);
         let full = self.0.max(now).saturating_add(allowance.cost);
         let enough = full <= now.saturating_add(allowance.burst);
@@ -83,7 +83,7 @@ fn nanos(now: Duration) -> u64 {
 /// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the fuller one
 /// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
 /// both its cells are shared with keys that use theirs; it never gets more than its own.
-pub(crate) struct Sketch {
+pub struct Sketch {
     rows: [Box<[u64]>; 2],
     key: SipHasher13,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Sketch {
 impl Sketch {
     /// `cells` per row, a power of two; the hash's keys come from `random`, so that nobody can choose whom to collide
     /// with.
-    pub(crate) fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
+    pub fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
         let row = || vec![0; cells.next_power_of_two()].into_boxed_slice();
         Self {
             rows: [row(), row()],
@@ -100,14 +100,14 @@ impl Sketch {
     }
 
     /// The cells of a key.
-    pub(crate) fn cells(&self, key: &[u8]) -> [usize; 2] {
+    pub fn cells(&self, key: &[u8]) -> [usize; 2] {
         let hash = self.key.hash(key);
         let mask = self.rows[0].len() - 1;
         [hash.h1 as usize & mask, hash.h2 as usize & mask]
     }
 
     /// Takes what is asked for from the key with these cells, if it is there.
-    pub(crate) fn take(&mut self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
+    pub fn take(&mut self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
         let [first, second] = &mut self.rows;
         let (a, b) = (&mut first[cells[0]], &mut second[cells[1]]);
         let mut estimate = Bucket(*a.min(b));
@@ -120,7 +120,7 @@ impl Sketch {
     }
 
     /// Bytes that it occupies, now and later.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.rows.iter().map(|row| size_of_val(&**row)).sum()
     }
 }

@@ -138,6 +138,11 @@ impl Keys {
         Ok(Self { seed, id, codes })
     }
 
+    /// The relay's signature, for those who want to know that it is this relay.
+    pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
+        sign(&self.seed, bytes)
+    }
+
     /// A voucher by the relay itself, which every relay trusts.
     pub fn vouch(
         &self,
@@ -204,7 +209,7 @@ pub fn sign(seed: &[u8; 32], bytes: &[u8]) -> [u8; 64] {
 }
 
 /// Whether `signature` is `key`'s over `bytes`.
-pub(crate) fn verify(key: &RelayId, bytes: &[u8], signature: &[u8; 64]) -> bool {
+pub fn verify(key: &RelayId, bytes: &[u8], signature: &[u8; 64]) -> bool {
     UnparsedPublicKey::new(&ED25519, &key.0)
         .verify(bytes, signature)
         .is_ok()

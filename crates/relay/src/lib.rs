@@ -4,7 +4,7 @@
 //! and the threats are in `docs/relays.md`, the codecs in [`manyway_wire::relay`].
 
 pub mod address;
-mod bucket;
+pub mod bucket;
 mod counters;
 pub mod keys;
 mod listeners;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
 use manyway::Rate;
+use manyway_registry::RegistryUrl;
 use manyway_wire::relay::RelayId;
 
 /// Be a relay: forward packets between those whom you let
@@ -76,6 +77,34 @@ pub(crate) struct RelayArgs {
     pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
+    #[command(flatten)]
+    pub(crate) fleet: Fleet,
+}
+
+/// Where it is listed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Registry")]
+pub(crate) struct Fleet {
+    /// Be found through this registry (https://HOST:PORT#KEY, as it prints it) and accept its vouchers; several serve one
+    /// fleet
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "MANYWAY_REGISTRY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        requires = "token_file"
+    )]
+    pub(crate) registry: Vec<RegistryUrl>,
+
+    /// The token to enrol there with, in a file that is readable by you alone
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "MANYWAY_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 /// How much, and where to.
@@ -146,4 +175,5 @@ Examples:
   manyway relay --invite > friend.relay          for manyway send --via @friend.relay
   manyway relay --limit 200Mbps --metrics 127.0.0.1:9170
   manyway relay --listen 10.0.0.5:45170 --advertise 203.0.113.7:45170
+  manyway relay --registry https://registry.example:45180#KEY --token-file token
   manyway relay --allow-private --listen 192.168.1.5:45170";

@@ -1,0 +1,124 @@
+//! `manyway registry`.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use manyway_registry::server::{Connections, Server, ServerConfig};
+use manyway_registry::store::{Etcd, Store};
+use manyway_registry::{
+    Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, read_secret, tls, write_secret,
+};
+use rand::rngs::{ChaCha20Rng, SysRng};
+use rand::{Rng, SeedableRng};
+
+use crate::args::RegistryArgs;
+use crate::exit::{Stop, usage};
+use crate::relay::state_file;
+use crate::screen::Screen;
+
+pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<()> {
+    let mut rng =
+        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
+    let key_file = match &args.key_file {
+        Some(file) => file.clone(),
+        None => state_file("registry.key")?,
+    };
+    let key = RegistryKey::open(&key_file, &mut rng)?;
+    let tokens = tokens(screen, &args, &mut rng)?;
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => tls::file_server(certificate, key)?,
+        _ => tls::pinned_server(&key)?,
+    };
+    let limits = Limits {
+        allow_private: args.allow_private,
+        relays_per_token: args.relays_per_token,
+        rate: args.request_rate,
+        ..Limits::default()
+    };
+    let store = match &*args.store {
+        "memory" => Store::Memory,
+        url => Store::Etcd(Box::new(Etcd::connect(url, key.id()).await?)),
+    };
+    let mut seed = [0; 32];
+    rng.fill_bytes(&mut seed);
+    let config = ServerConfig {
+        listen: args.listen,
+        tls,
+        core: Core::new(key, tokens, limits, seed),
+        store,
+        connections: Connections::default(),
+    };
+    let stop = Stop::listen(false);
+    let server = Server::bind(config).await?;
+    announce(screen, &server, &args)?;
+    server.run(stop.requested()).await;
+    screen.say("Ended: relays go on without, and enrol again when it is back");
+    Ok(())
+}
+
+/// Who may enrol, by a file that is made if there is none.
+fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow::Result<Tokens> {
+    let file = match &args.token_file {
+        Some(file) => file.clone(),
+        None => state_file("registry.tokens")?,
+    };
+    let text = match read_secret(&file)? {
+        Some(text) => text,
+        None => {
+            let mut token = || {
+                format!(
+                    "{:032x}",
+                    u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64())
+                )
+            };
+            let text = format!("relay relays {}\nclient clients {}\n", token(), token());
+            write_secret(&file, &text)?;
+            screen.say(&format!(
+                "Made {}: a token for relays and one for clients, which each need in a --token-file",
+                file.display()
+            ));
+            text.into()
+        }
+    };
+    Tokens::parse(&text).map_err(|error| anyhow!("{}: {error}", file.display()))
+}
+
+/// Says what it is, and what to tell others.
+fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Result<()> {
+    let address = server.address();
+    screen.say(&format!("Registry {} listens on {address}", server.id()));
+    let host = match &args.host {
+        Some(host) => host.clone(),
+        None if address.ip().is_unspecified() => "HOST".to_owned(),
+        None => address.ip().to_string(),
+    };
+    let host = match host.contains(':') {
+        true => format!("[{host}]"),
+        false => host,
+    };
+    let pin = match args.tls_cert {
+        Some(_) => String::new(),
+        None => format!("#{}", server.id()),
+    };
+    let url = format!("https://{host}:{}{pin}", address.port());
+    url.parse::<RegistryUrl>()
+        .map_err(|error| usage(format!("--host: {error}")))?;
+    screen.say(&format!("For relays and clients: --registry {url}"));
+    let (relays, _) = server.counts();
+    if relays > 0 {
+        screen.say(&format!("{relays} relays are enrolled"));
+    }
+    Ok(())
+}
+
+/// The token in a file that is its owner's alone.
+pub(crate) fn token(file: &Path, role: Role) -> anyhow::Result<Token> {
+    let text = read_secret(file)?;
+    let text = text.ok_or_else(|| {
+        anyhow!(
+            "there is no {}: write the token that the registry's operator gave you into it, and chmod 600 it",
+            file.display()
+        )
+    })?;
+    Token::from_text(&text, role).map_err(|error| anyhow!("{}: {error}", file.display()))
+}

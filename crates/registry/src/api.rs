@@ -1,0 +1,243 @@
+//! What is said over HTTPS, as JSON. Binary fields are base64url without padding (RFC 4648), keys the text that
+//! `manyway` shows elsewhere too (52 characters of base32).
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How often relays renew their lease, in seconds.
+pub const HEARTBEAT_S: u32 = 30;
+
+/// How long a lease lasts without renewal, in seconds: who is silent vanishes within two heartbeats.
+pub const LEASE_S: u32 = 2 * HEARTBEAT_S;
+
+/// Relays in a subset unless asked for more or fewer.
+pub const SUBSET: u16 = 50;
+
+/// Most relays that one request names or asks for.
+pub const MAX_RELAYS: usize = 200;
+
+/// Most characters of what peers leave for each other.
+pub const MAX_SEALED: usize = 2048;
+
+/// Most bytes of a request's body.
+pub const MAX_BODY: usize = 16 << 10;
+
+/// Most bytes of an answer's body: 200 relays with vouchers and eight addresses each.
+pub const MAX_ANSWER: usize = 256 << 10;
+
+/// Longest that a listener's request waits for callers, in seconds.
+pub const MAX_WAIT_S: u32 = 25;
+
+/// Who the registry is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct About {
+    /// Its key: what it signs vouchers with, and what its own certificate is for.
+    pub registry: String,
+    /// Its release.
+    pub version: String,
+    /// How often relays should renew their lease, in seconds.
+    pub heartbeat_s: u32,
+    /// How long leases last, in seconds.
+    pub lease_s: u32,
+    /// The UDP port on which it answers HELLO with the address it came from, if it does.
+    pub observe_port: Option<u16>,
+}
+
+/// What a relay signs to enrol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Challenge {
+    /// Good for one enrolment of a relay, for 30 s.
+    pub challenge: String,
+}
+
+/// A relay that wants to be found.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnrolRelay {
+    /// Its key.
+    pub relay: String,
+    /// Where it is reached: 1 to 8 addresses with ports. Each has to answer a HELLO.
+    #[schema(value_type = Vec<String>, min_items = 1, max_items = 8, example = json!(["203.0.113.7:45170"]))]
+    pub addresses: Vec<SocketAddr>,
+    /// From `GET /v1/challenge`.
+    pub challenge: String,
+    /// The relay's, over what `enrolment_bytes` in docs/registry.md says.
+    pub signature: String,
+}
+
+/// A lease.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Enrolled {
+    /// To be shown with every heartbeat; a secret.
+    pub lease: String,
+    /// How often to renew it, in seconds.
+    pub heartbeat_s: u32,
+    /// How long it lasts, in seconds.
+    pub lease_s: u32,
+}
+
+/// A lease was renewed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Renewed {
+    /// How long it lasts from now, in seconds.
+    pub lease_s: u32,
+}
+
+/// A client that wants to use relays, or be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnrolClient {
+    /// The Ed25519 key that it will sign MINTs with.
+    pub client: String,
+}
+
+/// What a client shows from now on.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClientEnrolled {
+    /// A secret.
+    pub credential: String,
+    /// Until when: Unix time in seconds.
+    pub expires: u32,
+}
+
+/// Asks for vouchers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AskVouchers {
+    /// For these relays, as far as they are still there: at most 200.
+    #[serde(default)]
+    #[schema(max_items = 200)]
+    pub relays: Vec<String>,
+    /// And for so many others at random: 50 unless given, at most 200 with those named.
+    #[schema(maximum = 200)]
+    pub more: Option<u16>,
+}
+
+/// Relays with the right to use them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Vouchers {
+    /// First those that were named, then those at random.
+    pub relays: Vec<VouchedRelay>,
+}
+
+/// A relay with the right to use it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VouchedRelay {
+    /// Its key.
+    pub relay: String,
+    /// Where it is.
+    #[schema(value_type = Vec<String>)]
+    pub addresses: Vec<SocketAddr>,
+    /// For MINT: docs/relays.md has its fields.
+    pub voucher: String,
+}
+
+/// A listener that can be met.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// 16 random bytes that are needed to replace what is there: whoever comes first chooses them.
+    pub owner: String,
+    /// Its addresses and consents, sealed for those who have its ticket: at most 2048 characters.
+    #[schema(max_length = 2048)]
+    pub sealed: String,
+    /// How long to wait for callers if there are none, in seconds: at most 25.
+    #[serde(default)]
+    #[schema(maximum = 25)]
+    pub wait_s: u32,
+}
+
+/// Who called since the listener asked last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Callers {
+    /// What each has sealed.
+    pub callers: Vec<String>,
+}
+
+/// A caller that wants to meet a listener.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// Its addresses, sealed for the listener: at most 2048 characters.
+    #[schema(max_length = 2048)]
+    pub sealed: String,
+}
+
+/// What the listener has left.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Listener {
+    /// As it has sealed it.
+    pub sealed: String,
+}
+
+/// Any answer that isn't the one hoped for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// What is wrong.
+    pub error: ErrorDetail,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErrorDetail {
+    /// For programs: one word, stable.
+    pub code: String,
+    /// For people: what is wrong and how to mend it.
+    pub message: String,
+}
+
+/// Bytes as text.
+pub fn encode(bytes: &[u8]) -> String {
+    BASE64URL_NOPAD.encode(bytes)
+}
+
+/// Exactly `N` bytes from text.
+pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
+    if text.len() != BASE64URL_NOPAD.encode_len(N) {
+        return None;
+    }
+    BASE64URL_NOPAD
+        .decode(text.as_bytes())
+        .ok()?
+        .try_into()
+        .ok()
+}
+
+/// What a relay signs to enrol: a context, who is asked, the challenge and the addresses, so that a registry can't use it
+/// at another one.
+pub fn enrolment_bytes(registry: &[u8; 32], challenge: &str, addresses: &[SocketAddr]) -> Vec<u8> {
+    let mut bytes = b"manyway registry enrol 1\n".to_vec();
+    bytes.extend_from_slice(registry);
+    bytes.extend_from_slice(challenge.as_bytes());
+    for address in addresses {
+        bytes.extend_from_slice(format!("\n{address}").as_bytes());
+    }
+    bytes
+}
+
+/// `Debug` without what is secret.
+macro_rules! redacted {
+    ($($name:ident { $($field:ident),* })*) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name))
+                    $(.field(stringify!($field), &self.$field))*
+                    .finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+redacted! {
+    EnrolRelay { relay, addresses }
+    Enrolled { heartbeat_s, lease_s }
+    ClientEnrolled { expires }
+    VouchedRelay { relay, addresses }
+    Listen { wait_s }
+    Call {}
+    Listener {}
+}

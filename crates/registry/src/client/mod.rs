@@ -1,0 +1,387 @@
+//! For relays ([`Membership`]), for those who look for relays ([`Client`]) and for peers that want to meet
+//! ([`Meeting`]). All take the URLs of several registries that serve one fleet: when one doesn't answer, the next is
+//! asked.
+
+mod meeting;
+mod membership;
+
+use std::fmt;
+use std::time::Duration;
+
+use hyper::{Method, StatusCode};
+use manyway_relay::keys::public_key;
+use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RelayId, RelayTicket, Voucher};
+use rand::CryptoRng;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use crate::api::{
+    self, About, AskVouchers, ClientEnrolled, EnrolClient, MAX_ANSWER, VouchedRelay, Vouchers,
+};
+use crate::http::{Ask, Endpoint, HttpError, Link};
+use crate::{RegistryUrl, Token, tls};
+
+pub use meeting::{MAX_LEFT, Meeting, MeetingError};
+pub use membership::{Membership, Relay};
+
+/// For one answer.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Why there is no answer that helps.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No URL.
+    #[error("name at least one registry: --registry https://HOST:PORT#KEY")]
+    NoRegistry,
+    /// TLS can't be used.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+    /// None answers.
+    #[error("no registry answers: {host}: {error}")]
+    Unreachable {
+        /// The last that was asked.
+        host: String,
+        /// What came instead.
+        #[source]
+        error: HttpError,
+    },
+    /// It says no.
+    #[error("the registry says: {message}")]
+    Refused {
+        /// HTTP's status.
+        status: u16,
+        /// For programs.
+        code: String,
+        /// For people; printable.
+        message: String,
+    },
+    /// It says something that makes no sense.
+    #[error("the registry's answer isn't understood ({0}): is it of the same release?")]
+    Answer(&'static str),
+}
+
+impl ClientError {
+    fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+}
+
+/// Registries that serve one fleet, the one that answered last first.
+pub(crate) struct Registries {
+    endpoints: Vec<Endpoint>,
+    pins: Vec<Option<RelayId>>,
+    current: usize,
+    link: Option<(usize, Link)>,
+}
+
+impl Registries {
+    pub(crate) fn new(urls: &[RegistryUrl]) -> Result<Self, ClientError> {
+        if urls.is_empty() {
+            return Err(ClientError::NoRegistry);
+        }
+        let endpoints = urls.iter().map(|url| {
+            let tls = match url.pin {
+                Some(pin) => tls::pinned_client(pin)?,
+                None => tls::system_client()?,
+            };
+            Ok(Endpoint {
+                host: url.host.clone(),
+                port: url.port,
+                tls: Some(tls),
+            })
+        });
+        Ok(Self {
+            endpoints: endpoints.collect::<Result<_, ClientError>>()?,
+            pins: urls.iter().map(|url| url.pin).collect(),
+            current: 0,
+            link: None,
+        })
+    }
+
+    /// Asks one after the other until one answers; one that is out of order, or has nothing there, is no answer.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &mut self,
+        ask: Ask<'_>,
+    ) -> Result<T, ClientError> {
+        let count = self.endpoints.len();
+        let start = self.current;
+        let mut last = ClientError::NoRegistry;
+        for turn in 0..count {
+            let at = (start + turn) % count;
+            match self.ask_one(at, ask.clone()).await {
+                Err(
+                    error @ (ClientError::Unreachable { .. }
+                    | ClientError::Refused {
+                        status: 404 | 500..,
+                        ..
+                    }),
+                ) => {
+                    tracing::debug!(%error, "the next registry is asked");
+                    last = error;
+                }
+                done => {
+                    self.current = at;
+                    return done;
+                }
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask_one<T: DeserializeOwned>(
+        &mut self,
+        at: usize,
+        ask: Ask<'_>,
+    ) -> Result<T, ClientError> {
+        let host = self.endpoints[at].host.clone();
+        let unreachable = |error| ClientError::Unreachable { host, error };
+        let kept = self
+            .link
+            .take()
+            .filter(|(whose, link)| *whose == at && link.is_open());
+        let answer = match kept {
+            // It may be closed just now; all requests can be repeated.
+            Some((_, mut link)) => match link.ask(ask.clone()).await {
+                Ok(answer) => Ok((answer, link)),
+                Err(_) => self.ask_anew(at, ask).await,
+            },
+            None => self.ask_anew(at, ask).await,
+        };
+        let (answer, link) = answer.map_err(unreachable)?;
+        if link.is_open() {
+            self.link = Some((at, link));
+        }
+        match answer.status {
+            StatusCode::NO_CONTENT => read(b"null"),
+            status if status.is_success() => read(&answer.body),
+            status => Err(refused(status, &answer.body)),
+        }
+    }
+
+    async fn ask_anew(
+        &self,
+        at: usize,
+        ask: Ask<'_>,
+    ) -> Result<(crate::http::Answer, Link), HttpError> {
+        let mut link = self.endpoints[at].open().await?;
+        Ok((link.ask(ask).await?, link))
+    }
+
+    /// Ends the connection: nothing will be asked for a while.
+    pub(crate) fn rest(&mut self) {
+        self.link = None;
+    }
+
+    /// The next request goes to another registry first.
+    pub(crate) fn turn(&mut self) {
+        self.current = (self.current + 1) % self.endpoints.len();
+    }
+
+    /// The key that the registries have: pinned, or as they say over TLS.
+    pub(crate) async fn id(&mut self) -> Result<RelayId, ClientError> {
+        if let Some(pin) = self.pins[self.current] {
+            return Ok(pin);
+        }
+        let about: About = self.ask(get("/v1/registry")).await?;
+        about
+            .registry
+            .parse()
+            .map_err(|_| ClientError::Answer("registry"))
+    }
+}
+
+pub(crate) fn get(path: &str) -> Ask<'_> {
+    Ask {
+        method: Method::GET,
+        path,
+        bearer: None,
+        body: Vec::new(),
+        limit: MAX_ANSWER,
+        wait: WAIT,
+    }
+}
+
+pub(crate) fn post<'a>(path: &'a str, bearer: &'a str, body: &impl Serialize) -> Ask<'a> {
+    Ask {
+        method: Method::POST,
+        bearer: Some(bearer),
+        body: serde_json::to_vec(body).expect("our types are JSON"),
+        ..get(path)
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(body).map_err(|_| ClientError::Answer("JSON"))
+}
+
+/// What a registry says goes to people's screens: only what can be printed, and not too much.
+fn refused(status: StatusCode, body: &[u8]) -> ClientError {
+    let error = serde_json::from_slice::<api::ErrorBody>(body).map(|body| body.error);
+    let (code, message) = match error {
+        Ok(error) => (error.code, error.message),
+        Err(_) => (String::new(), format!("HTTP status {status}")),
+    };
+    let clean = |text: String, most| {
+        text.chars()
+            .filter(|c| !c.is_control())
+            .take(most)
+            .collect()
+    };
+    ClientError::Refused {
+        status: status.as_u16(),
+        code: clean(code, 32),
+        message: clean(message, 400),
+    }
+}
+
+/// The key that registries vouch with: what a relay has to trust.
+///
+/// # Errors
+/// It isn't pinned by the URLs and no registry answers.
+pub async fn registry_keys(urls: &[RegistryUrl]) -> Result<Vec<RelayId>, ClientError> {
+    let mut keys: Vec<RelayId> = urls.iter().filter_map(|url| url.pin).collect();
+    if let Some(open) = urls.iter().find(|url| url.pin.is_none()) {
+        keys.push(Registries::new(std::slice::from_ref(open))?.id().await?);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}
+
+/// Somebody who uses relays: it enrols by itself, again when its credential has expired.
+pub struct Client {
+    registries: Registries,
+    token: Token,
+    seed: Zeroizing<[u8; 32]>,
+    key: RelayId,
+    credential: Option<Zeroizing<String>>,
+}
+
+impl Client {
+    /// A client with a new key for the relays. Same generator state, same key.
+    ///
+    /// # Errors
+    /// No URL, or no TLS.
+    pub fn new(
+        urls: &[RegistryUrl],
+        token: Token,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<Self, ClientError> {
+        let mut seed = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *seed);
+        Ok(Self {
+            registries: Registries::new(urls)?,
+            token,
+            key: public_key(&seed),
+            seed,
+            credential: None,
+        })
+    }
+
+    /// Enrols now rather than with the first question: a wrong token is known at once.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn enrol(&mut self) -> Result<(), ClientError> {
+        let body = EnrolClient {
+            client: self.key.to_string(),
+        };
+        let ask = post("/v1/clients", self.token.reveal(), &body);
+        let enrolled: ClientEnrolled = self.registries.ask(ask).await?;
+        self.credential = Some(Zeroizing::new(enrolled.credential));
+        Ok(())
+    }
+
+    /// `count` relays at random, or as many as there are, with the right to use them for two hours.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn subset(&mut self, count: u16) -> Result<Vec<RelayTicket>, ClientError> {
+        self.vouchers(&AskVouchers {
+            relays: Vec::new(),
+            more: Some(count),
+        })
+        .await
+    }
+
+    /// These relays once more, with new vouchers; those that are gone are left out. Every hour is often enough.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn refresh(&mut self, relays: &[RelayId]) -> Result<Vec<RelayTicket>, ClientError> {
+        self.vouchers(&AskVouchers {
+            relays: relays.iter().map(ToString::to_string).collect(),
+            more: Some(0),
+        })
+        .await
+    }
+
+    async fn vouchers(&mut self, body: &AskVouchers) -> Result<Vec<RelayTicket>, ClientError> {
+        let vouchers: Vouchers = self
+            .with_credential("/v1/vouchers", Method::POST, body, WAIT)
+            .await?;
+        if vouchers.relays.len() > body.relays.len() + usize::from(body.more.unwrap_or(0)) {
+            return Err(ClientError::Answer("too many relays"));
+        }
+        let tickets = vouchers.relays.iter().map(|relay| self.ticket(relay));
+        tickets
+            .collect::<Option<_>>()
+            .ok_or(ClientError::Answer("a relay"))
+    }
+
+    /// Asks with a credential, a new one if need be.
+    pub(crate) async fn with_credential<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        method: Method,
+        body: &impl Serialize,
+        wait: Duration,
+    ) -> Result<T, ClientError> {
+        for fresh in [false, true] {
+            if fresh || self.credential.is_none() {
+                self.enrol().await?;
+            }
+            let credential = self.credential.clone().unwrap_or_default();
+            let ask = Ask {
+                method: method.clone(),
+                wait,
+                ..post(path, &credential, body)
+            };
+            match self.registries.ask(ask).await {
+                Err(error) if error.code() == Some("credential") && !fresh => {}
+                done => return done,
+            }
+        }
+        Err(ClientError::Answer("credential"))
+    }
+
+    /// What a registry gives is used for asking relays only, but it has to be about the right relay and key.
+    fn ticket(&self, relay: &VouchedRelay) -> Option<RelayTicket> {
+        let id: RelayId = relay.relay.parse().ok()?;
+        let voucher: [u8; manyway_wire::relay::VOUCHER_LEN] = api::decode(&relay.voucher)?;
+        let voucher = Voucher::decode(&voucher).ok()?;
+        let right = voucher.terms.relay == id
+            && voucher.terms.client == self.key
+            && (1..=MAX_RELAY_ADDRESSES).contains(&relay.addresses.len());
+        right.then(|| RelayTicket {
+            relay: id,
+            addresses: relay.addresses.clone(),
+            access: Some(Access {
+                voucher,
+                seed: *self.seed,
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}

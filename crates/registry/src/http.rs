@@ -1,0 +1,184 @@
+//! As much of an HTTP client as relays, clients and the store need: one request after another over a connection, with
+//! bounds on time and size.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// For connecting, and for TLS.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// No connection.
+    #[error("can't reach {host}:{port}: {error}")]
+    Connect {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// What the system, or TLS, says.
+        #[source]
+        error: io::Error,
+    },
+    /// The other side isn't who it should be, or talks no HTTP.
+    #[error("the exchange broke off: {0}")]
+    Broken(String),
+    /// Nothing came in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// Too much came.
+    #[error("the answer is longer than {0} bytes, or broke off")]
+    Body(usize),
+}
+
+/// A place to talk to.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+}
+
+/// An answer that is all there.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+/// A connection.
+pub(crate) struct Link {
+    sender: SendRequest<Full<Bytes>>,
+    host: HeaderValue,
+    task: AbortHandle,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What is asked.
+#[derive(Clone)]
+pub(crate) struct Ask<'a> {
+    pub(crate) method: Method,
+    pub(crate) path: &'a str,
+    /// For `Authorization: Bearer`.
+    pub(crate) bearer: Option<&'a str>,
+    pub(crate) body: Vec<u8>,
+    /// Most bytes of the answer.
+    pub(crate) limit: usize,
+    pub(crate) wait: Duration,
+}
+
+impl Endpoint {
+    pub(crate) async fn open(&self) -> Result<Link, HttpError> {
+        let failed = |error| HttpError::Connect {
+            host: self.host.clone(),
+            port: self.port,
+            error,
+        };
+        let late = || io::Error::from(io::ErrorKind::TimedOut);
+        let stream = timeout(CONNECT, TcpStream::connect((&*self.host, self.port))).await;
+        let stream = stream.unwrap_or_else(|_| Err(late())).map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        let Some(tls) = &self.tls else {
+            return self.shake(TokioIo::new(stream)).await;
+        };
+        let name = ServerName::try_from(self.host.clone())
+            .map_err(|error| failed(io::Error::other(error)))?;
+        let tls = TlsConnector::from(Arc::clone(tls)).connect(name, stream);
+        let stream = timeout(CONNECT, tls).await;
+        self.shake(TokioIo::new(
+            stream.unwrap_or_else(|_| Err(late())).map_err(failed)?,
+        ))
+        .await
+    }
+
+    async fn shake<T>(&self, io: T) -> Result<Link, HttpError>
+    where
+        T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+    {
+        let (sender, connection) = handshake(io).await.map_err(broken)?;
+        let task = tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::trace!(%error, "a connection ended");
+            }
+        });
+        let host = match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        };
+        Ok(Link {
+            sender,
+            host: HeaderValue::try_from(host)
+                .map_err(|error| HttpError::Broken(error.to_string()))?,
+            task: task.abort_handle(),
+        })
+    }
+}
+
+impl Link {
+    /// Whether another request can be sent, as far as is known.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    /// Sends a request and waits for all of its answer.
+    pub(crate) async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer, HttpError> {
+        let (wait, limit) = (ask.wait, ask.limit);
+        in_time(wait, async {
+            let response = self.send(ask).await?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), limit).collect().await;
+            let body = body.map_err(|_| HttpError::Body(limit))?.to_bytes();
+            Ok(Answer { status, body })
+        })
+        .await
+    }
+
+    /// Sends a request; the answer's body is the caller's to read, and to bound.
+    pub(crate) async fn send(&mut self, ask: Ask<'_>) -> Result<Response<Incoming>, HttpError> {
+        let mut request = Request::builder()
+            .method(ask.method)
+            .uri(ask.path)
+            .header(HOST, self.host.clone())
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(bearer) = ask.bearer {
+            let mut value = HeaderValue::try_from(format!("Bearer {bearer}")).map_err(broken)?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let request = request.body(Full::from(ask.body)).map_err(broken)?;
+        self.sender.ready().await.map_err(broken)?;
+        self.sender.send_request(request).await.map_err(broken)
+    }
+}
+
+async fn in_time<T>(
+    wait: Duration,
+    work: impl Future<Output = Result<T, HttpError>>,
+) -> Result<T, HttpError> {
+    timeout(wait, work).await.unwrap_or(Err(HttpError::Timeout))
+}
+
+fn broken(error: impl std::fmt::Display) -> HttpError {
+    HttpError::Broken(error.to_string())
+}

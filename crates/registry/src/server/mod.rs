@@ -1,0 +1,200 @@
+//! The registry on sockets.
+
+mod accept;
+mod observe;
+mod probe;
+mod routes;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use manyway_wire::relay::RelayId;
+use rustls::ServerConfig as TlsConfig;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::store::{Store, StoreError};
+use crate::{Core, api};
+
+pub use accept::Connections;
+pub use routes::openapi;
+pub(crate) use routes::read;
+
+/// How a registry is set up.
+pub struct ServerConfig {
+    /// Where it listens for HTTPS, and on UDP for HELLOs of those who want to know their address.
+    pub listen: SocketAddr,
+    /// How it proves who it is.
+    pub tls: Arc<TlsConfig>,
+    /// What it decides with.
+    pub core: Core,
+    /// Where it keeps leases.
+    pub store: Store,
+    /// Bounds on connections.
+    pub connections: Connections,
+}
+
+/// Why a registry can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address can't be bound.
+    #[error("can't listen on {address}: {error}")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// The store can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Listeners that wait for callers at a time.
+const WAITING: usize = 20_000;
+
+/// What all requests share.
+struct App {
+    core: Arc<Mutex<Core>>,
+    store: Arc<Store>,
+    clock: Clock,
+    prober: probe::Prober,
+    about: api::About,
+    // A listener that waits is woken by calls to its name, and now and then by those to others.
+    calls: [Notify; 256],
+    waiting: Semaphore,
+}
+
+impl App {
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A registry with its sockets bound, not yet running.
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Arc<TlsConfig>,
+    connections: Connections,
+    tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl Server {
+    /// Binds the sockets, and fills the memory from the store.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub async fn bind(config: ServerConfig) -> Result<Self, ServerError> {
+        let failed = |error| ServerError::Bind {
+            address: config.listen,
+            error,
+        };
+        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let id = config.core.id();
+        let core = Arc::new(Mutex::new(config.core));
+        let store = Arc::new(config.store);
+        let follower = store.follow(&core).await?;
+        let clock = Clock::start();
+        let mut tasks: Vec<_> = follower.iter().map(|task| task.abort_handle()).collect();
+        let observe_port = match observe::serve(address, id, Arc::clone(&core), clock).await {
+            Ok(task) => {
+                tasks.push(task);
+                Some(address.port())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no UDP port {}: nobody learns its address here", address.port());
+                None
+            }
+        };
+        let prober = probe::Prober::start().await.map_err(failed)?;
+        let about = api::About {
+            registry: id.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            heartbeat_s: api::HEARTBEAT_S,
+            lease_s: api::LEASE_S,
+            observe_port,
+        };
+        let app = Arc::new(App {
+            core,
+            store,
+            clock,
+            prober,
+            about,
+            calls: std::array::from_fn(|_| Notify::new()),
+            waiting: Semaphore::new(WAITING),
+        });
+        tasks.push(tokio::spawn(tick(Arc::clone(&app))).abort_handle());
+        Ok(Self {
+            app,
+            listener,
+            address,
+            tls: config.tls,
+            connections: config.connections,
+            tasks,
+        })
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its key.
+    pub fn id(&self) -> RelayId {
+        self.app.core().id()
+    }
+
+    /// Relays that can be used, and listeners that can be met, now.
+    pub fn counts(&self) -> (usize, usize) {
+        let core = self.app.core();
+        (core.fleet().usable(), core.listeners())
+    }
+
+    /// Serves until `stop` resolves; requests under way get a few seconds.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let router = routes::router(Arc::clone(&self.app));
+        accept::run(&self.listener, &self.tls, router, self.connections, stop).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+/// Ends leases, a second late at most.
+async fn tick(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        app.core().tick(app.clock.now());
+    }
+}
+
+/// Unix time that never goes back: the system's at the start, and what has passed since.
+#[derive(Copy, Clone, Debug)]
+struct Clock {
+    start: Instant,
+    unix: Duration,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Self {
+            start: Instant::now(),
+            unix: unix.unwrap_or_default(),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.unix + self.start.elapsed()
+    }
+}

@@ -1,0 +1,122 @@
+//! Asks addresses that a relay claims whether that relay is there: a relay answers only a HELLO that names its key.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use manyway_wire::relay::{CONSENT_LEN, Hello, Nonce, RelayId, RelayReply, canonical};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use tokio::net::UdpSocket;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+
+/// How long each of the HELLOs to an address waits for its answer: 192 bytes at most go to a place that didn't ask,
+/// fewer than the enrolment had.
+const TRIES: [Duration; 3] = [
+    Duration::from_millis(400),
+    Duration::from_millis(800),
+    Duration::from_millis(1200),
+];
+
+type Pending = Arc<Mutex<HashMap<Nonce, (SocketAddr, oneshot::Sender<()>)>>>;
+
+pub(super) struct Prober {
+    v4: UdpSocketTask,
+    v6: Option<UdpSocketTask>,
+    pending: Pending,
+}
+
+struct UdpSocketTask {
+    socket: Arc<UdpSocket>,
+    task: AbortHandle,
+}
+
+impl Drop for UdpSocketTask {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Prober {
+    pub(super) async fn start() -> io::Result<Self> {
+        let pending = Pending::default();
+        Ok(Self {
+            v4: receive((Ipv4Addr::UNSPECIFIED, 0).into(), &pending).await?,
+            v6: receive((Ipv6Addr::UNSPECIFIED, 0).into(), &pending)
+                .await
+                .ok(),
+            pending,
+        })
+    }
+
+    /// Whether `relay` answers at `address`.
+    pub(super) async fn probe(&self, relay: RelayId, address: SocketAddr) -> bool {
+        let socket = match address.is_ipv4() {
+            true => &self.v4.socket,
+            false => match &self.v6 {
+                Some(v6) => &v6.socket,
+                None => return false,
+            },
+        };
+        let mut nonce = Nonce([0; 8]);
+        if SysRng.try_fill_bytes(&mut nonce.0).is_err() {
+            return false;
+        }
+        let (answer, mut answered) = oneshot::channel();
+        lock(&self.pending).insert(nonce, (address, answer));
+        let _forget = Forget(&self.pending, nonce);
+        let hello = Hello { nonce, relay }.to_bytes();
+        for wait in TRIES {
+            socket.send_to(&hello, address).await.ok();
+            if let Ok(answer) = timeout(wait, &mut answered).await {
+                return answer.is_ok();
+            }
+        }
+        false
+    }
+}
+
+/// Also when the request goes away.
+struct Forget<'a>(&'a Pending, Nonce);
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        lock(self.0).remove(&self.1);
+    }
+}
+
+async fn receive(bind: SocketAddr, pending: &Pending) -> io::Result<UdpSocketTask> {
+    let socket = Arc::new(UdpSocket::bind(bind).await?);
+    let (receiver, pending) = (Arc::clone(&socket), Arc::clone(pending));
+    let task = tokio::spawn(async move {
+        let mut buffer = [0; CONSENT_LEN + 1];
+        loop {
+            let Ok((len, from)) = receiver.recv_from(&mut buffer).await else {
+                tokio::task::yield_now().await;
+                continue;
+            };
+            let Ok(RelayReply::Consent(reply)) = RelayReply::decode(&buffer[..len]) else {
+                continue;
+            };
+            let mut pending = lock(&pending);
+            let right = pending
+                .get(&reply.nonce)
+                .is_some_and(|(address, _)| *address == canonical(from));
+            if right && let Some((_, answer)) = pending.remove(&reply.nonce) {
+                answer.send(()).ok();
+            }
+        }
+    });
+    let task = task.abort_handle();
+    Ok(UdpSocketTask { socket, task })
+}
+
+fn lock(
+    pending: &Pending,
+) -> std::sync::MutexGuard<'_, HashMap<Nonce, (SocketAddr, oneshot::Sender<()>)>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,377 @@
+//! The paths, and what is said on them. The OpenAPI description is made from the same lines as the routes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::net::SocketAddr;
+use tokio::time::{Instant, timeout, timeout_at};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::App;
+use super::accept::From;
+use crate::api::{
+    About, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient, EnrolRelay,
+    Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S, Renewed,
+    Vouchers,
+};
+use crate::core::LEASE;
+use crate::{Problem, Record};
+
+/// For a body to arrive.
+const BODY: Duration = Duration::from_secs(10);
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "manyway registry",
+        description = "Which relays there are, who may use them, and where peers behind NAT meet. Every answer that isn't \
+                       2xx has an error with a code for programs and a message that says how to mend it."
+    ),
+    modifiers(&Bearer)
+)]
+struct Description;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+    }
+}
+
+fn described() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(about))
+        .routes(routes!(challenge))
+        .routes(routes!(enrol_relay))
+        .routes(routes!(heartbeat))
+        .routes(routes!(leave))
+        .routes(routes!(enrol_client))
+        .routes(routes!(vouchers))
+        .routes(routes!(listen))
+        .routes(routes!(call))
+}
+
+/// The OpenAPI description, as JSON.
+pub fn openapi() -> String {
+    let (_, description) = described().split_for_parts();
+    description.to_pretty_json().expect("it is made of strings") + "\n"
+}
+
+pub(super) fn router(app: Arc<App>) -> Router {
+    let description = openapi();
+    let (router, _) = described().split_for_parts();
+    let json = [(CONTENT_TYPE, "application/json")];
+    router
+        .route(
+            "/v1/openapi.json",
+            axum::routing::get(async move || (json, description.clone())),
+        )
+        .route("/health", axum::routing::get(async || "ok\n"))
+        .fallback(async || Problem::NotFound)
+        .method_not_allowed_fallback(async || Problem::Method)
+        .with_state(app)
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::BAD_REQUEST);
+        let mut response = json(&self.body());
+        *response.status_mut() = status;
+        response
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Response {
+    let text = serde_json::to_vec(value).expect("our types are JSON");
+    ([(CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// A request, with its body.
+struct Asked {
+    from: SocketAddr,
+    bearer: String,
+    body: Bytes,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
+        let from = request
+            .extensions()
+            .get::<From>()
+            .ok_or(Problem::NotFound)?
+            .0;
+        let bearer = request.headers().get(AUTHORIZATION);
+        let bearer = bearer.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let bearer = bearer.unwrap_or_default().to_owned();
+        let body = Limited::new(request.into_body(), MAX_BODY).collect();
+        let body = match timeout(BODY, body).await {
+            Err(_) => return Err(Problem::Slow),
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Problem::TooLarge { limit: MAX_BODY });
+            }
+            Ok(Err(_)) => return Err(Problem::Slow),
+        };
+        Ok(Self { from, bearer, body })
+    }
+}
+
+impl Asked {
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        read(&self.body)
+    }
+}
+
+/// A body as what it should be. The error says where, and nothing of what is there: it may be secret.
+pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| {
+        let what = match error.classify() {
+            serde_json::error::Category::Data => "a field is missing, unknown or of another type",
+            _ => "it is no JSON",
+        };
+        Problem::Body(format!(
+            "{what}, line {} column {}",
+            error.line(),
+            error.column()
+        ))
+    })
+}
+
+/// Who the registry is
+#[utoipa::path(get, path = "/v1/registry", responses((status = 200, body = About)))]
+async fn about(State(app): State<Arc<App>>) -> Response {
+    json(&app.about)
+}
+
+/// Get something to sign, for the enrolment of a relay
+#[utoipa::path(get, path = "/v1/challenge",
+    responses((status = 200, body = Challenge), (status = 429, body = ErrorBody)))]
+async fn challenge(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let mut core = app.core();
+    core.admit(now, asked.from)?;
+    let challenge = core.challenge(now);
+    Ok(json(&Challenge { challenge }))
+}
+
+/// Enrol a relay, with a relay's token as bearer
+///
+/// The registry sends a HELLO to each address and enrols the relay once all are answered.
+#[utoipa::path(post, path = "/v1/relays", request_body = EnrolRelay, security(("bearer" = [])),
+    responses((status = 200, body = Enrolled), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+              (status = 403, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
+              (status = 422, body = ErrorBody), (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
+async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
+    let request: EnrolRelay = asked.read()?;
+    let now = app.clock.now();
+    let candidate = app
+        .core()
+        .enrol_relay(now, asked.from, &asked.bearer, &request)?;
+    let record = candidate.record;
+    prove(&app, &record).await?;
+    match app.store.enrol(&record).await {
+        Ok(true) => {}
+        Ok(false) => return Err(Problem::Repeated),
+        Err(error) => return Err(store(&error)),
+    }
+    tracing::info!(relay = %record.relay, owner = %record.owner, "enrolled");
+    let mut core = app.core();
+    let lease = core.lease(&record);
+    let expires = match app.store.ends_leases() {
+        true => Duration::MAX,
+        false => app.clock.now() + LEASE,
+    };
+    // The same may have been tried twice at a time.
+    let known = core.fleet().get(&record.relay);
+    if known.is_some_and(|known| known.challenged > record.challenged)
+        || known.is_some_and(|known| {
+            known.challenged == record.challenged && known.lease != record.lease
+        })
+    {
+        return Err(Problem::Repeated);
+    }
+    core.fleet_mut().insert(record, expires);
+    Ok(json(&Enrolled {
+        lease,
+        heartbeat_s: HEARTBEAT_S,
+        lease_s: LEASE_S,
+    }))
+}
+
+/// All addresses at a time: they are eight at most.
+async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
+    let mut probes = tokio::task::JoinSet::new();
+    for &address in &record.addresses {
+        let (app, relay) = (Arc::clone(app), record.relay);
+        probes.spawn(async move { (address, app.prober.probe(relay, address).await) });
+    }
+    while let Some(probed) = probes.join_next().await {
+        match probed {
+            Ok((_, true)) => {}
+            Ok((address, false)) => return Err(Problem::Unproved(address)),
+            Err(_) => return Err(Problem::Store),
+        }
+    }
+    Ok(())
+}
+
+fn store(error: &crate::store::StoreError) -> Problem {
+    tracing::warn!(%error, "the store fails");
+    Problem::Store
+}
+
+/// Renew a lease, which is the bearer
+#[utoipa::path(post, path = "/v1/heartbeat", security(("bearer" = [])),
+    responses((status = 200, body = Renewed), (status = 401, body = ErrorBody), (status = 410, body = ErrorBody),
+              (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
+async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let lease = {
+        let mut core = app.core();
+        let lease = core.open_lease(now, asked.from, &asked.bearer)?;
+        if core.superseded(&lease) {
+            return Err(Problem::LeaseEnded);
+        }
+        lease
+    };
+    let renewed = match app.store.renew(lease.number).await {
+        Ok(Some(renewed)) => renewed,
+        Ok(None) => {
+            let mut core = app.core();
+            core.tick(now);
+            core.fleet_mut()
+                .renew(&lease.relay, lease.number, now + LEASE)
+        }
+        Err(error) => return Err(store(&error)),
+    };
+    match renewed {
+        true => Ok(json(&Renewed { lease_s: LEASE_S })),
+        false => Err(Problem::LeaseEnded),
+    }
+}
+
+/// Give up a lease, which is the bearer: nobody is sent to the relay any more
+#[utoipa::path(post, path = "/v1/leave", security(("bearer" = [])),
+    responses((status = 204), (status = 401, body = ErrorBody), (status = 410, body = ErrorBody),
+              (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
+async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, Problem> {
+    let now = app.clock.now();
+    let record = {
+        let mut core = app.core();
+        let lease = core.open_lease(now, asked.from, &asked.bearer)?;
+        let known = core.fleet().get(&lease.relay).cloned();
+        let known = known.filter(|record| record.lease == lease.number && !record.left);
+        known.ok_or(Problem::LeaseEnded)?
+    };
+    app.store
+        .leave(&record)
+        .await
+        .map_err(|error| store(&error))?;
+    tracing::info!(relay = %record.relay, "left");
+    // What remains is there to know a repeated enrolment by.
+    let left = Record {
+        left: true,
+        ..record
+    };
+    let expires = match app.store.ends_leases() {
+        true => Duration::MAX,
+        false => now + LEASE,
+    };
+    app.core().fleet_mut().insert(left, expires);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Enrol a client, with a client's token as bearer
+#[utoipa::path(post, path = "/v1/clients", request_body = EnrolClient, security(("bearer" = [])),
+    responses((status = 200, body = ClientEnrolled), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+              (status = 413, body = ErrorBody), (status = 429, body = ErrorBody)))]
+async fn enrol_client(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
+    let request: EnrolClient = asked.read()?;
+    let now = app.clock.now();
+    let enrolled = app
+        .core()
+        .enrol_client(now, asked.from, &asked.bearer, &request);
+    let (credential, expires) = enrolled?;
+    Ok(json(&ClientEnrolled {
+        credential,
+        expires,
+    }))
+}
+
+/// Get relays and vouchers for them, with a credential as bearer
+#[utoipa::path(post, path = "/v1/vouchers", request_body = AskVouchers, security(("bearer" = [])),
+    responses((status = 200, body = Vouchers), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+              (status = 413, body = ErrorBody), (status = 429, body = ErrorBody)))]
+async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
+    let request: AskVouchers = asked.read()?;
+    let now = app.clock.now();
+    let relays = app
+        .core()
+        .vouchers(now, asked.from, &asked.bearer, &request)?;
+    Ok(json(&Vouchers { relays }))
+}
+
+/// Be found by those who know the name, and learn who calls; with a credential as bearer
+#[utoipa::path(put, path = "/v1/meetings/{name}", request_body = Listen, security(("bearer" = [])),
+    params(("name" = String, Path, description = "16 bytes that the ticket's secret gives, in base64url")),
+    responses((status = 200, body = Callers), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
+              (status = 403, body = ErrorBody), (status = 413, body = ErrorBody), (status = 429, body = ErrorBody),
+              (status = 503, body = ErrorBody)))]
+async fn listen(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let request: Listen = asked.read()?;
+    let now = app.clock.now();
+    let name = app
+        .core()
+        .listen(now, asked.from, &asked.bearer, &name, &request)?;
+    let until = Instant::now() + Duration::from_secs(request.wait_s.min(MAX_WAIT_S).into());
+    // Too many wait: this one asks again sooner.
+    let permit = app.waiting.try_acquire();
+    let waits = permit.is_ok();
+    loop {
+        let called = app.calls[usize::from(name[0])].notified();
+        let mut called = std::pin::pin!(called);
+        called.as_mut().enable();
+        let callers = app.core().callers(app.clock.now(), &name);
+        if !callers.is_empty() || !waits || timeout_at(until, called).await.is_err() {
+            return Ok(json(&Callers { callers }));
+        }
+    }
+}
+
+/// Call a listener, and learn what it has left
+#[utoipa::path(post, path = "/v1/meetings/{name}/callers", request_body = Call,
+    params(("name" = String, Path, description = "As the listener's")),
+    responses((status = 200, body = Listener), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
+              (status = 413, body = ErrorBody), (status = 429, body = ErrorBody)))]
+async fn call(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let request: Call = asked.read()?;
+    let now = app.clock.now();
+    let (name, sealed) = app.core().call(now, asked.from, &name, &request)?;
+    app.calls[usize::from(name[0])].notify_waiters();
+    Ok(json(&Listener { sealed }))
+}

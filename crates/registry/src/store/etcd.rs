@@ -1,0 +1,434 @@
+//! Leases in etcd, by way of the JSON gateway that every etcd has on its client port. The generated gRPC client
+//! (`etcd-client`) needs `protoc` to build; what we need are five calls.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::Method;
+use manyway_wire::relay::RelayId;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
+
+use super::etcd_json::{
+    Alive, Change, Line, PREFIX, PREFIX_END, REGISTRY, Range, Txn, Watched, base64, key, put, text,
+};
+use crate::api::LEASE_S;
+use crate::http::{Ask, Endpoint, HttpError, Link};
+use crate::{Core, Fleet, Record, tls};
+
+/// For one answer.
+const WAIT: Duration = Duration::from_secs(5);
+/// Before a lost connection to etcd is made anew.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Renewals that are sent together, and that may wait.
+const BATCH: usize = 500;
+const QUEUE: usize = 8192;
+/// Relays that are read together.
+const PAGE: usize = 1000;
+/// Longest answer, and longest line of a stream.
+const LONGEST: usize = 16 << 20;
+
+/// Why the store didn't do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The URL.
+    #[error("a store is \"memory\" or etcd://HOST:PORT[,HOST:PORT…] (etcds:// with TLS)")]
+    Url,
+    /// TLS can't be used.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+    /// No etcd answers.
+    #[error("etcd doesn't answer: {0}")]
+    Http(#[from] HttpError),
+    /// It says no.
+    #[error("etcd refuses ({status}): {message}")]
+    Refused {
+        /// HTTP's.
+        status: u16,
+        /// What it says.
+        message: String,
+    },
+    /// It says something that we don't understand.
+    #[error("etcd's answer to {0} isn't understood: it has to be version 3.4 or newer")]
+    Answer(&'static str),
+    /// Too much to do.
+    #[error("etcd is too slow")]
+    Slow,
+    /// Another registry's.
+    #[error(
+        "the relays in this etcd are those of registry {0}: give all registries of a fleet the same --key-file"
+    )]
+    OtherRegistry(String),
+}
+
+type Renewal = (i64, oneshot::Sender<Option<bool>>);
+
+/// A client of etcd.
+pub struct Etcd {
+    endpoints: Arc<[Endpoint]>,
+    renewals: mpsc::Sender<Renewal>,
+    renewer: tokio::task::AbortHandle,
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.renewer.abort();
+    }
+}
+
+impl Etcd {
+    /// A client for `etcd://HOST:PORT[,HOST:PORT…]`, checked to hold the fleet of this registry. Runs within tokio.
+    ///
+    /// # Errors
+    /// The URL is wrong, no etcd answers, or it has another registry's relays.
+    pub async fn connect(url: &str, registry: RelayId) -> Result<Self, StoreError> {
+        let endpoints: Arc<[Endpoint]> = endpoints(url)?.into();
+        let (renewals, queue) = mpsc::channel(QUEUE);
+        let renewer = tokio::spawn(renew(Arc::clone(&endpoints), queue)).abort_handle();
+        let etcd = Self {
+            endpoints,
+            renewals,
+            renewer,
+        };
+        etcd.claim(registry).await?;
+        Ok(etcd)
+    }
+
+    /// One fleet, one key: relays trust nobody else's vouchers.
+    async fn claim(&self, registry: RelayId) -> Result<(), StoreError> {
+        let (key, value) = (base64(REGISTRY), base64(&registry.to_string()));
+        let txn = json!({
+            "compare": [{"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"}],
+            "success": [{"request_put": {"key": key, "value": value}}],
+        });
+        self.call::<Txn>("/v3/kv/txn", &txn).await?;
+        let range: Range = self.call("/v3/kv/range", &json!({"key": key})).await?;
+        let found = range.kvs.first().and_then(|kv| text(&kv.value));
+        match found {
+            Some(found) if found == registry.to_string() => Ok(()),
+            Some(found) => Err(StoreError::OtherRegistry(found)),
+            None => Err(StoreError::Answer("range")),
+        }
+    }
+
+    /// A lease of etcd's with the record on it.
+    pub(super) async fn enrol(&self, record: &Record) -> Result<bool, StoreError> {
+        let found = self.find(&record.relay).await?;
+        let mut unchanged_since = 0;
+        if let Some((known, revision)) = found {
+            if known.challenged >= record.challenged {
+                return Ok(false);
+            }
+            unchanged_since = revision;
+        }
+        let grant = json!({"ID": record.lease.to_string(), "TTL": LEASE_S.to_string()});
+        self.call::<Value>("/v3/lease/grant", &grant).await?;
+        // Somebody else may have enrolled it between: then this is the older one, or will be tried again.
+        let txn: Txn = self
+            .call("/v3/kv/txn", &put(record, unchanged_since))
+            .await?;
+        Ok(txn.succeeded)
+    }
+
+    pub(super) async fn leave(&self, record: &Record) -> Result<(), StoreError> {
+        let Some((known, revision)) = self.find(&record.relay).await? else {
+            return Ok(());
+        };
+        if known.lease == record.lease {
+            let left = Record {
+                left: true,
+                ..known
+            };
+            self.call::<Txn>("/v3/kv/txn", &put(&left, revision))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn find(&self, relay: &RelayId) -> Result<Option<(Record, i64)>, StoreError> {
+        let range: Range = self
+            .call("/v3/kv/range", &json!({"key": key(relay)}))
+            .await?;
+        let found = range.kvs.first();
+        Ok(found.and_then(|kv| Some((kv.record()?, kv.mod_revision))))
+    }
+
+    /// Whether the lease goes on. Those that come while one batch is under way make the next.
+    pub(super) async fn renew(&self, lease: i64) -> Result<bool, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.renewals
+            .try_send((lease, answer))
+            .map_err(|_| StoreError::Slow)?;
+        answered.await.ok().flatten().ok_or(StoreError::Slow)
+    }
+
+    /// Replaces what the registry knows by what is there; the revision of that.
+    pub(super) async fn load(&self, core: &Mutex<Core>) -> Result<i64, StoreError> {
+        let mut fleet = Fleet::default();
+        let (mut from, mut revision) = (base64(PREFIX), 0);
+        loop {
+            let ask = json!({
+                "key": from, "range_end": base64(PREFIX_END),
+                "limit": PAGE.to_string(), "revision": revision.to_string(),
+            });
+            let range: Range = self.call("/v3/kv/range", &ask).await?;
+            if revision == 0 {
+                revision = range.header.revision;
+            }
+            for record in range.kvs.iter().filter_map(|kv| kv.record()) {
+                fleet.insert(record, Duration::MAX);
+            }
+            match range.kvs.last().and_then(|kv| text(&kv.key)) {
+                // The next possible key.
+                Some(last) if range.more => from = base64(&format!("{last}\0")),
+                _ => break,
+            }
+        }
+        *lock(core).fleet_mut() = fleet;
+        Ok(revision)
+    }
+
+    /// Applies changes as etcd tells them, for ever. What is known stays while no etcd answers.
+    pub(super) async fn follow(&self, core: &Mutex<Core>, mut revision: i64) {
+        loop {
+            for endpoint in &*self.endpoints {
+                match watch(endpoint, core, &mut revision).await {
+                    Ok(()) => {}
+                    Err(error) => tracing::warn!(%error, "the watch on etcd ended"),
+                }
+                sleep(PAUSE).await;
+            }
+            // What was missed may be forgotten there by now.
+            match self.load(core).await {
+                Ok(loaded) => revision = loaded,
+                Err(error) => tracing::warn!(%error, "the relays can't be read again"),
+            }
+        }
+    }
+
+    /// Asks one etcd after the other.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        path: &'static str,
+        body: &Value,
+    ) -> Result<T, StoreError> {
+        let mut last = StoreError::Url;
+        for endpoint in &*self.endpoints {
+            match call(endpoint, path, body).await {
+                Err(error @ StoreError::Http(_)) => last = error,
+                done => return done,
+            }
+        }
+        Err(last)
+    }
+}
+
+fn ask(path: &str, body: Vec<u8>) -> Ask<'_> {
+    Ask {
+        method: Method::POST,
+        path,
+        bearer: None,
+        body,
+        limit: LONGEST,
+        wait: WAIT,
+    }
+}
+
+async fn call<T: DeserializeOwned>(
+    endpoint: &Endpoint,
+    path: &'static str,
+    body: &Value,
+) -> Result<T, StoreError> {
+    let mut link = endpoint.open().await?;
+    let answer = link.ask(ask(path, body.to_string().into_bytes())).await?;
+    if !answer.status.is_success() {
+        let message: String = String::from_utf8_lossy(&answer.body)
+            .chars()
+            .take(200)
+            .collect();
+        let status = answer.status.as_u16();
+        return Err(StoreError::Refused { status, message });
+    }
+    serde_json::from_slice(&answer.body).map_err(|_| StoreError::Answer(path))
+}
+
+/// Follows the changes after `revision` as long as the connection lasts.
+async fn watch(
+    endpoint: &Endpoint,
+    core: &Mutex<Core>,
+    revision: &mut i64,
+) -> Result<(), StoreError> {
+    let mut link = endpoint.open().await?;
+    let body = json!({"create_request": {
+        "key": base64(PREFIX), "range_end": base64(PREFIX_END),
+        "start_revision": (*revision + 1).to_string(),
+    }});
+    let answer = link.send(ask("/v3/watch", body.to_string().into_bytes()));
+    let answer = tokio::time::timeout(WAIT, answer).await;
+    let mut body = answer.map_err(|_| StoreError::Slow)??.into_body();
+    let mut buffer = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| StoreError::Answer("watch"))?.into_data() else {
+            continue;
+        };
+        buffer.extend_from_slice(&data);
+        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = buffer.drain(..=end).collect();
+            let line: Line<Watched> =
+                serde_json::from_slice(&line).map_err(|_| StoreError::Answer("watch"))?;
+            let watched = line.result.ok_or(StoreError::Answer("watch"))?;
+            if watched.canceled {
+                return Err(StoreError::Answer("watch"));
+            }
+            apply(core, &watched);
+            *revision = watched.header.revision.max(*revision);
+        }
+        if buffer.len() > LONGEST {
+            return Err(StoreError::Answer("watch"));
+        }
+    }
+    Ok(())
+}
+
+fn apply(core: &Mutex<Core>, watched: &Watched) {
+    let mut core = lock(core);
+    for change in watched.events.iter().filter_map(|event| event.change()) {
+        match change {
+            Change::Is(record) => core.fleet_mut().insert(record, Duration::MAX),
+            Change::Gone(relay) => {
+                core.fleet_mut().remove(&relay);
+            }
+        }
+    }
+}
+
+/// Sends renewals in batches over one connection, made anew when it breaks.
+async fn renew(endpoints: Arc<[Endpoint]>, mut queue: mpsc::Receiver<Renewal>) {
+    let mut link = None;
+    let mut batch: Vec<Renewal> = Vec::new();
+    while queue.recv_many(&mut batch, BATCH).await > 0 {
+        let ids: Vec<i64> = batch.iter().map(|(id, _)| *id).collect();
+        let mut alive = None;
+        for _ in 0..=endpoints.len() {
+            match renew_batch(&endpoints, &mut link, &ids).await {
+                Ok(found) => {
+                    alive = Some(found);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "leases can't be renewed at etcd");
+                    link = None;
+                }
+            }
+        }
+        for (id, answer) in batch.drain(..) {
+            let alive = alive
+                .as_ref()
+                .map(|alive| alive.get(&id).is_some_and(|ttl| *ttl > 0));
+            answer.send(alive).ok();
+        }
+    }
+}
+
+async fn renew_batch(
+    endpoints: &[Endpoint],
+    link: &mut Option<Link>,
+    ids: &[i64],
+) -> Result<HashMap<i64, i64>, StoreError> {
+    let open = match link {
+        Some(open) if open.is_open() => open,
+        _ => link.insert(open_any(endpoints).await?),
+    };
+    let body: String = ids
+        .iter()
+        .map(|id| format!("{{\"ID\":\"{id}\"}}\n"))
+        .collect();
+    let answer = open
+        .ask(ask("/v3/lease/keepalive", body.into_bytes()))
+        .await?;
+    let mut alive = HashMap::with_capacity(ids.len());
+    for line in serde_json::Deserializer::from_slice(&answer.body).into_iter::<Line<Alive>>() {
+        let line = line.map_err(|_| StoreError::Answer("keepalive"))?;
+        let result = line.result.ok_or(StoreError::Answer("keepalive"))?;
+        alive.insert(result.id, result.ttl);
+    }
+    match ids.iter().all(|id| alive.contains_key(id)) {
+        true => Ok(alive),
+        false => Err(StoreError::Answer("keepalive")),
+    }
+}
+
+async fn open_any(endpoints: &[Endpoint]) -> Result<Link, StoreError> {
+    let mut last = StoreError::Url;
+    for endpoint in endpoints {
+        match endpoint.open().await {
+            Ok(link) => return Ok(link),
+            Err(error) => last = error.into(),
+        }
+    }
+    Err(last)
+}
+
+fn endpoints(url: &str) -> Result<Vec<Endpoint>, StoreError> {
+    let (hosts, tls) = match (url.strip_prefix("etcd://"), url.strip_prefix("etcds://")) {
+        (Some(hosts), _) => (hosts, None),
+        (_, Some(hosts)) => (hosts, Some(tls::system_client()?)),
+        _ => return Err(StoreError::Url),
+    };
+    hosts
+        .trim_end_matches('/')
+        .split(',')
+        .map(|host| {
+            let (host, port) = host.rsplit_once(':').ok_or(StoreError::Url)?;
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            if host.is_empty() || host.contains(['/', '@']) {
+                return Err(StoreError::Url);
+            }
+            Ok(Endpoint {
+                host: host.to_owned(),
+                port: port.parse().map_err(|_| StoreError::Url)?,
+                tls: tls.clone(),
+            })
+        })
+        .collect()
+}
+
+fn lock(core: &Mutex<Core>) -> std::sync::MutexGuard<'_, Core> {
+    core.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_of_stores() {
+        let read = |url: &str| {
+            let found = endpoints(url).map(|all| {
+                all.into_iter()
+                    .map(|e| (e.host, e.port))
+                    .collect::<Vec<_>>()
+            });
+            found.ok()
+        };
+        assert_eq!(
+            read("etcd://a:1,[::1]:2/"),
+            Some(vec![("a".into(), 1), ("::1".into(), 2)])
+        );
+        for wrong in [
+            "a:1",
+            "http://a:1",
+            "etcd://",
+            "etcd://a",
+            "etcd://:1",
+            "etcd://a:x",
+            "etcd://a:1/b:2",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

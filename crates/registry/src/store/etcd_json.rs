@@ -1,0 +1,159 @@
+//! What of etcd's v3 API we say and hear, in the JSON of its gateway: 64-bit numbers are strings, bytes are base64.
+
+use std::net::SocketAddr;
+
+use data_encoding::BASE64;
+use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RelayId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Record;
+
+pub(super) const PREFIX: &str = "/manyway/relays/";
+/// The first key behind all with that prefix.
+pub(super) const PREFIX_END: &str = "/manyway/relays0";
+/// Whose fleet it is.
+pub(super) const REGISTRY: &str = "/manyway/registry";
+
+/// A record as etcd keeps it, under [`PREFIX`] and the relay's id.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    addresses: Vec<SocketAddr>,
+    owner: String,
+    lease: i64,
+    challenged: u64,
+    left: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Header {
+    #[serde(deserialize_with = "number")]
+    pub(super) revision: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct KeyValue {
+    pub(super) key: String,
+    pub(super) value: String,
+    #[serde(deserialize_with = "number")]
+    pub(super) mod_revision: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Range {
+    pub(super) header: Header,
+    pub(super) kvs: Vec<KeyValue>,
+    pub(super) more: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Txn {
+    pub(super) succeeded: bool,
+}
+
+/// A line of a stream.
+#[derive(Debug, Deserialize)]
+pub(super) struct Line<T> {
+    pub(super) result: Option<T>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Alive {
+    #[serde(rename = "ID", deserialize_with = "number")]
+    pub(super) id: i64,
+    #[serde(rename = "TTL", deserialize_with = "number")]
+    pub(super) ttl: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Watched {
+    pub(super) header: Header,
+    pub(super) canceled: bool,
+    pub(super) events: Vec<Event>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    kv: KeyValue,
+}
+
+/// What an event says of a relay.
+pub(super) enum Change {
+    Is(Record),
+    Gone(RelayId),
+}
+
+impl Event {
+    /// `None` if it is about nothing of ours, or unreadable.
+    pub(super) fn change(&self) -> Option<Change> {
+        match &*self.kind {
+            "DELETE" => self.kv.relay().map(Change::Gone),
+            _ => self.kv.record().map(Change::Is),
+        }
+    }
+}
+
+impl KeyValue {
+    fn relay(&self) -> Option<RelayId> {
+        let key = text(&self.key)?;
+        key.strip_prefix(PREFIX)?.parse().ok()
+    }
+
+    /// The record, if it is one: others may write to the same etcd.
+    pub(super) fn record(&self) -> Option<Record> {
+        let relay = self.relay()?;
+        let stored: Stored = serde_json::from_str(&text(&self.value)?).ok()?;
+        (stored.addresses.len() <= MAX_RELAY_ADDRESSES).then(|| Record {
+            relay,
+            addresses: stored.addresses.into(),
+            owner: stored.owner.into(),
+            lease: stored.lease,
+            challenged: stored.challenged,
+            left: stored.left,
+        })
+    }
+}
+
+pub(super) fn text(base64: &str) -> Option<String> {
+    String::from_utf8(BASE64.decode(base64.as_bytes()).ok()?).ok()
+}
+
+pub(super) fn base64(text: &str) -> String {
+    BASE64.encode(text.as_bytes())
+}
+
+pub(super) fn key(relay: &RelayId) -> String {
+    base64(&format!("{PREFIX}{relay}"))
+}
+
+/// "Put this record if its key was last changed at that revision", 0 if never.
+pub(super) fn put(record: &Record, unchanged_since: i64) -> Value {
+    let key = key(&record.relay);
+    let stored = Stored {
+        addresses: record.addresses.to_vec(),
+        owner: record.owner.to_string(),
+        lease: record.lease,
+        challenged: record.challenged,
+        left: record.left,
+    };
+    let value = base64(&json!(stored).to_string());
+    json!({
+        "compare": [{"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": unchanged_since.to_string()}],
+        "success": [{"request_put": {"key": key, "value": value, "lease": record.lease.to_string()}}],
+    })
+}
+
+/// A number that is a string, or missing if it is 0.
+fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(serde::de::Error::custom)
+}

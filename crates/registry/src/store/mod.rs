@@ -1,0 +1,66 @@
+//! Where leases are kept.
+
+mod etcd;
+mod etcd_json;
+
+use std::sync::{Arc, Mutex};
+
+use crate::{Core, Record};
+
+pub use etcd::{Etcd, StoreError};
+
+/// Where leases are kept. Either way every registry has all relays in its own memory, and answers clients from there.
+pub enum Store {
+    /// In this registry's memory: leases are gone when it ends, and relays enrol again at their next heartbeat.
+    Memory,
+    /// In etcd, whose leases they are: several registries serve one fleet, and each may die.
+    Etcd(Box<Etcd>),
+}
+
+impl Store {
+    /// Keeps a new lease; `false` if what is there is as new or newer.
+    pub(crate) async fn enrol(&self, record: &Record) -> Result<bool, StoreError> {
+        match self {
+            Self::Memory => Ok(true),
+            Self::Etcd(etcd) => etcd.enrol(record).await,
+        }
+    }
+
+    /// Prolongs a lease; `false` if it has ended, `None` if that is for the registry's memory to say.
+    pub(crate) async fn renew(&self, lease: i64) -> Result<Option<bool>, StoreError> {
+        match self {
+            Self::Memory => Ok(None),
+            Self::Etcd(etcd) => etcd.renew(lease).await.map(Some),
+        }
+    }
+
+    /// Notes that a relay has left, until its lease ends.
+    pub(crate) async fn leave(&self, record: &Record) -> Result<(), StoreError> {
+        match self {
+            Self::Memory => Ok(()),
+            Self::Etcd(etcd) => etcd.leave(record).await,
+        }
+    }
+
+    /// Whether it is the store that ends leases.
+    pub(crate) fn ends_leases(&self) -> bool {
+        matches!(self, Self::Etcd(_))
+    }
+
+    /// Fills the registry's memory and keeps it up to date: resolves once it is filled, to what keeps it.
+    pub(crate) async fn follow(
+        self: &Arc<Self>,
+        core: &Arc<Mutex<Core>>,
+    ) -> Result<Option<tokio::task::JoinHandle<()>>, StoreError> {
+        let Self::Etcd(etcd) = &**self else {
+            return Ok(None);
+        };
+        let revision = etcd.load(core).await?;
+        let (store, core) = (Arc::clone(self), Arc::clone(core));
+        Ok(Some(tokio::spawn(async move {
+            if let Self::Etcd(etcd) = &*store {
+                etcd.follow(&core, revision).await;
+            }
+        })))
+    }
+}
