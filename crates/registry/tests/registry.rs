@@ -132,6 +132,7 @@ fn ticket(secret: u8) -> Ticket {
         public_key: [1; 32],
         secret: [secret; 32],
         addresses: Vec::new(),
+        relays: Vec::new(),
     }
 }
 
