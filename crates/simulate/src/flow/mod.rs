@@ -23,6 +23,8 @@
 mod convergence;
 mod links;
 mod overlay;
+#[cfg(test)]
+mod program;
 mod search;
 
 pub use convergence::Convergence;
