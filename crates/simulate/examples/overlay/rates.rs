@@ -3,7 +3,7 @@
 use manyway_control::overlay::RateConfig;
 use manyway_fluid::optimum::{Utility, solve};
 use manyway_fluid::{Flow, Link, Network, Route};
-use manyway_simulate::flow::{Convergence, Overlay, Run, Sharing, Start};
+use manyway_simulate::flow::{Convergence, Overlay, Rules, Run, Sharing, Start};
 
 use super::papers::{Gate, Table};
 use super::{Part, RULES, SKEWS, mean, overlay, rules, tabulate, told, uniform};
@@ -32,6 +32,16 @@ pub(crate) fn part(repeat: u32) -> Result<Part, String> {
     Ok(Part { tables, gates })
 }
 
+/// The normalised aggregate source rate in each interval, with fixed paths.
+fn series(
+    (setting, selection): (&Overlay, &[Vec<usize>]),
+    rules: Rules,
+    seed: u64,
+) -> Result<Vec<f64>, String> {
+    let mut run = Run::new(setting, selection, rules, seed).map_err(told)?;
+    Ok(run.series(INTERVALS))
+}
+
 /// Means of Fig. 3's example, and the longest stretch in which the sum doesn't fall below 0.98.
 fn figure_3(repeat: u32) -> Result<Table, String> {
     let mut points = Vec::new();
@@ -55,14 +65,11 @@ fn figure_3(repeat: u32) -> Result<Table, String> {
         (&points, repeat),
         |&(sharing, step), seed| {
             let control = RateConfig::aiad().with_increment(step / 6.0);
-            let mut run = Run::new(
-                &example,
-                &selection,
+            let series = series(
+                (&example, &selection),
                 rules(control, Start::MaxMin, sharing),
                 seed,
-            )
-            .map_err(told)?;
-            let series = run.series(INTERVALS);
+            )?;
             let late = &series[INTERVALS - LAST..];
             let stretch = late.split(|&rate| rate < 0.98).map(<[f64]>::len).max();
             Ok(vec![mean(late), stretch.unwrap_or(0) as f64])
@@ -133,14 +140,11 @@ fn figure_4a(repeat: u32) -> Result<Table, String> {
         let (mut values, mut deviations) = (vec![best], Vec::new());
         for increment in [0.001, 0.01, 0.1] {
             let control = RateConfig::aiad().with_increment(increment);
-            let mut run = Run::new(
-                &setting,
-                &selection,
+            let series = series(
+                (&setting, &selection),
                 rules(control, Start::Zero, sharing),
                 seed,
-            )
-            .map_err(told)?;
-            let series = run.series(INTERVALS);
+            )?;
             let late = &series[INTERVALS - LAST..];
             let value = mean(late);
             values.push(value / best);
@@ -207,14 +211,12 @@ fn figure_4b(repeat: u32) -> Result<Table, String> {
                 let setting = overlay(skew, ratio);
                 let selection = uniform(&setting, 2, seed).map_err(told)?;
                 let best = largest(&setting, &selection)?;
-                let mut run = Run::new(
-                    &setting,
-                    &selection,
+                let series = series(
+                    (&setting, &selection),
                     rules(control, Start::Zero, sharing),
                     seed,
-                )
-                .map_err(told)?;
-                let value = mean(&run.series(INTERVALS)[INTERVALS - LAST..]);
+                )?;
+                let value = mean(&series[INTERVALS - LAST..]);
                 differences.push(100.0 * (best - value) / best);
             }
             Ok(vec![
@@ -264,9 +266,7 @@ fn figure_4c(repeat: u32) -> Result<Table, String> {
             for (skew, ratio) in pairs() {
                 let setting = overlay(skew, ratio);
                 let selection = uniform(&setting, 2, seed).map_err(told)?;
-                let mut run = Run::new(&setting, &selection, rules(control, start, sharing), seed)
-                    .map_err(told)?;
-                let series = run.series(INTERVALS);
+                let series = series((&setting, &selection), rules(control, start, sharing), seed)?;
                 let settled = Convergence::of(&series, LAST, BAND).ok_or("no intervals")?;
                 times.push(settled.time as f64);
             }
