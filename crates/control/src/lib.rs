@@ -11,6 +11,7 @@
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!
 //! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try, use and give up.
+//! For paths that control congestion themselves, as TCP does, [`overlay`] has a rate controller above them and a choice of relays.
 //!
 //! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
 //! give the same result bit for bit.
@@ -41,7 +42,9 @@ mod coupled;
 mod law;
 pub mod laws;
 mod options;
+pub mod overlay;
 pub mod paths;
+mod random;
 pub mod registry;
 mod rtt;
 mod sender;

@@ -6,6 +6,7 @@
 
 pub mod batch;
 mod events;
+pub mod flow;
 pub mod measure;
 pub mod packet;
 #[cfg(feature = "stack")]

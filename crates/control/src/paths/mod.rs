@@ -28,7 +28,6 @@
 mod book;
 mod config;
 mod path_manager;
-mod random;
 
 pub use config::{InvalidManagerConfig, ManagerConfig, Reuse};
 pub use path_manager::{Command, Event, PathKey, PathManager, Relay, RelayCounts};

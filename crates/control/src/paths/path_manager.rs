@@ -5,8 +5,8 @@ use manyway_units::Time;
 
 use super::book::{Book, State};
 use super::config::{InvalidManagerConfig, ManagerConfig, Reuse};
-use super::random::Random;
 use crate::controller::PathVerdict;
+use crate::random::Random;
 
 /// A relay (the paper's proxy), under whatever number its owner knows it by.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
