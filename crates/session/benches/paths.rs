@@ -4,6 +4,7 @@
 //! packets per round on each path, the same number over all of them, queues as many more and drops what comes on top. Counted is the
 //! processor time of the endpoints' calls alone. Batches have four datagrams at the most, whatever the number of paths. Fails if a packet costs
 //! more than 1.5 times with 130 or 200 relays than it does with 2.
+#![allow(clippy::print_stdout)]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -343,7 +344,7 @@ fn main() {
         }
     }
     println!(
-        "relays   sender   receiver   ns per packet   datagrams per batch   times that with 2"
+        "relays   sender   receiver   ns per packet   datagrams per batch     lost   times that with 2"
     );
     let base = best[0].sender + best[0].receiver;
     let mut worst = 0.0_f64;
