@@ -33,8 +33,9 @@ fn carries_nearly_the_sum(law: &str) {
     );
     assert!(equal.ramp_up.is_some_and(|s| s < 3.0), "{law}: {equal:#?}");
     let unequal = aggregation(1, law);
+    // A span can deliver a little more than the links carry in it: what waited for the slower path when it began.
     assert!(
-        (0.88..1.01).contains(&unequal.after_headers),
+        (0.88..1.03).contains(&unequal.after_headers),
         "{law}: {unequal:#?}"
     );
 }
