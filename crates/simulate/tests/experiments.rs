@@ -19,23 +19,22 @@ fn aggregation(network: usize, law: &str) -> AggregationRun {
         jitter: Duration::ZERO,
         seed: 1,
         from: 10.0,
-        until: 25.0,
+        until: 75.0,
     };
     experiment.run()
 }
 
-/// The gate of the full version is 0.93 over 60 s; these are 15 s, in which a few cuts more or less show.
+/// The gate of the full version, over as long a span: a shorter one may deliver more than the links carry in it, what waited for the slower path before.
 fn carries_nearly_the_sum(law: &str) {
     let equal = aggregation(0, law);
     assert!(
-        (0.92..1.01).contains(&equal.after_headers),
+        (0.93..1.01).contains(&equal.after_headers),
         "{law}: {equal:#?}"
     );
     assert!(equal.ramp_up.is_some_and(|s| s < 3.0), "{law}: {equal:#?}");
     let unequal = aggregation(1, law);
-    // A span can deliver a little more than the links carry in it: what waited for the slower path when it began.
     assert!(
-        (0.88..1.03).contains(&unequal.after_headers),
+        (0.93..1.01).contains(&unequal.after_headers),
         "{law}: {unequal:#?}"
     );
 }

@@ -491,12 +491,13 @@ fn sent(net: &mut Relayed) -> Vec<u64> {
     std::iter::once(direct).chain(relays).collect()
 }
 
+/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in the end, in the others nothing.
 #[test]
 fn good_detours_pay_and_a_useless_one_is_left() {
     let (warm_up, span) = (20_000 * MS, 40_000 * MS);
     let alone = goodput(&mut fig7(40, "reno", 0..0), warm_up, span);
     let (mut ratio, mut early, mut late) = (0.0, 0.0, 0.0);
-    const SEEDS: u64 = 3;
+    const SEEDS: u64 = 7;
     for seed in 40..40 + SEEDS {
         let mut net = fig7(seed, "mpath", 0..3);
         // The share of the relay that adds nothing, over some time.
