@@ -39,6 +39,7 @@ mod os;
 mod problem;
 mod socket;
 mod stream;
+pub mod tcp_relay;
 
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointOptions};

@@ -27,6 +27,6 @@ pub use event::{CloseReason, Event, PathDownReason};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{ConnectionStats, PathState, PathStats, RelayState, RelayStats};
 
-pub use handshake::Secrets;
-pub use manyway_wire::relay::{Access, RelayId, RelayTicket};
+pub use handshake::{Secrets, listen_key, listener_name};
+pub use manyway_wire::relay::{Access, ListenKey, ListenerName, RelayId, RelayTicket};
 pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, StreamId, Ticket};

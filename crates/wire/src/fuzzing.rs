@@ -2,7 +2,8 @@
 //! come out the same after encoding and decoding once more. These functions panic where the codecs are wrong.
 
 use crate::relay::{
-    Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType, Voucher,
+    Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType,
+    StreamReply, StreamRequest, Voucher, stream_reply_len, stream_request_len,
 };
 use crate::{
     AckInfo, Cookie, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters,
@@ -138,6 +139,22 @@ pub fn relay_reply(bytes: &[u8]) {
         Ok(RelayReply::Refused(refused)) => assert_eq!(refused.to_bytes(), bytes),
         Ok(RelayReply::Stale(stale)) => assert_eq!(stale.to_bytes(), bytes),
         Err(_) => {}
+    }
+}
+
+/// A message to a relay over TCP.
+pub fn relay_stream_request(bytes: &[u8]) {
+    if let Ok(request) = StreamRequest::decode(bytes) {
+        assert_eq!(stream_request_len(bytes[0]), Some(bytes.len()));
+        assert_eq!(request.to_bytes(), bytes);
+    }
+}
+
+/// A message of a relay's over TCP.
+pub fn relay_stream_reply(bytes: &[u8]) {
+    if let Ok(reply) = StreamReply::decode(bytes) {
+        assert_eq!(stream_reply_len(bytes[0]), Some(bytes.len()));
+        assert_eq!(reply.to_bytes(), bytes);
     }
 }
 

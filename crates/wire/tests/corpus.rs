@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use bytes::BufMut;
 use manyway_wire::relay::{
-    Access, Consent, ConsentReply, ForwardHeader, Grant, Hello, Listen, ListenerName, Mac, Mint,
-    Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayTicket, Stale,
-    StaleReason, VoucherTerms,
+    Access, CallToken, Challenge, Consent, ConsentReply, ForwardHeader, Grant, Hello, Listen,
+    ListenKey, ListenerName, Mac, Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused,
+    RelayId, RelayTicket, Stale, StaleReason, StreamAnswer, StreamConnect, StreamListen,
+    StreamRefusal, StreamReply, StreamRequest, VoucherTerms,
 };
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
@@ -17,7 +18,7 @@ use manyway_wire::{
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 11] = [
+const TARGETS: [(&str, Target); 13] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
@@ -27,6 +28,8 @@ const TARGETS: [(&str, Target); 11] = [
     ("ticket", fuzzing::ticket),
     ("relay_request", fuzzing::relay_request),
     ("relay_reply", fuzzing::relay_reply),
+    ("relay_stream_request", fuzzing::relay_stream_request),
+    ("relay_stream_reply", fuzzing::relay_stream_reply),
     ("voucher", fuzzing::voucher),
     ("relay_ticket", fuzzing::relay_ticket),
 ];
@@ -123,6 +126,7 @@ fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     seeds.extend(parameters());
     seeds.extend(tickets());
     seeds.extend(relays());
+    seeds.extend(relay_streams());
     seeds
 }
 
@@ -403,5 +407,47 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("voucher", "voucher", voucher.to_bytes().to_vec()),
         ("relay_ticket", "without-access", text(None)),
         ("relay_ticket", "with-access", text(Some(access))),
+    ]
+}
+
+fn relay_streams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let relay = RelayId([2; 32]);
+    let voucher = VoucherTerms {
+        relay,
+        signer: RelayId([8; 32]),
+        account: [9; 8],
+        class: RateClass::MAX,
+        expires: u32::MAX,
+        client: RelayId([10; 32]),
+    }
+    .seal(|_| [11; 64]);
+    let connect = StreamConnect {
+        peer: Peer::Name(ListenerName([12; 16])),
+        voucher,
+    };
+    let listen = StreamListen {
+        relay,
+        key: ListenKey([13; 16]),
+    };
+    let answer = StreamAnswer {
+        relay,
+        token: CallToken([14; 16]),
+    };
+    let request = |name, request: StreamRequest| ("relay_stream_request", name, request.to_bytes());
+    let reply = |name, reply: StreamReply| ("relay_stream_reply", name, reply.to_bytes());
+    vec![
+        request("hello", StreamRequest::Hello(relay)),
+        request(
+            "connect",
+            StreamRequest::Connect(Box::new(connect), [15; 64]),
+        ),
+        request("listen", StreamRequest::Listen(listen)),
+        request("answer", StreamRequest::Answer(answer)),
+        request("ping", StreamRequest::Ping),
+        reply("welcome", StreamReply::Welcome(Challenge([16; 16]))),
+        reply("call", StreamReply::Call(CallToken([14; 16]))),
+        reply("ok", StreamReply::Ok),
+        reply("refused", StreamReply::Refused(StreamRefusal::ForUdp)),
+        reply("leaving", StreamReply::Leaving),
     ]
 }
