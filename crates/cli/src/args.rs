@@ -18,7 +18,7 @@ mod simulation;
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use registry::RegistryArgs;
-pub(crate) use relay::RelayArgs;
+pub(crate) use relay::{RelayArgs, Tcp};
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
 /// Move data over every path you have.
