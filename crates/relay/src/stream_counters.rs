@@ -10,6 +10,8 @@ pub enum Ending {
     Done,
     /// One of the ends broke off.
     Broken,
+    /// It has gone: a listener, or one that hadn't said what it wants.
+    Left,
     /// Nothing moved for too long.
     Idle,
     /// It took too long to say what it wants.
@@ -34,9 +36,10 @@ pub enum Ending {
 
 impl Ending {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Done,
         Self::Broken,
+        Self::Left,
         Self::Idle,
         Self::Slow,
         Self::Malformed,
@@ -54,6 +57,7 @@ impl Ending {
         match self {
             Self::Done => "done",
             Self::Broken => "broken",
+            Self::Left => "left",
             Self::Idle => "idle",
             Self::Slow => "slow",
             Self::Malformed => "malformed",

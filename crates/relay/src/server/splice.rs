@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use manyway_os::UnixClock;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, SpliceFFlags, splice};
 use nix::unistd::pipe2;
@@ -12,7 +13,6 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::Clock;
 use crate::gate::StreamTerms;
 use crate::{Ending, Rates};
 
@@ -35,7 +35,7 @@ pub(super) struct Passed {
 pub(super) struct Splicer<'a> {
     pub(super) rates: &'a Rates,
     pub(super) terms: StreamTerms,
-    pub(super) clock: Clock,
+    pub(super) clock: UnixClock,
     pub(super) passed: &'a Passed,
     /// How long it may stand still.
     pub(super) idle: Duration,

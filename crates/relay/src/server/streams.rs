@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use manyway_os::UnixClock;
 use manyway_wire::relay::{STREAM_REQUEST_MAX_LEN, StreamRefusal, StreamReply, stream_request_len};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rand::rngs::ChaCha20Rng;
@@ -17,8 +18,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::Shared;
 use super::splice::{Passed, Splicer};
-use super::{Clock, Shared};
 use crate::gate::{ConnectionId, Step, StreamTerms};
 use crate::{Ending, Gate, Keys, Rates, StreamCounters, StreamLimits};
 
@@ -43,7 +44,7 @@ pub(super) struct Hub {
     state: Mutex<State>,
     limits: StreamLimits,
     rates: Arc<Rates>,
-    clock: Clock,
+    clock: UnixClock,
     passed: Passed,
 }
 
@@ -67,7 +68,7 @@ impl Hub {
     pub(super) fn new(
         gate: Gate,
         limits: StreamLimits,
-        clock: Clock,
+        clock: UnixClock,
         rng: ChaCha20Rng,
         rates: Arc<Rates>,
     ) -> Self {
@@ -273,7 +274,7 @@ async fn serve(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<
     let greeted = timeout(limits.handshake, greet(&member, &mut stream, &mut posts)).await;
     let kind = match greeted {
         Ok(Ok(kind)) => kind,
-        Ok(Err(_)) => return member.hub.ended(Ending::Broken),
+        Ok(Err(_)) => return member.hub.ended(Ending::Left),
         Err(_) => return member.hub.ended(Ending::Slow),
     };
     match kind {
@@ -385,7 +386,7 @@ async fn listen(member: &Member, mut stream: TcpStream, mut posts: mpsc::Receive
                     Step::Refuse(reason) => (StreamReply::Refused(reason), true),
                     _ => return,
                 },
-                Ok(Err(_)) => return member.hub.ended(Ending::Broken),
+                Ok(Err(_)) => return member.hub.ended(Ending::Left),
                 Err(_) => return member.hub.ended(Ending::Idle),
             },
             post = posts.recv() => match post {
