@@ -1,9 +1,8 @@
 use std::net::SocketAddr;
 
-use crate::endpoint::{ConnectionHandle, Local};
+pub use manyway_wire::MAX_RECORD;
 
-/// Bytes of the largest packet on a stream carrier; with what stands in front of it the runtime's records stay below 64 KiB.
-pub const MAX_RECORD: usize = 16 << 10;
+use crate::endpoint::{ConnectionHandle, Local};
 
 /// What a path declares of what carries its packets. The session cares about nothing else.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
