@@ -54,11 +54,12 @@
 //! `manyway-session` (the protocol, without I/O) and `manyway-runtime` (sockets, tokio, disk).
 
 pub use manyway_runtime::{
+    Carriers, CarriersError, Congestion, CongestionError, TcpOptions,
     BindError, ConnectError, Connection, ConnectionLost, Endpoint, EndpointOptions, Event,
     PathProblem, PathSelector, ProblemKind, ReadError, RecvStream, SendStream, WriteError,
 };
 pub use manyway_session::{
-    CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId, PathState,
+    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId, PathState,
     PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};

@@ -113,6 +113,11 @@ impl Connection {
         self.refresh(now, index);
     }
 
+    /// The rate at which a carrier delivers, bytes/s.
+    pub(crate) fn carrier_rate(&self, id: LocalId) -> Option<f64> {
+        self.paths[self.on_carrier(id)?].sender.carried()?.rate()
+    }
+
     pub(crate) fn take_carrier_changes(&mut self) -> Vec<CarrierChange> {
         std::mem::take(&mut self.carriers.changes)
     }

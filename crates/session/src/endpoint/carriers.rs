@@ -93,6 +93,12 @@ impl Endpoint {
         }
     }
 
+    /// The rate at which a carrier delivers, bytes/s, if that is known.
+    pub fn carrier_rate(&self, id: LocalId) -> Option<f64> {
+        let (handle, _) = self.carriers.get(&id)?.owner?;
+        self.connections.get(&handle)?.carrier_rate(id)
+    }
+
     /// Whether a path runs on a carrier: one that was accepted and isn't in use soon is nobody's.
     pub fn carrier_in_use(&self, id: LocalId) -> bool {
         self.carriers
