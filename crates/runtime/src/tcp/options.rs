@@ -6,8 +6,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use manyway_os::udp::bind_to_device;
 use manyway_session::MAX_RECORD;
-use manyway_udp::bind_to_device;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpStream;
 
