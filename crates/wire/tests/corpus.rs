@@ -13,12 +13,12 @@ use manyway_wire::relay::{
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
     MAC2_LEN, PathId, PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters,
-    encode_ack, fuzzing, varint,
+    encode_ack, fuzzing, record_header, varint,
 };
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 13] = [
+const TARGETS: [(&str, Target); 14] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
@@ -32,6 +32,7 @@ const TARGETS: [(&str, Target); 13] = [
     ("relay_stream_reply", fuzzing::relay_stream_reply),
     ("voucher", fuzzing::voucher),
     ("relay_ticket", fuzzing::relay_ticket),
+    ("records", fuzzing::records),
 ];
 
 #[test]
@@ -127,7 +128,27 @@ fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     seeds.extend(tickets());
     seeds.extend(relays());
     seeds.extend(relay_streams());
+    seeds.extend(records());
     seeds
+}
+
+/// The first byte is how many bytes less one are read at a time.
+fn records() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let stream = |read: u8, packets: &[usize]| {
+        let mut bytes = vec![read];
+        for (n, &len) in packets.iter().enumerate() {
+            bytes.extend(record_header(len).expect("a record's length"));
+            bytes.extend(vec![n as u8; len]);
+        }
+        bytes
+    };
+    vec![
+        ("records", "bytewise", stream(0, &[1, 2, 300])),
+        ("records", "at-once", stream(255, &[INIT_LEN, 30, 40])),
+        ("records", "cut-short", stream(9, &[5, 6])[..12].to_vec()),
+        ("records", "too-long", vec![255, 0x40, 0x01, 7]),
+        ("records", "empty", vec![255, 0, 1, 9, 0, 0, 9]),
+    ]
 }
 
 fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {

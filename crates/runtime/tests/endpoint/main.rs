@@ -1,5 +1,6 @@
 //! Two endpoints over loopback addresses, through the public API only.
 
+mod carriers;
 mod common;
 mod ends;
 mod links;

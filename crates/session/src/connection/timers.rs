@@ -21,7 +21,8 @@ impl Connection {
                 let idle = self.last_heard + self.idle_timeout;
                 let pairs = self.pairs.as_ref().and_then(|p| p.timer(now));
                 let relays = self.detours.as_ref().and_then(|d| d.timeout());
-                [path, Some(idle), pairs, self.limited_until, relays]
+                let rates = self.carriers.overlay.timeout();
+                [path, Some(idle), pairs, self.limited_until, relays, rates]
                     .into_iter()
                     .flatten()
                     .min()
@@ -62,6 +63,7 @@ impl Connection {
         }
         self.open_paths(now);
         self.on_detour_timer(now);
+        self.drive_overlay(now);
     }
 
     fn on_path_timer(&mut self, now: Time, index: usize) {
@@ -115,6 +117,13 @@ impl Connection {
     fn on_probe_timeout(&mut self, now: Time, index: usize) {
         self.paths[index].moving.on_probe_timeout();
         if self.on_silence(now, index) {
+            return;
+        }
+        if self.paths[index].facts.reliable {
+            // Another packet on a stuck carrier would only wait behind the others.
+            if self.paths[index].state == PathState::Active && self.active.len() > 1 {
+                self.stall(now, index);
+            }
             return;
         }
         // A path that isn't validated is probed by its challenges alone.
