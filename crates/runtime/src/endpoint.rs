@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::interfaces::{PathSelector, Selection};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
 use crate::tcp::carrier::NewCarrier;
-use crate::tcp::dial::keep_dialled;
+use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};
 
 /// How often the interfaces are looked at.
@@ -136,8 +136,9 @@ impl Endpoint {
     }
 
     /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the right to use one of them, finds this endpoint
-    /// there even if no address of its own can be reached. A ticket has room for 8.
+    /// there even if no address of its own can be reached, over TCP too unless that is switched off. A ticket has room for 8.
     pub fn listen_at(&self, ticket: &mut Ticket, relays: &[RelayAddress]) {
+        tcp::called::listen_at(&self.shared, &ticket.secret, relays);
         let now = self.shared.clock.now();
         self.shared
             .act(|state| state.session.listen_at(now, ticket.id, relays));
@@ -219,7 +220,7 @@ impl Endpoint {
                 tracing::debug!(name, %error, "a TCP connection is of no use");
             }
         }
-        keep_dialled(&self.shared, handle, ticket.addresses.clone());
+        keep_dialled(&self.shared, handle, targets(ticket, relays));
         let phase = self.shared.act_until(&signals.phase, |state| {
             let phase = state.slots.get(&handle)?.phase.clone();
             (!matches!(phase, Phase::Connecting)).then_some(phase)

@@ -1,14 +1,10 @@
 //! Callers and listeners through a relay over TCP: a real one, and such as don't do what they should.
 
 use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use manyway_relay::keys::public_key;
-use manyway_relay::server::{Handle, Server, ServerConfig, StreamConfig, open_keys};
-use manyway_relay::{Config, StreamLimits};
 use manyway_runtime::tcp_relay::{
     ListenStatus, TcpRelayListener, TcpRelayProblem, connect_through,
 };
@@ -17,57 +13,11 @@ use manyway_wire::relay::{RateClass, StreamRefusal, StreamReply};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+#[path = "endpoint/relay.rs"]
+mod relay;
+use relay::start;
+
 const KEY: ListenKey = ListenKey([4; 16]);
-
-struct Running {
-    handle: Handle,
-    access: RelayAccess,
-    task: tokio::task::JoinHandle<io::Result<()>>,
-}
-
-/// A relay with the keys in `keys`, over TCP alone as far as these tests see.
-fn start(keys: &Path, listen: &str) -> Running {
-    let key_file = keys.join("relay.key");
-    let config = ServerConfig {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        key_file: key_file.clone(),
-        rotate: Duration::from_secs(86_400),
-        relay: Config {
-            allow_private: true,
-            ..Config::default()
-        },
-        streams: Some(StreamConfig {
-            listen: vec![listen.parse().unwrap()],
-            limits: StreamLimits {
-                call: Duration::from_millis(500),
-                ..StreamLimits::default()
-            },
-        }),
-    };
-    let mut server = Server::bind(config).unwrap();
-    let address = server.stream_addresses()[0];
-    let task = tokio::spawn(server.take_streams().unwrap().run());
-    let seed = [5; 32];
-    let own = open_keys(&key_file).unwrap();
-    let voucher = own.vouch([1; 8], RateClass::MAX, u32::MAX, public_key(&seed));
-    let relay = RelayAddress {
-        address,
-        id: server.id(),
-    };
-    let access = Access { voucher, seed };
-    Running {
-        handle: server.handle(),
-        access: RelayAccess { relay, access },
-        task,
-    }
-}
-
-impl Running {
-    async fn stop(self) {
-        self.handle.stop();
-        self.task.await.unwrap().unwrap();
-    }
-}
 
 async fn listening(relay: RelayAddress) -> TcpRelayListener {
     let listener = TcpRelayListener::start(relay, KEY, TcpStream::connect);

@@ -1,4 +1,5 @@
-//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its session lives.
+//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its session lives. Where it
+//! leads to a relay, that is asked to connect it with the listener.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,13 +7,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use manyway_session::{CarrierKind, ConnectionHandle, LocalId, PathState, Purpose};
+use manyway_session::{
+    CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, Ticket,
+    listen_key, listener_name,
+};
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use crate::driver::shared::{Phase, Shared, State};
 use crate::problem;
+use crate::tcp_relay::connect_through;
 
 use super::Carriers;
 use super::carrier::{NewCarrier, start};
@@ -32,12 +37,41 @@ const DIALLING: Duration = Duration::from_secs(10);
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
-/// A local socket, and an address of the listener's.
+/// A local socket, and an address of the listener's or of a relay.
 type Pair = (LocalId, SocketAddr);
+
+/// Where to dial.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    address: SocketAddr,
+    /// What there is to be asked of the relay that is there.
+    through: Option<Box<(RelayAccess, ListenerName)>>,
+}
+
+/// The listener's addresses, and those relays that it listens at, as the ticket says, and that we have access to.
+pub(crate) fn targets(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<Target> {
+    let direct = ticket.addresses.iter().map(|&address| Target {
+        address,
+        through: None,
+    });
+    let named = relays.iter().filter(|access| {
+        let mut listed = ticket.relays.iter();
+        listed.any(|(_, id)| *id == access.relay.id)
+    });
+    let through = named.map(|access| {
+        let name = listener_name(&listen_key(&ticket.secret, &access.relay.id));
+        Target {
+            address: access.relay.address,
+            through: Some(Box::new((access.clone(), name))),
+        }
+    });
+    direct.chain(through).collect()
+}
 
 /// What has become of a pair.
 #[derive(Debug, Default)]
 struct Line {
+    through: Option<Box<(RelayAccess, ListenerName)>>,
     carrier: Option<LocalId>,
     dialling: bool,
     failures: u32,
@@ -49,7 +83,7 @@ struct Line {
 struct Dialler {
     shared: Weak<Shared>,
     handle: ConnectionHandle,
-    targets: Vec<SocketAddr>,
+    targets: Vec<Target>,
     began: Instant,
     lines: BTreeMap<Pair, Line>,
     dials: JoinSet<(Pair, io::Result<LocalId>)>,
@@ -59,19 +93,17 @@ struct Dialler {
 struct View {
     established: bool,
     locals: BTreeMap<LocalId, (String, SocketAddr)>,
-    /// Local address and remote of UDP paths that work.
+    /// Local address and remote of UDP paths that work without a relay.
     udp: Vec<(SocketAddr, SocketAddr)>,
+    /// Whether any UDP path works.
+    any_udp: bool,
     live: Vec<LocalId>,
     mode: Carriers,
     congestion: Option<Congestion>,
 }
 
-/// Dials these addresses for a connection, or an attempt at one, from every local address that fits.
-pub(crate) fn keep_dialled(
-    shared: &Arc<Shared>,
-    handle: ConnectionHandle,
-    targets: Vec<SocketAddr>,
-) {
+/// Dials these for a connection, or an attempt at one, from every local address that fits.
+pub(crate) fn keep_dialled(shared: &Arc<Shared>, handle: ConnectionHandle, targets: Vec<Target>) {
     if shared.tcp.carriers == Carriers::Udp {
         return;
     }
@@ -119,12 +151,17 @@ impl Dialler {
                 Phase::Closed(..) => return None,
             };
             let stats = state.session.connection(self.handle).map(|c| c.stats());
-            let udp = stats.iter().flat_map(|stats| &stats.paths).filter(|path| {
-                path.carrier == CarrierKind::Udp && path.state == PathState::Active && !path.relay
-            });
+            let udp = stats
+                .iter()
+                .flat_map(|stats| &stats.paths)
+                .filter(|path| path.carrier == CarrierKind::Udp && path.state == PathState::Active);
             (!state.stop).then(|| View {
                 established,
-                udp: udp.map(|path| (path.local, path.remote)).collect(),
+                any_udp: udp.clone().next().is_some(),
+                udp: udp
+                    .filter(|path| !path.relay)
+                    .map(|path| (path.local, path.remote))
+                    .collect(),
                 locals: state.locals.clone(),
                 live: state.live_carriers(),
                 mode: shared.tcp.carriers,
@@ -139,16 +176,21 @@ impl Dialler {
         let Self { lines, targets, .. } = self;
         lines.retain(|(local, _), _| view.locals.contains_key(local));
         for (&local, (_, addr)) in &view.locals {
-            for &remote in &*targets {
-                if !problem::is_impossible(addr.ip(), remote) {
-                    lines.entry((local, remote)).or_default();
+            for target in &*targets {
+                if !problem::is_impossible(addr.ip(), target.address) {
+                    let line = lines.entry((local, target.address)).or_default();
+                    line.through = target.through.clone();
                 }
             }
         }
         let mut wanted = Vec::new();
         for (&(local, remote), line) in lines.iter_mut() {
             let addr = view.locals[&local].1;
-            let works = view.udp.contains(&(addr, remote));
+            // A relay is the last resort: any way by UDP will do instead.
+            let works = match line.through {
+                Some(_) => view.any_udp,
+                None => view.udp.contains(&(addr, remote)),
+            };
             if works {
                 line.without_udp = None;
             } else {
@@ -172,7 +214,9 @@ impl Dialler {
             wanted.truncate(1);
         }
         for pair in wanted {
-            self.dial(shared, view, pair);
+            if !self.is_taken(view, &pair) {
+                self.dial(shared, view, pair);
+            }
         }
     }
 
@@ -186,6 +230,19 @@ impl Dialler {
                 since.is_some_and(|since| since + UDP_PATIENCE <= now)
             }
         }
+    }
+
+    /// Whether the interface has a connection to the relay already, at another address of it: several would take several
+    /// shares of what they meet in.
+    fn is_taken(&self, view: &View, pair: &Pair) -> bool {
+        let relay = |line: &Line| Some(line.through.as_ref()?.0.relay.id);
+        let name = |local| view.locals.get(local).map(|(name, _)| name);
+        let wanted = self.lines.get(pair).and_then(relay);
+        let others = self.lines.iter().filter(|(other, _)| *other != pair);
+        wanted.is_some()
+            && others
+                .filter(|((local, _), line)| relay(line) == wanted && name(local) == name(&pair.0))
+                .any(|(_, line)| line.dialling || line.carrier.is_some())
     }
 
     fn note_ended(&mut self, now: Instant, view: &View) {
@@ -204,11 +261,20 @@ impl Dialler {
             return;
         };
         line.dialling = true;
+        let through = line.through.clone();
         let (name, addr) = view.locals[&pair.0].clone();
         let (shared, handle, congestion) = (shared.clone(), self.handle, view.congestion.clone());
         self.dials.spawn(async move {
             let from = SocketAddr::new(addr.ip(), 0);
             let dialled = connect(from, &name, pair.1, congestion.as_ref()).await;
+            let dialled = match (dialled, through) {
+                (Ok(stream), Some(through)) => {
+                    let (relay, listener) = &*through;
+                    let connected = connect_through(stream, relay, *listener).await;
+                    connected.map_err(io::Error::other)
+                }
+                (dialled, _) => dialled,
+            };
             let started = dialled.and_then(|stream| {
                 let purpose = Purpose::Dialled(handle);
                 start(

@@ -3,6 +3,7 @@
 //! Whoever connects dials; a listener accepts on the port of its UDP sockets. Each connection is a task of its own ([`carrier`]) that reads whatever
 //! comes, so that only the session's flow control ever holds data back, and writes what the driver hands it.
 
+pub(crate) mod called;
 pub(crate) mod carrier;
 pub(crate) mod dial;
 pub(crate) mod listen;

@@ -6,4 +6,7 @@ mod ends;
 mod links;
 mod moving;
 mod refusals;
+mod relay;
+mod relayed;
+mod throttle;
 mod transfer;
