@@ -18,14 +18,29 @@ fn transfer(bytes: usize, recv: &[&str], send: &[&str]) -> (Finished, Finished) 
         Running(common::manyway(dir.path(), &arguments).spawn().unwrap())
     };
     let listening = [
-        "recv", "--once", "--json", "--path", "127.0.0.1", "--ticket-file", "ticket", "in",
+        "recv",
+        "--once",
+        "--json",
+        "--path",
+        "127.0.0.1",
+        "--ticket-file",
+        "ticket",
+        "in",
     ];
     let receiver = start(&listening, recv);
     eventually("the ticket", || {
         let text = fs::read_to_string(dir.path().join("ticket")).ok()?;
         (!text.is_empty()).then_some(())
     });
-    let sending = ["send", "film.mkv", "--to", "@ticket", "--json", "--path", "127.0.0.2"];
+    let sending = [
+        "send",
+        "film.mkv",
+        "--to",
+        "@ticket",
+        "--json",
+        "--path",
+        "127.0.0.2",
+    ];
     let sent = start(&sending, send).finish();
     if sent.code != 0 {
         receiver.interrupt();
@@ -51,8 +66,12 @@ fn a_file_goes_by_tcp_with_the_congestion_control_that_was_asked_for() {
 fn a_file_goes_by_udp_where_it_works() {
     let (sent, _) = transfer(300_000, &[], &[]);
     let summary = sent.ok().json();
-    let udp = |p: &serde_json::Value| p["carrier"] == "udp" && p["bytes_sent"].as_u64() > Some(300_000);
-    assert!(summary["paths"].as_array().unwrap().iter().any(udp), "{summary}");
+    let udp =
+        |p: &serde_json::Value| p["carrier"] == "udp" && p["bytes_sent"].as_u64() > Some(300_000);
+    assert!(
+        summary["paths"].as_array().unwrap().iter().any(udp),
+        "{summary}"
+    );
 }
 
 #[test]
@@ -66,7 +85,11 @@ fn wrong_names_are_told_what_there_is() {
     };
     let wrong = run(&["--carrier", "sctp"]);
     assert_eq!(wrong.code, 2);
-    assert!(wrong.stderr.contains("choose tcp, udp or auto"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("choose tcp, udp or auto"),
+        "{}",
+        wrong.stderr
+    );
     let wrong = run(&["--tcp-cc", "nosuchcc"]);
     assert_ne!(wrong.code, 0);
     assert!(

@@ -208,9 +208,9 @@ mod tests {
             tcp: vec!["192.0.2.1:80: connection refused".into()],
         };
         assert!(
-            error
-                .to_string()
-                .ends_with("that UDP or TCP gets through\n  TCP to 192.0.2.1:80: connection refused"),
+            error.to_string().ends_with(
+                "that UDP or TCP gets through\n  TCP to 192.0.2.1:80: connection refused"
+            ),
             "{error}"
         );
         assert!(

@@ -51,6 +51,6 @@ pub use stream::{RecvStream, SendStream};
 pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
 
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState, PathStats,
-    RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
+    CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState,
+    PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
 };

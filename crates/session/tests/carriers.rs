@@ -68,8 +68,8 @@ impl Pipe {
             let record = self.outbox.pop_front().expect("just seen");
             taken += record.len() as u64;
             self.buffered += record.len();
-            self.free = self.free.max(now)
-                + Duration::from_secs_f64((record.len() + 2) as f64 / self.rate);
+            self.free =
+                self.free.max(now) + Duration::from_secs_f64((record.len() + 2) as f64 / self.rate);
             self.kernel.push_back((self.free, record));
         }
         let mut arrived = Vec::new();
@@ -364,7 +364,12 @@ fn two_carriers_add_up() {
     let controlled: Vec<_> = net.stats(0).paths.iter().map(|p| p.target).collect();
     assert!(controlled.iter().all(Option::is_some), "{controlled:?}");
     // 10 MB in flight would be 2.7 s of waiting: what is handed over stays near what the pipes take.
-    assert!(net.stats(0).paths.iter().all(|p| p.bytes_in_flight < 400_000));
+    assert!(
+        net.stats(0)
+            .paths
+            .iter()
+            .all(|p| p.bytes_in_flight < 400_000)
+    );
 }
 
 #[test]
@@ -452,6 +457,22 @@ fn all_carriers_gone_and_a_new_one_goes_on() {
 }
 
 #[test]
+fn the_only_carrier_is_given_up_when_it_is_stuck_for_long() {
+    let mut net = Net::new(only_tcp(), &[20.0]);
+    let mut flow = Flow::open(&mut net, 5_000_000);
+    flow.run(&mut net, Time::from_millis(700));
+    for pipe in net.pipes.get_mut(&LocalId(1000)).expect("there") {
+        pipe.frozen = true;
+    }
+    flow.run(&mut net, Time::from_millis(4_000));
+    assert_eq!(net.pipes.len(), 1, "it may yet go on");
+    flow.run(&mut net, Time::from_millis(8_000));
+    assert!(net.pipes.is_empty());
+    net.dial(1, 20.0);
+    flow.finish(&mut net, Time::from_millis(12_000));
+}
+
+#[test]
 fn an_application_that_reads_nothing_stops_the_sender_and_no_carrier() {
     let config = Config {
         receive_window: 1 << 20,
@@ -482,7 +503,11 @@ fn a_socket_that_takes_nothing_holds_a_bounded_amount() {
     net.pipes.get_mut(&LocalId(1000)).expect("there")[0].frozen = true;
     flow.run(&mut net, Time::from_millis(20_000));
     for pipe in net.pipes.values().flatten() {
-        assert!(pipe.most <= 16 * manyway_session::MAX_RECORD, "{}", pipe.most);
+        assert!(
+            pipe.most <= 16 * manyway_session::MAX_RECORD,
+            "{}",
+            pipe.most
+        );
     }
     assert!(net.path(0).bytes_in_flight <= 16 << 20);
     for pipe in net.pipes.values_mut().flatten() {
@@ -585,9 +610,7 @@ fn a_close_is_heard_and_the_carriers_end() {
     let (now, client) = (net.now, net.client);
     let connection = net.ends[0].connection(client).expect("alive");
     connection.close(now, 0x123, "enough");
-    let heard = |(_, event): &(ConnectionHandle, Event)| {
-        matches!(event, Event::Closed(reason) if reason.to_string().contains("enough"))
-    };
+    let heard = |(_, event): &(ConnectionHandle, Event)| matches!(event, Event::Closed(reason) if reason.to_string().contains("enough"));
     while !net.events[1].iter().any(heard) {
         assert!(net.now < Time::from_millis(9000), "nothing heard");
         net.step(Time::from_millis(9000));

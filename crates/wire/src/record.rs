@@ -97,7 +97,11 @@ mod tests {
 
     use super::*;
 
-    fn feed(reader: &mut RecordReader, mut bytes: &[u8], most: usize) -> Result<Vec<Vec<u8>>, RecordError> {
+    fn feed(
+        reader: &mut RecordReader,
+        mut bytes: &[u8],
+        most: usize,
+    ) -> Result<Vec<Vec<u8>>, RecordError> {
         let mut records = Vec::new();
         while !bytes.is_empty() {
             let space = reader.space();

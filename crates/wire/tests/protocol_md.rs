@@ -5,8 +5,8 @@ use std::path::Path;
 use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
     AckInfo, COOKIE_LEN, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN,
-    MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAYS, MAX_REPLY_LEN,
-    MAX_RECORD, MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
+    MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RECORD, MAX_RELAYS, MAX_REPLY_LEN,
+    MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
 };
 
 fn document() -> String {

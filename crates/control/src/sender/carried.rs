@@ -102,7 +102,10 @@ impl<P> Carried<P> {
     pub fn permit(&self, now: Time) -> Permit {
         let size = u64::from(self.config.packet_size);
         let unwritten = self.most_unwritten().saturating_sub(self.unwritten);
-        let in_flight = self.config.max_in_flight.saturating_sub(self.flight.bytes());
+        let in_flight = self
+            .config
+            .max_in_flight
+            .saturating_sub(self.flight.bytes());
         let packets = unwritten.min(in_flight) / size;
         if packets == 0 {
             return Permit::WindowFull;
@@ -181,9 +184,14 @@ impl<P> Carried<P> {
             });
         }
         // What is settled at the front needn't be remembered.
-        while self.flight.front().is_some_and(|(_, entry)| {
-            entry.sent.as_ref().is_none_or(|sent| !sent.ack_eliciting)
-        }) && self.flight.front().is_some_and(|(number, _)| number <= ack.largest)
+        while self
+            .flight
+            .front()
+            .is_some_and(|(_, entry)| entry.sent.as_ref().is_none_or(|sent| !sent.ack_eliciting))
+            && self
+                .flight
+                .front()
+                .is_some_and(|(number, _)| number <= ack.largest)
         {
             self.flight.pop();
         }
@@ -452,7 +460,10 @@ mod tests {
         let event = sender.on_timeout(Time::from_millis(2100));
         assert_eq!(event, TimerEvent::Probe { count: 1 });
         assert_eq!(sender.timeout(), Some(Time::from_millis(3600)));
-        assert_eq!(ack(&mut sender, Time::from_millis(2200), 1..=1).unwrap(), [1]);
+        assert_eq!(
+            ack(&mut sender, Time::from_millis(2200), 1..=1).unwrap(),
+            [1]
+        );
         assert_eq!((sender.timeout(), sender.timeouts()), (None, 0));
     }
 

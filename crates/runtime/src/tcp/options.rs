@@ -25,7 +25,9 @@ pub struct Congestion(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CongestionError {
     /// Not a possible name.
-    #[error("`{0}` can't be a congestion control of the kernel's: write for example cubic, bbr or reno")]
+    #[error(
+        "`{0}` can't be a congestion control of the kernel's: write for example cubic, bbr or reno"
+    )]
     Name(String),
     /// The kernel says no.
     #[error(
@@ -40,7 +42,9 @@ pub enum CongestionError {
         available: String,
     },
     /// It said yes and did something else.
-    #[error("the kernel was asked for the congestion control `{name}` and took `{found}`; it has: {available}")]
+    #[error(
+        "the kernel was asked for the congestion control `{name}` and took `{found}`; it has: {available}"
+    )]
     Other {
         /// What was asked for.
         name: String,

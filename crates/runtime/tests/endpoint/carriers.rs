@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_runtime::{
-    CarrierKind, Carriers, Config, Connection, ConnectError, Endpoint, EndpointOptions, Event,
+    CarrierKind, Carriers, Config, ConnectError, Connection, Endpoint, EndpointOptions, Event,
     PathDownReason, PathState, TcpOptions, Ticket,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -110,7 +110,10 @@ async fn a_transfer_over_tcp_alone() {
     until(|| tcp_paths(&connected) == 2).await;
     transfer(&connected, &accepted, 30_000_000).await;
     let paths = connected.stats().paths;
-    assert!(paths.iter().all(|p| p.carrier == CarrierKind::Tcp), "{paths:#?}");
+    assert!(
+        paths.iter().all(|p| p.carrier == CarrierKind::Tcp),
+        "{paths:#?}"
+    );
     assert_eq!(paths.len(), 2);
     connected.close(0x101, "done");
     let reason = timeout(LONG, accepted.closed()).await.unwrap();
@@ -214,7 +217,14 @@ async fn memory_is_bounded_when_nobody_reads() {
     let stats = accepted.stats();
     assert!(stats.bytes_received <= 2 << 20, "{}", stats.bytes_received);
     // The carriers were drained all the same: what was sent has been acknowledged.
-    until(|| connected.stats().paths.iter().all(|p| p.bytes_in_flight == 0)).await;
+    until(|| {
+        connected
+            .stats()
+            .paths
+            .iter()
+            .all(|p| p.bytes_in_flight == 0)
+    })
+    .await;
     // And it goes on.
     let (_, mut receive) = accepted.accept_bi().await.unwrap();
     let rest = async {
@@ -225,7 +235,9 @@ async fn memory_is_bounded_when_nobody_reads() {
         receive.read_to_end(&mut all).await.unwrap();
         all.len()
     };
-    let (len, ()) = timeout(LONG, async { tokio::join!(read, rest) }).await.unwrap();
+    let (len, ()) = timeout(LONG, async { tokio::join!(read, rest) })
+        .await
+        .unwrap();
     assert_eq!(len, taken);
 }
 
@@ -290,7 +302,11 @@ async fn who_never_speaks_or_speaks_nonsense_is_sent_away() {
     let mut rest = Vec::new();
     let ended = timeout(LONG, silent.read_to_end(&mut rest)).await.unwrap();
     assert!(ended.is_err() || rest.is_empty());
-    assert!(began.elapsed() > Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() > Duration::from_secs(9),
+        "{:?}",
+        began.elapsed()
+    );
     drop(listener);
 }
 

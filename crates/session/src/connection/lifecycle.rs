@@ -84,7 +84,9 @@ impl Connection {
         let fitting: Vec<usize> = self
             .paths
             .iter()
-            .filter(|(_, p)| p.homeless && !p.facts.reliable && compatible(local.addr.ip(), p.remote.ip()))
+            .filter(|(_, p)| {
+                p.homeless && !p.facts.reliable && compatible(local.addr.ip(), p.remote.ip())
+            })
             .map(|(index, _)| index)
             .collect();
         for index in fitting {

@@ -138,9 +138,8 @@ impl Endpoint {
 
     /// The attempt has become a connection, on one of its carriers or elsewhere: the others can carry further paths.
     pub(super) fn offer_carriers(&mut self, now: Time, handle: ConnectionHandle) {
-        let of_attempt = |held: &&Held| {
-            held.owner.is_none() && held.carrier.purpose == Purpose::Dialled(handle)
-        };
+        let of_attempt =
+            |held: &&Held| held.owner.is_none() && held.carrier.purpose == Purpose::Dialled(handle);
         let left: Vec<Carrier> = self
             .carriers
             .values()

@@ -210,12 +210,18 @@ fn another_demand_takes_from_those_that_do_not_use_it() {
     // The first path has become slow.
     controller.set_demand(15.0, &[1.0, 10.0]).unwrap();
     let rates: Vec<f64> = controller.rates().collect();
-    assert!((rates[0] - 5.0).abs() < 1e-9 && rates[1] == 10.0, "{rates:?}");
+    assert!(
+        (rates[0] - 5.0).abs() < 1e-9 && rates[1] == 10.0,
+        "{rates:?}"
+    );
     assert!((controller.step() - 0.15).abs() < 1e-12);
     // Less than what arrives: all alike.
     controller.set_demand(7.5, &[5.0, 10.0]).unwrap();
     let rates: Vec<f64> = controller.rates().collect();
-    assert!((rates[0] - 2.5).abs() < 1e-9 && (rates[1] - 5.0).abs() < 1e-9, "{rates:?}");
+    assert!(
+        (rates[0] - 2.5).abs() < 1e-9 && (rates[1] - 5.0).abs() < 1e-9,
+        "{rates:?}"
+    );
     // More changes no rate, and nonsense nothing.
     controller.set_demand(100.0, &[f64::NAN, -1.0]).unwrap();
     assert!(controller.set_demand(f64::NAN, &[]).is_err());
