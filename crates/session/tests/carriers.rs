@@ -457,6 +457,22 @@ fn all_carriers_gone_and_a_new_one_goes_on() {
 }
 
 #[test]
+fn the_only_carrier_is_given_up_when_it_is_stuck_for_long() {
+    let mut net = Net::new(only_tcp(), &[20.0]);
+    let mut flow = Flow::open(&mut net, 5_000_000);
+    flow.run(&mut net, Time::from_millis(700));
+    for pipe in net.pipes.get_mut(&LocalId(1000)).expect("there") {
+        pipe.frozen = true;
+    }
+    flow.run(&mut net, Time::from_millis(4_000));
+    assert_eq!(net.pipes.len(), 1, "it may yet go on");
+    flow.run(&mut net, Time::from_millis(8_000));
+    assert!(net.pipes.is_empty());
+    net.dial(1, 20.0);
+    flow.finish(&mut net, Time::from_millis(12_000));
+}
+
+#[test]
 fn an_application_that_reads_nothing_stops_the_sender_and_no_carrier() {
     let config = Config {
         receive_window: 1 << 20,

@@ -152,7 +152,9 @@ impl Connection {
         match self.least_queued() {
             Some(other) if other != index => {
                 let id = path.id;
-                self.carriers.lent.push(id);
+                if !self.carriers.lent.contains(&id) {
+                    self.carriers.lent.push(id);
+                }
                 other
             }
             _ => index,

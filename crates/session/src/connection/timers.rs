@@ -9,6 +9,8 @@ use super::{Connection, Phase, requeue};
 
 /// A path that answers nothing for this long is given up, if another one is alive.
 const GIVE_UP: std::time::Duration = std::time::Duration::from_secs(30);
+/// So many timeouts without progress, and a carrier is given up though there is no other path: whoever dialled it may dial again.
+const GIVE_UP_ALONE: u32 = 5;
 
 impl Connection {
     /// When [`Connection::handle_timeout`] has to be called next.
@@ -123,6 +125,12 @@ impl Connection {
             // Another packet on a stuck carrier would only wait behind the others.
             if self.paths[index].state == PathState::Active && self.active.len() > 1 {
                 self.stall(now, index);
+            } else if self.initiator
+                && self.active.len() <= 1
+                && self.paths[index].sender.pto_count() >= GIVE_UP_ALONE
+            {
+                // TCP may take a quarter of an hour to notice; a new connection may get through at once.
+                self.close_path(now, index, PathDownReason::TimedOut, true);
             }
             return;
         }

@@ -478,11 +478,8 @@ impl Endpoint {
                 };
             }
             let carriers = connection.take_carrier_changes();
-            self.on_carrier_changes(handle, carriers);
-            let Some(connection) = self.connections.get_mut(&handle) else {
-                return;
-            };
             let changes = connection.take_consent_changes();
+            self.on_carrier_changes(handle, carriers);
             self.on_consent_changes(now, handle, changes);
         }
         self.register(now, handle);
