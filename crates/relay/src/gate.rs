@@ -496,10 +496,10 @@ impl Gate {
 
     /// Gives a connection another role, and gives back what it had in the old one.
     fn leave_role(&mut self, id: ConnectionId, next: Role) {
-        if self.new.remove(&id) {
-            if let Some(counts) = self.source_of(id) {
-                counts.new -= 1;
-            }
+        if self.new.remove(&id)
+            && let Some(counts) = self.source_of(id)
+        {
+            counts.new -= 1;
         }
         match self.set_role(id, next) {
             Some(Role::Listener { name, .. }) => {
