@@ -82,6 +82,9 @@ async fn measure(run: usize) -> u64 {
             streams.forwarded_bytes, streams.spliced
         );
     }
+    for relay in relays {
+        relay.stop().await;
+    }
     highest
 }
 
