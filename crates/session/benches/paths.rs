@@ -56,6 +56,7 @@ struct End {
     at: SocketAddr,
     spent: Duration,
     sent: u64,
+    bytes: u64,
     batches: u64,
     buffer: Vec<u8>,
 }
@@ -101,6 +102,7 @@ impl End {
             at,
             spent: Duration::ZERO,
             sent: 0,
+            bytes: 0,
             batches: 0,
             buffer: Vec::new(),
         }
@@ -132,6 +134,7 @@ impl End {
             self.batches += 1;
             for data in self.buffer.chunks(size) {
                 self.sent += 1;
+                self.bytes += data.len() as u64;
                 out.push(Datagram {
                     from: self.at,
                     to: transmit.remote,
@@ -309,13 +312,17 @@ struct Cost {
     sender: f64,
     receiver: f64,
     batch: f64,
+    /// Bytes of a datagram.
+    size: f64,
+    /// What the receiver sends back, per packet.
+    answers: f64,
     /// Share of the packets.
     lost: f64,
 }
 
 fn measure(net: &mut Net) -> Cost {
     let rounds = 50;
-    let mark = |end: &End| (end.spent, end.sent, end.batches);
+    let mark = |end: &End| (end.spent, end.sent, end.batches, end.bytes);
     let (client, server, lost) = (mark(&net.client), mark(&net.server), net.lost());
     (0..rounds).for_each(|_| net.round());
     let packets = (net.client.sent - client.1) as f64;
@@ -325,6 +332,8 @@ fn measure(net: &mut Net) -> Cost {
         receiver: (net.server.spent - server.0).as_nanos() as f64 / packets,
         lost: (net.lost() - lost) as f64 / packets,
         batch: packets / (net.client.batches - client.2) as f64,
+        size: (net.client.bytes - client.3) as f64 / packets,
+        answers: (net.server.sent - server.1) as f64 / packets,
     }
 }
 
@@ -344,7 +353,7 @@ fn main() {
         }
     }
     println!(
-        "relays   sender   receiver   ns per packet   datagrams per batch     lost   times that with 2"
+        "relays   sender   receiver   ns per packet   datagrams per batch   bytes   answers     lost   times that with 2"
     );
     let base = best[0].sender + best[0].receiver;
     let mut worst = 0.0_f64;
@@ -352,12 +361,14 @@ fn main() {
         let ratio = (cost.sender + cost.receiver) / base;
         worst = worst.max(ratio);
         println!(
-            "{:>6}   {:>6.0}   {:>8.0}   {:>13.0}   {:>19.2}   {:>4.1} %   {ratio:>17.2}",
+            "{:>6}   {:>6.0}   {:>8.0}   {:>13.0}   {:>19.2}   {:>5.0}   {:>7.3}   {:>4.1} %   {ratio:>17.2}",
             cost.relays,
             cost.sender,
             cost.receiver,
             cost.sender + cost.receiver,
             cost.batch,
+            cost.size,
+            cost.answers,
             100.0 * cost.lost,
         );
     }

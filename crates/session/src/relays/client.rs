@@ -34,6 +34,8 @@ const OVERDUE: Duration = Duration::from_secs(75);
 const URGENT: Duration = Duration::from_secs(1);
 /// A grant isn't used any more this long before its end: it has to get there, too.
 const MARGIN: Duration = Duration::from_secs(2);
+/// A relay that has just shown that it stays isn't believed to be leaving before so long has passed: that it leaves can be forged.
+pub(crate) const HEED: Duration = Duration::from_secs(5);
 /// Our own consent is used to mint up to this age: the relay's clock isn't ours.
 const OWN_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
 
@@ -48,6 +50,12 @@ pub(crate) enum News {
     Granted(Lane),
     /// It has newer grants.
     Renewed(Lane),
+    /// The relay says that it is leaving, or somebody does in its name.
+    Leaving(Lane),
+    /// It is leaving: it gives nothing any more.
+    Left(Lane),
+    /// It isn't leaving, or not any more.
+    Stays(Lane),
     /// It is no more: socket or relay are gone, or the relay refuses or doesn't answer.
     Gone(Lane),
 }
@@ -101,6 +109,18 @@ struct Way {
     next: Option<Time>,
     last_sent: Option<Time>,
     rounds: u32,
+    stay: Stay,
+    /// When it last turned out that the relay stays after all.
+    stayed: Option<Time>,
+}
+
+/// Whether a relay goes on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Stay {
+    Yes,
+    /// Somebody says that it is leaving.
+    Doubted,
+    No,
 }
 
 /// Every relay that a connection, or the attempt at one, may use.
@@ -279,6 +299,7 @@ impl RelayClient {
         };
         way.own = Some((reply.proof, now));
         (way.sent, way.next) = (0, Some(now));
+        self.on_stay(now, lane);
         true
     }
 
@@ -309,6 +330,7 @@ impl RelayClient {
             true => News::Granted(lane),
             false => News::Renewed(lane),
         });
+        self.on_stay(now, lane);
         true
     }
 
@@ -328,9 +350,11 @@ impl RelayClient {
         }
         match refused.reason {
             Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(lane),
-            Refusal::Consent | Refusal::UnknownName | Refusal::Leaving => {
+            Refusal::Leaving => {
+                self.on_left(lane);
                 self.next_round(now, lane);
             }
+            Refusal::Consent | Refusal::UnknownName => self.next_round(now, lane),
             Refusal::Busy => {
                 if let Some(way) = self.ways.get_mut(&lane) {
                     way.next = Some(now + FIRST_ASKING);
@@ -352,8 +376,7 @@ impl RelayClient {
             return false;
         }
         match stale.reason {
-            // Nothing newer would last longer.
-            StaleReason::Leaving => {}
+            StaleReason::Leaving => self.on_leaving(now, lane),
             StaleReason::Moved => {
                 way.own = None;
                 self.refresh(now, lane);
@@ -361,6 +384,43 @@ impl RelayClient {
             StaleReason::Expired => self.distrust(now, lane),
         }
         true
+    }
+
+    /// A hint that may be forged: the relay is asked. If it is leaving, it doesn't answer.
+    fn on_leaving(&mut self, now: Time, lane: Lane) {
+        let Some(way) = self.ways.get_mut(&lane) else {
+            return;
+        };
+        let heed = way.stayed.is_none_or(|at| at + HEED <= now);
+        if way.stay != Stay::Yes || !heed {
+            return;
+        }
+        (way.stay, way.own) = (Stay::Doubted, None);
+        if way.next.is_none() {
+            let earliest = way.last_sent.map_or(now, |at| at + URGENT);
+            (way.sent, way.next) = (0, Some(earliest.max(now)));
+        }
+        self.news.push(News::Leaving(lane));
+    }
+
+    /// It has said so itself, or has nothing to say to us.
+    fn on_left(&mut self, lane: Lane) {
+        if let Some(way) = self.ways.get_mut(&lane)
+            && way.stay != Stay::No
+        {
+            way.stay = Stay::No;
+            self.news.push(News::Left(lane));
+        }
+    }
+
+    /// It has given us something: those who leave don't.
+    fn on_stay(&mut self, now: Time, lane: Lane) {
+        if let Some(way) = self.ways.get_mut(&lane)
+            && way.stay != Stay::Yes
+        {
+            (way.stay, way.stayed) = (Stay::Yes, Some(now));
+            self.news.push(News::Stays(lane));
+        }
     }
 
     /// New grants, unless they are being asked for.
@@ -508,6 +568,13 @@ impl RelayClient {
 
     /// The relay gave no grants: again, with a newer consent of the listener's, or never.
     fn next_round(&mut self, now: Time, lane: Lane) {
+        if self
+            .ways
+            .get(&lane)
+            .is_some_and(|way| way.stay == Stay::Doubted)
+        {
+            self.on_left(lane);
+        }
         let Some(way) = self.ways.get_mut(&lane) else {
             return;
         };
@@ -578,6 +645,8 @@ impl RelayClient {
             next: None,
             last_sent: None,
             rounds: 0,
+            stay: Stay::Yes,
+            stayed: None,
         };
         self.ways.insert(lane, way);
         Some(lane)
