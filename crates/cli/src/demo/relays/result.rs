@@ -400,3 +400,69 @@ fn part(shares: &[f64], way: usize) -> f64 {
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::trial::Sample;
+    use super::*;
+
+    fn part(law: &str, size: u64, ways: &[u64], useless_until: u64) -> Part {
+        let seconds = size / 1_000_000;
+        let sample = |n: u64| Sample {
+            at: Duration::from_secs(n),
+            bytes: (0..)
+                .zip(ways)
+                .map(|(way, rate)| rate * if way == 1 { n.min(useless_until) } else { n })
+                .collect(),
+            loss_events: ways.iter().map(|_| 2 * n).collect(),
+        };
+        let digest = blake3::hash(law.as_bytes());
+        Part {
+            law: law.to_owned(),
+            size,
+            digest,
+            trial: Trial {
+                took: Duration::from_secs(seconds),
+                digest,
+                paths: vec![None; ways.len()],
+                samples: (0..=seconds).map(sample).collect(),
+            },
+        }
+    }
+
+    fn demo(useless_until: u64) -> Demo {
+        let mut single = part("reno", 20_000_000, &[550_000], 0);
+        single.trial.took = Duration::from_secs(40);
+        Demo {
+            single,
+            all: part(
+                "mpath",
+                120_000_000,
+                &[500_000, 100_000, 300_000, 200_000],
+                useless_until,
+            ),
+            forwarded: vec![9, 8, 7],
+        }
+    }
+
+    #[test]
+    fn for_people() {
+        insta::assert_snapshot!("text", demo(60).text());
+        let stays = demo(120).text();
+        assert!(stays.contains("NOT as it should"), "{stays}");
+    }
+
+    #[test]
+    fn for_programs() {
+        let json = serde_json::to_string_pretty(&demo(60).json()).unwrap();
+        insta::assert_snapshot!("json", json);
+    }
+
+    #[test]
+    fn a_damaged_copy_is_said_to_be_one() {
+        let mut demo = demo(60);
+        demo.all.trial.digest = blake3::hash(b"something else");
+        assert!(!demo.verified());
+        assert!(demo.text().contains("DIFFERS"));
+    }
+}
