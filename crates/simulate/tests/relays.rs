@@ -352,7 +352,7 @@ fn relays_that_drain_are_used_while_there_is_nothing_else() {
 fn a_relay_that_stays_after_all_is_used_again() {
     for (seed, law) in [(55, "lia"), (56, "mpath")] {
         let link = mbps(10.0, 10);
-        let mut net = started(net(seed, law, 1 << 40, &[link.clone(), link.clone(), link]));
+        let mut net = started(net(seed, law, 1 << 40, &[link.clone(), link]));
         run_for(&mut net, 6000 * MS);
         net.relay(0).leave();
         run_for(&mut net, 3000 * MS);
@@ -362,7 +362,7 @@ fn a_relay_that_stays_after_all_is_used_again() {
         net.relay(0).restart();
         let back = net.world.now();
         let before = through(&mut net, 0);
-        // mPath's manager lets a relay rest for a minute after its path was lost, and needs losses then to open another one.
+        // mPath's manager lets a relay rest for a minute after its path was lost, and needs losses then to open one again.
         let limit = MS * if law == "mpath" { 180_000 } else { 20_000 };
         while through(&mut net, 0) < before + 4_000_000 {
             assert!(net.world.now() < back + limit, "{law}");
