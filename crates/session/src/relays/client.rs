@@ -4,6 +4,8 @@
 //! relay (HELLO) and then the grants (MINT). They are renewed whenever the listener sends a newer consent, which it does in time, and when the
 //! relay calls them stale. Who doesn't answer is asked ever more rarely, and in the end given up.
 
+mod leaving;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use rand_pcg::Pcg64Mcg;
 use super::{Datagram, Pace, RelayAccess, RelayAddress};
 use crate::connection::compatible;
 use crate::endpoint::{Local, LocalId};
+pub(crate) use leaving::HEED;
+use leaving::Stay;
 
 /// A request is repeated after this long, then after twice as long each time.
 const FIRST_REPEAT: Duration = Duration::from_millis(500);
@@ -34,8 +38,6 @@ const OVERDUE: Duration = Duration::from_secs(75);
 const URGENT: Duration = Duration::from_secs(1);
 /// A grant isn't used any more this long before its end: it has to get there, too.
 const MARGIN: Duration = Duration::from_secs(2);
-/// A relay that has just shown that it stays isn't believed to be leaving before so long has passed: that it leaves can be forged.
-pub(crate) const HEED: Duration = Duration::from_secs(5);
 /// Our own consent is used to mint up to this age: the relay's clock isn't ours.
 const OWN_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
 
@@ -112,15 +114,6 @@ struct Way {
     stay: Stay,
     /// When it last turned out that the relay stays after all.
     stayed: Option<Time>,
-}
-
-/// Whether a relay goes on.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Stay {
-    Yes,
-    /// Somebody says that it is leaving.
-    Doubted,
-    No,
 }
 
 /// Every relay that a connection, or the attempt at one, may use.
@@ -384,43 +377,6 @@ impl RelayClient {
             StaleReason::Expired => self.distrust(now, lane),
         }
         true
-    }
-
-    /// A hint that may be forged: the relay is asked. If it is leaving, it doesn't answer.
-    fn on_leaving(&mut self, now: Time, lane: Lane) {
-        let Some(way) = self.ways.get_mut(&lane) else {
-            return;
-        };
-        let heed = way.stayed.is_none_or(|at| at + HEED <= now);
-        if way.stay != Stay::Yes || !heed {
-            return;
-        }
-        (way.stay, way.own) = (Stay::Doubted, None);
-        if way.next.is_none() {
-            let earliest = way.last_sent.map_or(now, |at| at + URGENT);
-            (way.sent, way.next) = (0, Some(earliest.max(now)));
-        }
-        self.news.push(News::Leaving(lane));
-    }
-
-    /// It has said so itself, or has nothing to say to us.
-    fn on_left(&mut self, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(&lane)
-            && way.stay != Stay::No
-        {
-            way.stay = Stay::No;
-            self.news.push(News::Left(lane));
-        }
-    }
-
-    /// It has given us something: those who leave don't.
-    fn on_stay(&mut self, now: Time, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(&lane)
-            && way.stay != Stay::Yes
-        {
-            (way.stay, way.stayed) = (Stay::Yes, Some(now));
-            self.news.push(News::Stays(lane));
-        }
     }
 
     /// New grants, unless they are being asked for.
