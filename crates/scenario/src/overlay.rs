@@ -23,10 +23,8 @@ pub struct OverlayExperiment {
     pub relays: RelayBandwidths,
     /// The relays of each source.
     pub selection: Selection,
-    /// The controllers' constants, but ε and δ.
+    /// The controllers' constants; δ is 0.
     pub control: RateConfig,
-    /// ε.
-    pub increment: Increment,
     /// δ, if the file says it; else it is the level's own.
     pub tolerance: Option<f64>,
     /// Rates to begin with.
@@ -68,15 +66,6 @@ pub enum Selection {
     Given(Vec<Vec<usize>>),
     /// Chosen by the seed, and chosen again in this way if there are iterations.
     Chosen(SelectConfig),
-}
-
-/// ε.
-#[derive(Debug, Copy, Clone, PartialEq)]
-pub enum Increment {
-    /// A share of the source's demand.
-    Share(f64),
-    /// A rate, bits/s.
-    Rate(f64),
 }
 
 /// The overlay at the packet level.

@@ -8,7 +8,7 @@ use manyway_control::overlay::{
 
 use super::{Checks, Fault, MAX_PARTS, shown};
 use crate::file::{self, File, RelayChoice, Scheme};
-use crate::overlay::{Increment, OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
+use crate::overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
 use crate::quantity::Bandwidth;
 use crate::tree::Key;
 
@@ -151,7 +151,6 @@ impl Context<'_> {
             relays,
             selection,
             control,
-            increment: increment(&control_file),
             tolerance: control_file.tolerance,
             start: control_file.start.unwrap_or(file::Start::Zero),
             sharing: overlay.sharing.unwrap_or(file::Sharing::MaxMin),
@@ -351,12 +350,21 @@ impl Context<'_> {
         config.shrink = control.shrink.unwrap_or(config.shrink);
         config.boost = control.boost.unwrap_or(config.boost);
         config.tolerance = control.tolerance.unwrap_or(0.0);
-        let least = demands.iter().copied().fold(f64::INFINITY, f64::min);
-        config.increment = match increment(&control) {
-            Increment::Share(share) => share,
-            Increment::Rate(rate) => rate / least,
+        let demand = demands[0];
+        config.increment = match control.increment {
+            None => config.increment,
+            Some(file::Increment::Share(share)) => share,
+            Some(file::Increment::Rate(rate)) => {
+                if demands.iter().any(|other| *other != demand) {
+                    let key = self.key.join("control").join("increment");
+                    let message =
+                        "a rate, where demands differ: choose a share of the demand, such as 0.01";
+                    self.checks.report(&key, message);
+                }
+                rate.0.bits_per_sec() / demand
+            }
         };
-        match RateController::new(config, least, &[0.0], 0) {
+        match RateController::new(config, demand, &[0.0], 0) {
             Ok(_) => Some(config),
             Err(error) => {
                 self.invalid(&error);
@@ -480,23 +488,15 @@ impl Context<'_> {
             ("access", flow.access.is_some()),
             ("extra_delay", flow.extra_delay.is_some()),
             ("delay_step", flow.delay_step.is_some()),
+            ("headers", flow.headers.is_some()),
             ("relays", flow.relays.is_some()),
         ];
         for (name, _) in keys.into_iter().filter(|(_, present)| *present) {
-            let message =
-                "means nothing here: the overlay's sources, demands and relays decide that";
+            let message = "means nothing here: the overlay's sources, demands and relays decide that, and its rates count whole packets";
             self.checks
                 .faults
                 .push(Fault::key(&Key::of(["defaults", name]), message.to_owned()));
         }
-    }
-}
-
-fn increment(control: &file::RateControl) -> Increment {
-    match control.increment {
-        None => Increment::Share(RateConfig::aiad().increment),
-        Some(file::Increment::Share(share)) => Increment::Share(share),
-        Some(file::Increment::Rate(rate)) => Increment::Rate(rate.0.bits_per_sec()),
     }
 }
 
