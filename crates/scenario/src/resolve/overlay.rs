@@ -15,6 +15,9 @@ use crate::tree::Key;
 /// The most control intervals of a run or an iteration.
 const MAX_INTERVALS: u32 = 1_000_000;
 
+/// The longest run of packets.
+const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
+
 /// The most iterations of a search.
 const MAX_ITERATIONS: u32 = 1_000_000;
 
@@ -456,6 +459,13 @@ impl Context<'_> {
                 &key.join("fill_intervals"),
                 format!("{fill} is out of range: choose 2 to {MAX_INTERVALS}"),
             );
+        }
+        let all = self.overlay.intervals.unwrap_or(1000).saturating_add(fill);
+        if interval.saturating_mul(all) > MAX_TIME {
+            let message = format!(
+                "{all} intervals of this length are more than 365 d: choose fewer, or shorter ones"
+            );
+            self.checks.report(&key.join("interval"), message);
         }
         self.unused_defaults(file);
         let connection = self.checks.connection(file.defaults.as_ref())?;
