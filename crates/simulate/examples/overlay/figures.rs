@@ -187,7 +187,7 @@ fn families<'a>(study: &'a Study, points: &[usize]) -> Vec<(String, Vec<&'a Over
 
 /// The cumulative distribution of how far runs are below the optimum.
 fn differences(study: &Study, points: &[usize], title: &str) -> Plot {
-    let line = |(name, runs): (String, Vec<_>)| {
+    let line = |(name, runs): (String, Vec<&OverlayDone>)| {
         let mut values: Vec<f64> = runs
             .iter()
             .map(|done| 100.0 * below(done).max(0.0))
@@ -208,7 +208,7 @@ fn differences(study: &Study, points: &[usize], title: &str) -> Plot {
 
 /// The complementary distribution of times to settle, by the logarithm of the time.
 fn times(study: &Study, points: &[usize], title: &str) -> Plot {
-    let line = |(name, runs): (String, Vec<_>)| {
+    let line = |(name, runs): (String, Vec<&OverlayDone>)| {
         let time = |done: &&OverlayDone| done.run.settled.max(1) as f64;
         let mut values: Vec<f64> = runs.iter().map(time).collect();
         values.sort_by(f64::total_cmp);

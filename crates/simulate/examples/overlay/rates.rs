@@ -77,7 +77,7 @@ fn gates_3(table: &Table) -> Vec<Gate> {
             low >= 0.98 && high < 0.98 && stretch < 50.0,
         )
     };
-    ["max-min", "proportional", "equal loss"].map(gate).to_vec()
+    ["max-min", "proportional", "equal loss"].map(gate).into()
 }
 
 /// The programme, and what the controller comes to for each ε.
@@ -160,7 +160,7 @@ fn gates_4b(table: &Table) -> Vec<Gate> {
             most <= 4.0,
         )
     };
-    RULES.map(gate).to_vec()
+    RULES.map(gate).into()
 }
 
 fn gate_heterogeneous(table: &Table) -> Gate {
@@ -182,7 +182,7 @@ fn table_4c(study: &Study) -> Table {
 
 fn gates_4c(table: &Table) -> Vec<Gate> {
     let value = |sharing: &str, law: &str, column: usize| table.means(&[sharing, law])[column];
-    let median = |sharing, law| value(sharing, law, 0);
+    let median = |sharing: &str, law: &str| value(sharing, law, 0);
     let fine = |sharing: &&str| {
         let of = |law| median(sharing, law);
         of("AIAD-maxmin") < 100.0 && of("AIAD-maxmin") <= of("AIAD") && of("MIMD") < of("AIAD")
