@@ -129,11 +129,11 @@ impl Context<'_> {
         let intervals = self
             .checks
             .whole(&self.key.join("intervals"), intervals, MAX_INTERVALS);
-        let default = intervals.div_ceil(2) as u32;
+        let default = intervals.div_ceil(2).max(1) as u32;
         let judged = overlay.judged.unwrap_or(default);
         let judged = self
             .checks
-            .whole(&self.key.join("judged"), judged, intervals as u32);
+            .whole(&self.key.join("judged"), judged, intervals.max(1) as u32);
         let band = overlay.band.unwrap_or(0.98);
         if !(0.5..1.0).contains(&band) {
             self.report(
@@ -393,7 +393,7 @@ impl Context<'_> {
                     _ => self.key.clone(),
                 };
                 let of = if *field == "increment" {
-                    " of the smallest demand"
+                    " of the demand"
                 } else {
                     ""
                 };
