@@ -11,8 +11,9 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use manyway_os::UnixClock;
 use manyway_wire::relay::{GRANT_LIFE, RelayId};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rand::SeedableRng;
@@ -92,7 +93,7 @@ pub struct Server {
     keys: KeyFile,
     rotate: Duration,
     rng: ChaCha20Rng,
-    clock: Clock,
+    clock: UnixClock,
     shared: Arc<Shared>,
 }
 
@@ -142,7 +143,7 @@ impl Server {
     pub fn bind(config: ServerConfig) -> Result<Self, ServerError> {
         check_addresses(&config.listen)?;
         let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| ServerError::Random)?;
-        let clock = Clock::start();
+        let clock = UnixClock::start();
         let keys = KeyFile::open(&config.key_file, clock.now(), &mut rng)?;
         let sockets = config
             .listen
@@ -267,29 +268,6 @@ fn check_addresses(listen: &[SocketAddr]) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Unix time that never goes back: the system's at the start, and what has passed since.
-#[derive(Copy, Clone, Debug)]
-struct Clock {
-    start: Instant,
-    unix: Duration,
-}
-
-impl Clock {
-    fn start() -> Self {
-        let unix = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        Self {
-            start: Instant::now(),
-            unix,
-        }
-    }
-
-    fn now(&self) -> Duration {
-        self.unix + self.start.elapsed()
-    }
-}
-
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
@@ -305,5 +283,5 @@ impl std::fmt::Debug for Server {
 /// As [`KeyFile::open`].
 pub fn open_keys(path: &std::path::Path) -> Result<Keys, ServerError> {
     let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| ServerError::Random)?;
-    Ok(KeyFile::open(path, Clock::start().now(), &mut rng)?.keys())
+    Ok(KeyFile::open(path, UnixClock::start().now(), &mut rng)?.keys())
 }

@@ -1,4 +1,4 @@
-//! What every UDP socket of ours is set to, whoever reads it: a session or a relay.
+//! What every UDP socket is set to, whoever reads it: a session or a relay.
 
 use std::io;
 use std::net::SocketAddr;
