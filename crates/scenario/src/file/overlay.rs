@@ -28,8 +28,8 @@ pub struct Overlay {
     pub ratio: Option<f64>,
     /// The bandwidth of each relay to the destination, in place of `relays`, `skew` and `ratio`.
     pub bandwidths: Option<Vec<Bandwidth>>,
-    /// k: so many paths of each source, through different relays. Default: 2.
-    #[schemars(range(min = 1))]
+    /// k: so many paths of each source, through different relays; at most 256. Default: 2.
+    #[schemars(range(min = 1, max = 256))]
     pub paths: Option<u32>,
     /// By what a source chooses its relays. Default: "uniform".
     pub choice: Option<RelayChoice>,

@@ -15,6 +15,9 @@ use crate::tree::Key;
 /// The most control intervals of a run or an iteration.
 const MAX_INTERVALS: u32 = 1_000_000;
 
+/// The most paths of a source: choosing k of n relays takes k²n steps.
+const MAX_PATHS: u32 = 256;
+
 /// The longest run of packets.
 const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
 
@@ -266,6 +269,10 @@ impl Context<'_> {
             return self.given(given, relays);
         }
         let paths = overlay.paths.unwrap_or(2);
+        self.checks.whole(&self.key.join("paths"), paths, MAX_PATHS);
+        if !(1..=MAX_PATHS).contains(&paths) {
+            return None;
+        }
         if (sources as u64).saturating_mul(u64::from(paths)) > MAX_PARTS {
             let message = format!(
                 "{paths} paths of {sources} sources are too many: at most {MAX_PARTS} are possible in all"
@@ -293,8 +300,9 @@ impl Context<'_> {
         if let Some(satisfied) = reselect.satisfied {
             config = config.with_satisfied(satisfied);
         }
-        // The relays' number is what matters here.
-        match PathSelector::new(config, &vec![1.0; relays], 0) {
+        // What matters here is whether there are enough of them.
+        let enough = relays.min(MAX_PATHS as usize);
+        match PathSelector::new(config, &vec![1.0; enough], 0) {
             Ok(_) => Some(Selection::Chosen(config)),
             Err(error) => {
                 self.invalid(&error);
