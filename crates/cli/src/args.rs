@@ -368,15 +368,14 @@ pub(crate) struct DemoArgs {
     #[arg(long, env = "MANYWAY_SIZE", hide_env_values = true)]
     pub(crate) size: Option<ByteSize>,
 
-    /// Congestion-control law
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "lia",
-        env = "MANYWAY_CC",
-        hide_env_values = true
-    )]
-    pub(crate) cc: String,
+    /// Through three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7); takes about three minutes
+    #[arg(long, conflicts_with = "links", env = "MANYWAY_DEMO_RELAYS", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) relays: bool,
+
+    /// Congestion-control law [default: lia, and mpath with --relays]
+    #[arg(long, value_name = "NAME", env = "MANYWAY_CC", hide_env_values = true)]
+    pub(crate) cc: Option<String>,
 
     /// Where the plot of each path's rate goes
     #[arg(

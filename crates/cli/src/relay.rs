@@ -258,7 +258,7 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
 }
 
 /// An account of its own, with a client's key.
-fn access(keys: &Keys, class: RateClass, time: Duration) -> anyhow::Result<Access> {
+pub(crate) fn access(keys: &Keys, class: RateClass, time: Duration) -> anyhow::Result<Access> {
     let (mut seed, mut account) = ([0; 32], [0; 8]);
     SysRng
         .try_fill_bytes(&mut seed)

@@ -269,6 +269,7 @@ impl Connection {
         tell: bool,
     ) {
         self.unindex(index);
+        self.place_backups(now);
         let was_up = self.paths[index].state != PathState::Validating;
         if was_up {
             self.path_down(index, reason);

@@ -109,6 +109,8 @@ pub struct Connection {
     ready: BTreeSet<(u64, usize)>,
     /// All active paths, soonest delivery first.
     active: BTreeSet<(u64, usize)>,
+    /// Paths that carry data only while no other is active: their relay is leaving.
+    backups: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
     /// Paths that owe something: an ACK, a challenge or its answer, a probe.
     attention: VecDeque<usize>,
@@ -231,6 +233,7 @@ impl Connection {
             peer_addresses_seq: None,
             ready: BTreeSet::new(),
             active: BTreeSet::new(),
+            backups: Vec::new(),
             timers: BTreeSet::new(),
             attention: VecDeque::new(),
             control: VecDeque::new(),

@@ -138,7 +138,7 @@ impl Connection {
         if self.paths[index].state != PathState::Validating {
             self.paths[index].probes = 1;
         }
-        if self.paths[index].state == PathState::Active && self.active.len() > 1 {
+        if self.paths[index].state == PathState::Active && self.has_other(index) {
             self.stall(now, index);
         } else {
             self.send_again(index, 2);

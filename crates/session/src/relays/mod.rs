@@ -19,7 +19,7 @@ use manyway_wire::relay::{
 
 use crate::endpoint::LocalId;
 
-pub(crate) use client::{Lane, News, RelayClient};
+pub(crate) use client::{HEED, Lane, News, RelayClient};
 pub(crate) use keeper::{Fresh, Keeper, KeptFor};
 
 /// Who a relay is, and one of its addresses.

@@ -152,6 +152,8 @@ impl Endpoint {
             match news {
                 News::Granted(lane) => self.begin_try(now, handle, lane),
                 News::Renewed(_) => {}
+                // It is good enough to say who else there is.
+                News::Leaving(_) | News::Left(_) | News::Stays(_) => {}
                 News::Gone(lane) => self.end_try(handle, lane),
             }
         }
