@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use manyway_os::secret;
 use manyway_registry::server::{Connections, Server, ServerConfig};
 use manyway_registry::store::{Etcd, Store};
-use manyway_registry::{
-    Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, read_secret, tls, write_secret,
-};
+use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, tls};
 use rand::rngs::{ChaCha20Rng, SysRng};
 use rand::{Rng, SeedableRng};
 
@@ -15,6 +14,9 @@ use crate::args::RegistryArgs;
 use crate::exit::{Stop, usage};
 use crate::relay::state_file;
 use crate::screen::Screen;
+
+/// No file of tokens is longer: room for thousands.
+const LONGEST: u64 = 256 << 10;
 
 pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<()> {
     let mut rng =
@@ -62,7 +64,7 @@ fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow
         Some(file) => file.clone(),
         None => state_file("registry.tokens")?,
     };
-    let text = match read_secret(&file)? {
+    let text = match secret::read(&file, LONGEST)? {
         Some(text) => text,
         None => {
             let mut token = || {
@@ -72,7 +74,7 @@ fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow
                 )
             };
             let text = format!("relay relays {}\nclient clients {}\n", token(), token());
-            write_secret(&file, &text)?;
+            secret::create(&file, &text)?;
             screen.say(&format!(
                 "Made {}: a token for relays and one for clients, which each need in a --token-file",
                 file.display()
@@ -113,7 +115,7 @@ fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Re
 
 /// The token in a file that is its owner's alone.
 pub(crate) fn token(file: &Path, role: Role) -> anyhow::Result<Token> {
-    let text = read_secret(file)?;
+    let text = secret::read(file, LONGEST)?;
     let text = text.ok_or_else(|| {
         anyhow!(
             "there is no {}: write the token that the registry's operator gave you into it, and chmod 600 it",

@@ -40,10 +40,21 @@ pub(crate) fn load(file: &Path, assignments: &Assignments) -> Result<Scenario, S
 /// What is in a file that can be run, in a line.
 fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError> {
     let scenario = load(file, assignments)?;
+    if scenario.is_overlay() {
+        let points = scenario.overlay_points()?;
+        return Ok(format!(
+            "{}, {}, {}, {} × {}",
+            count(&points, "relay", |point| point.experiment.relays()),
+            count(&points, "source", |point| point.experiment.sources),
+            count(&points, "path", |point| point.experiment.paths()),
+            several(points.len() as u64, "point"),
+            several(scenario.repeat().into(), "repetition"),
+        ));
+    }
     let points = scenario.points()?;
     Ok(format!(
         "{}, {}, {}, {} × {}",
-        count(&points, "link", |point| {
+        count(&points, "link", |point: &Point| {
             point.experiment.topology.links.len()
         }),
         count(&points, "path", |point| {
@@ -56,7 +67,7 @@ fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError
 }
 
 /// How many of something the points have; a sweep may change it.
-fn count(points: &[Point], what: &str, of: impl Fn(&Point) -> usize) -> String {
+fn count<P>(points: &[P], what: &str, of: impl Fn(&P) -> usize) -> String {
     let counts = || points.iter().map(&of);
     let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
     match least == most {

@@ -1,14 +1,12 @@
 //! Who a registry is.
 
 use std::fmt;
-use std::fs;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::signature::Ed25519KeyPair;
 use data_encoding::HEXLOWER;
+use manyway_os::secret::{self, SecretError};
 use manyway_relay::keys::{public_key, sign};
 use manyway_wire::relay::{RelayId, Voucher, VoucherTerms};
 use rand::CryptoRng;
@@ -16,8 +14,8 @@ use zeroize::Zeroizing;
 
 const HEADER: &str = "manyway registry key 1";
 
-/// No secret file that we read is longer.
-const LONGEST: u64 = 256 << 10;
+/// No key file is longer.
+const LONGEST: u64 = 4096;
 
 /// A registry's Ed25519 key, which signs vouchers and, unless it has a certificate of another kind, proves in TLS who
 /// it is. The contexts of these signatures differ (RFC 8446, section 4.4.3), so neither passes for the other. Registries
@@ -28,29 +26,12 @@ pub struct RegistryKey {
     id: RelayId,
 }
 
-/// A key or token file can't be used. Never quotes what is in it.
+/// A key file can't be used. Never quotes what is in it.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Others can read it.
-    #[error(
-        "others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if somebody may have \
-             read it, make a new one"
-    )]
-    Mode {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// It can't be read or written.
-    #[error("can't read or write {path}: {error}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        #[source]
-        error: io::Error,
-    },
+    /// It can't be read or written, or others can read it.
+    #[error(transparent)]
+    File(#[from] SecretError),
     /// It is something else.
     #[error(
         "{0} is no key file of a registry: restore it from a copy, or remove it to start with a new identity"
@@ -71,10 +52,10 @@ impl RegistryKey {
     /// # Errors
     /// [`KeyError`].
     pub fn open(path: &Path, rng: &mut (impl CryptoRng + ?Sized)) -> Result<Self, KeyError> {
-        let Some(text) = read_secret(path)? else {
+        let Some(text) = secret::read(path, LONGEST)? else {
             let key = Self::generate(rng);
             let hex = Zeroizing::new(HEXLOWER.encode(&*key.seed));
-            write_secret(path, &format!("{HEADER}\n{}\n", *hex))?;
+            secret::create(path, &format!("{HEADER}\n{}\n", *hex))?;
             return Ok(key);
         };
         text.strip_prefix(HEADER)
@@ -134,91 +115,23 @@ impl KeyType for Len32 {
     }
 }
 
-/// What a file that is its owner's alone says; `None` if there is none.
-///
-/// # Errors
-/// It can't be read, or others can.
-pub fn read_secret(path: &Path) -> Result<Option<Zeroizing<String>>, KeyError> {
-    let failed = |error| KeyError::File {
-        path: path.to_owned(),
-        error,
-    };
-    // A pipe without a writer must not keep us waiting.
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
-        .open(path);
-    let file = match file {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let metadata = file.metadata().map_err(failed)?;
-    if !metadata.is_file() || metadata.len() > LONGEST {
-        return Err(failed(io::Error::other(
-            "it is no regular file, or too long",
-        )));
-    }
-    if metadata.mode() & 0o077 != 0 {
-        return Err(KeyError::Mode {
-            path: path.to_owned(),
-            mode: metadata.mode() & 0o7777,
-        });
-    }
-    let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
-    file.take(LONGEST)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    Ok(Some(text))
-}
-
-/// Writes a file that is its owner's alone, at once or not at all; one that is there stays.
-///
-/// # Errors
-/// It can't be written.
-pub fn write_secret(path: &Path, text: &str) -> Result<(), KeyError> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let written = || -> io::Result<()> {
-        let mut file = tempfile::Builder::new()
-            .permissions(fs::Permissions::from_mode(0o600))
-            .tempfile_in(parent)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist_noclobber(path)?;
-        Ok(())
-    };
-    written().map_err(|error| KeyError::File {
-        path: path.to_owned(),
-        error,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use rand::SeedableRng;
     use rand::rngs::ChaCha20Rng;
 
     use super::*;
 
     #[test]
-    fn a_key_survives_in_a_file_that_is_its_owners_alone() {
+    fn a_key_survives_in_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("registry.key");
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let key = RegistryKey::open(&path, &mut rng).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         assert_eq!(RegistryKey::open(&path, &mut rng).unwrap().id(), key.id());
         assert!(!format!("{key:?}").contains(&HEXLOWER.encode(&*key.seed)));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let error = RegistryKey::open(&path, &mut rng).unwrap_err().to_string();
-        assert!(
-            error.contains("0640") && error.contains("chmod 600"),
-            "{error}"
-        );
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "secret words").unwrap();
         let error = RegistryKey::open(&path, &mut rng).unwrap_err().to_string();
         assert!(

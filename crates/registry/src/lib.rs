@@ -24,7 +24,7 @@ mod url;
 pub use core::{Candidate, Core, Lease, Limits};
 pub use fleet::{Fleet, Record};
 pub use http::HttpError;
-pub use key::{KeyError, RegistryKey, read_secret, write_secret};
+pub use key::{KeyError, RegistryKey};
 pub use problem::Problem;
 pub use tokens::{Role, Token, TokenFileError, Tokens};
 pub use url::{PORT, RegistryUrl, UrlError};

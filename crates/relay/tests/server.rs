@@ -36,6 +36,7 @@ fn config(listen: &[&str], keys: &Path) -> ServerConfig {
             allow_private: true,
             ..Config::default()
         },
+        streams: None,
     }
 }
 
@@ -156,7 +157,7 @@ fn a_batch_comes_out_as_it_went_in() {
         UdpSocketState::new((&a).into()).unwrap(),
         UdpSocketState::new((&b).into()).unwrap(),
     );
-    manyway_udp::without_timestamps(&b);
+    manyway_os::udp::without_timestamps(&b);
     b.set_nonblocking(false).unwrap();
     let count = 40;
     let contents: Vec<u8> = (0..count)

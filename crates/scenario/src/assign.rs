@@ -1,6 +1,6 @@
 //! Values put into the tree: by assignments, by a sweep, from `[defaults]`.
 
-use crate::file::{File, Flow, Link, Measure, Path};
+use crate::file::{File, Flow, Link, Measure, Overlay, Path, RateControl, Reselect};
 use crate::problem::{hint, listed};
 use crate::tree::{Entry, Key, Node, Segment, Table, Value, field_names};
 
@@ -24,6 +24,9 @@ pub(crate) fn canonical(key: &Key) -> Result<Key, String> {
         ("links.NAME", field_names::<Link>()),
         ("paths.NAME", field_names::<Path>()),
         ("measure", field_names::<Measure>()),
+        ("overlay", field_names::<Overlay>()),
+        ("overlay.control", field_names::<RateControl>()),
+        ("overlay.reselect", field_names::<Reselect>()),
     ];
     let hint = match homes.iter().find(|(_, keys)| keys.contains(&name)) {
         Some((home, _)) => format!(" (did you mean {home}.{name}?)"),

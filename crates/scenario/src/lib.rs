@@ -1,11 +1,12 @@
 //! Scenario files: one TOML file says what a network is like, who sends over it and what is measured.
 //!
 //! [`Scenario`] is a file as written, with assignments made to it; [`Scenario::points`] resolves it into
-//! [`Experiment`]s, one for each combination of what it sweeps. The guide is `docs/scenarios.md`.
+//! [`Experiment`]s, one for each combination of what it sweeps; [`Scenario::overlay_points`] does the same for a file with an `[overlay]`. The guide is `docs/scenarios.md`.
 
 mod assign;
 mod experiment;
 pub mod file;
+mod overlay;
 mod problem;
 pub mod quantity;
 mod resolve;
@@ -17,6 +18,7 @@ mod tree;
 pub use experiment::{
     AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Span,
 };
+pub use overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
 pub use problem::{Place, Problem, ScenarioError};
-pub use scenario::{MAX_FILE, Point, Scenario};
+pub use scenario::{MAX_FILE, OverlayPoint, Point, Scenario};
 pub use schema::schema;

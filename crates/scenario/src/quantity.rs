@@ -222,6 +222,11 @@ impl<T> Visitor<'_> for Quantity<T> {
 pub struct Name(String);
 
 impl Name {
+    /// A name that the program gives: it is a good one.
+    pub(crate) fn own(name: &'static str) -> Self {
+        Name(name.to_owned())
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -7,6 +7,7 @@ use toml::de::{DeTable, DeValue};
 use crate::assign::{self, canonical};
 use crate::experiment::Experiment;
 use crate::file::File;
+use crate::overlay::OverlayExperiment;
 use crate::problem::{Problem, ScenarioError, Sources, hint, shortened};
 use crate::resolve;
 use crate::sweep;
@@ -55,6 +56,15 @@ pub struct Point {
     pub set: Vec<(String, String)>,
     /// What is to be run.
     pub experiment: Experiment,
+}
+
+/// One combination of the sweep's values, of a scenario with an `[overlay]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverlayPoint {
+    /// The swept keys and their values here, as of [`Point::set`].
+    pub set: Vec<(String, String)>,
+    /// What is to be run.
+    pub experiment: OverlayExperiment,
 }
 
 impl Scenario {
@@ -168,32 +178,62 @@ impl Scenario {
         &self.sources.assignments
     }
 
+    /// Whether it has an `[overlay]`: then [`Scenario::overlay_points`] has its points.
+    pub fn is_overlay(&self) -> bool {
+        self.file.overlay.is_some()
+    }
+
     /// Every combination of the sweep's values, resolved and checked; a single point without a sweep. The first swept
     /// key changes slowest.
     ///
     /// # Errors
     /// Everything that is wrong with the first point that can't be run, or with the sweep itself.
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
+        let subflows = |experiment: &Experiment| {
+            let flows = experiment.flows.iter();
+            flows.map(|flow| flow.paths.len()).sum()
+        };
+        let points = self.resolved(resolve::experiment, subflows)?;
+        let point = |(set, experiment)| Point { set, experiment };
+        Ok(points.into_iter().map(point).collect())
+    }
+
+    /// The same for a scenario with an `[overlay]`.
+    ///
+    /// # Errors
+    /// As of [`Scenario::points`], and if there is no `[overlay]`.
+    pub fn overlay_points(&self) -> Result<Vec<OverlayPoint>, ScenarioError> {
+        let points = self.resolved(resolve::overlay, OverlayExperiment::listed)?;
+        let point = |(set, experiment)| OverlayPoint { set, experiment };
+        Ok(points.into_iter().map(point).collect())
+    }
+
+    /// Every point by `resolve`, with what it sets; `parts` is how many subflows or the like one has in memory.
+    fn resolved<T>(
+        &self,
+        resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,
+        parts: impl Fn(&T) -> usize,
+    ) -> Result<Vec<(Vec<(String, String)>, T)>, ScenarioError> {
         let fault = |fault: resolve::Fault| self.problem_at(&self.tree, fault);
         let sweep = sweep::Sweep::of(&self.tree).map_err(fault)?;
         resolve::check_runs(&self.file, sweep.points()).map_err(fault)?;
-        let mut subflows = 0;
+        let mut total = 0;
         let mut points = Vec::new();
         for index in 0..sweep.points() {
-            let point = self.point(&sweep, index)?;
-            subflows += point
-                .experiment
-                .flows
-                .iter()
-                .map(|flow| flow.paths.len())
-                .sum::<usize>();
-            resolve::check_total(subflows, &sweep).map_err(fault)?;
-            points.push(point);
+            let (set, experiment) = self.point(&sweep, index, &resolve)?;
+            total += parts(&experiment);
+            resolve::check_total(total, &sweep).map_err(fault)?;
+            points.push((set, experiment));
         }
         Ok(points)
     }
 
-    fn point(&self, sweep: &sweep::Sweep, index: usize) -> Result<Point, ScenarioError> {
+    fn point<T>(
+        &self,
+        sweep: &sweep::Sweep,
+        index: usize,
+        resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,
+    ) -> Result<(Vec<(String, String)>, T), ScenarioError> {
         let mut tree = self.tree.clone();
         tree.shift_remove("sweep");
         let set = sweep
@@ -202,7 +242,7 @@ impl Scenario {
         read_file(&tree, &self.sources)?;
         assign::inherit(&mut tree);
         let file = read_file(&tree, &self.sources)?;
-        let experiment = resolve::experiment(&file).map_err(|faults| {
+        let experiment = resolve(&file).map_err(|faults| {
             let mut problems: Vec<Problem> = Vec::new();
             for fault in faults {
                 let mut problem = self.problem_at(&tree, fault);
@@ -218,7 +258,7 @@ impl Scenario {
             }
             ScenarioError::new(problems)
         })?;
-        Ok(Point { set, experiment })
+        Ok((set, experiment))
     }
 
     fn problem_at(&self, tree: &Table, fault: resolve::Fault) -> Problem {

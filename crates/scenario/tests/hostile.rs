@@ -27,14 +27,25 @@ fn try_out(text: &str, assignments: &[String]) {
         ),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+    match scenario.overlay_points() {
+        Ok(points) => assert!(
+            points
+                .iter()
+                .all(|point| point.experiment.sources > 0 && !point.experiment.demands.is_empty())
+        ),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
 }
 
 fn examples() -> Vec<String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/examples");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
+    let scenarios = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let mut files: Vec<_> = std::fs::read_dir(scenarios.join("examples"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
+    files.extend(
+        ["fig3", "fig7", "packets"].map(|name| scenarios.join(format!("overlay/{name}.toml"))),
+    );
     files.sort();
     files
         .iter()

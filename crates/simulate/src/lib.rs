@@ -8,6 +8,7 @@ pub mod batch;
 mod events;
 pub mod flow;
 pub mod measure;
+pub mod overlay;
 pub mod packet;
 #[cfg(feature = "stack")]
 pub mod stack;

@@ -83,6 +83,7 @@ Examples:
   manyway run wifi.toml --set law=balia --set 'links.wifi.rate=10 Mbps' --repeat 20
   manyway run sweep.toml --out results --json > result.json
   manyway run scenarios/balia/table3.toml --level fluid
+  manyway run scenarios/overlay/fig3.toml --level flow
   manyway run scenarios/wvegas/table2.toml --level optimum,fluid,packet --set law=wvegas";
 
 /// What carries a scenario out.
@@ -94,6 +95,8 @@ pub(crate) enum Level {
     Fluid,
     /// The best sharing by proportional fairness, as of `manyway optimum`
     Optimum,
+    /// Of a scenario with an [overlay]: rates over shared links, control interval by control interval
+    Flow,
 }
 
 /// Changes to a scenario.

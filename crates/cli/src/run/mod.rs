@@ -4,6 +4,7 @@ mod compare;
 mod files;
 mod fluid;
 mod number;
+mod overlay;
 mod plots;
 mod progress;
 mod sheets;
@@ -35,6 +36,9 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
         return Err(usage(
             "--floors is about fluids: add --level fluid, or leave it out",
         ));
+    }
+    if let Some(level) = overlay::level(file, &args)? {
+        return overlay::run(screen, file, &args, level).await;
     }
     match args.level[..] {
         [Level::Packet] => {}
@@ -150,6 +154,13 @@ fn read(
     file: &Path,
     args: &RunArgs,
 ) -> Result<(Scenario, Vec<Point>), manyway_scenario::ScenarioError> {
+    let scenario = assigned(file, args)?;
+    let points = scenario.points()?;
+    Ok((scenario, points))
+}
+
+/// The file with all assignments made to it.
+fn assigned(file: &Path, args: &RunArgs) -> Result<Scenario, manyway_scenario::ScenarioError> {
     let mut scenario = scenario::load(file, &args.assignments)?;
     if let Some(seed) = args.seed {
         scenario.set(&format!("seed={seed}"))?;
@@ -157,8 +168,13 @@ fn read(
     if let Some(repeat) = args.repeat {
         scenario.set(&format!("repeat={repeat}"))?;
     }
-    let points = scenario.points()?;
-    Ok((scenario, points))
+    Ok(scenario)
+}
+
+/// `07` for the seventh, counted from 0 as 6, of 40.
+fn number_of(index: usize, of: usize) -> String {
+    let width = of.to_string().len();
+    format!("{:0width$}", index + 1)
 }
 
 /// What a point sets, to go before something else: `law = lia, `.

@@ -29,11 +29,13 @@ use std::str::FromStr;
 
 use crate::network::{InvalidNetwork, Network};
 pub use certificate::Certificate;
+pub use overlay::over_relays;
 pub use weights::{Iterate, reweight, weight_allocation};
 
 mod certificate;
 mod concave;
 mod max_min;
+mod overlay;
 mod program;
 mod shape;
 mod weights;

@@ -9,8 +9,9 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
+use manyway_os::UnixClock;
 use manyway_wire::relay::RelayId;
 use rustls::ServerConfig as TlsConfig;
 use tokio::net::TcpListener;
@@ -61,7 +62,7 @@ const WAITING: usize = 20_000;
 struct App {
     core: Arc<Mutex<Core>>,
     store: Arc<Store>,
-    clock: Clock,
+    clock: UnixClock,
     prober: probe::Prober,
     about: api::About,
     // A listener that waits is woken by calls to its name, and now and then by those to others.
@@ -101,7 +102,7 @@ impl Server {
         let core = Arc::new(Mutex::new(config.core));
         let store = Arc::new(config.store);
         let follower = store.follow(&core).await?;
-        let clock = Clock::start();
+        let clock = UnixClock::start();
         let mut tasks: Vec<_> = follower.iter().map(|task| task.abort_handle()).collect();
         let observe_port = match observe::serve(address, id, Arc::clone(&core), clock).await {
             Ok(task) => {
@@ -175,26 +176,5 @@ async fn tick(app: Arc<App>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
         app.core().tick(app.clock.now());
-    }
-}
-
-/// Unix time that never goes back: the system's at the start, and what has passed since.
-#[derive(Copy, Clone, Debug)]
-struct Clock {
-    start: Instant,
-    unix: Duration,
-}
-
-impl Clock {
-    fn start() -> Self {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Self {
-            start: Instant::now(),
-            unix: unix.unwrap_or_default(),
-        }
-    }
-
-    fn now(&self) -> Duration {
-        self.unix + self.start.elapsed()
     }
 }

@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use manyway_os::UnixClock;
 use manyway_wire::relay::{
     Consent, ConsentReply, HELLO_LEN, Hello, Mac, Proof, RelayId, canonical,
 };
 use tokio::net::UdpSocket;
 use tokio::task::AbortHandle;
 
-use super::Clock;
 use crate::Core;
 
 /// Answers HELLOs that name the registry's key. The codes are zero: a registry forwards nothing, so nobody could use them.
@@ -18,7 +18,7 @@ pub(super) async fn serve(
     address: SocketAddr,
     id: RelayId,
     core: Arc<Mutex<Core>>,
-    clock: Clock,
+    clock: UnixClock,
 ) -> io::Result<AbortHandle> {
     let socket = UdpSocket::bind(address).await?;
     let task = tokio::spawn(async move {

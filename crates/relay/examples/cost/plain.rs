@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use manyway_udp::{udp_socket, without_timestamps};
+use manyway_os::udp::{udp_socket, without_timestamps};
 use nix::poll::{PollFd, PollFlags, poll};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use manyway_udp::{udp_socket, without_timestamps};
+use manyway_os::udp::{udp_socket, without_timestamps};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
 /// How long a socket goes without what the kernel once refused before it is tried again.

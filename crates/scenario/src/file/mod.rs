@@ -13,19 +13,27 @@ use crate::quantity::{Bandwidth, Bytes, Name, Packets, TimeSpan, WholePackets};
 mod choices;
 mod law;
 mod link;
+mod overlay;
 mod relays;
 mod sweep;
 
 pub use choices::{Growth, PathUse, Recovery, SlowStart, What};
 pub use law::Law;
 pub use link::{Change, GilbertElliott, Link, Loss, Queue, Red, Weight};
+pub use overlay::{
+    Demand, Increment, Overlay, OverlayPackets, RateControl, RelayChoice, Reselect, Scheme,
+    Sharing, Start,
+};
 pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
 
 /// A scenario: a network, who sends over it, and what is measured.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(title = "manyway scenario")]
+#[schemars(
+    title = "manyway scenario",
+    extend("anyOf" = [{ "required": ["overlay"] }, { "required": ["duration", "links", "paths", "flows"] }])
+)]
 pub struct File {
     /// The scenario's name, for tables and plots.
     #[schemars(required)]
@@ -33,7 +41,6 @@ pub struct File {
     /// A line or two about what it shows. Default: empty.
     pub about: Option<String>,
     /// How long a run lasts.
-    #[schemars(required)]
     pub duration: Option<TimeSpan>,
     /// Seed of everything random in the first repetition of each point; those of the next ones count up from it.
     /// Default: 1.
@@ -41,19 +48,18 @@ pub struct File {
     /// How many times each point is run, with different seeds; from 1 to 100,000. Default: 1.
     pub repeat: Option<u32>,
     /// One-way links by name.
-    #[schemars(required)]
     pub links: Option<IndexMap<Name, Link>>,
     /// Ways over the links, by name.
-    #[schemars(required)]
     pub paths: Option<IndexMap<Name, Path>>,
     /// What holds for every flow that doesn't say otherwise. Any key of a flow may stand here; a flow's own key
     /// replaces it as a whole.
     pub defaults: Option<Flow>,
     /// Flows, or groups of equal flows, by name.
-    #[schemars(required)]
     pub flows: Option<IndexMap<Name, Flow>>,
     /// What is measured. Default: means over the whole run, no series.
     pub measure: Option<Measure>,
+    /// Sources that send through relays which they choose, by rate control above the transport; in place of `duration`, `links`, `paths`, `flows` and `measure`.
+    pub overlay: Option<Overlay>,
     /// Keys with lists of values: the scenario is run for every combination. Default: nothing is swept.
     pub sweep: Option<Sweep>,
 }
@@ -74,7 +80,7 @@ pub struct Path {
 }
 
 /// A flow, or a group of equal flows: one source each, with a subflow on every path.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     /// The congestion-control law, which couples the subflows of one flow. Required, here or in `[defaults]`.

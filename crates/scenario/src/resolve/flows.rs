@@ -8,7 +8,7 @@ use manyway_units::Rate;
 use super::{Checks, MAX_PARTS, Names, named, shown, subflows_of, time};
 use crate::experiment::{AckPolicy, Flow, Group, Lifetime};
 use crate::file::{self, File};
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, Name};
 use crate::tree::Key;
 
 /// All flows, and how they are grouped.
@@ -65,6 +65,26 @@ impl Checks {
             });
         }
         (self.faults.len() == before).then_some(all)
+    }
+
+    /// The TCP connection that each path of an overlay is: over path 0, with what `[defaults]` says of it.
+    pub(super) fn connection(&mut self, defaults: Option<&file::Flow>) -> Option<Flow> {
+        let mut flow = defaults.cloned().unwrap_or_default();
+        if flow.law.is_none() {
+            flow.law = "reno".parse().ok().map(file::Law);
+        }
+        flow.paths = Some(vec![file::PathUse {
+            path: Some(Name::own("path")),
+            start: None,
+            stop: None,
+        }]);
+        let mut context = Context {
+            checks: self,
+            key: Key::of(["defaults"]),
+            flow: &flow,
+            duration: Duration::MAX,
+        };
+        context.resolve("connection", &Names::new("path", std::iter::once("path")))
     }
 
     /// Counts before anything is made: nobody's memory should burst because of a typing error.

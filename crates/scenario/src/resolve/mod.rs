@@ -16,7 +16,10 @@ use crate::tree::Key;
 mod flows;
 mod links;
 mod measure;
+mod overlay;
 mod relays;
+
+pub(crate) use overlay::overlay;
 
 /// The most subflows of one point, and the most links, private ones included.
 const MAX_PARTS: u64 = 100_000;
@@ -88,6 +91,11 @@ pub(crate) fn check_total(subflows: usize, sweep: &Sweep) -> Result<(), Fault> {
 /// Resolves a file whose flows have what `[defaults]` says already.
 pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
     let mut checks = Checks::default();
+    if file.overlay.is_some() {
+        let message = "a scenario with an [overlay] runs with --level flow, or --level packet if it has [overlay.packets]";
+        checks.report(&Key::of(["overlay"]), message);
+        return Err(checks.faults);
+    }
     let name = checks.scenario_name(file);
     let duration = checks.duration(file);
     let links = checks.links(file);

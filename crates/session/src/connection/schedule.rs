@@ -131,6 +131,9 @@ impl Connection {
 
     /// The path for the next packet of stream data, if one may send and should.
     pub(super) fn choose(&mut self) -> Option<usize> {
+        if let Some(index) = self.next_in_turn() {
+            return Some(index);
+        }
         let &(key, index) = self.ready.first()?;
         let &(fastest_key, fastest) = self.active.first()?;
         if index == fastest || key < fastest_key.saturating_mul(SLOW) {

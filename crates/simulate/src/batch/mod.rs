@@ -6,6 +6,7 @@
 
 mod control;
 mod line;
+mod overlay;
 mod report;
 mod tally;
 
@@ -17,6 +18,10 @@ use std::fmt;
 use manyway_scenario::{Experiment, Point};
 
 pub use control::{Control, Running};
+pub use overlay::{
+    ControlReport, OverlayDone, OverlayLevel, OverlayPlan, OverlayPointReport, OverlayReport,
+    SearchReport,
+};
 pub use report::{
     FlowReport, GroupReport, Level, LinkReport, Measured, PointReport, Report, Results, SpanReport,
     SubflowReport, schema,

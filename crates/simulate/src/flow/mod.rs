@@ -29,6 +29,7 @@ mod search;
 
 pub use convergence::Convergence;
 pub use links::{SharedLinks, Sharing};
+pub(crate) use overlay::controller_seed;
 pub use overlay::{Overlay, Rules, Run, Start};
 pub use search::{Found, Search};
 

@@ -14,9 +14,12 @@ pub struct Overlay {
 impl Overlay {
     /// Section 5: as many relays as sources, that of rank j with a bandwidth in proportion to `1/j^b` (`skew`, b), and `ratio` (f) times the demands in sum.
     pub fn skewed(demands: Vec<f64>, skew: f64, ratio: f64) -> Self {
-        let parts: Vec<f64> = (1..=demands.len())
-            .map(|rank| (rank as f64).powf(-skew))
-            .collect();
+        Overlay::with_relays(demands.len(), demands, skew, ratio)
+    }
+
+    /// The same with so many relays.
+    pub fn with_relays(relays: usize, demands: Vec<f64>, skew: f64, ratio: f64) -> Self {
+        let parts: Vec<f64> = (1..=relays).map(|rank| (rank as f64).powf(-skew)).collect();
         let unit = ratio * demands.iter().sum::<f64>() / parts.iter().sum::<f64>();
         Overlay {
             relays: parts.iter().map(|part| part * unit).collect(),
@@ -103,8 +106,7 @@ impl Run {
         }));
         let controller = |source: usize| {
             let initial = &rates[first[source]..first[source + 1]];
-            // Seeds that are close give sequences that are not: the generator mixes them.
-            let own = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ source as u64;
+            let own = controller_seed(seed, source);
             RateController::new(rules.control, overlay.demands[source], initial, own)
         };
         let controllers = (0..sources).map(controller).collect::<Result<_, _>>()?;
@@ -165,6 +167,11 @@ impl Run {
         };
         (0..intervals).map(|_| step()).collect()
     }
+}
+
+/// The seed of a source's controller. Seeds that are close give sequences that are not: the generator mixes them.
+pub(crate) fn controller_seed(seed: u64, source: usize) -> u64 {
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ source as u64
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct Search {
 }
 
 /// What a [`Search`] came to.
-#[derive(Debug, Copy, Clone, PartialEq)]
+#[derive(Debug, Copy, Clone, Default, PartialEq)]
 pub struct Found {
     /// Iterations until all sources were satisfied, the first selection being one; `None` if they were not within the limit.
     pub iterations: Option<usize>,
@@ -36,6 +36,20 @@ impl Search {
     /// # Errors
     /// [`InvalidFlows`] if a number is out of range, or there are fewer relays than paths.
     pub fn run(&self, overlay: &Overlay, seed: u64) -> Result<Found, InvalidFlows> {
+        let found = self.run_while(overlay, seed, |_| true)?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// [`Search::run`], asking before each iteration, by its number from 0, whether to go on; `None` if it didn't.
+    ///
+    /// # Errors
+    /// As of [`Search::run`].
+    pub fn run_while(
+        &self,
+        overlay: &Overlay,
+        seed: u64,
+        mut go_on: impl FnMut(usize) -> bool,
+    ) -> Result<Option<Found>, InvalidFlows> {
         let (intervals, judged) = (self.intervals, self.judged);
         if judged == 0 || judged > intervals {
             return Err(InvalidFlows::Judged { judged, intervals });
@@ -47,6 +61,9 @@ impl Search {
             last: 0.0,
         };
         for iteration in 1..=self.limit {
+            if !go_on(iteration - 1) {
+                return Ok(None);
+            }
             let selection: Vec<Vec<usize>> = selectors
                 .iter()
                 .map(|selector| selector.relays().to_vec())
@@ -73,7 +90,7 @@ impl Search {
                 selector.reselect(own, demand);
             }
         }
-        Ok(found)
+        Ok(Some(found))
     }
 
     /// Each path's mean rate in the intervals that count, and the sum's over the demand.

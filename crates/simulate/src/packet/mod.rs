@@ -4,6 +4,7 @@
 //! same result, bit for bit.
 
 mod build;
+mod fed;
 mod lanes;
 mod lifetimes;
 mod managed;

@@ -132,6 +132,11 @@ impl Source {
         })
     }
 
+    /// It has nothing to send of its own: what it has is written to it.
+    pub(super) fn feed(&mut self) {
+        self.remaining = 0;
+    }
+
     /// Lets the application produce what it can have produced by `now`; when it will have more, if that takes time.
     pub(super) fn produce(&mut self, now: Time) -> Option<Time> {
         if self.production <= 0.0 {

@@ -1,0 +1,178 @@
+//! Files with secrets: mode 0600, written at once or not at all, refused where others can read them.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
+
+/// A file with secrets can't be used. Never quotes what is in it.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// Others can read it.
+    #[error(
+        "others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if somebody may have \
+         read it, remove it instead and make a new one"
+    )]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It can't be read.
+    #[error("can't read {path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+    /// It can't be written.
+    #[error("can't write {path}: {error}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// What the file says; `None` if there is none.
+///
+/// # Errors
+/// It can't be read, is no text, has more than `longest` bytes, or others can read it.
+pub fn read(path: &Path, longest: u64) -> Result<Option<Zeroizing<String>>, SecretError> {
+    let failed = |error| SecretError::Read {
+        path: path.to_owned(),
+        error,
+    };
+    // A pipe without a writer must not keep us waiting.
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+        .open(path);
+    let file = match file {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let metadata = file.metadata().map_err(failed)?;
+    if !metadata.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    if metadata.len() > longest {
+        let error = format!("it has more than {longest} bytes, so it isn't what it should be");
+        return Err(failed(io::Error::other(error)));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(SecretError::Mode {
+            path: path.to_owned(),
+            mode: metadata.mode() & 0o7777,
+        });
+    }
+    // With room for all of it, no copy is left behind where the text grew.
+    let mut text = Zeroizing::new(String::with_capacity(metadata.len() as usize + 1));
+    file.take(metadata.len())
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(Some(text))
+}
+
+/// Makes a file; one that is there stays, and is an error.
+///
+/// # Errors
+/// It is there, or can't be written.
+pub fn create(path: &Path, text: &str) -> Result<(), SecretError> {
+    write(path, text, |file| file.persist_noclobber(path))
+}
+
+/// Makes a file or replaces the one that is there.
+///
+/// # Errors
+/// It can't be written: what was there stays.
+pub fn replace(path: &Path, text: &str) -> Result<(), SecretError> {
+    write(path, text, |file| file.persist(path))
+}
+
+/// On disk before anybody uses it.
+fn write(
+    path: &Path,
+    text: &str,
+    persist: impl FnOnce(NamedTempFile) -> Result<fs::File, tempfile::PersistError>,
+) -> Result<(), SecretError> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let written = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new()
+            .permissions(fs::Permissions::from_mode(0o600))
+            .tempfile_in(parent)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        persist(file)?;
+        Ok(())
+    };
+    written().map_err(|error| SecretError::Write {
+        path: path.to_owned(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_written_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        assert!(read(&path, 100).unwrap().is_none());
+        create(&path, "first").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        create(&path, "second").unwrap_err();
+        assert_eq!(*read(&path, 100).unwrap().unwrap(), "first");
+        replace(&path, "third").unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(*read(&path, 100).unwrap().unwrap(), "third");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_others_can_read_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        create(&path, "words").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let error = read(&path, 100).unwrap_err().to_string();
+        assert!(
+            error.contains("mode 0640") && error.contains("chmod 600") && !error.contains("words"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = read(dir.path(), 100).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+        let path = dir.path().join("long");
+        create(&path, &"x".repeat(101)).unwrap();
+        let error = read(&path, 100).unwrap_err().to_string();
+        assert!(error.contains("more than 100 bytes"), "{error}");
+        create(&dir.path().join("missing/key"), "words").unwrap_err();
+        let fifo = dir.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = read(&fifo, 100).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+}
