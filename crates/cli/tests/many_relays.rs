@@ -36,6 +36,7 @@ impl Relay {
             listen: vec![LOOPBACK],
             key_file: key_file.clone(),
             rotate: Duration::from_secs(86_400),
+            streams: None,
             relay: manyway_relay::Config {
                 allow_private: true,
                 ..Default::default()

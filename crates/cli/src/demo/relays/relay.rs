@@ -38,6 +38,7 @@ impl Relay {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
             key_file: key_file.clone(),
             rotate: DAY,
+            streams: None,
             relay: Config {
                 allow_private: true,
                 ..Config::default()
