@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
-use manyway::{ByteSize, PathSelector, Rate};
+use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
 
 use crate::demo::LinkSpec;
 
@@ -18,7 +18,7 @@ mod simulation;
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use registry::RegistryArgs;
-pub(crate) use relay::RelayArgs;
+pub(crate) use relay::{RelayArgs, Tcp};
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 
 /// Move data over every path you have.
@@ -89,7 +89,7 @@ pub(crate) struct Network {
     )]
     pub(crate) interfaces: Vec<PathSelector>,
 
-    /// UDP port of our sockets; 0 lets the system choose
+    /// Port of our sockets, for UDP and TCP; 0 lets the system choose
     #[arg(
         long,
         default_value_t = 0,
@@ -97,6 +97,28 @@ pub(crate) struct Network {
         hide_env_values = true
     )]
     pub(crate) port: u16,
+
+    /// What carries the packets: UDP, TCP, or UDP with TCP where UDP doesn't get through
+    ///
+    /// A side that prints a ticket accepts TCP connections too, on the number of its UDP port, unless this is udp. With tcp, and
+    /// for the paths over TCP, the kernel controls congestion; --cc has no say there.
+    #[arg(
+        long,
+        value_name = "tcp|udp|auto",
+        default_value = "auto",
+        env = "MANYWAY_CARRIER",
+        hide_env_values = true
+    )]
+    pub(crate) carrier: Carriers,
+
+    /// The kernel's congestion control for TCP connections, e.g. cubic, bbr or reno
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MANYWAY_TCP_CC",
+        hide_env_values = true
+    )]
+    pub(crate) tcp_cc: Option<Congestion>,
 
     /// Congestion-control law for what this side sends; a wrong name lists them all
     #[arg(
@@ -221,7 +243,8 @@ Examples:
   manyway send photos/
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
   manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
-  manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json";
+  manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
+  manyway send big.iso --to mw1… --carrier tcp --tcp-cc bbr";
 
 /// How the far side is started.
 #[derive(Debug, Clone, Args)]
@@ -345,15 +368,14 @@ pub(crate) struct DemoArgs {
     #[arg(long, env = "MANYWAY_SIZE", hide_env_values = true)]
     pub(crate) size: Option<ByteSize>,
 
-    /// Congestion-control law
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "lia",
-        env = "MANYWAY_CC",
-        hide_env_values = true
-    )]
-    pub(crate) cc: String,
+    /// Through three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7); takes about three minutes
+    #[arg(long, conflicts_with = "links", env = "MANYWAY_DEMO_RELAYS", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) relays: bool,
+
+    /// Congestion-control law [default: lia, and mpath with --relays]
+    #[arg(long, value_name = "NAME", env = "MANYWAY_CC", hide_env_values = true)]
+    pub(crate) cc: Option<String>,
 
     /// Where the plot of each path's rate goes
     #[arg(

@@ -60,5 +60,6 @@ fn why(reason: PathDownReason) -> &'static str {
         PathDownReason::NoRoute => "no route any more",
         PathDownReason::RelayGone => "the relay doesn't let us through any more",
         PathDownReason::Dropped => "it was of little use",
+        PathDownReason::CarrierClosed => "its TCP connection has ended",
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway::{ConnectionStats, PathId, PathState, PathStats};
+use manyway::{CarrierKind, ConnectionStats, PathId, PathState, PathStats};
 use manyway_units::Rate;
 
 /// Rates are means over this span.
@@ -89,9 +89,14 @@ impl Meter {
         }
         let (since, before) = samples[0];
         let sending = self.direction == Direction::Sending;
+        // Its window and its losses are its own affair.
+        let kernel = path.carrier == CarrierKind::Tcp;
         Row {
             label: match self.labels.get(&path.remote) {
                 Some(label) => label.clone(),
+                None if path.carrier == CarrierKind::Tcp => {
+                    format!("{} → {} (tcp)", path.name, path.remote.ip())
+                }
                 None if path.relay => format!("{} → relay {}", path.name, path.remote),
                 None => format!("{} → {}", path.name, path.remote.ip()),
             },
@@ -102,9 +107,9 @@ impl Meter {
                 at.saturating_sub(since),
             ),
             rtt: path.rtt,
-            window: sending.then_some(path.window),
+            window: (sending && !kernel).then_some(path.window),
             packet: path.packet_size,
-            loss: sending.then(|| loss(path)),
+            loss: (sending && !kernel).then(|| loss(path)),
         }
     }
 }
@@ -125,6 +130,9 @@ mod tests {
             local: "192.0.2.7:1".parse().unwrap(),
             remote: SocketAddr::from(([203, 0, 113, 5], 4000 + id as u16)),
             relay: false,
+            carrier: CarrierKind::Udp,
+            target: None,
+            delivers: None,
             state,
             rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(19),
@@ -183,6 +191,16 @@ mod tests {
             (1, "eth0 → 203.0.113.5")
         );
         assert_eq!(meter.samples.len(), 1);
+    }
+
+    #[test]
+    fn over_tcp_the_window_and_the_losses_are_the_kernels() {
+        let mut meter = Meter::new(Direction::Sending, Labels::new());
+        let mut tcp = path(1, PathState::Active, 0);
+        tcp.carrier = CarrierKind::Tcp;
+        let rows = meter.sample(Duration::ZERO, &stats(vec![tcp]));
+        assert_eq!(rows[0].label, "eth0 → 203.0.113.5 (tcp)");
+        assert_eq!((rows[0].window, rows[0].loss), (None, None));
     }
 
     #[test]

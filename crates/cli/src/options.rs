@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use manyway::files::{Policy, ReceiveOptions};
-use manyway::{Config, ConfigError, Endpoint, EndpointOptions};
+use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
 
 use crate::args::{ConflictArgs, Network};
 use crate::exit::usage;
@@ -13,10 +13,29 @@ pub(crate) async fn bind(network: &Network) -> anyhow::Result<Endpoint> {
         config: config(network)?,
         paths: network.interfaces.clone(),
         port: network.port,
+        tcp: TcpOptions {
+            carriers: network.carrier,
+            congestion: network.tcp_cc.clone(),
+        },
     };
     Endpoint::bind(options)
         .await
         .context("can't open the sockets")
+}
+
+/// Whoever prints a ticket can be reached over TCP as well.
+pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &Network) -> anyhow::Result<()> {
+    if network.carrier == Carriers::Udp {
+        return Ok(());
+    }
+    match endpoint.listen_tcp() {
+        // Most peers come by UDP.
+        Err(error) if network.carrier == Carriers::Auto => {
+            tracing::warn!(%error, "no TCP connections are accepted");
+            Ok(())
+        }
+        listening => listening.context("can't accept TCP connections (--carrier tcp)"),
+    }
 }
 
 fn config(network: &Network) -> anyhow::Result<Config> {

@@ -113,6 +113,7 @@ impl Receiver {
         args: &RecvArgs,
         via: &[RelayAddress],
     ) -> anyhow::Result<()> {
+        options::listen_tcp(endpoint, &args.network)?;
         ticket::publish(&self.screen, endpoint, &args.invitation, via, |ticket| {
             format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
         })?;

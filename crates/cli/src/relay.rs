@@ -12,14 +12,17 @@ use manyway_registry::Role;
 use manyway_registry::client::{ClientError, Membership, Relay, registry_keys};
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::keys::public_key;
-use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys, serve_metrics};
-use manyway_relay::{Config, Keys};
+use manyway_relay::server::{
+    Handle, Server, ServerConfig, ServerError, StreamConfig, affordable_connections, open_keys,
+    serve_metrics,
+};
+use manyway_relay::{Config, Keys, StreamLimits};
 use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
 use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::oneshot;
 
-use crate::args::RelayArgs;
+use crate::args::{RelayArgs, Tcp};
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
 
@@ -37,7 +40,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         .trusted
         .extend(registry_keys(&args.fleet.registry).await?);
     let stop = Stop::listen(false);
-    let server = bind(config, &args.listen)?;
+    let mut server = bind(config, &args.listen)?;
     let member = membership(&args, &key_file, &server)?;
     let handle = server.handle();
     if let Some(address) = args.metrics {
@@ -50,6 +53,13 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         });
     }
     announce(screen, &server, &args);
+    if let Some(streams) = server.take_streams() {
+        tokio::spawn(async move {
+            if let Err(error) = streams.run().await {
+                tracing::error!(%error, "no streams over TCP");
+            }
+        });
+    }
     let (ended, end) = oneshot::channel();
     let thread = std::thread::Builder::new().name("relay".into());
     let thread = thread.spawn(move || ended.send(server.run()).ok());
@@ -72,6 +82,10 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         "Forwarded {bytes} in {} packets",
         counters.forwarded
     ));
+    if let Some(streams) = handle.streams() {
+        let bytes = ByteSize::new(streams.forwarded_bytes);
+        screen.say(&format!("and {bytes} in {} streams", streams.spliced));
+    }
     Ok(())
 }
 
@@ -134,7 +148,27 @@ fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
             limit: args.limits.limit.map(|rate| rate.bytes_per_sec() as u64),
             highest_class,
         },
+        streams: args.tcp.tcp.then(|| streams(&args.tcp)),
     })
+}
+
+fn streams(args: &Tcp) -> StreamConfig {
+    let wanted = args.tcp_connections as usize;
+    let connections = wanted.min(affordable_connections().unwrap_or(wanted));
+    if connections < wanted {
+        tracing::warn!(
+            connections,
+            "fewer TCP connections than wanted: raise the limit of open files (ulimit -n, LimitNOFILE=)"
+        );
+    }
+    StreamConfig {
+        listen: args.tcp_listen.clone(),
+        limits: StreamLimits {
+            connections,
+            buffer: args.tcp_buffer.map(|size| size.bytes() as usize),
+            ..StreamLimits::default()
+        },
+    }
 }
 
 /// Listens on all addresses, or on the IPv4 ones where a host without IPv6 isn't told where.
@@ -145,7 +179,7 @@ fn bind(config: ServerConfig, listen: &[SocketAddr]) -> anyhow::Result<Server> {
         ..config.clone()
     };
     match Server::bind(config) {
-        Err(ServerError::Bind { address, error })
+        Err(ServerError::Bind { address, error, .. })
             if address.is_ipv6()
                 && by_default
                 && !v4_only.listen.is_empty()
@@ -167,6 +201,11 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
         server.id(),
         listed.join(" and ")
     ));
+    let over_tcp = server.stream_addresses();
+    if !over_tcp.is_empty() {
+        let listed: Vec<String> = over_tcp.iter().map(ToString::to_string).collect();
+        screen.say(&format!("Streams over TCP on {}", listed.join(" and ")));
+    }
     let reachable = reachable(args, &addresses);
     if reachable.is_empty() {
         screen.say(
@@ -219,7 +258,7 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
 }
 
 /// An account of its own, with a client's key.
-fn access(keys: &Keys, class: RateClass, time: Duration) -> anyhow::Result<Access> {
+pub(crate) fn access(keys: &Keys, class: RateClass, time: Duration) -> anyhow::Result<Access> {
     let (mut seed, mut account) = ([0; 32], [0; 8]);
     SysRng
         .try_fill_bytes(&mut seed)
@@ -285,15 +324,21 @@ async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
     screen.say("Leaving: senders are told. Once more to end at once.");
     let waited = async {
         loop {
-            let before = handle.counters().forwarded;
+            let before = passed(handle);
             tokio::time::sleep(QUIET).await;
-            if handle.counters().forwarded == before {
+            if passed(handle) == before {
                 return;
             }
         }
     };
     tokio::time::timeout(time, waited).await.ok();
     handle.stop();
+}
+
+/// What went through so far, over UDP and TCP.
+fn passed(handle: &Handle) -> (u64, u64) {
+    let streams = handle.streams().unwrap_or_default();
+    (handle.counters().forwarded, streams.forwarded_bytes)
 }
 
 fn default_key_file() -> anyhow::Result<PathBuf> {

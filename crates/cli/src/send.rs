@@ -118,6 +118,7 @@ impl Sender<'_> {
     }
 
     async fn offer(&self) -> anyhow::Result<Summary> {
+        options::listen_tcp(self.endpoint, &self.args.network)?;
         ticket::publish(
             self.screen,
             self.endpoint,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::files::{FileSummary, ReceiveSummary, SendSummary, Skipped};
-use manyway::{ConnectionStats, PathStats};
+use manyway::{CarrierKind, ConnectionStats, PathStats};
 use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
@@ -51,6 +51,8 @@ pub(crate) struct PathRecord {
     pub(crate) remote: String,
     /// Whether it led through a relay.
     pub(crate) relay: bool,
+    /// `udp` or `tcp`.
+    pub(crate) carrier: &'static str,
     /// UDP payload, headers and resent data included.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
@@ -69,6 +71,10 @@ impl PathRecord {
             local: path.local.to_string(),
             remote: path.remote.to_string(),
             relay: path.relay,
+            carrier: match path.carrier {
+                CarrierKind::Udp => "udp",
+                CarrierKind::Tcp => "tcp",
+            },
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             packets_sent: path.packets_sent,
@@ -222,6 +228,7 @@ mod tests {
             local: "192.0.2.7:4000".to_owned(),
             remote: remote.to_owned(),
             relay: false,
+            carrier: "udp",
             bytes_sent: sent,
             bytes_received: received,
             packets_sent: 1000,

@@ -279,6 +279,7 @@ fn wrong_usage_has_a_status_of_its_own() {
     wrong(&["recv", "--receive-window", "1"], "--receive-window");
     wrong(&["recv", "a", "b"], "one directory");
     wrong(&["demo", "--link", "fast"], "RATE/DELAY");
+    wrong(&["demo", "--relays", "--link", "1Mbps/1ms"], "--relays");
     drop(receiver);
 }
 
@@ -295,6 +296,46 @@ fn failures_name_the_thing() {
     fails(&["recv", "film.mkv"], "not a directory");
     fails(&["recv", "a/b/c"], "parent");
     fails(&["recv", "--path", "nosuch0"], "nosuch0");
+}
+
+#[test]
+fn a_small_demo_with_relays_verifies_and_draws() {
+    let place = Place::new();
+    let demo = place
+        .run(&[
+            "demo", "--relays", "--json", "--size", "3MB", "--svg", "demo.svg",
+        ])
+        .ok();
+    for words in [
+        "direct path over a core link of 5 Mbps",
+        "a round trip of 20 ms",
+        "law reno",
+        "law mpath",
+        "BLAKE3 of both copies verified",
+    ] {
+        assert!(demo.stderr.contains(words), "{}", demo.stderr);
+    }
+    let result = demo.json();
+    assert_eq!(result["verified"], Value::Bool(true));
+    assert_eq!(result["with_relays"]["bytes"], Value::from(3_000_000));
+    for part in ["single", "with_relays"] {
+        assert!(result[part]["goodput_bps"].as_f64().unwrap() > 0.0);
+    }
+    let paths = result["paths"].as_array().unwrap();
+    let names: Vec<&Value> = paths.iter().map(|path| &path["name"]).collect();
+    assert_eq!(names, ["direct", "relay 1 (useless)", "relay 2", "relay 3"]);
+    let sent: u64 = paths
+        .iter()
+        .map(|path| path["bytes_sent"].as_u64().unwrap())
+        .sum();
+    assert!(sent >= 3_000_000);
+    let share: f64 = paths
+        .iter()
+        .map(|path| path["share"].as_f64().unwrap())
+        .sum();
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    let svg = fs::read_to_string(place.path("demo.svg")).unwrap();
+    assert!(svg.contains("relay 3") && svg.trim_end().ends_with("</svg>"));
 }
 
 #[test]

@@ -1,74 +1,21 @@
 //! `manyway relay` as its operators run it.
 
 mod common;
+#[path = "common/relay.rs"]
+mod started;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{ChildStderr, Command};
+use std::process::Command;
 use std::time::Duration;
 
-use common::{Finished, Running, eventually, manyway};
+use common::eventually;
 use manyway_relay::keys::sign;
 use manyway_wire::relay::{Hello, Mint, Minted, Nonce, Peer, RateClass, RelayReply, RelayTicket};
+use started::{Relay, invitation, run};
 use tempfile::TempDir;
-
-fn relay(dir: &Path, arguments: &[&str]) -> Command {
-    let mut command = manyway(
-        dir,
-        &["relay", "--key-file", "relay.key", "--allow-private"],
-    );
-    command.args(arguments);
-    command
-}
-
-fn run(dir: &Path, arguments: &[&str]) -> Finished {
-    Running(relay(dir, arguments).spawn().unwrap()).finish()
-}
-
-/// A relay that runs, and what it says.
-struct Relay {
-    process: Running,
-    address: SocketAddr,
-    stderr: BufReader<ChildStderr>,
-    said: String,
-}
-
-impl Relay {
-    fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut command = relay(dir, &["--listen", "127.0.0.1:0"]);
-        let mut process = Running(command.args(arguments).spawn().unwrap());
-        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains(" listens on ") {
-            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-        }
-        let line = said.lines().find(|line| line.contains(" listens on "));
-        let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
-        Self {
-            address: address.parse().unwrap(),
-            process,
-            stderr,
-            said,
-        }
-    }
-
-    /// Everything it has said, once it has ended by itself.
-    fn end(mut self) -> String {
-        self.process.interrupt();
-        self.stderr.read_to_string(&mut self.said).unwrap();
-        self.process.finish().ok();
-        self.said
-    }
-}
-
-fn invitation(dir: &Path, address: SocketAddr) -> RelayTicket {
-    let address = address.to_string();
-    let invited = run(dir, &["--invite", "--listen", &address]).ok();
-    invited.stdout.parse().unwrap()
-}
 
 fn client() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

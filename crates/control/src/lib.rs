@@ -62,5 +62,6 @@ pub use options::{Growth, Options, SlowStartKind};
 pub use registry::{LawError, UnknownLaw};
 pub use rtt::Rtt;
 pub use sender::{
-    AckError, AckInfo, Outcome, Permit, Sender, SenderConfig, SenderStats, Sent, TimerEvent,
+    AckError, AckInfo, Arrived, Carried, CarriedConfig, Outcome, Permit, Sender, SenderConfig,
+    SenderStats, Sent, TimerEvent,
 };

@@ -54,12 +54,14 @@
 //! `manyway-session` (the protocol, without I/O) and `manyway-runtime` (sockets, tokio, disk).
 
 pub use manyway_runtime::{
-    BindError, ConnectError, Connection, ConnectionLost, Endpoint, EndpointOptions, Event,
-    PathProblem, PathSelector, ProblemKind, ReadError, RecvStream, SendStream, WriteError,
+    BindError, Carriers, CarriersError, Congestion, CongestionError, ConnectError, Connection,
+    ConnectionLost, Endpoint, EndpointOptions, Event, PathProblem, PathSelector, ProblemKind,
+    ReadError, RecvStream, SendStream, TcpOptions, WriteError,
 };
 pub use manyway_session::{
-    CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId, PathState,
-    PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
+    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId,
+    PathState, PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId,
+    Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 

@@ -31,8 +31,11 @@ pub fn udp_socket(addr: SocketAddr, device: Option<&str>) -> io::Result<Socket> 
 }
 
 /// Makes every packet leave by `device`, whatever the routing table prefers.
+///
+/// # Errors
+/// There is no such device.
 #[cfg(target_os = "linux")]
-fn bind_to_device(socket: &Socket, device: &str) -> io::Result<()> {
+pub fn bind_to_device(socket: &Socket, device: &str) -> io::Result<()> {
     match socket.bind_device(Some(device.as_bytes())) {
         // Kernels before 5.7 ask for CAP_NET_RAW; the source address alone then picks the interface where the
         // routing rules follow it.
@@ -48,8 +51,11 @@ fn bind_to_device(socket: &Socket, device: &str) -> io::Result<()> {
 }
 
 /// Elsewhere the source address is all there is to steer by.
+///
+/// # Errors
+/// None.
 #[cfg(not(target_os = "linux"))]
-fn bind_to_device(_socket: &Socket, _device: &str) -> io::Result<()> {
+pub fn bind_to_device(_socket: &Socket, _device: &str) -> io::Result<()> {
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! A bucket is one number: the time at which it would be full again if nothing more were taken (GCRA, ITU-T I.371).
 //! Taking `cost` is allowed while that time is at most `burst` ahead of now.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use manyway_wire::relay::RateClass;
@@ -58,21 +59,40 @@ impl Allowance {
     }
 }
 
-/// One token bucket.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Bucket(u64);
+/// One token bucket, which several threads may share.
+#[derive(Debug, Default)]
+pub struct Bucket(AtomicU64);
 
 impl Bucket {
     /// Takes what is asked for, if it is there.
-    pub fn take(&mut self, now: Duration, allowance: Allowance) -> bool {
-        let now = nanos(now);
-        let full = self.0.max(now).saturating_add(allowance.cost);
-        let enough = full <= now.saturating_add(allowance.burst);
-        if enough {
-            self.0 = full;
-        }
-        enough
+    pub fn take(&self, now: Duration, allowance: Allowance) -> bool {
+        let taken = |full| with_taken(full, now, allowance);
+        let order = Ordering::Relaxed;
+        self.0.fetch_update(order, order, taken).is_ok()
     }
+
+    /// Takes what has been used already, there or not.
+    pub fn charge(&self, now: Duration, cost: u64) {
+        let charged = |full: u64| Some(full.max(nanos(now)).saturating_add(cost));
+        let order = Ordering::Relaxed;
+        self.0.fetch_update(order, order, charged).ok();
+    }
+
+    /// How long it takes until no more is used than may be.
+    pub fn delay(&self, now: Duration, burst: u64) -> Duration {
+        delay(self.0.load(Ordering::Relaxed), now, burst)
+    }
+}
+
+/// When a bucket would be full once this is taken, if it may be.
+fn with_taken(full: u64, now: Duration, allowance: Allowance) -> Option<u64> {
+    let now = nanos(now);
+    let full = full.max(now).saturating_add(allowance.cost);
+    (full <= now.saturating_add(allowance.burst)).then_some(full)
+}
+
+fn delay(full: u64, now: Duration, burst: u64) -> Duration {
+    Duration::from_nanos(full.saturating_sub(nanos(now).saturating_add(burst)))
 }
 
 /// Enough until the year 2554.
@@ -83,8 +103,10 @@ fn nanos(now: Duration) -> u64 {
 /// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the fuller one
 /// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
 /// both its cells are shared with keys that use theirs; it never gets more than its own.
+///
+/// Threads may share one. Of two that take for the same key within some nanoseconds, one may take for nothing.
 pub struct Sketch {
-    rows: [Box<[u64]>; 2],
+    rows: [Box<[AtomicU64]>; 2],
     key: SipHasher13,
 }
 
@@ -92,7 +114,11 @@ impl Sketch {
     /// `cells` per row, a power of two; the hash's keys come from `random`, so that nobody can choose whom to collide
     /// with.
     pub fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
-        let row = || vec![0; cells.next_power_of_two()].into_boxed_slice();
+        let len = cells.next_power_of_two();
+        let row = || {
+            let cells = std::iter::repeat_with(AtomicU64::default);
+            cells.take(len).collect()
+        };
         Self {
             rows: [row(), row()],
             key: SipHasher13::new_with_keys(random(), random()),
@@ -107,16 +133,38 @@ impl Sketch {
     }
 
     /// Takes what is asked for from the key with these cells, if it is there.
-    pub fn take(&mut self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
-        let [first, second] = &mut self.rows;
-        let (a, b) = (&mut first[cells[0]], &mut second[cells[1]]);
-        let mut estimate = Bucket(*a.min(b));
-        let enough = estimate.take(now, allowance);
-        if enough {
-            *a = estimate.0.max(*a);
-            *b = estimate.0.max(*b);
+    pub fn take(&self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
+        let taken = with_taken(self.full(cells), now, allowance);
+        if let Some(full) = taken {
+            self.raise(cells, full);
         }
-        enough
+        taken.is_some()
+    }
+
+    /// Takes what the key with these cells has used already, there or not.
+    pub fn charge(&self, cells: [usize; 2], now: Duration, cost: u64) {
+        let full = self.full(cells).max(nanos(now));
+        self.raise(cells, full.saturating_add(cost));
+    }
+
+    /// How long it takes until the key with these cells has used no more than it may.
+    pub fn delay(&self, cells: [usize; 2], now: Duration, burst: u64) -> Duration {
+        delay(self.full(cells), now, burst)
+    }
+
+    fn full(&self, [a, b]: [usize; 2]) -> u64 {
+        let [first, second] = &self.rows;
+        let order = Ordering::Relaxed;
+        first[a].load(order).min(second[b].load(order))
+    }
+
+    fn raise(&self, [a, b]: [usize; 2], full: u64) {
+        let [first, second] = &self.rows;
+        for cell in [&first[a], &second[b]] {
+            if cell.load(Ordering::Relaxed) < full {
+                cell.fetch_max(full, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Bytes that it occupies, now and later.
@@ -141,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_rate_and_a_burst() {
-        let mut bucket = Bucket::default();
+        let bucket = Bucket::default();
         let mut bytes = 0;
         for ms in 0..10_000 {
             let now = START + Duration::from_millis(ms);
@@ -152,6 +200,31 @@ mod tests {
         let expected = 10_000_000 + (128 << 10);
         assert!(
             (expected - 2000..=expected + 2000).contains(&bytes),
+            "{bytes}"
+        );
+    }
+
+    /// Streams pay afterwards: over a longer time that comes to the same.
+    #[test]
+    fn what_is_charged_afterwards_is_waited_for() {
+        let sketch = Sketch::new(16, counting());
+        let (cells, bucket) = (sketch.cells(b"key"), Bucket::default());
+        let (mut now, mut bytes) = (START, 0);
+        while now < START + Duration::from_secs(10) {
+            let chunk = Allowance::bytes(64 << 10, 1_000_000);
+            let delay = sketch.delay(cells, now, chunk.burst);
+            assert_eq!(delay, bucket.delay(now, chunk.burst));
+            if delay > Duration::ZERO {
+                now += delay;
+                continue;
+            }
+            sketch.charge(cells, now, chunk.cost);
+            bucket.charge(now, chunk.cost);
+            bytes += 64 << 10;
+        }
+        let expected = 10_000_000 + (128 << 10);
+        assert!(
+            (expected..=expected + (64 << 10)).contains(&bytes),
             "{bytes}"
         );
     }
@@ -172,7 +245,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_sketch_dont_eat_each_others_share() {
-        let mut sketch = Sketch::new(4096, counting());
+        let sketch = Sketch::new(4096, counting());
         let allowance = Allowance::events(1, 10);
         // A hog fills its two cells; of a thousand others hardly one has both cells in common with it.
         let hog = sketch.cells(b"hog");
@@ -187,7 +260,7 @@ mod tests {
 
     #[test]
     fn no_key_gets_more_than_its_own_bucket_would_give() {
-        let mut sketch = Sketch::new(8, counting());
+        let sketch = Sketch::new(8, counting());
         let allowance = Allowance::events(1, 100);
         let mut taken = [0; 20];
         for ms in 0..2000 {

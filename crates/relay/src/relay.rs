@@ -1,13 +1,14 @@
 //! What a relay does with a datagram.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::{
     CONSENT_LIFE, Consent, ConsentReply, ForwardHeader, GRANT_LIFE, Grant, Hello, Listen,
     ListenerName, Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId,
-    RelayType, Stale, StaleReason, Voucher, canonical, is_relay_datagram,
+    RelayType, Stale, StaleReason, Voucher, VoucherTerms, canonical, is_relay_datagram,
 };
 use rand::CryptoRng;
 
@@ -15,6 +16,7 @@ use crate::address::{Kind, kind};
 use crate::bucket::{Allowance, Bucket, Sketch};
 use crate::keys::{GrantTerms, Keys, verify};
 use crate::listeners::Listeners;
+use crate::rates::{CELLS, Rates};
 use crate::{Counters, Reason, Reply};
 
 /// Answers per second that one source address gets; it gets twice as many at once. A source is an IPv4 address or an
@@ -30,10 +32,6 @@ const VERIFICATIONS: u64 = 2_000;
 /// STALE messages per second about one grant from one address.
 const STALE_REPLIES: u64 = 1;
 
-/// Token buckets per row of the sketches for accounts and for sources, 256 KiB each: small enough for a processor's
-/// cache. Of a thousand accounts that use up their rates, far more than a relay can carry, both cells of another
-/// account are in use with a chance of 0.4 %.
-const CELLS: usize = 1 << 14;
 /// Sets of listeners' names: 32,768 entries.
 const LISTENER_SETS: usize = 1 << 13;
 
@@ -74,10 +72,9 @@ pub enum Action {
 pub struct Relay {
     config: Config,
     keys: Keys,
-    accounts: Sketch,
+    rates: Arc<Rates>,
     sources: Sketch,
     listeners: Listeners,
-    total: Bucket,
     /// Answers to those who haven't shown that they are where they seem to be, and to those who have.
     replies: [Bucket; 2],
     verifications: Bucket,
@@ -130,12 +127,11 @@ impl Relay {
         let mut random = || rng.next_u64();
         let own = config.own.iter().copied().map(canonical).collect();
         Self {
-            accounts: Sketch::new(CELLS, &mut random),
+            rates: Arc::new(Rates::new(config.limit, &mut random)),
             sources: Sketch::new(CELLS, &mut random),
             listeners: Listeners::new(LISTENER_SETS, &mut random),
             config: Config { own, ..config },
             keys,
-            total: Bucket::default(),
             replies: Default::default(),
             verifications: Bucket::default(),
             last: None,
@@ -165,6 +161,11 @@ impl Relay {
         self.leaving = true;
     }
 
+    /// What accounts may still send, to share with those who forward streams.
+    pub fn rates(&self) -> Arc<Rates> {
+        Arc::clone(&self.rates)
+    }
+
     /// What happened so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -179,7 +180,10 @@ impl Relay {
 
     /// Bytes that its tables occupy: the same whatever the number of flows.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.accounts.memory() + self.sources.memory() + self.listeners.memory()
+        size_of::<Self>()
+            + self.rates.accounts.memory()
+            + self.sources.memory()
+            + self.listeners.memory()
     }
 
     /// Decides on a datagram that came from `from`. `now` is Unix time and never goes back.
@@ -218,11 +222,14 @@ impl Relay {
             return Err(Reason::Nested);
         }
         let allowance = Allowance::class(datagram.len(), terms.class);
-        if !self.accounts.take(terms.account, now, allowance) {
+        if !self.rates.accounts.take(terms.account, now, allowance) {
             return Err(Reason::AccountRate);
         }
-        if let Some(limit) = self.config.limit
-            && !self.total.take(now, Allowance::bytes(payload.len(), limit))
+        if let Some(limit) = self.rates.limit
+            && !self
+                .rates
+                .total
+                .take(now, Allowance::bytes(payload.len(), limit))
         {
             return Err(Reason::TotalRate);
         }
@@ -263,7 +270,7 @@ impl Relay {
             header_len: header.encoded_len(),
             expires: header.expires,
             class: header.class,
-            account: self.accounts.cells(&header.tag),
+            account: self.rates.cells(&header.tag),
         };
         let mut bytes = [0; Grant::MAX_LEN];
         bytes[..terms.header_len].copy_from_slice(&datagram[..terms.header_len]);
@@ -390,13 +397,7 @@ impl Relay {
         }
         let seconds = now.as_secs() as u32;
         let terms = &mint.voucher.terms;
-        let trusted = terms.signer == self.keys.id() || self.config.trusted.contains(&terms.signer);
-        if !trusted {
-            return Err(Refusal::Voucher);
-        }
-        if terms.expires <= seconds {
-            return Err(Refusal::VoucherExpired);
-        }
+        standing(terms, self.keys.id(), &self.config.trusted, seconds)?;
         let at = match &mint.peer {
             Peer::Consent(consent) => {
                 self.consents(now, consent).ok_or(Refusal::Consent)?;
@@ -434,12 +435,7 @@ impl Relay {
     }
 
     /// The permission to send from `source` to `to`.
-    fn grant(
-        &self,
-        terms: &manyway_wire::relay::VoucherTerms,
-        source: SocketAddr,
-        to: At,
-    ) -> Grant {
+    fn grant(&self, terms: &VoucherTerms, source: SocketAddr, to: At) -> Grant {
         let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
         self.keys.grant(&GrantTerms {
             source,
@@ -518,6 +514,22 @@ impl Relay {
     }
 }
 
+/// Whether a voucher is signed by whom it may be, and for now.
+pub(crate) fn standing(
+    terms: &VoucherTerms,
+    own: RelayId,
+    trusted: &[RelayId],
+    seconds: u32,
+) -> Result<(), Refusal> {
+    if terms.signer != own && !trusted.contains(&terms.signer) {
+        return Err(Refusal::Voucher);
+    }
+    match terms.expires <= seconds {
+        true => Err(Refusal::VoucherExpired),
+        false => Ok(()),
+    }
+}
+
 /// What a request shows about its sender.
 #[derive(Copy, Clone)]
 enum Shown {
@@ -541,7 +553,7 @@ fn fresh(now: Duration, issued: u32) -> Option<()> {
 }
 
 /// What stands for an account in grants: those of different signers have nothing to do with each other.
-fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
+pub(crate) fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
     let message = [b"manyway relay account", &signer.0[..], account].concat();
     let hash = digest(&SHA256, &message);
     let mut tag = [0; 8];
@@ -550,7 +562,7 @@ fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
 }
 
 /// Who is limited together: an IPv4 address, or an IPv6 network of 64 bits.
-fn source(from: SocketAddr) -> [u8; 8] {
+pub(crate) fn source(from: SocketAddr) -> [u8; 8] {
     match from.ip() {
         IpAddr::V4(ip) => (0xffff << 32 | u64::from(ip.to_bits())).to_be_bytes(),
         IpAddr::V6(ip) => ((ip.to_bits() >> 64) as u64).to_be_bytes(),

@@ -36,6 +36,7 @@ fn config(listen: &[&str], keys: &Path) -> ServerConfig {
             allow_private: true,
             ..Config::default()
         },
+        streams: None,
     }
 }
 

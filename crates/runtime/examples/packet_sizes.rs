@@ -72,7 +72,7 @@ async fn endpoint(config: &Config) -> Endpoint {
     let options = EndpointOptions {
         config: config.clone(),
         paths: vec!["127.0.0.1".parse().expect("an address")],
-        port: 0,
+        ..EndpointOptions::default()
     };
     Endpoint::bind(options).await.expect("a socket")
 }

@@ -1,15 +1,20 @@
 //! A connection: streams, statistics, events and its end.
 
+use std::io;
 use std::sync::Arc;
 
 use manyway_session::streams::OpenError;
-use manyway_session::{CloseReason, ConnectionHandle, ConnectionStats, RelayAccess, StreamId};
+use manyway_session::{
+    CloseReason, ConnectionHandle, ConnectionStats, Purpose, RelayAccess, StreamId,
+};
+use tokio::net::TcpStream;
 use tokio::sync::broadcast;
 
 use crate::driver::shared::{Phase, SendState, Shared, Signals, State};
 use crate::error::ConnectionLost;
 use crate::event::Event;
 use crate::stream::{RecvStream, SendStream};
+use crate::tcp::carrier::{NewCarrier, start};
 
 /// A connection over every path that works between two hosts.
 ///
@@ -108,6 +113,20 @@ impl Connection {
             Some(connection.add_relays(now, relays))
         };
         self.hold.shared.act(add).unwrap_or(0)
+    }
+
+    /// Opens another path over this TCP connection, which leads to the other side in a way of the caller's, as through a relay (the side that
+    /// dialled only). `name` is what people call it.
+    ///
+    /// # Errors
+    /// The TCP connection is broken already, or this connection has no use for it.
+    pub fn add_carrier(&self, stream: TcpStream, name: &str) -> io::Result<()> {
+        let new = NewCarrier {
+            stream,
+            name: name.to_owned(),
+            purpose: Purpose::Dialled(self.hold.handle),
+        };
+        start(&self.hold.shared, new).map(drop)
     }
 
     /// News of the paths, and of the end, from now on.

@@ -1,13 +1,15 @@
 //! The endpoint: a set of sockets, and every connection over them.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use manyway_session::{
-    self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
+    self as session, CloseReason, Config, Purpose, RelayAccess, RelayAddress, Secrets, Ticket,
 };
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::MissedTickBehavior;
 use zeroize::Zeroizing;
@@ -21,6 +23,9 @@ use crate::error::{BindError, ConnectError};
 use crate::event::Event;
 use crate::interfaces::{PathSelector, Selection};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
+use crate::tcp::carrier::NewCarrier;
+use crate::tcp::dial::{keep_dialled, targets};
+use crate::tcp::{self, Carriers, TcpOptions};
 
 /// How often the interfaces are looked at.
 const SCAN: Duration = Duration::from_secs(1);
@@ -39,6 +44,8 @@ pub struct EndpointOptions {
     pub paths: Vec<PathSelector>,
     /// UDP port of every socket; 0 for any, the same on all addresses where possible.
     pub port: u16,
+    /// What is done about TCP; without [`Endpoint::listen_tcp`] none is accepted.
+    pub tcp: TcpOptions,
 }
 
 /// A set of sockets, one per local address, and every connection over them.
@@ -60,14 +67,22 @@ impl Endpoint {
             config,
             paths,
             port,
+            tcp,
         } = options;
+        if let Some(congestion) = &tcp.congestion {
+            congestion.check()?;
+        }
+        let config = Config {
+            udp: config.udp && tcp.carriers != Carriers::Tcp,
+            ..config
+        };
         let present = scan().await?;
         let selection = select(paths, &present)?;
         let sockets = Sockets::bind(&selection.places(&present), port)?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| BindError::Random)?;
         let session = session::Endpoint::new(Arc::new(config), seed)?;
-        let shared = Shared::new(Clock::start(), session, selection);
+        let shared = Shared::new(Clock::start(), session, selection, tcp);
         let endpoint = Self::hold(shared.clone());
         tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
         tokio::spawn(Driver::new(shared, sockets));
@@ -99,9 +114,31 @@ impl Endpoint {
         ticket
     }
 
+    /// Accepts TCP connections too, at the addresses and the port of the sockets, for those who can't come by UDP, or don't want to.
+    ///
+    /// # Errors
+    /// Not one of the addresses can be bound, as when another program listens on the port.
+    pub fn listen_tcp(&self) -> Result<(), BindError> {
+        tcp::listen::listen(&self.shared)
+    }
+
+    /// Takes a TCP connection as if it had been accepted: one that a relay has passed on, say. `name` is what people call its way.
+    ///
+    /// # Errors
+    /// It is broken already, or the endpoint is closed.
+    pub fn accept_carrier(&self, stream: TcpStream, name: &str) -> io::Result<()> {
+        let new = NewCarrier {
+            stream,
+            name: name.to_owned(),
+            purpose: Purpose::Accepted,
+        };
+        tcp::carrier::start(&self.shared, new).map(drop)
+    }
+
     /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the right to use one of them, finds this endpoint
-    /// there even if no address of its own can be reached. A ticket has room for 8.
+    /// there even if no address of its own can be reached, over TCP too unless that is switched off. A ticket has room for 8.
     pub fn listen_at(&self, ticket: &mut Ticket, relays: &[RelayAddress]) {
+        tcp::called::listen_at(&self.shared, &ticket.secret, relays);
         let now = self.shared.clock.now();
         self.shared
             .act(|state| state.session.listen_at(now, ticket.id, relays));
@@ -151,6 +188,20 @@ impl Endpoint {
         ticket: &Ticket,
         relays: &[RelayAccess],
     ) -> Result<Connection, ConnectError> {
+        self.connect_over(ticket, relays, Vec::new()).await
+    }
+
+    /// As [`Endpoint::connect_through`], and over these TCP connections too, which lead to the listener in ways of the caller's. Each has a name that
+    /// people call it by.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub async fn connect_over(
+        &self,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+        streams: Vec<(String, TcpStream)>,
+    ) -> Result<Connection, ConnectError> {
         self.reach_loopback(ticket).await?;
         let now = self.shared.clock.now();
         let (handle, signals) = self.shared.act(|state| {
@@ -164,6 +215,12 @@ impl Endpoint {
             ))
         })?;
         let connection = Connection::new(self.shared.clone(), handle);
+        for (name, stream) in streams {
+            if let Err(error) = connection.add_carrier(stream, &name) {
+                tracing::debug!(name, %error, "a TCP connection is of no use");
+            }
+        }
+        keep_dialled(&self.shared, handle, targets(ticket, relays));
         let phase = self.shared.act_until(&signals.phase, |state| {
             let phase = state.slots.get(&handle)?.phase.clone();
             (!matches!(phase, Phase::Connecting)).then_some(phase)
@@ -173,6 +230,7 @@ impl Endpoint {
                 Err(ConnectError::TimedOut {
                     addresses: ticket.addresses.clone(),
                     problems,
+                    tcp: self.shared.look(|state| state.tcp_failures(handle)),
                 })
             }
             Phase::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),

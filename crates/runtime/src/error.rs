@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use manyway_session::{CloseReason, ConfigError};
 
 use crate::problem::PathProblem;
+use crate::tcp::CongestionError;
 
 /// Why an endpoint could not be bound, or a path not be added to it.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,9 @@ pub enum BindError {
     /// The configuration can't work.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The kernel hasn't got the congestion control that TCP connections are to have.
+    #[error(transparent)]
+    Congestion(#[from] CongestionError),
     /// The endpoint was closed.
     #[error("the endpoint is closed")]
     Closed,
@@ -73,15 +77,19 @@ fn remedy(error: &io::Error) -> &'static str {
 pub enum ConnectError {
     /// No address answered.
     #[error(
-        "no answer from {}: check that the receiver still runs, that the ticket is its newest one and that UDP gets through{}",
+        "no answer from {}: check that the receiver still runs, that the ticket is its newest one and that UDP{} gets through{}{}",
         list(addresses),
-        problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>()
+        if tcp.is_empty() { "" } else { " or TCP" },
+        problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>(),
+        tcp.iter().map(|problem| format!("\n  TCP to {problem}")).collect::<String>()
     )]
     TimedOut {
         /// The addresses that were tried.
         addresses: Vec<SocketAddr>,
         /// What is known to stand in the way.
         problems: Vec<PathProblem>,
+        /// Why TCP connections didn't come about, if any were tried.
+        tcp: Vec<String>,
     },
     /// The ticket can't be used from here.
     #[error(transparent)]
@@ -197,7 +205,14 @@ mod tests {
         let error = ConnectError::TimedOut {
             addresses: vec![addr, "[::1]:9".parse().unwrap()],
             problems: Vec::new(),
+            tcp: vec!["192.0.2.1:80: connection refused".into()],
         };
+        assert!(
+            error.to_string().ends_with(
+                "that UDP or TCP gets through\n  TCP to 192.0.2.1:80: connection refused"
+            ),
+            "{error}"
+        );
         assert!(
             error
                 .to_string()

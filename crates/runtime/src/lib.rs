@@ -39,6 +39,8 @@ mod os;
 mod problem;
 mod socket;
 mod stream;
+mod tcp;
+pub mod tcp_relay;
 
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointOptions};
@@ -47,8 +49,9 @@ pub use event::Event;
 pub use interfaces::{PathSelector, PathSelectorError};
 pub use problem::{PathProblem, ProblemKind};
 pub use stream::{RecvStream, SendStream};
+pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
 
 pub use manyway_session::{
-    CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState, PathStats,
-    RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
+    CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState,
+    PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
 };

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use manyway_control::SlowStartKind;
+use manyway_control::overlay::RateConfig;
 use manyway_units::Rate;
 
 use crate::crypto::Suite;
@@ -45,6 +46,10 @@ pub struct Config {
     pub suite: Suite,
     /// Packets, over all paths, after which the sending key rolls.
     pub epoch_packets: u64,
+    /// Open paths over UDP. Without, there are only those on carriers that the driver sets up.
+    pub udp: bool,
+    /// How the rates of paths on carriers are controlled; `None` leaves them to the carriers.
+    pub rate_control: Option<RateConfig>,
 }
 
 impl Default for Config {
@@ -67,6 +72,8 @@ impl Default for Config {
             limit: None,
             suite: Suite::Aes256Gcm,
             epoch_packets: 1 << 22,
+            udp: true,
+            rate_control: Some(RateConfig::mimd()),
         }
     }
 }

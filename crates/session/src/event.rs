@@ -65,6 +65,8 @@ pub enum PathDownReason {
     RelayGone,
     /// It led through a relay and was found to be of no use now.
     Dropped,
+    /// The TCP connection that carried it has ended.
+    CarrierClosed,
 }
 
 /// Why a connection ended.

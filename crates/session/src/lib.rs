@@ -8,6 +8,7 @@ pub mod crypto;
 pub mod handshake;
 pub mod streams;
 
+mod carrier;
 mod config;
 mod connection;
 mod endpoint;
@@ -17,6 +18,7 @@ mod received;
 mod relays;
 mod stats;
 
+pub use carrier::{Carrier, CarrierError, Facts, MAX_RECORD, Purpose};
 pub use config::{Config, ConfigError};
 pub use connection::Connection;
 pub use endpoint::{
@@ -25,8 +27,8 @@ pub use endpoint::{
 };
 pub use event::{CloseReason, Event, PathDownReason};
 pub use relays::{RelayAccess, RelayAddress};
-pub use stats::{ConnectionStats, PathState, PathStats, RelayState, RelayStats};
+pub use stats::{CarrierKind, ConnectionStats, PathState, PathStats, RelayState, RelayStats};
 
-pub use handshake::Secrets;
-pub use manyway_wire::relay::{Access, RelayId, RelayTicket};
+pub use handshake::{Secrets, listen_key, listener_name};
+pub use manyway_wire::relay::{Access, ListenKey, ListenerName, RelayId, RelayTicket};
 pub use manyway_wire::{MAX_TICKET_RELAYS, PathId, StreamId, Ticket};

@@ -36,6 +36,25 @@ pub enum PathState {
     Closed,
 }
 
+/// What carries a path's packets.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum CarrierKind {
+    /// Datagrams under our own congestion control.
+    #[default]
+    Udp,
+    /// A TCP connection, with the kernel's.
+    Tcp,
+}
+
+impl std::fmt::Display for CarrierKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            CarrierKind::Udp => "udp",
+            CarrierKind::Tcp => "tcp",
+        })
+    }
+}
+
 /// How far it has come with a relay.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum RelayState {
@@ -75,13 +94,19 @@ pub struct PathStats {
     pub remote: SocketAddr,
     /// Whether the path leads through a relay.
     pub relay: bool,
+    /// What carries its packets.
+    pub carrier: CarrierKind,
+    /// The rate that the path is held to, if the source's rate controller has set one (on TCP only), in bytes/s.
+    pub target: Option<f64>,
+    /// The rate at which it has been delivering (on TCP only), in bytes/s.
+    pub delivers: Option<f64>,
     /// Whether it carries data.
     pub state: PathState,
     /// Smoothed round-trip time.
     pub rtt: Duration,
     /// Smallest round-trip time seen.
     pub min_rtt: Duration,
-    /// Congestion window in packets.
+    /// Congestion window in packets; 0 on TCP, where it is the kernel's.
     pub window: f64,
     /// Bytes of a full datagram (UDP payload), as far as path MTU discovery has got.
     pub packet_size: usize,

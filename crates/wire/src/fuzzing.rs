@@ -2,11 +2,12 @@
 //! come out the same after encoding and decoding once more. These functions panic where the codecs are wrong.
 
 use crate::relay::{
-    Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType, Voucher,
+    Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType,
+    StreamReply, StreamRequest, Voucher, stream_reply_len, stream_request_len,
 };
 use crate::{
-    AckInfo, Cookie, DataHeader, Frame, Frames, Init, Reply, Ticket, TransportParameters,
-    encode_ack,
+    AckInfo, Cookie, DataHeader, Frame, Frames, Init, RecordReader, Reply, Ticket,
+    TransportParameters, encode_ack, record_header,
 };
 
 /// Frames of a payload.
@@ -38,6 +39,39 @@ pub fn data_header(bytes: &[u8]) {
     if let Ok(header) = DataHeader::decode(bytes) {
         assert_eq!(header.to_bytes(), bytes[..DataHeader::LEN]);
     }
+}
+
+/// A byte stream of records; the first byte says how many bytes are read at a time.
+pub fn records(bytes: &[u8]) {
+    let Some((&most, mut left)) = bytes.split_first() else {
+        return;
+    };
+    let mut reader = RecordReader::new();
+    let mut again = Vec::new();
+    while !left.is_empty() {
+        let space = reader.space();
+        let len = space.len().min(left.len()).min(usize::from(most) + 1);
+        assert!(len > 0, "there is always room");
+        space[..len].copy_from_slice(&left[..len]);
+        reader.filled(len);
+        left = &left[len..];
+        loop {
+            match reader.next() {
+                Ok(Some(record)) => {
+                    let header = record_header(record.len()).expect("it came that way");
+                    again.extend(header);
+                    again.extend_from_slice(record);
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    assert!(reader.next().is_err(), "nothing comes behind an error");
+                    left = &[];
+                    break;
+                }
+            }
+        }
+    }
+    assert_eq!(again, bytes[1..=again.len()], "what came out came in");
 }
 
 /// An INIT.
@@ -138,6 +172,22 @@ pub fn relay_reply(bytes: &[u8]) {
         Ok(RelayReply::Refused(refused)) => assert_eq!(refused.to_bytes(), bytes),
         Ok(RelayReply::Stale(stale)) => assert_eq!(stale.to_bytes(), bytes),
         Err(_) => {}
+    }
+}
+
+/// A message to a relay over TCP.
+pub fn relay_stream_request(bytes: &[u8]) {
+    if let Ok(request) = StreamRequest::decode(bytes) {
+        assert_eq!(stream_request_len(bytes[0]), Some(bytes.len()));
+        assert_eq!(request.to_bytes(), bytes);
+    }
+}
+
+/// A message of a relay's over TCP.
+pub fn relay_stream_reply(bytes: &[u8]) {
+    if let Ok(reply) = StreamReply::decode(bytes) {
+        assert_eq!(stream_reply_len(bytes[0]), Some(bytes.len()));
+        assert_eq!(reply.to_bytes(), bytes);
     }
 }
 

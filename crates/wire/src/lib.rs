@@ -27,6 +27,7 @@ mod handshake;
 mod id;
 mod params;
 mod reader;
+mod record;
 pub mod relay;
 mod text;
 mod ticket;
@@ -46,5 +47,6 @@ pub use handshake::{
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
+pub use record::{MAX_RECORD, RECORD_HEADER_LEN, RecordError, RecordReader, record_header};
 pub use text::TextError;
 pub use ticket::{MAX_TICKET_RELAYS, Ticket};

@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 
 use bytes::BufMut;
 use manyway_wire::relay::{
-    Access, Consent, ConsentReply, ForwardHeader, Grant, Hello, Listen, ListenerName, Mac, Mint,
-    Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused, RelayId, RelayTicket, Stale,
-    StaleReason, VoucherTerms,
+    Access, CallToken, Challenge, Consent, ConsentReply, ForwardHeader, Grant, Hello, Listen,
+    ListenKey, ListenerName, Mac, Mint, Minted, Nonce, Peer, Proof, RateClass, Refusal, Refused,
+    RelayId, RelayTicket, Stale, StaleReason, StreamAnswer, StreamConnect, StreamListen,
+    StreamRefusal, StreamReply, StreamRequest, VoucherTerms,
 };
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
     MAC2_LEN, PathId, PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters,
-    encode_ack, fuzzing, varint,
+    encode_ack, fuzzing, record_header, varint,
 };
 
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 11] = [
+const TARGETS: [(&str, Target); 14] = [
     ("frames", fuzzing::frames),
     ("data_header", fuzzing::data_header),
     ("init", fuzzing::init),
@@ -27,8 +28,11 @@ const TARGETS: [(&str, Target); 11] = [
     ("ticket", fuzzing::ticket),
     ("relay_request", fuzzing::relay_request),
     ("relay_reply", fuzzing::relay_reply),
+    ("relay_stream_request", fuzzing::relay_stream_request),
+    ("relay_stream_reply", fuzzing::relay_stream_reply),
     ("voucher", fuzzing::voucher),
     ("relay_ticket", fuzzing::relay_ticket),
+    ("records", fuzzing::records),
 ];
 
 #[test]
@@ -123,7 +127,28 @@ fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     seeds.extend(parameters());
     seeds.extend(tickets());
     seeds.extend(relays());
+    seeds.extend(relay_streams());
+    seeds.extend(records());
     seeds
+}
+
+/// The first byte is how many bytes less one are read at a time.
+fn records() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let stream = |read: u8, packets: &[usize]| {
+        let mut bytes = vec![read];
+        for (n, &len) in packets.iter().enumerate() {
+            bytes.extend(record_header(len).expect("a record's length"));
+            bytes.extend(vec![n as u8; len]);
+        }
+        bytes
+    };
+    vec![
+        ("records", "bytewise", stream(0, &[1, 2, 300])),
+        ("records", "at-once", stream(255, &[INIT_LEN, 30, 40])),
+        ("records", "cut-short", stream(9, &[5, 6])[..12].to_vec()),
+        ("records", "too-long", vec![255, 0x40, 0x01, 7]),
+        ("records", "empty", vec![255, 0, 1, 9, 0, 0, 9]),
+    ]
 }
 
 fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
@@ -403,5 +428,47 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("voucher", "voucher", voucher.to_bytes().to_vec()),
         ("relay_ticket", "without-access", text(None)),
         ("relay_ticket", "with-access", text(Some(access))),
+    ]
+}
+
+fn relay_streams() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let relay = RelayId([2; 32]);
+    let voucher = VoucherTerms {
+        relay,
+        signer: RelayId([8; 32]),
+        account: [9; 8],
+        class: RateClass::MAX,
+        expires: u32::MAX,
+        client: RelayId([10; 32]),
+    }
+    .seal(|_| [11; 64]);
+    let connect = StreamConnect {
+        peer: Peer::Name(ListenerName([12; 16])),
+        voucher,
+    };
+    let listen = StreamListen {
+        relay,
+        key: ListenKey([13; 16]),
+    };
+    let answer = StreamAnswer {
+        relay,
+        token: CallToken([14; 16]),
+    };
+    let request = |name, request: StreamRequest| ("relay_stream_request", name, request.to_bytes());
+    let reply = |name, reply: StreamReply| ("relay_stream_reply", name, reply.to_bytes());
+    vec![
+        request("hello", StreamRequest::Hello(relay)),
+        request(
+            "connect",
+            StreamRequest::Connect(Box::new(connect), [15; 64]),
+        ),
+        request("listen", StreamRequest::Listen(listen)),
+        request("answer", StreamRequest::Answer(answer)),
+        request("ping", StreamRequest::Ping),
+        reply("welcome", StreamReply::Welcome(Challenge([16; 16]))),
+        reply("call", StreamReply::Call(CallToken([14; 16]))),
+        reply("ok", StreamReply::Ok),
+        reply("refused", StreamReply::Refused(StreamRefusal::ForUdp)),
+        reply("leaving", StreamReply::Leaving),
     ]
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
     AckInfo, COOKIE_LEN, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN,
-    MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RELAYS, MAX_REPLY_LEN,
+    MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RECORD, MAX_RELAYS, MAX_REPLY_LEN,
     MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
 };
 
@@ -176,6 +176,7 @@ fn sizes() {
             ForwardHeader::LEN_V6
         ),
         format!("slot (< {MAX_RELAYS})"),
+        format!("of the packet, 1 to {},384", MAX_RECORD / 1000),
     ] {
         assert!(
             document.contains(&text),

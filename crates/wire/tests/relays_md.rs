@@ -5,7 +5,7 @@ use std::path::Path;
 use manyway_wire::relay::{
     CONSENT_LEN, CONSENT_LIFE, Consent, ForwardHeader, GRANT_LIFE, HELLO_INTERVAL, HELLO_LEN,
     LISTEN_LEN, ListenerName, MAX_RELAY_ADDRESSES, MINT_LEN, MINTED_MAX_LEN, Proof, REFUSED_LEN,
-    RelayType, STALE_LEN, VOUCHER_LEN,
+    RelayType, STALE_LEN, StreamType, VOUCHER_LEN,
 };
 
 fn document() -> String {
@@ -75,6 +75,30 @@ fn sizes_and_times() {
         assert!(
             document.contains(&text),
             "docs/relays.md doesn't say {text:?}"
+        );
+    }
+}
+
+#[test]
+fn types_and_lengths_over_tcp() {
+    let document = document();
+    for (kind, name, from) in [
+        (StreamType::Hello, "HELLO", "client"),
+        (StreamType::Welcome, "WELCOME", "relay"),
+        (StreamType::Connect, "CONNECT", "client"),
+        (StreamType::Listen, "LISTEN", "client"),
+        (StreamType::Call, "CALL", "relay"),
+        (StreamType::Answer, "ANSWER", "client"),
+        (StreamType::Ok, "OK", "relay"),
+        (StreamType::Refused, "REFUSED", "relay"),
+        (StreamType::Ping, "PING", "both"),
+        (StreamType::Leaving, "LEAVING", "relay"),
+    ] {
+        let len = kind.len();
+        let row = format!("| `{:#04x}` | {name} | {from} | {len} |", kind as u8);
+        assert!(
+            document.contains(&row),
+            "docs/relays.md doesn't say {row:?}"
         );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args};
-use manyway::Rate;
+use manyway::{ByteSize, Rate};
 use manyway_registry::RegistryUrl;
 use manyway_wire::relay::RelayId;
 
@@ -74,6 +74,8 @@ pub(crate) struct RelayArgs {
     pub(crate) metrics: Option<SocketAddr>,
 
     #[command(flatten)]
+    pub(crate) tcp: Tcp,
+    #[command(flatten)]
     pub(crate) limits: Limits,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
@@ -105,6 +107,44 @@ pub(crate) struct Fleet {
         hide_env_values = true
     )]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+/// Streams over TCP.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "TCP")]
+pub(crate) struct Tcp {
+    /// Forward streams over TCP too, for those whom UDP doesn't reach
+    ///
+    /// The relay connects to nobody: receivers keep a connection open and call back. It reads no faster than it can send
+    /// on.
+    #[arg(long, env = "MANYWAY_TCP", hide_env_values = true,
+          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    pub(crate) tcp: bool,
+
+    /// Where to accept them: where it listens over UDP, unless given
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "MANYWAY_TCP_LISTEN",
+        hide_env_values = true,
+        value_delimiter = ',',
+        requires = "tcp"
+    )]
+    pub(crate) tcp_listen: Vec<SocketAddr>,
+
+    /// How many connections to serve at a time: a stream is two
+    #[arg(long, value_name = "N", default_value = "4096", env = "MANYWAY_TCP_CONNECTIONS", hide_env_values = true,
+          value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) tcp_connections: u32,
+
+    /// How much each connection may hold in each direction, e.g. 256KiB; what the system thinks right unless given
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "MANYWAY_TCP_BUFFER",
+        hide_env_values = true
+    )]
+    pub(crate) tcp_buffer: Option<ByteSize>,
 }
 
 /// How much, and where to.
@@ -172,6 +212,7 @@ pub(crate) struct AccessArgs {
 const EXAMPLES: &str = "\
 Examples:
   manyway relay                                  on a VM with a public address
+  manyway relay --tcp                            for those whom UDP doesn't reach, too
   manyway relay --invite > friend.relay          for manyway send --via @friend.relay
   manyway relay --limit 200Mbps --metrics 127.0.0.1:9170
   manyway relay --listen 10.0.0.5:45170 --advertise 203.0.113.7:45170

@@ -1,12 +1,12 @@
 //! What the demo found: a table, a picture, an object.
 
-use manyway_report::{Column, Kind, Mark, Plot, Series, Table};
+use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate};
 use serde::Serialize;
 
 use super::link::LinkSpec;
-use super::mbps;
-use super::trial::{Sample, Trial};
+use super::trial::Trial;
+use super::{Show, mbps, rates};
 use crate::meter::loss;
 
 /// Both trials.
@@ -19,8 +19,15 @@ pub(super) struct Demo {
     pub(super) links: Vec<LinkSpec>,
     /// Index of the link that the first trial had to itself.
     pub(super) best: usize,
-    pub(super) single: Trial,
-    pub(super) all: Trial,
+    pub(super) single: Over,
+    pub(super) all: Over,
+}
+
+/// A trial over some links.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) links: Vec<LinkSpec>,
+    pub(super) trial: Trial,
 }
 
 /// `--json`'s object; fields are added, never changed.
@@ -56,13 +63,14 @@ struct PathJson {
     min_rtt_ms: f64,
 }
 
-impl Demo {
-    /// Whether both copies equal the original.
-    pub(super) fn verified(&self) -> bool {
-        self.single.digest == self.digest && self.all.digest == self.digest
+impl Show for Demo {
+    type Json = Json;
+
+    fn verified(&self) -> bool {
+        self.single.trial.digest == self.digest && self.all.trial.digest == self.digest
     }
 
-    pub(super) fn json(&self) -> Json {
+    fn json(&self) -> Json {
         Json {
             bytes: self.size,
             blake3: self.digest.to_string(),
@@ -72,20 +80,20 @@ impl Demo {
             gain: self.gain(),
             verified: self.verified(),
             seconds: Seconds {
-                best_single: self.single.took.as_secs_f64(),
-                all_paths: self.all.took.as_secs_f64(),
+                best_single: self.single.trial.took.as_secs_f64(),
+                all_paths: self.all.trial.took.as_secs_f64(),
             },
             paths: self
                 .all
                 .links
                 .iter()
-                .zip(&self.all.paths)
+                .zip(&self.all.trial.paths)
                 .map(path_json)
                 .collect(),
         }
     }
 
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let verified = match self.verified() {
             true => format!("BLAKE3 of both copies verified: {}", self.digest.to_hex()),
             false => "BLAKE3 of the copies DIFFERS from the original's".to_owned(),
@@ -99,53 +107,8 @@ impl Demo {
         )
     }
 
-    fn comparison(&self) -> Table {
-        let mut table = Table::new([
-            Column::left("transfer"),
-            Column::right("seconds"),
-            Column::right("goodput"),
-            Column::right("of the links' sum"),
-        ]);
-        for (name, trial) in [("best link alone", &self.single), ("all links", &self.all)] {
-            let sum: f64 = trial.links.iter().map(LinkSpec::rate).sum();
-            let goodput = self.goodput(trial);
-            table.row([
-                name.to_owned(),
-                format!("{:.1}", trial.took.as_secs_f64()),
-                format!("{goodput:.1}"),
-                format!("{:.0} %", 100.0 * goodput.bits_per_sec() / sum),
-            ]);
-        }
-        table
-    }
-
-    /// What each link did when all were used.
-    fn usage(&self) -> Table {
-        let mut table = Table::new([
-            Column::left("link"),
-            Column::right("sent"),
-            Column::right("mean rate"),
-            Column::right("lost"),
-            Column::right("least rtt"),
-        ]);
-        for (link, path) in self.all.links.iter().zip(&self.all.paths) {
-            let Some(path) = path else {
-                table.row([link.to_string(), "never used".to_owned()]);
-                continue;
-            };
-            table.row([
-                link.to_string(),
-                ByteSize::new(path.bytes_sent).to_string(),
-                format!("{:.1}", Rate::of(path.bytes_sent, self.all.took)),
-                format!("{:.2} %", 100.0 * loss(path)),
-                format!("{:.1} ms", path.min_rtt.as_secs_f64() * 1e3),
-            ]);
-        }
-        table
-    }
-
     /// One trial after the other on one axis of time, each link a band.
-    pub(super) fn svg(&self) -> Result<String, manyway_report::PlotError> {
+    fn svg(&self) -> Result<String, PlotError> {
         let mut plot = Plot::new(
             format!(
                 "manyway demo: {} over one link, then over all ({})",
@@ -156,14 +119,14 @@ impl Demo {
         );
         plot.x_label = "seconds".to_owned();
         plot.y_label = "Mbps".to_owned();
-        let second = self.single.took.as_secs_f64() + 1.0;
+        let second = self.single.trial.took.as_secs_f64() + 1.0;
         plot.marks = vec![
             self.mark(0.0, "best link alone", &self.single),
             self.mark(second, "all links", &self.all),
         ];
-        let alone = rates(&self.single.samples);
-        let together = rates(&self.all.samples);
-        let gap = [self.single.took.as_secs_f64(), second];
+        let alone = rates(&self.single.trial.samples);
+        let together = rates(&self.all.trial.samples);
+        let gap = [self.single.trial.took.as_secs_f64(), second];
         plot.series = (0..self.links.len())
             .map(|index| {
                 let first = alone
@@ -181,20 +144,67 @@ impl Demo {
             .collect();
         plot.svg()
     }
+}
 
-    fn mark(&self, x: f64, name: &str, trial: &Trial) -> Mark {
+impl Demo {
+    fn comparison(&self) -> Table {
+        let mut table = Table::new([
+            Column::left("transfer"),
+            Column::right("seconds"),
+            Column::right("goodput"),
+            Column::right("of the links' sum"),
+        ]);
+        for (name, over) in [("best link alone", &self.single), ("all links", &self.all)] {
+            let sum: f64 = over.links.iter().map(LinkSpec::rate).sum();
+            let goodput = self.goodput(over);
+            table.row([
+                name.to_owned(),
+                format!("{:.1}", over.trial.took.as_secs_f64()),
+                format!("{goodput:.1}"),
+                format!("{:.0} %", 100.0 * goodput.bits_per_sec() / sum),
+            ]);
+        }
+        table
+    }
+
+    /// What each link did when all were used.
+    fn usage(&self) -> Table {
+        let mut table = Table::new([
+            Column::left("link"),
+            Column::right("sent"),
+            Column::right("mean rate"),
+            Column::right("lost"),
+            Column::right("least rtt"),
+        ]);
+        for (link, path) in self.all.links.iter().zip(&self.all.trial.paths) {
+            let Some(path) = path else {
+                table.row([link.to_string(), "never used".to_owned()]);
+                continue;
+            };
+            table.row([
+                link.to_string(),
+                ByteSize::new(path.bytes_sent).to_string(),
+                format!("{:.1}", Rate::of(path.bytes_sent, self.all.trial.took)),
+                format!("{:.2} %", 100.0 * loss(path)),
+                format!("{:.1} ms", path.min_rtt.as_secs_f64() * 1e3),
+            ]);
+        }
+        table
+    }
+
+    fn mark(&self, x: f64, name: &str, over: &Over) -> Mark {
         Mark {
             x,
-            label: format!("{name}: {:.1} Mbps", mbps(self.goodput(trial))),
+            label: format!("{name}: {:.1} Mbps", mbps(self.goodput(over))),
         }
     }
 
-    fn goodput(&self, trial: &Trial) -> Rate {
-        Rate::of(self.size, trial.took)
+    fn goodput(&self, over: &Over) -> Rate {
+        Rate::of(self.size, over.trial.took)
     }
 
     fn gain(&self) -> f64 {
-        self.single.took.as_secs_f64() / self.all.took.as_secs_f64()
+        self.single.trial.took.as_secs_f64() / self.all.trial.took.as_secs_f64()
     }
 }
 
@@ -211,23 +221,4 @@ fn path_json((link, path): (&LinkSpec, &Option<manyway::PathStats>)) -> PathJson
         rtt_ms: path.map_or(0.0, |path| ms(path.rtt)),
         min_rtt_ms: path.map_or(0.0, |path| ms(path.min_rtt)),
     }
-}
-
-/// The rate over each link in Mbps, at the middle of each span between samples a few apart.
-fn rates(samples: &[Sample]) -> Vec<(f64, Vec<f64>)> {
-    /// Two samples, half a second: evens out the bursts but not the windows' sawtooth.
-    const SPAN: usize = 2;
-    let spans = samples.iter().zip(samples.iter().skip(SPAN));
-    spans
-        .map(|(before, after)| {
-            let span = after.at.saturating_sub(before.at);
-            let each = after.bytes.iter().zip(&before.bytes);
-            let rate =
-                |(after, before): (&u64, &u64)| mbps(Rate::of(after.saturating_sub(*before), span));
-            (
-                before.at.as_secs_f64() + span.as_secs_f64() / 2.0,
-                each.map(rate).collect(),
-            )
-        })
-        .collect()
 }

@@ -6,24 +6,36 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use manyway::files::{self, Progress, ReceiveOptions, Sources};
-use manyway::{Config, Connection, ConnectionStats, Endpoint, EndpointOptions, PathSelector};
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
+use manyway::{
+    Config, Connection, ConnectionStats, Endpoint, EndpointOptions, PathSelector, PathStats,
+    RelayAccess, Ticket,
+};
 use tokio::task::JoinHandle;
 
 use super::hash_of;
-use super::link::LinkSpec;
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::screen::Screen;
 
 const SAMPLE: Duration = Duration::from_millis(250);
 
+/// A way from the sender to the receiver: where the sender's datagrams enter it, and what people call it.
+#[derive(Debug, Clone)]
+pub(super) struct Way {
+    pub(super) near: SocketAddr,
+    pub(super) name: String,
+}
+
 /// What is tried.
 #[derive(Debug)]
 pub(super) struct Setting<'a> {
     pub(super) screen: &'a Screen,
-    pub(super) links: &'a [LinkSpec],
-    pub(super) cc: &'a str,
+    /// The sender's; the receiver has its endpoint already.
+    pub(super) config: Config,
+    /// Names the near ends of direct ways.
+    pub(super) ticket: Ticket,
+    pub(super) relays: &'a [RelayAccess],
+    pub(super) ways: Vec<Way>,
     pub(super) source: &'a Path,
     /// A directory of its own.
     pub(super) target: &'a Path,
@@ -32,85 +44,58 @@ pub(super) struct Setting<'a> {
 /// What came of it.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
-    pub(super) links: Vec<LinkSpec>,
     pub(super) took: Duration,
     /// Of the received file as it lies on the disk.
     pub(super) digest: blake3::Hash,
-    /// The final statistics of the path over each link, where there was one.
-    pub(super) paths: Vec<Option<manyway::PathStats>>,
-    /// Since the start: bytes sent over each link.
+    /// The final statistics of the last path over each way, where there was one.
+    pub(super) paths: Vec<Option<PathStats>>,
+    /// Since the start: what was sent over each way.
     pub(super) samples: Vec<Sample>,
 }
 
-/// Counters at one moment.
+/// Counters at one moment, of all paths that each way has had.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at: Duration,
-    /// UDP payload sent over each link.
+    /// UDP payload sent.
     pub(super) bytes: Vec<u64>,
+    /// Window cuts after losses.
+    pub(super) loss_events: Vec<u64>,
 }
 
 impl Trial {
-    pub(super) async fn run(setting: &Setting<'_>) -> anyhow::Result<Self> {
+    /// Sends the file to `receiver`, and shows how.
+    pub(super) async fn run(setting: &Setting<'_>, receiver: Endpoint) -> anyhow::Result<Self> {
         tokio::fs::create_dir_all(setting.target).await?;
-        let receiver = endpoint(setting.cc).await?;
-        let mut ticket = receiver.listen()?;
-        let target = *ticket
-            .addresses
-            .first()
-            .context("the receiver has no address")?;
-        let links = start_links(setting.links, target)?;
-        // The sender knows the links' near ends only, so it has one path through each.
-        ticket.addresses = links.iter().map(UdpLink::local_addr).collect();
         let far = tokio::spawn(receive(receiver, setting.target.to_owned()));
-
-        let sender = endpoint(setting.cc).await?;
-        let connection = sender.connect(&ticket).await?;
-        let sent = send(setting, &connection, &ticket.addresses).await;
+        let sender = endpoint(setting.config.clone()).await?;
+        let connection = sender
+            .connect_through(&setting.ticket, setting.relays)
+            .await?;
+        let sent = send(setting, &connection).await;
         let stats = connection.stats();
         let (took, samples) = finish(sent, far).await?;
         sender.close().await;
         let name = setting.source.file_name().context("the file has no name")?;
         let copy = setting.target.join(name);
+        let last = |way: &Way| paths_over(&stats, way).last().cloned();
         Ok(Self {
-            links: setting.links.to_vec(),
             took,
             digest: tokio::task::spawn_blocking(move || hash_of(&copy)).await??,
-            paths: ticket
-                .addresses
-                .iter()
-                .map(|near| path_over(&stats, *near).cloned())
-                .collect(),
+            paths: setting.ways.iter().map(last).collect(),
             samples,
         })
     }
 }
 
 /// An endpoint with a single loopback socket.
-async fn endpoint(cc: &str) -> anyhow::Result<Endpoint> {
+pub(super) async fn endpoint(config: Config) -> anyhow::Result<Endpoint> {
     let options = EndpointOptions {
-        config: Config {
-            cc: cc.to_owned(),
-            ..Config::default()
-        },
+        config,
         paths: vec![PathSelector::Address(Ipv4Addr::LOCALHOST.into())],
         ..EndpointOptions::default()
     };
     Ok(Endpoint::bind(options).await?)
-}
-
-fn start_links(links: &[LinkSpec], target: SocketAddr) -> anyhow::Result<Vec<UdpLink>> {
-    let start = |link: &LinkSpec| {
-        UdpLink::start(UdpLinkConfig {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            target,
-            forward: link.config(),
-            reverse: link.config(),
-            header_bytes: UdpLinkConfig::HEADER_BYTES,
-        })
-        .with_context(|| format!("can't start the link {link}"))
-    };
-    links.iter().map(start).collect()
 }
 
 async fn receive(endpoint: Endpoint, dir: std::path::PathBuf) -> anyhow::Result<()> {
@@ -135,15 +120,14 @@ async fn receive(endpoint: Endpoint, dir: std::path::PathBuf) -> anyhow::Result<
 async fn send(
     setting: &Setting<'_>,
     connection: &Connection,
-    links: &[SocketAddr],
 ) -> anyhow::Result<(Duration, Vec<Sample>)> {
     let sources = Sources::new([setting.source])?;
     let (send, receive) = connection.open_bi().await?;
     let progress = Progress::new();
-    let labels = links
+    let ways = &setting.ways;
+    let labels = ways
         .iter()
-        .copied()
-        .zip(setting.links.iter().map(LinkSpec::to_string))
+        .map(|way| (way.near, way.name.clone()))
         .collect();
     let live = Live::new(
         setting.screen,
@@ -153,12 +137,12 @@ async fn send(
     )
     .labelled(labels);
     let started = Instant::now();
-    let mut samples = vec![sample(started, connection, links)];
+    let mut samples = vec![sample(started, connection, ways)];
     let sampling = async {
         let mut ticks = tokio::time::interval(SAMPLE);
         loop {
             ticks.tick().await;
-            samples.push(sample(started, connection, links));
+            samples.push(sample(started, connection, ways));
         }
     };
     tokio::select! {
@@ -167,22 +151,30 @@ async fn send(
         () = sampling => {}
     }
     let took = started.elapsed();
-    samples.push(sample(started, connection, links));
+    samples.push(sample(started, connection, ways));
     Ok((took, samples))
 }
 
-fn sample(started: Instant, connection: &Connection, links: &[SocketAddr]) -> Sample {
+fn sample(started: Instant, connection: &Connection, ways: &[Way]) -> Sample {
     let stats = connection.stats();
-    let bytes = |near: &SocketAddr| path_over(&stats, *near).map_or(0, |path| path.bytes_sent);
+    let sum = |count: fn(&PathStats) -> u64| {
+        let over = |way| paths_over(&stats, way).map(count).sum();
+        ways.iter().map(over).collect()
+    };
     Sample {
         at: started.elapsed(),
-        bytes: links.iter().map(bytes).collect(),
+        bytes: sum(|path| path.bytes_sent),
+        loss_events: sum(|path| path.loss_events),
     }
 }
 
-/// The latest path through the link with this near end.
-fn path_over(stats: &ConnectionStats, near: SocketAddr) -> Option<&manyway::PathStats> {
-    stats.paths.iter().rev().find(|path| path.remote == near)
+/// All paths over a way, the latest last.
+fn paths_over<'a>(
+    stats: &'a ConnectionStats,
+    way: &Way,
+) -> impl DoubleEndedIterator<Item = &'a PathStats> {
+    let near = way.near;
+    stats.paths.iter().filter(move |path| path.remote == near)
 }
 
 /// Both sides' results; the receiver's error explains the sender's.

@@ -14,7 +14,7 @@ use manyway_units::Time;
 /// // 1000 bytes/s, 1500 at once.
 /// let mut bucket = TokenBucket::new(1000.0, 1500.0, Time::ZERO);
 /// assert_eq!(bucket.permit(Time::ZERO, 1500.0), Ok(()));
-/// bucket.spend(1500.0);
+/// bucket.spend(Time::ZERO, 1500.0);
 /// let later = bucket.permit(Time::ZERO, 500.0).unwrap_err();
 /// assert!(later >= Time::from_millis(500) && later < Time::from_millis(501));
 /// assert_eq!(bucket.permit(later, 500.0), Ok(()));
@@ -62,18 +62,17 @@ impl TokenBucket {
     }
 
     /// What may leave at `now`; less than 0 after more was spent than was there.
-    pub fn tokens(&mut self, now: Time) -> f64 {
-        self.refill(now);
-        self.tokens
+    pub fn tokens(&self, now: Time) -> f64 {
+        let elapsed = now.since(self.refilled).as_secs_f64();
+        (self.tokens + elapsed * self.rate).min(self.burst)
     }
 
     /// Whether `amount` may leave at `now`. More than a burst never fits, so it may leave when the bucket is full.
     ///
     /// # Errors
     /// When to ask again; [`Time::MAX`] if the rate is 0.
-    pub fn permit(&mut self, now: Time, amount: f64) -> Result<(), Time> {
-        self.refill(now);
-        let missing = amount.min(self.burst) - self.tokens;
+    pub fn permit(&self, now: Time, amount: f64) -> Result<(), Time> {
+        let missing = amount.min(self.burst) - self.tokens(now);
         if missing <= 0.0 {
             return Ok(());
         }
@@ -86,15 +85,15 @@ impl TokenBucket {
         Err(now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
     }
 
-    /// So much has left, permitted or not: what is too much has to be earned before anything else leaves.
-    pub fn spend(&mut self, amount: f64) {
+    /// So much has left at `now`, permitted or not: what is too much has to be earned before anything else leaves.
+    pub fn spend(&mut self, now: Time, amount: f64) {
+        self.refill(now);
         self.tokens -= sound(amount);
     }
 
     fn refill(&mut self, now: Time) {
-        let elapsed = now.since(self.refilled).as_secs_f64();
+        self.tokens = self.tokens(now);
         self.refilled = self.refilled.max(now);
-        self.tokens = (self.tokens + elapsed * self.rate).min(self.burst);
     }
 }
 
@@ -114,7 +113,7 @@ mod tests {
         while now < end {
             match bucket.permit(now, amount) {
                 Ok(()) => {
-                    bucket.spend(amount);
+                    bucket.spend(now, amount);
                     sent += amount;
                 }
                 Err(at) => {
@@ -130,7 +129,7 @@ mod tests {
     fn nothing_leaves_at_rate_zero_and_all_of_nonsense_is_zero() {
         for rate in [0.0, -1.0, f64::NAN, 1e-300] {
             let mut bucket = TokenBucket::new(rate, 100.0, Time::ZERO);
-            bucket.spend(100.0);
+            bucket.spend(Time::ZERO, 100.0);
             assert_eq!(bucket.permit(Time::from_millis(1), 1.0), Err(Time::MAX));
         }
     }
@@ -138,7 +137,7 @@ mod tests {
     #[test]
     fn a_new_rate_counts_from_then_on() {
         let mut bucket = TokenBucket::new(100.0, 1000.0, Time::ZERO);
-        bucket.spend(1000.0);
+        bucket.spend(Time::ZERO, 1000.0);
         bucket.set_rate(Time::from_millis(1000), 10.0);
         assert!((bucket.tokens(Time::from_millis(2000)) - 110.0).abs() < 1e-9);
         bucket.set_burst(50.0);

@@ -198,6 +198,38 @@ impl RateController {
         self.demand
     }
 
+    /// Another demand from now on, `measured` being what arrives of each path: missing values count as 0, and so does what can't be a rate.
+    ///
+    /// Fig. 2 has constant demands. If the rates exceed the new one in sum, what is taken away is first what doesn't arrive anyway, on each path in
+    /// proportion: a path that has become slow keeps no rate that another one needs.
+    ///
+    /// # Errors
+    /// [`InvalidOverlay`] if the demand is out of range; nothing has changed then.
+    pub fn set_demand(&mut self, demand: f64, measured: &[f64]) -> Result<(), InvalidOverlay> {
+        check((0.0..1e18).contains(&demand), "demand", demand, "0 to 1e18")?;
+        self.demand = demand;
+        let idle = |(index, path): (usize, &PathState)| {
+            let arrives = measured.get(index).copied().unwrap_or(0.0);
+            (path.rate - arrives.max(0.0)).max(0.0).min(path.rate)
+        };
+        let idle: Vec<f64> = self.paths.iter().enumerate().map(idle).collect();
+        let total = |paths: &[PathState]| paths.iter().map(|path| path.rate).sum::<f64>();
+        let (excess, spare) = (total(&self.paths) - demand, idle.iter().sum::<f64>());
+        if excess > 0.0 && spare > 0.0 {
+            let share = (excess / spare).min(1.0);
+            for (path, idle) in self.paths.iter_mut().zip(idle) {
+                path.rate = (path.rate - share * idle).max(0.0);
+            }
+        }
+        let rates = total(&self.paths);
+        if rates > demand {
+            self.paths
+                .iter_mut()
+                .for_each(|path| path.rate *= demand / rates);
+        }
+        Ok(())
+    }
+
     /// `ε_s`, in the unit of the demand.
     fn step(&self) -> f64 {
         self.config.increment * self.demand

@@ -1,5 +1,6 @@
 //! The subflow sender: one path's numbering, round-trip time, loss detection, timers and pacing.
 
+mod carried;
 mod flight;
 mod pacer;
 mod recovery;
@@ -18,6 +19,7 @@ use flight::Flight;
 use pacer::Pacer;
 use recovery::Recovery;
 
+pub use carried::{Arrived, Carried, CarriedConfig};
 pub use types::{AckError, AckInfo, Outcome, Permit, SenderConfig, SenderStats, Sent, TimerEvent};
 
 /// No backed-off probe timeout is longer than this, ns (RFC 6298 §2.5 allows 60 s and more).

@@ -1,6 +1,9 @@
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
 use super::*;
 use crate::{Change, Limit, Loss, Queue, Timetable};
-use manyway_units::Rate;
+use manyway_units::{Rate, Time};
 
 /// Long enough for a loaded machine; only failing tests wait for it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -202,4 +205,83 @@ fn refuses_what_cannot_work_and_frees_its_address_when_dropped() {
     };
     let error = UdpLink::start(UdpLinkConfig { reverse, ..config }).unwrap_err();
     assert!(error.to_string().contains("`loss`"), "{error}");
+}
+
+/// A relay's place: its senders behind link 0 alone, its receiver behind link 1; a direct way over both.
+#[test]
+fn links_are_shared_between_gates_and_routes_differ_by_client() {
+    let (relay, receiver, sender) = (socket(), socket(), socket());
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let links = [8.0, 1000.0].map(|mbps| [link_config(mbps, 5), link_config(mbps, 5)]);
+    let at = |socket: &UdpSocket| socket.local_addr().unwrap();
+    let network = UdpNetwork::start(UdpNetworkConfig {
+        links: links.into(),
+        gates: vec![
+            UdpGate {
+                listen: any,
+                target: at(&receiver),
+                route: vec![Hop::forward(0), Hop::forward(1)],
+                others: Vec::new(),
+            },
+            UdpGate {
+                listen: any,
+                target: at(&relay),
+                route: vec![Hop::forward(0)],
+                others: vec![(at(&receiver), vec![Hop::reverse(1)])],
+            },
+        ],
+        header_bytes: 28,
+    })
+    .unwrap();
+    let (direct, detour) = (network.gate(0).unwrap(), network.gate(1).unwrap());
+    assert_eq!(network.gate(2), None);
+    let mut buffer = [0; 2048];
+
+    // The receiver shows itself to the relay, and is reached where it was seen.
+    receiver.send_to(b"hello", detour).unwrap();
+    let (_, seen) = relay.recv_from(&mut buffer).unwrap();
+    let began = Instant::now();
+    // Ten each of 1000 B on the wire at 8 Mbps: the link they share takes 20 ms for all, and each has 5 ms of delay.
+    for _ in 0..10 {
+        sender.send_to(&[1; 972], direct).unwrap();
+        sender.send_to(&[2; 972], detour).unwrap();
+    }
+    for _ in 0..10 {
+        let (len, _) = relay.recv_from(&mut buffer).unwrap();
+        relay.send_to(&buffer[..len], seen).unwrap();
+    }
+    let mut from = Vec::new();
+    for _ in 0..20 {
+        let (len, source) = receiver.recv_from(&mut buffer).unwrap();
+        assert_eq!(len, 972);
+        if buffer[0] == 2 {
+            assert_eq!(source, detour);
+        }
+        from.push(source);
+    }
+    assert!(began.elapsed() >= Duration::from_millis(30));
+    assert_eq!(from.iter().filter(|at| **at == detour).count(), 10);
+    let offered = |hop| network.link_stats(hop).offered;
+    assert_eq!(
+        [Hop::forward(0), Hop::forward(1), Hop::reverse(1)].map(offered),
+        [20, 20, 1]
+    );
+    assert_eq!((network.clients_refused(), network.send_errors()), (0, 0));
+}
+
+#[test]
+fn a_route_over_a_link_that_isnt_there_is_refused() {
+    let error = UdpNetwork::start(UdpNetworkConfig {
+        links: vec![[link_config(1.0, 1), link_config(1.0, 1)]],
+        gates: vec![UdpGate {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            target: "127.0.0.1:9".parse().unwrap(),
+            route: vec![Hop::forward(0), Hop::reverse(1)],
+            others: Vec::new(),
+        }],
+        header_bytes: 28,
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("link 1 of 1"), "{error}");
 }

@@ -154,6 +154,7 @@ impl Bench {
                 allow_private: true,
                 ..Config::default()
             },
+            streams: None,
         };
         Server::bind(config).expect("a relay on loopback")
     }

@@ -31,7 +31,7 @@ pub async fn serve_metrics(
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     let metrics = move || async move {
-        let text = relay.counters().to_prometheus();
+        let text = relay.to_prometheus();
         ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text)
     };
     let router = Router::new()

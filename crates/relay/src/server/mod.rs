@@ -4,13 +4,15 @@ mod forward;
 mod key_file;
 mod metrics;
 mod socket;
+mod splice;
+mod streams;
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use manyway_os::UnixClock;
@@ -22,10 +24,12 @@ use rand::rngs::SysRng;
 
 pub use key_file::{KeyFile, KeyFileError};
 pub use metrics::{MetricsError, serve_metrics};
+pub use streams::{StreamServer, affordable_connections};
 
-use crate::{Config, Counters, Keys, Relay};
+use crate::{Config, Counters, Gate, Keys, Relay, StreamCounters, StreamLimits};
 use forward::Forwarder;
 use socket::Socket;
+use streams::Hub;
 
 /// How a relay is set up.
 #[derive(Clone, Debug)]
@@ -39,6 +43,17 @@ pub struct ServerConfig {
     pub rotate: Duration,
     /// What it decides by. `own` is completed by the addresses it listens on.
     pub relay: Config,
+    /// Whether it forwards streams over TCP too.
+    pub streams: Option<StreamConfig>,
+}
+
+/// How a relay's TCP side is set up.
+#[derive(Clone, Debug, Default)]
+pub struct StreamConfig {
+    /// Where it listens, at most one address of each family; where it listens over UDP if this is empty.
+    pub listen: Vec<SocketAddr>,
+    /// How many connections it serves.
+    pub limits: StreamLimits,
 }
 
 /// Why a relay can't start.
@@ -54,10 +69,12 @@ pub enum ServerError {
     )]
     SameFamily(SocketAddr, SocketAddr),
     /// The socket can't be bound.
-    #[error("can't listen on {address}: {}", bind_problem(.error))]
+    #[error("can't listen on {address} over {over}: {}", bind_problem(.error))]
     Bind {
         /// Where.
         address: SocketAddr,
+        /// `UDP` or `TCP`.
+        over: &'static str,
         /// What the system says.
         #[source]
         error: io::Error,
@@ -94,12 +111,15 @@ pub struct Server {
     rotate: Duration,
     rng: ChaCha20Rng,
     clock: UnixClock,
+    streams: Option<StreamServer>,
     shared: Arc<Shared>,
 }
 
 #[derive(Default)]
 struct Shared {
     counters: Mutex<Counters>,
+    /// The TCP side, if there is one.
+    hub: OnceLock<Arc<Hub>>,
     leave: AtomicBool,
     stop: AtomicBool,
 }
@@ -116,6 +136,20 @@ impl Handle {
             .counters
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What its TCP side has done, if it has one.
+    pub fn streams(&self) -> Option<StreamCounters> {
+        self.0.hub.get().map(|hub| hub.counters())
+    }
+
+    /// All counters in Prometheus' text format, version 0.0.4.
+    pub fn to_prometheus(&self) -> String {
+        let mut text = self.counters().to_prometheus();
+        if let Some(streams) = self.streams() {
+            text.push_str(&streams.to_prometheus());
+        }
+        text
     }
 
     /// Promise nothing new from now on, and tell senders to go elsewhere.
@@ -145,24 +179,32 @@ impl Server {
         let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| ServerError::Random)?;
         let clock = UnixClock::start();
         let keys = KeyFile::open(&config.key_file, clock.now(), &mut rng)?;
-        let sockets = config
-            .listen
-            .iter()
-            .map(|&address| {
-                Socket::bind(address).map_err(|error| ServerError::Bind { address, error })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut relay = config.relay;
-        relay.own.extend(sockets.iter().map(Socket::address));
-        let relay = Relay::new(relay, keys.keys(), &mut rng);
+        let (sockets, stream_sockets) = bind_sockets(&config)?;
+        let mut decides = config.relay;
+        decides.own.extend(sockets.iter().map(Socket::address));
+        let relay = Relay::new(decides.clone(), keys.keys(), &mut rng);
+        let shared = Arc::<Shared>::default();
+        let streams = config.streams.map(|StreamConfig { limits, .. }| {
+            let (keys, rates) = (keys.keys(), relay.rates());
+            let gate = Gate::new(decides, limits.clone(), keys, rates, &mut rng);
+            let rng = ChaCha20Rng::from_rng(&mut rng);
+            let hub = Arc::new(Hub::new(gate, limits, clock, rng, relay.rates()));
+            shared.hub.set(Arc::clone(&hub)).ok();
+            StreamServer {
+                sockets: stream_sockets,
+                hub,
+                shared: Arc::clone(&shared),
+            }
+        });
         Ok(Self {
+            streams,
             sockets,
             forwarder: Forwarder::new(relay),
             keys,
             rotate: config.rotate.max(GRANT_LIFE),
             rng,
             clock,
-            shared: Arc::default(),
+            shared,
         })
     }
 
@@ -174,6 +216,19 @@ impl Server {
     /// Where it listens, with the ports that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().map(Socket::address).collect()
+    }
+
+    /// Where it listens over TCP, as long as [`Server::take_streams`] has not been called.
+    pub fn stream_addresses(&self) -> Vec<SocketAddr> {
+        self.streams
+            .iter()
+            .flat_map(StreamServer::addresses)
+            .collect()
+    }
+
+    /// Its TCP side, once, to be run on a tokio runtime beside [`Server::run`].
+    pub fn take_streams(&mut self) -> Option<StreamServer> {
+        self.streams.take()
     }
 
     /// A way to talk to it while it runs.
@@ -248,11 +303,58 @@ impl Server {
                     "new keys; the previous ones hold until their last grant has expired"
                 );
                 self.forwarder.relay_mut().set_keys(keys);
+                if let Some(hub) = self.shared.hub.get() {
+                    hub.set_keys(self.keys.keys());
+                }
             }
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "the keys stay as they are"),
         }
     }
+}
+
+/// All sockets: for UDP, and for TCP if streams are wanted. Where the system chooses the port, it is one that is free for
+/// both.
+fn bind_sockets(config: &ServerConfig) -> Result<(Vec<Socket>, Vec<socket2::Socket>), ServerError> {
+    let chosen = config.listen.iter().any(|address| address.port() == 0);
+    let mut attempts = if chosen { 16 } else { 1 };
+    loop {
+        attempts -= 1;
+        let sockets = bind_all(&config.listen, "UDP", Socket::bind)?;
+        let Some(streams) = &config.streams else {
+            return Ok((sockets, Vec::new()));
+        };
+        let listen = match streams.listen.is_empty() {
+            true => sockets.iter().map(Socket::address).collect(),
+            false => streams.listen.clone(),
+        };
+        check_addresses(&listen)?;
+        match bind_all(&listen, "TCP", |address| {
+            streams::bind(address, &streams.limits)
+        }) {
+            Err(ServerError::Bind { error, .. })
+                if attempts > 0 && error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return Ok((sockets, bound?)),
+        }
+    }
+}
+
+fn bind_all<T>(
+    addresses: &[SocketAddr],
+    over: &'static str,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<Vec<T>, ServerError> {
+    let failed = |address| {
+        move |error| ServerError::Bind {
+            address,
+            over,
+            error,
+        }
+    };
+    let bound = addresses
+        .iter()
+        .map(|&address| bind(address).map_err(failed(address)));
+    bound.collect()
 }
 
 fn check_addresses(listen: &[SocketAddr]) -> Result<(), ServerError> {

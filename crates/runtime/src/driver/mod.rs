@@ -192,9 +192,12 @@ impl Driver {
             len,
             segment_size,
         } = transmit;
-        // The socket may have gone since.
         let Some(Bound { socket, .. }) = self.sockets.get_mut(local) else {
-            return;
+            // A TCP connection, or a socket that has gone since.
+            let Self { shared, send, .. } = self;
+            let packets = &send[..len];
+            return shared
+                .look(|state| state.hand_over(local, packets, segment_size.unwrap_or(len)));
         };
         if problem::is_impossible(socket.addr().ip(), remote) {
             return self.shared.look(|state| {
@@ -317,6 +320,7 @@ impl Driver {
                 }
             }
             let drained = state.drain(now, &shared.idle);
+            state.end_carriers();
             state.session.timeout().into_iter().chain(drained).min()
         })
     }

@@ -17,9 +17,13 @@ use crate::error::ConnectionLost;
 use crate::event::Event;
 use crate::interfaces::{Place, Selection};
 use crate::problem::PathProblem;
+use crate::tcp::TcpOptions;
+use crate::tcp::outbox::{End, Outbox};
 
 /// Events kept for each of those who watch.
 const EVENTS: usize = 256;
+/// Failures of TCP connections kept for an attempt to connect.
+const MAX_FAILURES: usize = 32;
 /// Connections that peers opened and nobody accepted yet; further ones are closed.
 const MAX_WAITING: usize = 64;
 /// The code of CLOSE for a connection that nobody takes.
@@ -33,6 +37,8 @@ const LONGEST_DRAIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
+    /// What is done about TCP.
+    pub(crate) tcp: TcpOptions,
     state: Mutex<State>,
     /// A peer's connection waits to be accepted, or none ever will again.
     pub(crate) incoming: Arc<Notify>,
@@ -49,6 +55,9 @@ pub(crate) struct State {
     pub(crate) waiting: VecDeque<ConnectionHandle>,
     /// Closed connections that nobody holds any more, by the time they may be forgotten.
     draining: BTreeSet<(Time, ConnectionHandle)>,
+    /// TCP connections, and the number of the next.
+    pub(crate) carriers: BTreeMap<LocalId, Outbox>,
+    pub(crate) next_carrier: u32,
     /// Names and addresses of the sockets.
     pub(crate) locals: BTreeMap<LocalId, (String, SocketAddr)>,
     pub(crate) selection: Selection,
@@ -86,6 +95,8 @@ pub(crate) struct Slot {
     pub(crate) events: broadcast::Sender<Event>,
     /// Where a connection attempt goes.
     addresses: Vec<SocketAddr>,
+    /// Why TCP connections to there didn't come about.
+    tcp_failures: BTreeSet<String>,
     /// Once closed: late packets are answered until then.
     drained: Time,
 }
@@ -119,12 +130,19 @@ pub(crate) struct SendState {
 }
 
 impl Shared {
-    pub(crate) fn new(clock: Clock, session: session::Endpoint, selection: Selection) -> Arc<Self> {
+    pub(crate) fn new(
+        clock: Clock,
+        session: session::Endpoint,
+        selection: Selection,
+        tcp: TcpOptions,
+    ) -> Arc<Self> {
         let state = State {
             session,
             slots: BTreeMap::new(),
             waiting: VecDeque::new(),
             draining: BTreeSet::new(),
+            carriers: BTreeMap::new(),
+            next_carrier: 0,
             locals: BTreeMap::new(),
             selection,
             places: None,
@@ -138,6 +156,7 @@ impl Shared {
         };
         Arc::new(Self {
             clock,
+            tcp,
             state: Mutex::new(state),
             incoming: Arc::default(),
             idle: Arc::default(),
@@ -199,6 +218,10 @@ impl Shared {
     pub(crate) fn on_stopped(&self) {
         self.look(|state| {
             (state.stop, state.stopped, state.closing) = (true, true, true);
+            // What was handed over is still written: it may be the last word.
+            for outbox in state.carriers.values_mut() {
+                outbox.finish(End::Flush);
+            }
             let handles: Vec<_> = state.slots.keys().copied().collect();
             for handle in handles {
                 state.end(handle, Time::ZERO, CloseReason::Local, Vec::new());
@@ -236,6 +259,21 @@ impl State {
     pub(crate) fn attempt(&self, handle: ConnectionHandle) -> Option<&[SocketAddr]> {
         let slot = self.slots.get(&handle)?;
         matches!(slot.phase, Phase::Connecting).then_some(&slot.addresses)
+    }
+
+    /// A TCP connection of an attempt failed.
+    pub(crate) fn note_tcp_failure(&mut self, handle: ConnectionHandle, text: String) {
+        if let Some(slot) = self.slots.get_mut(&handle)
+            && slot.tcp_failures.len() < MAX_FAILURES
+        {
+            slot.tcp_failures.insert(text);
+        }
+    }
+
+    /// Why none came about.
+    pub(crate) fn tcp_failures(&self, handle: ConnectionHandle) -> Vec<String> {
+        let slot = self.slots.get(&handle);
+        slot.map_or_else(Vec::new, |slot| slot.tcp_failures.iter().cloned().collect())
     }
 
     /// A connection is established; a handle that is new here is one that a peer opened.
@@ -512,6 +550,7 @@ impl Slot {
             receives: BTreeMap::new(),
             events: broadcast::channel(EVENTS).0,
             addresses,
+            tcp_failures: BTreeSet::new(),
             drained: Time::MAX,
         }
     }

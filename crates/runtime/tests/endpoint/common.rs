@@ -18,7 +18,7 @@ pub(crate) async fn endpoint(addresses: &[&str], config: Config) -> Endpoint {
     Endpoint::bind(EndpointOptions {
         config,
         paths,
-        port: 0,
+        ..EndpointOptions::default()
     })
     .await
     .unwrap()

@@ -27,6 +27,7 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
         config: config(),
         paths: vec!["127.0.0.1".parse().unwrap()],
         port: address.port(),
+        ..EndpointOptions::default()
     });
     let again = again.await.unwrap();
     let new = again.listen().unwrap();

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use manyway_units::Time;
 use manyway_wire::PathId;
-use manyway_wire::relay::{CONSENT_LIFE, Grant, RelayId};
+use manyway_wire::relay::{CONSENT_LIFE, Grant, RelayId, StaleReason};
 
-use crate::relays::{Fresh, RelayAddress};
+use crate::relays::{Fresh, HEED, RelayAddress};
 
 use super::Connection;
 use super::control::Control;
@@ -51,6 +51,8 @@ struct Slot {
     relay: Option<RelayAddress>,
     /// When a consent was passed on, and for which of our addresses.
     told: Option<(Time, SocketAddr)>,
+    /// When it last turned out that the relay stays, though somebody had said that it leaves.
+    stayed: Option<Time>,
 }
 
 impl Connection {
@@ -77,6 +79,7 @@ impl Connection {
             seq,
             relay: None,
             told: None,
+            stayed: None,
         });
         if seq < known.seq {
             return Ok(());
@@ -107,6 +110,7 @@ impl Connection {
     /// A relay has just consented to forward to us: the initiator hears of it when it needs to.
     pub(crate) fn on_fresh_consent(&mut self, now: Time, fresh: Fresh) {
         let Fresh { relay, consent } = fresh;
+        self.on_relay_stays(now, relay.address);
         for (&slot, known) in &mut self.consents.slots {
             if known.relay != Some(relay) {
                 continue;
@@ -128,12 +132,47 @@ impl Connection {
     }
 
     /// A relay doesn't honour what goes in front of our datagrams: who asked for it shall get a new consent.
-    pub(crate) fn on_stale_grant(&mut self, address: SocketAddr) {
+    ///
+    /// Whoever sees our packets can say in its name that it is leaving. It is greeted, and if it answers, it stays.
+    pub(crate) fn on_stale_grant(&mut self, now: Time, address: SocketAddr, reason: StaleReason) {
+        let mut leaves = reason == StaleReason::Leaving;
         for known in self.consents.slots.values_mut() {
             if known.relay.is_some_and(|relay| relay.address == address) {
                 known.told = None;
+                leaves &= known.stayed.is_none_or(|at| at + HEED <= now);
             }
         }
+        if leaves {
+            for index in self.paths_by_way_of(address) {
+                self.set_backup(now, index, true);
+            }
+        }
+    }
+
+    /// A relay that doubts were cast on has answered.
+    fn on_relay_stays(&mut self, now: Time, address: SocketAddr) {
+        if self.backups.is_empty() {
+            return;
+        }
+        let mut cleared = false;
+        for index in self.paths_by_way_of(address) {
+            if self.backups.contains(&index) {
+                self.set_backup(now, index, false);
+                cleared = true;
+            }
+        }
+        let here = |slot: &&mut Slot| slot.relay.is_some_and(|relay| relay.address == address);
+        for slot in self.consents.slots.values_mut().filter(here) {
+            slot.stayed = cleared.then_some(now).or(slot.stayed);
+        }
+    }
+
+    fn paths_by_way_of(&self, address: SocketAddr) -> Vec<usize> {
+        let through = self
+            .paths
+            .iter()
+            .filter(|(_, path)| path.remote == address && path.through.is_some());
+        through.map(|(index, _)| index).collect()
     }
 
     /// Whether a path of ours, by way of this relay, has this grant in front of its datagrams.

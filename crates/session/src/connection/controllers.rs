@@ -24,14 +24,15 @@ impl Controllers {
     pub(super) fn under(&self, under: Under) -> &dyn Controller {
         match under {
             Under::Law => &*self.law,
-            Under::Trial => &*self.trial,
+            // It has nothing to say about a path with control of its own, and isn't asked.
+            Under::Trial | Under::Own(_) => &*self.trial,
         }
     }
 
     pub(super) fn of_mut(&mut self, under: Under) -> &mut dyn Controller {
         match under {
             Under::Law => &mut *self.law,
-            Under::Trial => &mut *self.trial,
+            Under::Trial | Under::Own(_) => &mut *self.trial,
         }
     }
 }

@@ -49,6 +49,10 @@ struct Usable {
     path: Option<PathId>,
     failures: u32,
     retry_at: Time,
+    /// The relay is leaving, or is said to be: nothing new is begun there.
+    leaving: bool,
+    /// The manager was told that it is gone.
+    forgotten: bool,
     /// The round-trip time that a trial or a path has found.
     rtt: Option<Duration>,
 }
@@ -63,7 +67,10 @@ impl Detours {
 
     /// When a lane without a path may have one again.
     fn retry(&self, now: Time) -> Option<Time> {
-        let waiting = self.lanes.values().filter(|lane| lane.path.is_none());
+        let waiting = self
+            .lanes
+            .values()
+            .filter(|l| !l.leaving && l.path.is_none());
         waiting
             .map(|lane| lane.retry_at)
             .filter(|at| *at > now)
@@ -239,6 +246,9 @@ impl Connection {
             match news {
                 News::Granted(lane) => self.on_first_grants(now, lane),
                 News::Renewed(lane) => self.on_renewed_grants(now, lane),
+                News::Leaving(lane) => self.on_lane_leaving(now, lane),
+                News::Left(lane) => self.on_lane_left(now, lane),
+                News::Stays(lane) => self.on_lane_stays(now, lane),
                 News::Gone(lane) => self.on_lane_gone(now, lane),
             }
         }
@@ -289,6 +299,46 @@ impl Connection {
         self.refresh(now, index);
     }
 
+    /// The relay tells senders to go elsewhere: its path carries nothing new while there is another one.
+    fn on_lane_leaving(&mut self, now: Time, lane: Lane) {
+        if let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
+            usable.leaving = true;
+        }
+        if let Some(index) = self.path_on(lane) {
+            self.set_backup(now, index, true);
+        }
+    }
+
+    /// It really leaves: its path stays open for want of a better one, but the manager has to look for others.
+    fn on_lane_left(&mut self, now: Time, lane: Lane) {
+        self.on_lane_leaving(now, lane);
+        if let Some(detours) = &mut self.detours
+            && let Some(usable) = detours.lanes.get_mut(&lane)
+            && let Some(manager) = &mut detours.manager
+        {
+            usable.forgotten = true;
+            manager.on_gone(now, lane);
+        }
+    }
+
+    fn on_lane_stays(&mut self, now: Time, lane: Lane) {
+        let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) else {
+            return;
+        };
+        usable.leaving = false;
+        let forgotten = std::mem::take(&mut usable.forgotten);
+        if let Some(index) = self.path_on(lane) {
+            self.set_backup(now, index, false);
+        }
+        if !forgotten {
+            return;
+        }
+        // For the manager it has no path, and rests; the last path there is isn't given up for that.
+        if self.paths.len() > 1 {
+            self.close_lane(now, lane, PathDownReason::Dropped);
+        }
+    }
+
     /// Socket or relay are gone, or the relay gives nothing any more.
     fn on_lane_gone(&mut self, now: Time, lane: Lane) {
         if let Some(index) = self.path_on(lane)
@@ -309,7 +359,7 @@ impl Connection {
         let Some(detours) = &self.detours else {
             return;
         };
-        let due = |lane: &Usable| lane.path.is_none() && lane.retry_at <= now;
+        let due = |lane: &Usable| !lane.leaving && lane.path.is_none() && lane.retry_at <= now;
         let lanes: Vec<Lane> = detours
             .lanes
             .iter()
@@ -340,6 +390,15 @@ impl Connection {
         if self.paths.len() >= self.max_paths() {
             return false;
         }
+        // What is left of a path through a relay that leaves is kept for want of a better one.
+        let taken = |d: &Detours| {
+            d.lanes
+                .get(&lane)
+                .is_some_and(|l| l.path.is_some() || l.forgotten)
+        };
+        if self.detours.as_deref().is_some_and(taken) {
+            return false;
+        }
         let Some(through) = self.through(now, lane) else {
             return false;
         };
@@ -353,6 +412,7 @@ impl Connection {
         };
         let (local, usable) = (local.clone(), detours.lanes.entry(lane).or_default());
         usable.path = Some(id);
+        let leaving = usable.leaving;
         let initial_rtt = usable.rtt.or(known);
         let index = self.create_path(
             now,
@@ -369,7 +429,7 @@ impl Connection {
         let challenge = self.rng.random();
         self.paths[index].validation.start(now, challenge);
         self.issue_cids();
-        self.refresh(now, index);
+        self.set_backup(now, index, leaving);
         true
     }
 

@@ -20,7 +20,10 @@ use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, compati
 impl Connection {
     /// A socket was added: the initiator pairs it up, the listener tells the peer.
     pub(crate) fn add_local(&mut self, now: Time, local: &Local) {
-        if let Some(pairs) = &mut self.pairs {
+        if self.initiator {
+            let Some(pairs) = &mut self.pairs else {
+                return;
+            };
             pairs.add_local(local.clone());
             self.open_paths(now);
             self.add_local_to_detours(now, local);
@@ -81,7 +84,9 @@ impl Connection {
         let fitting: Vec<usize> = self
             .paths
             .iter()
-            .filter(|(_, p)| p.homeless && compatible(local.addr.ip(), p.remote.ip()))
+            .filter(|(_, p)| {
+                p.homeless && !p.facts.reliable && compatible(local.addr.ip(), p.remote.ip())
+            })
             .map(|(index, _)| index)
             .collect();
         for index in fitting {
@@ -132,12 +137,16 @@ impl Connection {
     }
 
     pub(super) fn create_path(&mut self, now: Time, new: NewPath) -> usize {
-        let (id, under) = (new.id, new.under);
+        let (id, under, local) = (new.id, new.under, new.local.id);
         self.next_path = self.next_path.max(id.0 + 1);
-        let mtu = Mtu::new(
-            self.base_size(),
-            self.datagram_limit(&new.local, new.remote),
-        );
+        let mtu = match under {
+            // Nothing to look for: it takes what it says.
+            Under::Own(facts) => Mtu::new(facts.max_packet, facts.max_packet),
+            Under::Law | Under::Trial => Mtu::new(
+                self.base_size(),
+                self.datagram_limit(&new.local, new.remote),
+            ),
+        };
         let path = Path::new(
             now,
             new,
@@ -148,6 +157,9 @@ impl Connection {
         );
         let index = self.paths.insert(path);
         self.by_id.insert(id, index);
+        if let Under::Own(_) = under {
+            self.carriers.on_created(index, local, id);
+        }
         index
     }
 
@@ -167,6 +179,7 @@ impl Connection {
 
     /// Opens paths on the pairs that have none (initiator only).
     pub(super) fn open_paths(&mut self, now: Time) {
+        self.open_on_carriers(now);
         while self.paths.len() < self.max_paths() {
             let Some((local, remote)) = self.pairs.as_ref().and_then(|p| p.next(now)) else {
                 return;
@@ -224,6 +237,7 @@ impl Connection {
         self.on_detour_validated(index);
         self.path_up(index);
         self.refresh(now, index);
+        self.wake_overlay(now);
     }
 
     pub(super) fn path_up(&mut self, index: usize) {
@@ -255,6 +269,7 @@ impl Connection {
         tell: bool,
     ) {
         self.unindex(index);
+        self.place_backups(now);
         let was_up = self.paths[index].state != PathState::Validating;
         if was_up {
             self.path_down(index, reason);
@@ -277,6 +292,9 @@ impl Connection {
             }
         }
         self.retire_cids(path.id);
+        if let Under::Own(_) = path.under {
+            self.carriers.on_closed(index, path.local.id);
+        }
         if tell {
             self.control.push_back(Control::Abandon {
                 path: path.id,
@@ -286,7 +304,9 @@ impl Connection {
         match path.lane() {
             Some(lane) => self.on_lane_closed(now, lane, path.id),
             None => {
-                if let Some(pairs) = &mut self.pairs {
+                if let Some(pairs) = &mut self.pairs
+                    && !path.facts.reliable
+                {
                     pairs.on_closed(now, path.local.id, path.remote);
                 }
             }

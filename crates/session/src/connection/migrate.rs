@@ -221,8 +221,8 @@ impl Connection {
             candidate.newest = candidate.newest.max(number);
             return Origin::Candidate(at);
         }
-        // What comes through a relay comes from its one address.
-        if path.through.is_some() {
+        // What comes through a relay comes from its one address, and a carrier has only one.
+        if path.through.is_some() || path.facts.reliable {
             return Origin::Stray;
         }
         let newest = path.received.largest().is_none_or(|l| number > l);

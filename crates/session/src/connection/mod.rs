@@ -3,6 +3,7 @@
 //! A path's place in the ordered sets (`ready`, `active`, `timers`, `attention`) is brought up to date by
 //! [`Connection::refresh`] after each datagram in or out, so no packet costs more than O(log paths).
 
+mod carriers;
 mod consents;
 mod control;
 mod controllers;
@@ -10,6 +11,8 @@ mod detours;
 mod lifecycle;
 mod migrate;
 mod mtu;
+mod outbound;
+mod overlay;
 mod pairs;
 mod path;
 mod receive;
@@ -30,6 +33,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use slab::Slab;
 
+use crate::carrier::Facts;
 use crate::config::Config;
 use crate::crypto::{Opener, Sealer};
 use crate::endpoint::Local;
@@ -41,6 +45,8 @@ use crate::relays::RelayClient;
 use crate::stats::{ConnectionStats, PathStats};
 use crate::streams::{OpenError, ReadError, Streams, StreamsConfig, WriteError};
 
+pub(crate) use carriers::CarrierChange;
+use carriers::Carriers;
 pub(crate) use consents::ConsentChange;
 use consents::Consents;
 use control::Control;
@@ -92,6 +98,8 @@ pub struct Connection {
     /// Relays that the initiator has named (listener only), and grants that came before their paths.
     consents: Consents,
     early_grants: BTreeMap<PathId, Through>,
+    /// TCP connections and their rates.
+    carriers: Carriers,
     /// Addresses gained since the ticket was written (listener only).
     gained: Vec<SocketAddr>,
     gained_seq: u64,
@@ -101,6 +109,8 @@ pub struct Connection {
     ready: BTreeSet<(u64, usize)>,
     /// All active paths, soonest delivery first.
     active: BTreeSet<(u64, usize)>,
+    /// Paths that carry data only while no other is active: their relay is leaving.
+    backups: Vec<usize>,
     timers: BTreeSet<(Time, usize)>,
     /// Paths that owe something: an ACK, a challenge or its answer, a probe.
     attention: VecDeque<usize>,
@@ -149,6 +159,8 @@ pub(crate) struct Start {
     pub(crate) established: Established,
     pub(crate) local: Local,
     pub(crate) remote: SocketAddr,
+    /// Of what path 0 runs on.
+    pub(crate) facts: Facts,
     pub(crate) rtt: Option<Duration>,
     /// Path 0 leads through a relay.
     pub(crate) through: Option<Through>,
@@ -167,6 +179,7 @@ impl Connection {
             established,
             local,
             remote,
+            facts,
             rtt,
             through,
             locals,
@@ -210,15 +223,17 @@ impl Connection {
             remote_cids: BTreeMap::new(),
             next_local_cid: 1,
             next_path: 1,
-            pairs: initiator.then(|| Pairs::new(locals, remotes)),
+            pairs: (initiator && config.udp).then(|| Pairs::new(locals, remotes)),
             detours: None,
             consents: Consents::default(),
             early_grants: BTreeMap::new(),
+            carriers: Carriers::default(),
             gained: Vec::new(),
             gained_seq: 0,
             peer_addresses_seq: None,
             ready: BTreeSet::new(),
             active: BTreeSet::new(),
+            backups: Vec::new(),
             timers: BTreeSet::new(),
             attention: VecDeque::new(),
             control: VecDeque::new(),
@@ -253,7 +268,7 @@ impl Connection {
                 local,
                 remote,
                 remote_cid: Some(established.remote_cid),
-                under: Under::Law,
+                under: Under::of(facts),
                 through,
                 initial_rtt: rtt,
             },
@@ -265,6 +280,7 @@ impl Connection {
             connection.paths[index].probes += 1;
             if let Some(pairs) = &mut connection.pairs
                 && through.is_none()
+                && !facts.reliable
             {
                 pairs.on_opened(local_id, remote, PathId(0));
             }

@@ -1,21 +1,23 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_control::{Controller, Sender, SenderConfig};
+use manyway_control::{Carried, CarriedConfig, Controller, Sender, SenderConfig};
 use manyway_units::Time;
 use manyway_wire::relay::Grant;
 use manyway_wire::{ConnectionId, PathId};
 
+use crate::carrier::Facts;
 use crate::config::Config;
 use crate::endpoint::Local;
 use crate::received::Received;
 use crate::relays::Lane;
-use crate::stats::{PathState, PathStats};
+use crate::stats::{CarrierKind, PathState, PathStats};
 use crate::streams::StreamRange;
 
 use super::control::Control;
 use super::migrate::Moving;
 use super::mtu::Mtu;
+use super::outbound::Outbound;
 
 /// Challenges sent before a new path is given up.
 const MAX_CHALLENGES: u32 = 5;
@@ -25,6 +27,8 @@ const FIRST_CHALLENGE_INTERVAL: Duration = Duration::from_millis(300);
 const VALIDATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes that may go to an address for each byte that came from it, until it has answered a challenge.
 const AMPLIFICATION: u64 = 3;
+/// Bytes sent and not acknowledged on one carrier, at the most: a gigabit for 130 ms.
+const MAX_ON_CARRIER: u64 = 16 << 20;
 /// The smallest datagram worth sending to an address that hasn't answered.
 const SMALLEST_DATAGRAM: u64 = 64;
 
@@ -37,7 +41,9 @@ pub(super) struct Path {
     /// What we put into the header of packets on this path; none until the peer has told us.
     pub(super) remote_cid: Option<ConnectionId>,
     pub(super) state: PathState,
-    pub(super) sender: Sender<Payload>,
+    pub(super) sender: Outbound,
+    /// What carries it.
+    pub(super) facts: Facts,
     pub(super) received: Received,
     pub(super) validation: Validation,
     /// How large its datagrams are.
@@ -70,11 +76,13 @@ pub(super) struct Path {
 
 /// Who gives a path its window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Under {
+pub(crate) enum Under {
     /// The connection's congestion control.
     Law,
     /// Nobody: it only asks whether a relay works.
     Trial,
+    /// What carries it: see there.
+    Own(Facts),
 }
 
 /// What makes a path one through a relay: its `remote` is the relay's address.
@@ -115,10 +123,12 @@ impl Payload {
 }
 
 /// Path validation: our challenge and the amplification limit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Validation {
     challenge: Option<Challenge>,
     validated: bool,
+    /// Only so much may be sent before.
+    limited: bool,
     received: u64,
     sent: u64,
 }
@@ -240,15 +250,37 @@ impl Path {
         if let Some(rtt) = new.initial_rtt {
             sender_config.initial_rtt = rtt;
         }
+        let (facts, sender) = match new.under {
+            Under::Own(facts) => {
+                let config = CarriedConfig {
+                    packet_size: sender_config.packet_size,
+                    initial_rtt: sender_config.initial_rtt,
+                    max_ack_delay: peer_ack_delay,
+                    max_in_flight: MAX_ON_CARRIER,
+                };
+                let sender = Carried::new(config, now);
+                (facts, Outbound::Carried(Box::new(sender)))
+            }
+            Under::Law | Under::Trial => {
+                let sender = Sender::new(sender_config, now, controller);
+                let facts = Facts::datagrams(config.max_datagram);
+                (facts, Outbound::Windowed(Box::new(sender)))
+            }
+        };
         Self {
             id: new.id,
             local: new.local,
             remote: new.remote,
             remote_cid: new.remote_cid,
             state: PathState::Validating,
-            sender: Sender::new(sender_config, now, controller),
+            sender,
+            facts,
             received: Received::new(),
-            validation: Validation::default(),
+            validation: Validation {
+                // TCP's own handshake has shown that the address takes part.
+                limited: !facts.reliable,
+                ..Validation::default()
+            },
             mtu,
             moving: Moving::default(),
             homeless: false,
@@ -258,7 +290,7 @@ impl Path {
             heard: now,
             reprobed: now,
             last_sent: now,
-            marks: EcnMarks::new(config.ecn),
+            marks: EcnMarks::new(config.ecn && !facts.reliable),
             indexed: Indexed::default(),
             counters: Counters::default(),
             reinjected: 0,
@@ -279,15 +311,22 @@ impl Path {
         self.through.as_ref()?.lane
     }
 
-    /// Sorting key by delivery time: the smoothed round-trip time in nanoseconds.
+    /// Sorting key by delivery time, in nanoseconds: the smoothed round-trip time; on a carrier with what waits there.
     pub(super) fn delivery_key(&self) -> u64 {
-        self.sender.rtt().smoothed().as_nanos() as u64
+        let delivery = match self.sender.carried() {
+            Some(sender) => sender.delivery(),
+            None => self.sender.rtt().smoothed(),
+        };
+        delivery.as_nanos() as u64
     }
 
-    /// Expected rate of this path, in bytes/s: a window per round trip.
+    /// Expected rate of this path, in bytes/s: a window per round trip, or what the carrier delivers.
     pub(super) fn rate(&self, controller: &dyn Controller) -> f64 {
+        if let Some(sender) = self.sender.carried() {
+            return sender.rate().unwrap_or(0.0).max(1.0);
+        }
         let rtt = self.sender.rtt().smoothed().as_secs_f64().max(1e-6);
-        controller.window(self.sender.slot()) * self.mtu.size() as f64 / rtt
+        self.sender.window(controller) * self.mtu.size() as f64 / rtt
     }
 
     /// Something arrived. On a stalled path that is a reason to probe now: its own probe timeouts are far apart by now.
@@ -304,14 +343,21 @@ impl Path {
         let window = if self.state == PathState::Closed {
             0.0
         } else {
-            controller.window(self.sender.slot())
+            self.sender.window(controller)
         };
+        let carried = self.sender.carried();
         PathStats {
             id: self.id,
             name: self.local.name.clone(),
             local: self.local.addr,
             remote: self.remote,
             relay: self.through.is_some(),
+            carrier: match carried {
+                Some(_) => CarrierKind::Tcp,
+                None => CarrierKind::Udp,
+            },
+            target: carried.and_then(Carried::target),
+            delivers: carried.and_then(Carried::rate),
             state: self.state,
             rtt: self.sender.rtt().smoothed(),
             min_rtt: self.sender.rtt().min(),
@@ -326,6 +372,18 @@ impl Path {
             packets_lost: sender.packets_lost,
             loss_events: sender.loss_events,
             timeouts: sender.timeouts,
+        }
+    }
+}
+
+impl Default for Validation {
+    fn default() -> Self {
+        Self {
+            challenge: None,
+            validated: false,
+            limited: true,
+            received: 0,
+            sent: 0,
         }
     }
 }
@@ -411,7 +469,7 @@ impl Validation {
 
     /// Bytes the next datagram may have.
     pub(super) fn allowance(&self, initiator: bool) -> usize {
-        if self.validated || initiator {
+        if self.validated || initiator || !self.limited {
             // The initiator was told this address by the ticket or the authenticated peer; it sends challenges only.
             return usize::MAX;
         }

@@ -10,6 +10,7 @@ use manyway_wire::{
 };
 use rand::RngExt;
 
+use crate::carrier::Facts;
 use crate::crypto::OpenError;
 use crate::endpoint::{Ecn, Local, LocalId};
 use crate::event::{CloseReason, PathDownReason, code};
@@ -27,6 +28,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) header: DataHeader,
     pub(crate) local: &'a Local,
     pub(crate) remote: SocketAddr,
+    /// Of what it came on.
+    pub(crate) facts: Facts,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) data: &'a mut [u8],
 }
@@ -71,6 +74,7 @@ impl Connection {
             header,
             local,
             remote,
+            facts,
             ecn,
             data,
         } = arrival;
@@ -119,7 +123,7 @@ impl Connection {
                     return;
                 }
             };
-        let Some(index) = known.or_else(|| self.accept_path(now, id, local, remote)) else {
+        let Some(index) = known.or_else(|| self.accept_path(now, id, local, remote, facts)) else {
             return;
         };
         self.handle_opened(
@@ -201,6 +205,7 @@ impl Connection {
         id: PathId,
         local: &Local,
         remote: SocketAddr,
+        facts: Facts,
     ) -> Option<usize> {
         if self.initiator || self.paths.len() >= self.config.max_paths as usize {
             return None;
@@ -213,12 +218,14 @@ impl Connection {
                 local: local.clone(),
                 remote,
                 remote_cid,
-                under: Under::Law,
+                under: Under::of(facts),
                 through: None,
                 initial_rtt: None,
             },
         );
-        self.paths[index].through = self.early_grants.remove(&id);
+        let through = self.early_grants.remove(&id);
+        // What runs on a carrier goes through no relay for datagrams.
+        self.paths[index].through = through.filter(|_| !facts.reliable);
         let challenge = self.rng.random();
         self.paths[index].validation.start(now, challenge);
         self.issue_cids();
@@ -264,7 +271,9 @@ impl Connection {
             } => {
                 let path = &mut self.paths[index];
                 path.counters.stream_bytes_received += data.len() as u64;
-                path.moving.note_data(now, 3 * path.sender.pto());
+                if !path.facts.reliable {
+                    path.moving.note_data(now, 3 * path.sender.pto());
+                }
                 let rtt = self.slowest_rtt();
                 self.streams
                     .on_stream(now, rtt, stream, offset, data, fin)?;

@@ -11,10 +11,43 @@ use super::Connection;
 const SLOW: u64 = 2;
 
 impl Connection {
-    /// Brings a path's place in the ordered sets up to date.
+    /// Brings a path's place in the ordered sets up to date, and those of backups, which depend on it.
     pub(super) fn refresh(&mut self, now: Time, index: usize) {
+        self.place(now, index);
+        self.place_backups(now);
+    }
+
+    /// Paths that are to be left have their place among the active ones only while there is no other.
+    pub(super) fn place_backups(&mut self, now: Time) {
+        for n in 0..self.backups.len() {
+            self.place(now, self.backups[n]);
+        }
+    }
+
+    /// Whether a path carries data only for want of a better one.
+    pub(super) fn set_backup(&mut self, now: Time, index: usize, backup: bool) {
+        self.backups.retain(|&other| other != index);
+        if backup {
+            self.backups.push(index);
+        }
+        self.refresh(now, index);
+    }
+
+    fn is_spared(&self, index: usize) -> bool {
+        let better = |&(_, other): &(u64, usize)| !self.backups.contains(&other);
+        self.backups.contains(&index) && self.active.iter().any(better)
+    }
+
+    /// Whether another path than this one could carry what it carries.
+    pub(super) fn has_other(&self, index: usize) -> bool {
+        let backup = |&i: &usize| i != index && self.paths[i].state == PathState::Active;
+        self.active.iter().any(|&(_, other)| other != index) || self.backups.iter().any(backup)
+    }
+
+    fn place(&mut self, now: Time, index: usize) {
+        let spared = self.is_spared(index);
         let path = &mut self.paths[index];
-        let active = path.state == PathState::Active;
+        let active = path.state == PathState::Active && !spared;
         let key = path.delivery_key();
         let permit = path.sender.permit(now, self.controllers.under(path.under));
 
@@ -80,6 +113,7 @@ impl Connection {
 
     /// Takes a path out of all ordered sets.
     pub(super) fn unindex(&mut self, index: usize) {
+        self.backups.retain(|&other| other != index);
         let indexed = std::mem::take(&mut self.paths[index].indexed);
         if let Some(key) = indexed.active {
             self.active.remove(&(key, index));
@@ -97,6 +131,9 @@ impl Connection {
 
     /// The path for the next packet of stream data, if one may send and should.
     pub(super) fn choose(&mut self) -> Option<usize> {
+        if let Some(index) = self.next_in_turn() {
+            return Some(index);
+        }
         let &(key, index) = self.ready.first()?;
         let &(fastest_key, fastest) = self.active.first()?;
         if index == fastest || key < fastest_key.saturating_mul(SLOW) {

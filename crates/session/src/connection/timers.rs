@@ -9,6 +9,8 @@ use super::{Connection, Phase, requeue};
 
 /// A path that answers nothing for this long is given up, if another one is alive.
 const GIVE_UP: std::time::Duration = std::time::Duration::from_secs(30);
+/// So many timeouts without progress, and a carrier is given up though there is no other path: whoever dialled it may dial again.
+const GIVE_UP_ALONE: u32 = 5;
 
 impl Connection {
     /// When [`Connection::handle_timeout`] has to be called next.
@@ -21,7 +23,8 @@ impl Connection {
                 let idle = self.last_heard + self.idle_timeout;
                 let pairs = self.pairs.as_ref().and_then(|p| p.timer(now));
                 let relays = self.detours.as_ref().and_then(|d| d.timeout());
-                [path, Some(idle), pairs, self.limited_until, relays]
+                let rates = self.carriers.overlay.timeout();
+                [path, Some(idle), pairs, self.limited_until, relays, rates]
                     .into_iter()
                     .flatten()
                     .min()
@@ -62,6 +65,7 @@ impl Connection {
         }
         self.open_paths(now);
         self.on_detour_timer(now);
+        self.drive_overlay(now);
     }
 
     fn on_path_timer(&mut self, now: Time, index: usize) {
@@ -117,11 +121,24 @@ impl Connection {
         if self.on_silence(now, index) {
             return;
         }
+        if self.paths[index].facts.reliable {
+            // Another packet on a stuck carrier would only wait behind the others.
+            if self.paths[index].state == PathState::Active && self.active.len() > 1 {
+                self.stall(now, index);
+            } else if self.initiator
+                && self.active.len() <= 1
+                && self.paths[index].sender.pto_count() >= GIVE_UP_ALONE
+            {
+                // TCP may take a quarter of an hour to notice; a new connection may get through at once.
+                self.close_path(now, index, PathDownReason::TimedOut, true);
+            }
+            return;
+        }
         // A path that isn't validated is probed by its challenges alone.
         if self.paths[index].state != PathState::Validating {
             self.paths[index].probes = 1;
         }
-        if self.paths[index].state == PathState::Active && self.active.len() > 1 {
+        if self.paths[index].state == PathState::Active && self.has_other(index) {
             self.stall(now, index);
         } else {
             self.send_again(index, 2);

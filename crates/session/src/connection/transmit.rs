@@ -75,6 +75,14 @@ impl Connection {
                 break;
             };
             self.paths[index].indexed.attention = false;
+            let by = self.path_for_ack(index);
+            if by != index {
+                let transmit = self.transmit(now, by, 1, false, buf);
+                self.refresh(now, index);
+                if transmit.is_some() {
+                    return transmit;
+                }
+            }
             if let Some(transmit) = self.transmit_candidate(now, index, buf) {
                 return Some(transmit);
             }
@@ -149,9 +157,10 @@ impl Connection {
             return None;
         }
         if !self.streams.has_data() && !self.requeue_overtaken() {
+            self.carriers.overlay.on_starved();
             return None;
         }
-        if let Some(limiter) = &mut self.limiter
+        if let Some(limiter) = &self.limiter
             && let Err(at) = limiter.permit(now, self.config.initial_datagram)
         {
             self.limited_until = Some(at);
@@ -183,28 +192,28 @@ impl Connection {
     pub(super) fn outstanding(&mut self, index: usize, max: usize) -> Vec<Payload> {
         let path = &mut self.paths[index];
         let mut next = path.reinjected;
-        let payloads = path
-            .sender
-            .outstanding_from(next)
-            .take(max)
-            .map(|(number, sent)| {
+        let mut payloads = Vec::new();
+        path.sender
+            .outstanding(path.reinjected, max, |number, sent| {
                 next = number + 1;
-                Payload {
+                payloads.push(Payload {
                     epoch: sent.payload.epoch,
                     large: sent.payload.large,
                     stream: sent.payload.stream,
                     more: sent.payload.more.clone(),
                     control: sent.payload.control.clone(),
-                }
-            })
-            .collect();
+                });
+            });
         path.reinjected = next;
         payloads
     }
 
     fn path_for_control(&self) -> Option<usize> {
-        let first = self.ready.first().or(self.active.first());
-        first.map(|&(_, index)| index)
+        let &(_, index) = self.ready.first().or(self.active.first())?;
+        match self.paths[index].facts.own_control {
+            true => self.least_queued(),
+            false => Some(index),
+        }
     }
 
     fn take_stream_control(&mut self) {
@@ -254,7 +263,7 @@ impl Connection {
     fn more_data_permitted(&mut self, now: Time) -> bool {
         let limited = self
             .limiter
-            .as_mut()
+            .as_ref()
             .is_some_and(|l| l.permit(now, self.config.initial_datagram).is_err());
         !limited && self.streams.has_data()
     }
@@ -273,7 +282,7 @@ impl Connection {
             .allowance(self.initiator)
             .min(self.packet_room(index));
         let least = self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
-        if allowance < least {
+        if allowance < least || !self.paths[index].sender.takes_small() {
             return None;
         }
         let head = self.begin(index, buf)?;
@@ -286,13 +295,14 @@ impl Connection {
             self.write_control(end, &mut packet, buf);
         }
         if with_data || self.may_carry_data(index, &packet) {
-            self.write_data(end, &mut packet, buf);
+            self.write_data(now, end, &mut packet, buf);
         }
         if buf.len() == head + DATA_HEADER_LEN {
             buf.truncate(start);
             return None;
         }
-        if packet.pad {
+        // On a carrier there is no size to prove.
+        if packet.pad && !self.paths[index].facts.reliable {
             buf.resize(end.max(buf.len()), 0);
         }
         self.seal_and_record(now, index, [start, head], packet, buf)
@@ -362,6 +372,13 @@ impl Connection {
         }
         if !self.paths[index].validation.is_validated() {
             return;
+        }
+        while let Some(id) = self.carriers.lent.pop() {
+            if let Some(&other) = self.by_id.get(&id)
+                && self.write_ack(now, other, end, buf)
+            {
+                self.paths[other].received.on_ack_sent();
+            }
         }
         while let Some(id) = self.echo_acks.pop_front() {
             match self.by_id.get(&id) {
@@ -483,7 +500,7 @@ impl Connection {
         }
     }
 
-    fn write_data(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+    fn write_data(&mut self, now: Time, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
         while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK {
             let Some(chunk) = self.streams.next_chunk(end - buf.len()) else {
                 break;
@@ -504,7 +521,7 @@ impl Connection {
                 self.resent += len;
             }
             if let Some(limiter) = &mut self.limiter {
-                limiter.spend(range.len as usize);
+                limiter.spend(now, range.len as usize);
             }
         }
     }

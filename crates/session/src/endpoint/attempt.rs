@@ -53,6 +53,8 @@ struct Pair {
     /// What the listener, under load, wants to see again.
     cookie: Option<[u8; COOKIE_VALUE_LEN]>,
     cookies: u32,
+    /// What is sent arrives: it needn't be repeated.
+    reliable: bool,
 }
 
 impl Attempt {
@@ -67,6 +69,13 @@ impl Attempt {
         if let Some(relayed) = &mut self.relayed {
             relayed.add_local(now, local);
         }
+    }
+
+    /// A carrier is there, to this address: an INIT goes there at once.
+    pub(super) fn add_carrier(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
+        let mut pair = Pair::new(local, remote, now);
+        pair.reliable = true;
+        self.pairs.push(pair);
     }
 
     pub(super) fn cids(&self) -> Vec<ConnectionId> {
@@ -126,6 +135,7 @@ impl Pair {
             next: first,
             cookie: None,
             cookies: 0,
+            reliable: false,
         }
     }
 }
@@ -154,13 +164,13 @@ impl Endpoint {
             for local in self
                 .locals
                 .values()
-                .filter(|l| compatible(l.addr.ip(), remote.ip()))
+                .filter(|l| self.config.udp && compatible(l.addr.ip(), remote.ip()))
             {
                 let first = now + STAGGER * pairs.len() as u32;
                 pairs.push(Pair::new(local.id, *remote, first));
             }
         }
-        if pairs.is_empty() && relayed.is_none() {
+        if pairs.is_empty() && relayed.is_none() && self.config.udp {
             return Err(ConnectError::NoPair {
                 addresses: list(&ticket.addresses),
                 remedy: self.pair_remedy(ticket),
@@ -278,15 +288,17 @@ impl Endpoint {
         for cid in attempt.cids() {
             self.cids.remove(&cid);
         }
-        let Some(local) = self.locals.get(&incoming.local).cloned() else {
+        let Some((local, facts)) = self.place(incoming.local) else {
             return;
         };
+        let local = local.clone();
         tracing::debug!(remote = %incoming.remote, elapsed = ?now.since(attempt.started), "connected");
         let start = Start {
             initiator: true,
             established,
             local,
             remote: incoming.remote,
+            facts,
             rtt,
             through,
             locals: self.locals.values().cloned().collect(),
@@ -297,6 +309,7 @@ impl Endpoint {
         self.connections
             .insert(handle, Connection::new(now, self.config.clone(), start));
         self.settle(now, handle);
+        self.offer_carriers(now, handle);
         self.touch(handle);
     }
 
@@ -314,7 +327,10 @@ impl Endpoint {
             if pair.sent == 0 {
                 pair.first_sent = now;
             }
-            pair.next = now + STAGGER * 2u32.pow(pair.sent.min(4));
+            pair.next = match pair.reliable {
+                true => Time::MAX,
+                false => now + STAGGER * 2u32.pow(pair.sent.min(4)),
+            };
             pair.sent += 1;
             let data = match &pair.cookie {
                 Some(cookie) => attempt.initiator.datagram_with(cookie).into(),

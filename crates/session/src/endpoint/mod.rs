@@ -1,4 +1,5 @@
 mod attempt;
+mod carriers;
 mod relays;
 mod types;
 
@@ -13,6 +14,7 @@ use manyway_wire::{ConnectionId, DataHeader, DatagramType, Init, PathId, Transpo
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
+use crate::carrier::Facts;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Arrival, CidChange, Connection, Opened, Start, Through};
 use crate::crypto::KeyLimits;
@@ -21,6 +23,7 @@ use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secr
 use crate::relays::{Keeper, KeptFor};
 
 use attempt::Attempt;
+use carriers::Held;
 pub use types::{
     ConnectError, ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit,
 };
@@ -46,6 +49,9 @@ pub struct Endpoint {
     cids: HashMap<ConnectionId, Owner>,
     queue: VecDeque<Queued>,
     keeper: Keeper,
+    carriers: BTreeMap<LocalId, Held>,
+    /// Carriers that are to be closed.
+    carriers_over: VecDeque<LocalId>,
     events: VecDeque<(ConnectionHandle, Event)>,
     /// Connections that may have something to send.
     dirty: BTreeSet<ConnectionHandle>,
@@ -88,6 +94,8 @@ impl Endpoint {
             next_handle: 0,
             cids: HashMap::new(),
             queue: VecDeque::new(),
+            carriers: BTreeMap::new(),
+            carriers_over: VecDeque::new(),
             events: VecDeque::new(),
             dirty: BTreeSet::new(),
             telling: BTreeSet::new(),
@@ -177,6 +185,7 @@ impl Endpoint {
                 }
             }
         }
+        self.forget_carriers(handle);
         self.keeper.forget(KeptFor::Connection(handle));
         self.dirty.remove(&handle);
         self.telling.remove(&handle);
@@ -332,11 +341,18 @@ impl Endpoint {
         let Ok(header) = DataHeader::decode(data) else {
             return;
         };
-        let Some(local) = self.locals.get(&local) else {
+        let arrived = local;
+        let Some((local, facts)) = Self::find(&self.locals, &self.carriers, local) else {
             return;
         };
         match self.cids.get(&header.cid) {
             Some(&Owner::Connection(handle, path)) => {
+                if !self.carriers.is_empty() && !self.may_carry(arrived, handle, path) {
+                    return;
+                }
+                let Some((local, _)) = Self::find(&self.locals, &self.carriers, arrived) else {
+                    return;
+                };
                 if let Some(connection) = self.connections.get_mut(&handle) {
                     connection.handle_packet(
                         now,
@@ -345,6 +361,7 @@ impl Endpoint {
                             header,
                             local,
                             remote,
+                            facts,
                             ecn,
                             data,
                         },
@@ -356,7 +373,7 @@ impl Endpoint {
             Some(Owner::Attempt(_)) => {}
             None => {
                 let local = local.clone();
-                self.on_first_data(now, header, local, remote, ecn, data);
+                self.on_first_data(now, header, (local, facts), remote, ecn, data);
             }
         }
     }
@@ -366,7 +383,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         header: DataHeader,
-        local: Local,
+        (local, facts): (Local, Facts),
         remote: SocketAddr,
         ecn: Option<Ecn>,
         data: &mut [u8],
@@ -390,6 +407,7 @@ impl Endpoint {
             established: opened.established,
             local: local.clone(),
             remote,
+            facts,
             rtt: None,
             through,
             locals: Vec::new(),
@@ -459,7 +477,9 @@ impl Endpoint {
                     CidChange::Retired { cid } => self.cids.remove(&cid),
                 };
             }
+            let carriers = connection.take_carrier_changes();
             let changes = connection.take_consent_changes();
+            self.on_carrier_changes(handle, carriers);
             self.on_consent_changes(now, handle, changes);
         }
         self.register(now, handle);

@@ -44,7 +44,7 @@ impl Endpoint {
                 && !taken
                 && connection.has_grant(incoming.remote, |grant| stale.concerns(grant))
             {
-                connection.on_stale_grant(incoming.remote);
+                connection.on_stale_grant(now, incoming.remote, stale.reason);
                 self.keeper.refresh_at(now, incoming.remote);
                 taken = true;
             }

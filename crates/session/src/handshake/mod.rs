@@ -29,7 +29,7 @@ pub use cookie::LoadLimits;
 pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
 pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};
 pub(crate) use secrets::relay_name;
-pub use secrets::{Secrets, SecretsError};
+pub use secrets::{Secrets, SecretsError, listen_key, listener_name};
 
 use manyway_wire::{ConnectionId, TransportParameters};
 

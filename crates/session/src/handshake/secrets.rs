@@ -1,10 +1,11 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::hmac;
 use manyway_wire::Ticket;
-use manyway_wire::relay::{ListenerName, RelayId};
+use manyway_wire::relay::{ListenKey, ListenerName, RelayId};
 use rand::CryptoRng;
 use zeroize::Zeroizing;
 
@@ -61,6 +62,11 @@ impl Secrets {
     /// What the listener is found by at a relay, by whoever has the ticket.
     pub fn relay_name(&self, relay: &RelayId) -> ListenerName {
         relay_name(&self.psk, relay)
+    }
+
+    /// What the listener shows to be found at a relay over TCP, by whoever has the ticket.
+    pub fn listen_key(&self, relay: &RelayId) -> ListenKey {
+        listen_key(&self.psk, relay)
     }
 
     /// The ticket's id, by which the listener knows which of its tickets a peer holds.
@@ -122,14 +128,32 @@ impl Secrets {
 
 /// The name of a ticket's listener at a relay: each relay sees another one.
 pub(crate) fn relay_name(ticket_secret: &[u8; PSK_LEN], relay: &RelayId) -> ListenerName {
+    ListenerName(for_relay(ticket_secret, b"manyway relay name", relay))
+}
+
+/// What a ticket's listener shows at a relay over TCP: its [name](listener_name) there is a hash of it.
+pub fn listen_key(ticket_secret: &[u8; PSK_LEN], relay: &RelayId) -> ListenKey {
+    ListenKey(for_relay(ticket_secret, b"manyway relay listen key", relay))
+}
+
+/// What a listener with this key is called by at a relay over TCP.
+pub fn listener_name(key: &ListenKey) -> ListenerName {
+    let hash = digest(&SHA256, &key.hashed_bytes());
+    let mut name = [0; ListenerName::LEN];
+    name.copy_from_slice(&hash.as_ref()[..ListenerName::LEN]);
+    ListenerName(name)
+}
+
+fn for_relay(ticket_secret: &[u8; PSK_LEN], purpose: &[u8], relay: &RelayId) -> [u8; 16] {
     let secret = Salt::none(HKDF_SHA256).extract(ticket_secret);
+    let info = [purpose];
     let key = secret
-        .expand(&[b"manyway relay name"], hmac::HMAC_SHA256)
+        .expand(&info, hmac::HMAC_SHA256)
         .expect("HKDF gives up to 8160 bytes");
     let whole = hmac::sign(&key.into(), &relay.0);
-    let mut name = [0; ListenerName::LEN];
-    name.copy_from_slice(&whole.as_ref()[..ListenerName::LEN]);
-    ListenerName(name)
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&whole.as_ref()[..16]);
+    bytes
 }
 
 impl fmt::Debug for Secrets {

@@ -4,6 +4,8 @@
 //! relay (HELLO) and then the grants (MINT). They are renewed whenever the listener sends a newer consent, which it does in time, and when the
 //! relay calls them stale. Who doesn't answer is asked ever more rarely, and in the end given up.
 
+mod leaving;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,6 +21,8 @@ use rand_pcg::Pcg64Mcg;
 use super::{Datagram, Pace, RelayAccess, RelayAddress};
 use crate::connection::compatible;
 use crate::endpoint::{Local, LocalId};
+pub(crate) use leaving::HEED;
+use leaving::Stay;
 
 /// A request is repeated after this long, then after twice as long each time.
 const FIRST_REPEAT: Duration = Duration::from_millis(500);
@@ -48,6 +52,12 @@ pub(crate) enum News {
     Granted(Lane),
     /// It has newer grants.
     Renewed(Lane),
+    /// The relay says that it is leaving, or somebody does in its name.
+    Leaving(Lane),
+    /// It is leaving: it gives nothing any more.
+    Left(Lane),
+    /// It isn't leaving, or not any more.
+    Stays(Lane),
     /// It is no more: socket or relay are gone, or the relay refuses or doesn't answer.
     Gone(Lane),
 }
@@ -101,6 +111,9 @@ struct Way {
     next: Option<Time>,
     last_sent: Option<Time>,
     rounds: u32,
+    stay: Stay,
+    /// When it last turned out that the relay stays after all.
+    stayed: Option<Time>,
 }
 
 /// Every relay that a connection, or the attempt at one, may use.
@@ -279,6 +292,7 @@ impl RelayClient {
         };
         way.own = Some((reply.proof, now));
         (way.sent, way.next) = (0, Some(now));
+        self.on_stay(now, lane);
         true
     }
 
@@ -309,6 +323,7 @@ impl RelayClient {
             true => News::Granted(lane),
             false => News::Renewed(lane),
         });
+        self.on_stay(now, lane);
         true
     }
 
@@ -328,9 +343,11 @@ impl RelayClient {
         }
         match refused.reason {
             Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(lane),
-            Refusal::Consent | Refusal::UnknownName | Refusal::Leaving => {
+            Refusal::Leaving => {
+                self.on_left(lane);
                 self.next_round(now, lane);
             }
+            Refusal::Consent | Refusal::UnknownName => self.next_round(now, lane),
             Refusal::Busy => {
                 if let Some(way) = self.ways.get_mut(&lane) {
                     way.next = Some(now + FIRST_ASKING);
@@ -352,8 +369,7 @@ impl RelayClient {
             return false;
         }
         match stale.reason {
-            // Nothing newer would last longer.
-            StaleReason::Leaving => {}
+            StaleReason::Leaving => self.on_leaving(now, lane),
             StaleReason::Moved => {
                 way.own = None;
                 self.refresh(now, lane);
@@ -508,6 +524,13 @@ impl RelayClient {
 
     /// The relay gave no grants: again, with a newer consent of the listener's, or never.
     fn next_round(&mut self, now: Time, lane: Lane) {
+        if self
+            .ways
+            .get(&lane)
+            .is_some_and(|way| way.stay == Stay::Doubted)
+        {
+            self.on_left(lane);
+        }
         let Some(way) = self.ways.get_mut(&lane) else {
             return;
         };
@@ -578,6 +601,8 @@ impl RelayClient {
             next: None,
             last_sent: None,
             rounds: 0,
+            stay: Stay::Yes,
+            stayed: None,
         };
         self.ways.insert(lane, way);
         Some(lane)

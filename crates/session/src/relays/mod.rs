@@ -13,11 +13,13 @@ use std::time::Duration;
 use aws_lc_rs::signature::Ed25519KeyPair;
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::relay::{Access, RelayId, RelayTicket, SIGNATURE_LEN};
+use manyway_wire::relay::{
+    Access, Challenge, ListenerName, Peer, RelayId, RelayTicket, SIGNATURE_LEN, StreamConnect,
+};
 
 use crate::endpoint::LocalId;
 
-pub(crate) use client::{Lane, News, RelayClient};
+pub(crate) use client::{HEED, Lane, News, RelayClient};
 pub(crate) use keeper::{Fresh, Keeper, KeptFor};
 
 /// Who a relay is, and one of its addresses.
@@ -65,6 +67,20 @@ impl RelayAccess {
             .into_iter()
             .map(with_access)
             .collect()
+    }
+
+    /// What asks the relay, over TCP, to connect this stream with who listens there under `name`. It is good for the
+    /// connection that got the challenge alone.
+    pub fn stream_connect(
+        &self,
+        challenge: &Challenge,
+        name: ListenerName,
+    ) -> [u8; StreamConnect::LEN] {
+        let connect = StreamConnect {
+            peer: Peer::Name(name),
+            voucher: self.access.voucher,
+        };
+        connect.seal(challenge, |message| self.sign(message))
     }
 
     /// Signs as the client that the voucher names. Zeros if the seed isn't one of its key: the relay will refuse them.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use manyway_relay::{Action, Config, Keys, Relay, keys::public_key};
-use manyway_wire::relay::{Consent, RateClass, RelayReply, RelayType};
+use manyway_wire::relay::{Consent, Grant, RateClass, RelayReply, RelayType, Stale, StaleReason};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
@@ -328,6 +328,59 @@ fn from_a_consent_to_grants_and_their_renewal() {
     };
     talk.client.on_consent(now, 0, 0, old);
     assert!(talk.client.poll(now).is_none());
+}
+
+#[test]
+fn a_word_of_leaving_is_doubted_and_asked_about() {
+    let mut talk = Talk::new(14);
+    let mut now = Time::from_millis(1000);
+    let consent = talk.consent(now);
+    talk.client.on_consent(now, 0, 0, consent);
+    talk.run(now, true);
+    let [News::Granted(lane)] = talk.client.take_news()[..] else {
+        panic!("no grants");
+    };
+    talk.sent.clear();
+    now += 10 * SECOND;
+    let from = (talk.home.id, talk.access.relay.address);
+    let leaving = |talk: &mut Talk, now, of: &Grant| {
+        let stale = Stale {
+            reason: StaleReason::Leaving,
+            now: 0,
+            mac: of.header().mac,
+        };
+        talk.client.on_reply(now, from, &RelayReply::Stale(stale))
+    };
+    let grants = *talk.client.grants(now, lane).expect("valid");
+    // Who hasn't seen our grant has nothing to say.
+    assert!(!leaving(&mut talk, now, &grants.back));
+    assert_eq!(talk.client.take_news(), []);
+
+    // Forged: the relay answers, and for a while nobody is believed.
+    assert!(leaving(&mut talk, now, &grants.there));
+    assert_eq!(talk.client.take_news(), [News::Leaving(lane)]);
+    talk.run(now, true);
+    let news = talk.client.take_news();
+    assert_eq!(news, [News::Stays(lane), News::Renewed(lane)]);
+    let grants = *talk.client.grants(now, lane).expect("valid");
+    talk.sent.clear();
+    for _ in 0..4 {
+        now += SECOND;
+        assert!(leaving(&mut talk, now, &grants.there));
+        talk.run(now, true);
+    }
+    assert_eq!((talk.client.take_news(), talk.sent.len()), (vec![], 0));
+
+    // True: it is asked a few times and doesn't answer. Its grants hold to their end.
+    now += SECOND;
+    talk.relay.leave();
+    assert!(leaving(&mut talk, now, &grants.there));
+    assert!(leaving(&mut talk, now, &grants.there));
+    talk.run(now + 10 * SECOND, true);
+    let news = talk.client.take_news();
+    assert_eq!(news, [News::Leaving(lane), News::Left(lane)]);
+    assert!((2..=5).contains(&talk.sent.len()), "{:?}", talk.sent);
+    assert!(talk.client.grants(now + 10 * SECOND, lane).is_some());
 }
 
 #[test]

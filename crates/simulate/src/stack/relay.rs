@@ -5,7 +5,7 @@ use std::time::Duration;
 use manyway_relay::{Action, Config, Counters, Keys, Relay};
 use manyway_session::{Access, RelayAccess, RelayAddress};
 use manyway_units::Time;
-use manyway_wire::relay::RateClass;
+use manyway_wire::relay::{ForwardHeader, RateClass, Stale, StaleReason};
 use rand::rngs::ChaCha20Rng;
 use rand::{RngExt, SeedableRng};
 
@@ -41,6 +41,8 @@ pub struct Mischief {
     pub corrupt: f64,
     /// An old one, that may have gone elsewhere, is sent along with it.
     pub replay: f64,
+    /// Its sender is told that the relay is leaving, which isn't so.
+    pub false_leaving: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -123,6 +125,13 @@ impl RelayHost {
         self.restart();
     }
 
+    /// Promises nothing new from now on, and tells senders to go elsewhere.
+    pub fn leave(&mut self) {
+        if let Some(relay) = &mut self.relay {
+            relay.leave();
+        }
+    }
+
     /// Misbehaves from now on; what is on its way stays.
     pub fn set_mischief(&mut self, mischief: Mischief) {
         self.mischief = mischief;
@@ -154,6 +163,7 @@ impl RelayHost {
             delay_by,
             corrupt,
             replay,
+            false_leaving: _,
         } = self.mischief;
         if replay > 0.0 {
             let old = Waiting {
@@ -221,6 +231,11 @@ impl Host for RelayHost {
                     self.queue
                         .push_back(reply(arrival.remote, notice.as_bytes()));
                 }
+                if self.chance(self.mischief.false_leaving)
+                    && let Some(forged) = leaving(unix, arrival.data)
+                {
+                    self.queue.push_back(reply(arrival.remote, &forged));
+                }
                 let data = arrival.data[header_len..].to_vec();
                 self.forward(now, to, arrival.ecn, data);
             }
@@ -250,4 +265,14 @@ impl Host for RelayHost {
     }
 
     fn handle_timeout(&mut self, _now: Time) {}
+}
+
+/// What a leaving relay says about a datagram's grant.
+fn leaving(unix: Duration, datagram: &[u8]) -> Option<Vec<u8>> {
+    let stale = Stale {
+        reason: StaleReason::Leaving,
+        now: unix.as_secs() as u32,
+        mac: ForwardHeader::decode(datagram).ok()?.mac,
+    };
+    Some(stale.to_bytes().to_vec())
 }

@@ -89,7 +89,7 @@ fn signed_bytes(unsigned: &[u8]) -> Vec<u8> {
 impl Peer {
     const LEN: usize = 1 + Consent::LEN;
 
-    fn encode(&self, buf: &mut impl BufMut) {
+    pub(super) fn encode(&self, buf: &mut impl BufMut) {
         match self {
             Self::Consent(consent) => {
                 buf.put_u8(1);
@@ -103,8 +103,8 @@ impl Peer {
         }
     }
 
-    fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let what = "a MINT's peer";
+    pub(super) fn get(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let what = "the peer";
         match reader.u8(what)? {
             1 => Consent::get(reader).map(Self::Consent),
             2 => {

@@ -10,6 +10,7 @@
 mod consent;
 mod forward;
 mod mint;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod ticket;
@@ -27,6 +28,11 @@ pub use consent::{
 };
 pub use forward::{ForwardHeader, Grant, STALE_LEN, Stale, StaleReason};
 pub use mint::{MINT_LEN, MINTED_MAX_LEN, Mint, Minted, Peer, REFUSED_LEN, Refusal, Refused};
+pub use stream::{
+    CallToken, Challenge, ListenKey, STREAM_REPLY_MAX_LEN, STREAM_REQUEST_MAX_LEN, StreamAnswer,
+    StreamConnect, StreamListen, StreamRefusal, StreamReply, StreamRequest, StreamType,
+    stream_reply_len, stream_request_len,
+};
 pub use ticket::{Access, MAX_RELAY_ADDRESSES, RelayTicket};
 pub use voucher::{RateClass, VOUCHER_LEN, Voucher, VoucherTerms};
 

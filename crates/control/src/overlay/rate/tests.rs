@@ -203,6 +203,32 @@ fn equal_seeds_make_equal_choices() {
     assert_ne!(trace(1), trace(2));
 }
 
+#[test]
+fn another_demand_takes_from_those_that_do_not_use_it() {
+    let config = exact(RateConfig::aiad());
+    let mut controller = RateController::new(config, 40.0, &[20.0, 10.0], 1).unwrap();
+    // The first path has become slow.
+    controller.set_demand(15.0, &[1.0, 10.0]).unwrap();
+    let rates: Vec<f64> = controller.rates().collect();
+    assert!(
+        (rates[0] - 5.0).abs() < 1e-9 && rates[1] == 10.0,
+        "{rates:?}"
+    );
+    assert!((controller.step() - 0.15).abs() < 1e-12);
+    // Less than what arrives: all alike.
+    controller.set_demand(7.5, &[5.0, 10.0]).unwrap();
+    let rates: Vec<f64> = controller.rates().collect();
+    assert!(
+        (rates[0] - 2.5).abs() < 1e-9 && (rates[1] - 5.0).abs() < 1e-9,
+        "{rates:?}"
+    );
+    // More changes no rate, and nonsense nothing.
+    controller.set_demand(100.0, &[f64::NAN, -1.0]).unwrap();
+    assert!(controller.set_demand(f64::NAN, &[]).is_err());
+    assert_eq!(controller.demand(), 100.0);
+    assert!(controller.rates().sum::<f64>() < 7.6);
+}
+
 fn any_config() -> impl Strategy<Value = RateConfig> {
     let boost = prop_oneof![Just(0.0), 0.0..10.0_f64];
     (
@@ -231,6 +257,27 @@ fn any_report() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
+    #[test]
+    fn a_new_demand_is_kept(
+        rates in prop::collection::vec(0.0..1.0_f64, 1..6),
+        measured in prop::collection::vec(any_report(), 0..6),
+        demand in 0.0..6.0_f64,
+    ) {
+        let before = rates.iter().sum::<f64>();
+        let mut controller = RateController::new(RateConfig::mimd(), before.max(1e-3), &rates, 1).unwrap();
+        controller.set_demand(demand, &measured).unwrap();
+        let after: Vec<f64> = controller.rates().collect();
+        prop_assert!(after.iter().sum::<f64>() <= demand * (1.0 + 1e-9) + 1e-12);
+        for (index, (new, old)) in after.iter().zip(&rates).enumerate() {
+            prop_assert!(*new >= 0.0 && new <= old);
+            // As long as what arrives fits, nobody gets less than arrives.
+            let arrives = |index: usize| measured.get(index).copied().filter(|m| *m > 0.0).unwrap_or(0.0).min(rates[index]);
+            if (0..rates.len()).map(arrives).sum::<f64>() <= demand {
+                prop_assert!(*new >= arrives(index) - 1e-9);
+            }
+        }
+    }
+
     #[test]
     fn stays_within_its_bounds(
         config in any_config(),

@@ -76,7 +76,7 @@ impl Connection {
     /// What the manager calls a path; `None` if it has nothing to do with it.
     fn key_of(&self, index: usize) -> Option<PathKey> {
         let path = &self.paths[index];
-        if path.under == Under::Trial {
+        if path.under != Under::Law {
             return None;
         }
         let oldest = self
@@ -97,7 +97,7 @@ impl Connection {
             return 0.0;
         }
         let path = &self.paths[index];
-        self.controllers.of(path).window(path.sender.slot())
+        path.sender.window(self.controllers.of(path))
     }
 
     /// What came of a path's packets is settled: the manager hears of it, if it wants to know.
@@ -201,7 +201,7 @@ impl Connection {
             return;
         };
         let path = &self.paths[index];
-        let verdict = self.controllers.of(path).verdict(path.sender.slot());
+        let verdict = path.sender.verdict(self.controllers.of(path));
         if verdict == PathVerdict::Keep {
             return;
         }
@@ -278,7 +278,7 @@ impl Connection {
     }
 
     /// Closes a lane's path as the manager wants it: no failure of the relay's.
-    fn close_lane(&mut self, now: Time, lane: Lane, reason: PathDownReason) {
+    pub(super) fn close_lane(&mut self, now: Time, lane: Lane, reason: PathDownReason) {
         let Some(index) = self.path_on(lane) else {
             return;
         };

@@ -132,6 +132,8 @@ impl Endpoint {
         relays: &[RelayAccess],
     ) -> Result<ConnectionHandle, ConnectError> {
         let seed = self.rng.random();
+        // Those of a ticket pass datagrams on.
+        let relays = if self.config.udp { relays } else { &[] };
         let locals = self.locals.values().cloned().collect();
         let relayed = Relayed::new(now, ticket, relays, locals, seed);
         self.begin_attempt(now, ticket, relayed)
@@ -150,6 +152,8 @@ impl Endpoint {
             match news {
                 News::Granted(lane) => self.begin_try(now, handle, lane),
                 News::Renewed(_) => {}
+                // It is good enough to say who else there is.
+                News::Leaving(_) | News::Left(_) | News::Stays(_) => {}
                 News::Gone(lane) => self.end_try(handle, lane),
             }
         }

@@ -1,0 +1,224 @@
+//! `manyway demo --relays`: mPath's Fig. 7 on this host. Real relays, of which one adds nothing because its path shares the direct path's
+//! bottleneck.
+
+mod relay;
+mod result;
+mod shares;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context;
+use manyway::{Config, Endpoint, RelayAccess};
+use manyway_network::udp::{Hop, UdpGate, UdpLinkConfig, UdpNetwork, UdpNetworkConfig};
+use manyway_network::{Limit, LinkConfig, Queue};
+use manyway_units::{ByteSize, Rate};
+
+use self::relay::Relay;
+use self::result::{Demo, Part};
+use super::trial::{Setting, Trial, Way, endpoint};
+use super::{Copies, Original, check_size};
+use crate::args::DemoArgs;
+use crate::screen::Screen;
+
+/// The law of the transfer over the direct path: what mPath is compared with in its paper.
+const SINGLE_LAW: &str = "reno";
+/// What the direct path carries in 20 s: long enough that slow start doesn't count.
+const SINGLE_SIZE: u64 = 11_000_000;
+/// With relays, well over two and a half minutes: that many take 200 loss epochs of the direct path.
+const SIZE: u64 = 175_000_000;
+/// Datagrams have one size, so that a queue of packets is one of bytes.
+const DATAGRAM: usize = 1200;
+
+/// A duplex link.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    name: &'static str,
+    mbps: f64,
+    delay: Duration,
+    /// Packets that wait.
+    queue: u32,
+}
+
+impl Line {
+    fn config(&self) -> [LinkConfig; 2] {
+        let one_way = LinkConfig {
+            queue: Queue::DropTail(Limit::Packets(self.queue)),
+            ..LinkConfig::new(Rate::from_mbps(self.mbps), self.delay)
+        };
+        [one_way.clone(), one_way]
+    }
+}
+
+/// The first is the sender's access link, which all share, the second the core link that the direct path shares with relay 1's; then those of
+/// relays 2 and 3.
+///
+/// The paper's Fig. 7 with half of its rates and two fifths of what its round trip seems to be (`scenarios/mpath/fig7.toml`): windows are a fifth,
+/// and loss epochs come as much sooner. Relay 2's link has less than the core link, so that the direct path is the best single one.
+const LINES: [Line; 4] = [
+    line("access", 10.0, 2, 10),
+    line("core", 5.0, 8, 8),
+    line("relay 2's", 4.0, 8, 8),
+    line("relay 3's", 2.5, 8, 8),
+];
+const ACCESS: usize = 0;
+const CORE: usize = 1;
+/// The link between each relay and the receiver.
+const BEHIND: [usize; 3] = [CORE, 2, 3];
+/// The relay that adds nothing.
+const USELESS: usize = 0;
+
+const fn line(name: &'static str, mbps: f64, delay_ms: u64, queue: u32) -> Line {
+    Line {
+        name,
+        mbps,
+        delay: Duration::from_millis(delay_ms),
+        queue,
+    }
+}
+
+/// Without queues, the same over every path.
+fn round_trip() -> Duration {
+    2 * (LINES[ACCESS].delay + LINES[CORE].delay)
+}
+
+pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
+    let size = args.size.map_or(SIZE, ByteSize::bytes);
+    check_size(size)?;
+    let law = args.cc.clone().unwrap_or_else(|| "mpath".to_owned());
+    let copies = Copies::new()?;
+    let single_size = size.min(SINGLE_SIZE);
+    let sources = (
+        copies.create("single.bin", single_size).await?,
+        copies.create("relays.bin", size).await?,
+    );
+    screen.say(&result::introduction());
+    let relays: Vec<Relay> = BEHIND
+        .iter()
+        .map(|_| Relay::start())
+        .collect::<Result<_, _>>()?;
+
+    let name = "the direct path alone";
+    let stage = Stage::set(SINGLE_LAW, &relays[..0]).await?;
+    screen.say(&format!(
+        "{name}, law {SINGLE_LAW}: {}",
+        ByteSize::new(single_size)
+    ));
+    let single = stage.run(screen, &sources.0, &copies, name).await?;
+
+    let name = "the direct path and three relays";
+    let stage = Stage::set(&law, &relays).await?;
+    screen.say(&format!("{name}, law {law}: {}", ByteSize::new(size)));
+    let all = stage.run(screen, &sources.1, &copies, name).await?;
+    let forwarded = relays.iter().map(Relay::forwarded).collect();
+    Ok(Demo {
+        single: Part {
+            law: SINGLE_LAW.to_owned(),
+            size: single_size,
+            digest: sources.0.digest,
+            trial: single,
+        },
+        all: Part {
+            law,
+            size,
+            digest: sources.1.digest,
+            trial: all,
+        },
+        forwarded,
+    })
+}
+
+/// A receiver, the links, and relays between them.
+struct Stage {
+    receiver: Endpoint,
+    network: UdpNetwork,
+    config: Config,
+    access: Vec<RelayAccess>,
+}
+
+impl Stage {
+    async fn set(law: &str, relays: &[Relay]) -> anyhow::Result<Self> {
+        let config = Config {
+            cc: law.to_owned(),
+            max_datagram: DATAGRAM,
+            ..Config::default()
+        };
+        let receiver = endpoint(config.clone()).await?;
+        let at = *receiver
+            .listen()?
+            .addresses
+            .first()
+            .context("the receiver has no address")?;
+        let network = UdpNetwork::start(UdpNetworkConfig {
+            links: LINES.iter().map(Line::config).collect(),
+            gates: gates(at, relays),
+            header_bytes: UdpLinkConfig::HEADER_BYTES,
+        })
+        .context("can't start the links")?;
+        let access = (1..)
+            .zip(relays)
+            .map(|(gate, relay)| Ok(relay.access(near(&network, gate)?)))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self {
+            receiver,
+            network,
+            config,
+            access,
+        })
+    }
+
+    async fn run(
+        self,
+        screen: &Screen,
+        source: &Original,
+        copies: &Copies,
+        name: &str,
+    ) -> anyhow::Result<Trial> {
+        let mut ticket = self.receiver.listen()?;
+        // The sender knows the near end of the direct path only.
+        ticket.addresses = vec![near(&self.network, 0)?];
+        let relays = (1..).zip(&self.access);
+        let relays = relays.map(|(number, access)| Way {
+            near: access.relay.address,
+            name: format!("relay {number}"),
+        });
+        let direct = Way {
+            near: ticket.addresses[0],
+            name: "direct".to_owned(),
+        };
+        let setting = Setting {
+            screen,
+            config: self.config,
+            ways: std::iter::once(direct).chain(relays).collect(),
+            ticket,
+            relays: &self.access,
+            source: &source.path,
+            target: &copies.target(name),
+        };
+        let trial = Trial::run(&setting, self.receiver).await;
+        trial.with_context(|| format!("the transfer over {name} failed"))
+    }
+}
+
+/// The direct path's near end, then each relay's address: its senders are behind the access link, the receiver behind the relay's own.
+fn gates(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpGate> {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let direct = UdpGate {
+        listen,
+        target: receiver,
+        route: vec![Hop::forward(ACCESS), Hop::forward(CORE)],
+        others: Vec::new(),
+    };
+    let through = |(relay, behind): (&Relay, usize)| UdpGate {
+        listen,
+        target: relay.address,
+        route: vec![Hop::forward(ACCESS)],
+        others: vec![(receiver, vec![Hop::reverse(behind)])],
+    };
+    let relays = relays.iter().zip(BEHIND).map(through);
+    std::iter::once(direct).chain(relays).collect()
+}
+
+fn near(network: &UdpNetwork, gate: usize) -> anyhow::Result<SocketAddr> {
+    network.gate(gate).context("the links have no such gate")
+}

@@ -1,0 +1,597 @@
+//! What a relay does with a TCP connection before its bytes are forwarded, and with whom they are.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use manyway_wire::relay::{
+    CallToken, Challenge, ForwardHeader, Hello, Listen, ListenKey, ListenerName, Mint, Peer,
+    RateClass, Refusal, RelayId, RelayType, StreamAnswer, StreamConnect, StreamListen,
+    StreamRefusal, StreamReply, StreamRequest, canonical,
+};
+use rand::CryptoRng;
+
+use crate::address::{Kind, kind};
+use crate::bucket::{Allowance, Bucket, Sketch};
+use crate::keys::{Keys, verify};
+use crate::rates::{CELLS, Rates};
+use crate::relay::{account_tag, source, standing};
+use crate::stream_counters::{Ending, StreamCounters};
+use crate::{Config, StreamLimits};
+
+/// CONNECTs per second whose two signatures are checked: a sixteenth of a processor core. A stream lasts long.
+const VERIFICATIONS: u64 = 500;
+/// CONNECTs and LISTENs per second from one source; twice as many at once.
+const SOURCE_REQUESTS: u64 = 20;
+/// PINGs per second on one connection; twice as many at once.
+const PINGS: u64 = 2;
+
+/// A TCP connection, as the relay's parts name it. Never used twice.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(u64);
+
+/// What is to be done on a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Answer, and read on.
+    Reply(StreamReply),
+    /// Answer that it listens now; the one that had its name before, if any, is told so and closed.
+    Listening(Option<ConnectionId>),
+    /// Say this on the listener's connection and wait for its answer.
+    Call(ConnectionId, StreamReply),
+    /// Tell both that it is as asked, and splice this connection with the caller's.
+    Splice(ConnectionId, StreamTerms),
+    /// Say why not, and close.
+    Refuse(StreamRefusal),
+    /// Close in silence.
+    Close,
+}
+
+/// On whose account a stream goes, and how fast it may.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct StreamTerms {
+    /// Its cells in [`Rates`].
+    pub account: [usize; 2],
+    /// Its rate.
+    pub class: RateClass,
+}
+
+/// Decides about TCP connections without sockets and clock. It keeps an entry per connection, of which there are at most
+/// [`StreamLimits::connections`], and forgets it when the connection is closed.
+pub struct Gate {
+    config: Config,
+    limits: StreamLimits,
+    keys: Keys,
+    rates: Arc<Rates>,
+    connections: HashMap<ConnectionId, Connection>,
+    /// Those that have said nothing yet that counts, the oldest first.
+    new: BTreeSet<ConnectionId>,
+    names: HashMap<ListenerName, ConnectionId>,
+    calls: HashMap<CallToken, ConnectionId>,
+    sources: HashMap<[u8; 8], Source>,
+    /// Streams of an account.
+    accounts: HashMap<[u8; 8], usize>,
+    requests: Sketch,
+    verifications: Bucket,
+    next: u64,
+    leaving: bool,
+    counters: StreamCounters,
+}
+
+/// How many connections a source has.
+#[derive(Copy, Clone, Default)]
+struct Source {
+    all: usize,
+    new: usize,
+    listeners: usize,
+}
+
+struct Connection {
+    from: SocketAddr,
+    role: Role,
+}
+
+enum Role {
+    /// Has said nothing, or HELLO.
+    New(Option<Challenge>),
+    /// Can be called. `ringing` are those that wait for an answer.
+    Listener {
+        name: ListenerName,
+        ringing: HashSet<CallToken>,
+        pings: Bucket,
+    },
+    /// Waits for a listener.
+    Caller {
+        listener: ConnectionId,
+        token: CallToken,
+        tag: [u8; 8],
+        terms: StreamTerms,
+    },
+    /// One end of a stream; a caller's with its account.
+    Spliced(Option<[u8; 8]>),
+    /// Told to close.
+    Over,
+}
+
+impl Gate {
+    /// Decides with these keys. `rng` is for hash tables alone.
+    pub fn new(
+        config: Config,
+        limits: StreamLimits,
+        keys: Keys,
+        rates: Arc<Rates>,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Self {
+        Self {
+            config,
+            limits,
+            keys,
+            rates,
+            connections: HashMap::new(),
+            new: BTreeSet::new(),
+            names: HashMap::new(),
+            calls: HashMap::new(),
+            sources: HashMap::new(),
+            accounts: HashMap::new(),
+            requests: Sketch::new(CELLS, || rng.next_u64()),
+            verifications: Bucket::default(),
+            next: 0,
+            leaving: false,
+            counters: StreamCounters::default(),
+        }
+    }
+
+    /// Uses other keys from now on, those of the same relay after a rotation.
+    pub fn set_keys(&mut self, keys: Keys) {
+        self.keys = keys;
+    }
+
+    /// Promises nothing new from now on. The listeners, to be told.
+    pub fn leave(&mut self) -> Vec<ConnectionId> {
+        self.leaving = true;
+        self.names.values().copied().collect()
+    }
+
+    /// What happened so far, and what there is.
+    pub fn counters(&self) -> StreamCounters {
+        let listening = self.names.len() as u64;
+        let streams = self.accounts.values().map(|count| *count as u64).sum();
+        StreamCounters {
+            connections: self.connections.len() as u64,
+            listening,
+            streams,
+            ..self.counters
+        }
+    }
+
+    /// Counts why a connection has ended, where that wasn't decided here.
+    pub fn ended(&mut self, why: Ending) {
+        self.counters.end(why);
+    }
+
+    /// Takes a connection that was accepted; and the one that has to make way for it, if there is one. None if it is
+    /// to be closed at once.
+    pub fn open(&mut self, from: SocketAddr) -> Option<(ConnectionId, Option<ConnectionId>)> {
+        self.counters.accepted += 1;
+        let from = canonical(from);
+        let refused = self.refuses(from);
+        if let Some(why) = refused {
+            self.counters.end(why);
+            return None;
+        }
+        let evicted = match self.new.len() < self.limits.new {
+            true => None,
+            // Whoever means it has said something within some round trips.
+            false => self.new.first().copied(),
+        };
+        if let Some(id) = evicted {
+            self.counters.end(Ending::Evicted);
+            self.leave_role(id, Role::Over);
+        }
+        let id = ConnectionId(self.next);
+        self.next += 1;
+        let role = Role::New(None);
+        self.connections.insert(id, Connection { from, role });
+        self.new.insert(id);
+        let counts = self.sources.entry(source(from)).or_default();
+        counts.new += 1;
+        counts.all += 1;
+        Some((id, evicted))
+    }
+
+    fn refuses(&self, from: SocketAddr) -> Option<Ending> {
+        if kind(from) == Kind::Never || self.config.own.contains(&from) {
+            return Some(Ending::Address);
+        }
+        let counts = self.sources.get(&source(from)).copied().unwrap_or_default();
+        if counts.new >= self.limits.new_per_source || counts.all >= self.limits.per_source {
+            return Some(Ending::Source);
+        }
+        (self.connections.len() >= self.limits.connections).then_some(Ending::Full)
+    }
+
+    /// Decides on a message of a connection's: as many bytes as [`stream_request_len`] says, or fewer if it is none.
+    /// `now` is Unix time and never goes back; `rng` makes what nobody may guess.
+    ///
+    /// [`stream_request_len`]: manyway_wire::relay::stream_request_len
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        id: ConnectionId,
+        message: &[u8],
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Step {
+        let outcome = match StreamRequest::decode(message) {
+            Ok(StreamRequest::Hello(relay)) => self.hello(id, relay, rng),
+            Ok(StreamRequest::Connect(connect, signature)) => {
+                self.connect(now, id, &connect, &signature, rng)
+            }
+            Ok(StreamRequest::Listen(listen)) => self.listen(now, id, listen),
+            Ok(StreamRequest::Answer(answer)) => self.answer(id, answer),
+            Ok(StreamRequest::Ping) => self.ping(now, id),
+            Err(_) => self.datagram(message),
+        };
+        outcome.unwrap_or_else(|no| {
+            self.leave_role(id, Role::Over);
+            match no {
+                No::Refused(reason) => {
+                    self.counters.refuse(reason);
+                    Step::Refuse(reason)
+                }
+                No::Closed(why) => {
+                    self.counters.end(why);
+                    Step::Close
+                }
+            }
+        })
+    }
+
+    /// The caller has waited long enough.
+    pub fn unanswered(&mut self, id: ConnectionId) -> StreamRefusal {
+        self.leave_role(id, Role::Over);
+        self.counters.refuse(StreamRefusal::NoAnswer);
+        StreamRefusal::NoAnswer
+    }
+
+    /// Forgets a connection that is closed.
+    pub fn closed(&mut self, id: ConnectionId) {
+        self.leave_role(id, Role::Over);
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        let key = source(connection.from);
+        if let Some(counts) = self.sources.get_mut(&key) {
+            counts.all -= 1;
+            if counts.all == 0 {
+                self.sources.remove(&key);
+            }
+        }
+    }
+
+    fn hello(
+        &mut self,
+        id: ConnectionId,
+        relay: RelayId,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Outcome {
+        self.first(id, relay)?;
+        let mut challenge = Challenge([0; 16]);
+        rng.fill_bytes(&mut challenge.0);
+        // It goes on counting as new: HELLO proves nothing.
+        self.set_role(id, Role::New(Some(challenge)));
+        Ok(Step::Reply(StreamReply::Welcome(challenge)))
+    }
+
+    fn listen(&mut self, now: Duration, id: ConnectionId, listen: StreamListen) -> Outcome {
+        self.first(id, listen.relay)?;
+        self.stays()?;
+        self.request(now, id)?;
+        let name = name_of(&listen.key);
+        let before = self.names.get(&name).copied();
+        let own = self.source_of(id).map_or(0, |counts| counts.listeners);
+        let full =
+            self.names.len() >= self.limits.listeners || own >= self.limits.listeners_per_source;
+        if before.is_none() && full {
+            return Err(StreamRefusal::Busy.into());
+        }
+        if let Some(before) = before {
+            self.leave_role(before, Role::Over);
+            self.counters.refuse(StreamRefusal::Replaced);
+        }
+        let role = Role::Listener {
+            name,
+            ringing: HashSet::new(),
+            pings: Bucket::default(),
+        };
+        self.leave_role(id, role);
+        self.names.insert(name, id);
+        if let Some(counts) = self.source_of(id) {
+            counts.listeners += 1;
+        }
+        Ok(Step::Listening(before))
+    }
+
+    fn connect(
+        &mut self,
+        now: Duration,
+        id: ConnectionId,
+        connect: &StreamConnect,
+        signature: &[u8; 64],
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Outcome {
+        let challenge = match self.connections.get(&id).map(|found| &found.role) {
+            Some(Role::New(Some(challenge))) => *challenge,
+            _ => return Err(Ending::Malformed.into()),
+        };
+        let terms = &connect.voucher.terms;
+        if terms.relay != self.keys.id() {
+            return Err(Ending::OtherRelay.into());
+        }
+        self.stays()?;
+        let Peer::Name(name) = connect.peer else {
+            return Err(StreamRefusal::ForUdp.into());
+        };
+        let seconds = now.as_secs() as u32;
+        standing(terms, self.keys.id(), &self.config.trusted, seconds).map_err(No::from)?;
+        let listener = *self.names.get(&name).ok_or(StreamRefusal::UnknownName)?;
+        let tag = account_tag(&terms.signer, &terms.account);
+        let streams = self.accounts.get(&tag).copied().unwrap_or_default();
+        if streams >= self.limits.per_account {
+            return Err(StreamRefusal::Account.into());
+        }
+        self.request(now, id)?;
+        self.verified(now, connect, &challenge, signature)?;
+        let token = self.ring(listener, rng)?;
+        let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
+        let terms = StreamTerms {
+            account: self.rates.cells(&tag),
+            class: terms.class.min(highest),
+        };
+        *self.accounts.entry(tag).or_default() += 1;
+        self.calls.insert(token, id);
+        self.counters.calls += 1;
+        let role = Role::Caller {
+            listener,
+            token,
+            tag,
+            terms,
+        };
+        self.leave_role(id, role);
+        Ok(Step::Call(listener, StreamReply::Call(token)))
+    }
+
+    /// Whether request and voucher are signed by whom they should be: the expensive part.
+    fn verified(
+        &mut self,
+        now: Duration,
+        connect: &StreamConnect,
+        challenge: &Challenge,
+        signature: &[u8; 64],
+    ) -> Result<(), No> {
+        if !self
+            .verifications
+            .take(now, Allowance::events(1, VERIFICATIONS))
+        {
+            return Err(StreamRefusal::Busy.into());
+        }
+        let (terms, voucher) = (&connect.voucher.terms, &connect.voucher.signature);
+        let genuine = verify(&terms.client, &connect.signed_bytes(challenge), signature)
+            && verify(&terms.signer, &terms.signed_bytes(), voucher);
+        match genuine {
+            true => Ok(()),
+            false => Err(StreamRefusal::Voucher.into()),
+        }
+    }
+
+    /// A token for a call of this listener's, if it hasn't too many.
+    fn ring(
+        &mut self,
+        listener: ConnectionId,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<CallToken, No> {
+        let most = self.limits.ringing;
+        match self.connections.get_mut(&listener).map(|it| &mut it.role) {
+            Some(Role::Listener { ringing, .. }) if ringing.len() < most => {
+                let mut token = CallToken([0; 16]);
+                rng.fill_bytes(&mut token.0);
+                ringing.insert(token);
+                Ok(token)
+            }
+            _ => Err(StreamRefusal::Busy.into()),
+        }
+    }
+
+    fn answer(&mut self, id: ConnectionId, answer: StreamAnswer) -> Outcome {
+        self.first(id, answer.relay)?;
+        let caller = self.calls.get(&answer.token).copied();
+        let caller = caller.ok_or(StreamRefusal::CallOver)?;
+        let Some(Role::Caller { tag, terms, .. }) =
+            self.connections.get(&caller).map(|found| &found.role)
+        else {
+            return Err(StreamRefusal::CallOver.into());
+        };
+        let (tag, terms) = (*tag, *terms);
+        // Counted for its account before it is given up as a caller, so that it doesn't fall out between.
+        *self.accounts.entry(tag).or_default() += 1;
+        self.leave_role(caller, Role::Spliced(Some(tag)));
+        self.leave_role(id, Role::Spliced(None));
+        self.counters.spliced += 1;
+        Ok(Step::Splice(caller, terms))
+    }
+
+    fn ping(&mut self, now: Duration, id: ConnectionId) -> Outcome {
+        match self.connections.get(&id).map(|found| &found.role) {
+            Some(Role::Listener { pings, .. }) => {
+                match pings.take(now, Allowance::events(1, PINGS)) {
+                    true => Ok(Step::Reply(StreamReply::Ping)),
+                    false => Err(Ending::Flood.into()),
+                }
+            }
+            _ => Err(Ending::Malformed.into()),
+        }
+    }
+
+    /// What belongs on UDP: whoever knows this relay, or has something that it made, is told so.
+    fn datagram(&self, message: &[u8]) -> Outcome {
+        let relay = match RelayType::of(message) {
+            Some(RelayType::Hello) => Hello::decode(message).ok().map(|it| it.relay),
+            Some(RelayType::Listen) => Listen::decode(message).ok().map(|it| it.relay),
+            Some(RelayType::Mint) => Mint::decode(message)
+                .ok()
+                .map(|(it, _)| it.voucher.terms.relay),
+            Some(RelayType::Forward4 | RelayType::Forward6) => {
+                let header = ForwardHeader::decode(message).ok();
+                let made = header.and_then(|header| {
+                    let key = self.keys.by_id(header.key)?;
+                    Some(key.made_for_another(&header))
+                });
+                match made {
+                    Some(true) => Some(self.keys.id()),
+                    _ => return Err(Ending::Forged.into()),
+                }
+            }
+            _ => None,
+        };
+        match relay {
+            Some(relay) if relay == self.keys.id() => Err(StreamRefusal::ForUdp.into()),
+            Some(_) => Err(Ending::OtherRelay.into()),
+            None => Err(Ending::Malformed.into()),
+        }
+    }
+
+    /// Whether a message may be a connection's first, and means this relay.
+    fn first(&self, id: ConnectionId, relay: RelayId) -> Result<(), No> {
+        let connection = self.connections.get(&id).ok_or(Ending::Malformed)?;
+        if !matches!(connection.role, Role::New(None)) {
+            return Err(Ending::Malformed.into());
+        }
+        if relay != self.keys.id() {
+            return Err(Ending::OtherRelay.into());
+        }
+        if kind(connection.from) == Kind::Private && !self.config.allow_private {
+            return Err(StreamRefusal::Address.into());
+        }
+        Ok(())
+    }
+
+    fn stays(&self) -> Result<(), No> {
+        match self.leaving {
+            false => Ok(()),
+            true => Err(StreamRefusal::Leaving.into()),
+        }
+    }
+
+    /// Takes a request from what its source may ask for.
+    fn request(&mut self, now: Duration, id: ConnectionId) -> Result<(), No> {
+        let connection = self.connections.get(&id).ok_or(Ending::Malformed)?;
+        let cells = self.requests.cells(&source(connection.from));
+        let allowance = Allowance::events(1, SOURCE_REQUESTS);
+        match self.requests.take(cells, now, allowance) {
+            true => Ok(()),
+            false => Err(StreamRefusal::Busy.into()),
+        }
+    }
+
+    /// Gives a connection another role, and gives back what it had in the old one.
+    fn leave_role(&mut self, id: ConnectionId, next: Role) {
+        if self.new.remove(&id)
+            && let Some(counts) = self.source_of(id)
+        {
+            counts.new -= 1;
+        }
+        match self.set_role(id, next) {
+            Some(Role::Listener { name, .. }) => {
+                if let Some(counts) = self.source_of(id) {
+                    counts.listeners -= 1;
+                }
+                if self.names.get(&name) == Some(&id) {
+                    self.names.remove(&name);
+                }
+            }
+            Some(Role::Caller {
+                listener,
+                token,
+                tag,
+                ..
+            }) => {
+                self.calls.remove(&token);
+                self.give_back(tag);
+                if let Some(Role::Listener { ringing, .. }) =
+                    self.connections.get_mut(&listener).map(|it| &mut it.role)
+                {
+                    ringing.remove(&token);
+                }
+            }
+            Some(Role::Spliced(Some(tag))) => self.give_back(tag),
+            _ => {}
+        }
+    }
+
+    fn source_of(&mut self, id: ConnectionId) -> Option<&mut Source> {
+        let from = self.connections.get(&id)?.from;
+        self.sources.get_mut(&source(from))
+    }
+
+    fn give_back(&mut self, tag: [u8; 8]) {
+        if let Some(count) = self.accounts.get_mut(&tag) {
+            *count -= 1;
+            if *count == 0 {
+                self.accounts.remove(&tag);
+            }
+        }
+    }
+
+    fn set_role(&mut self, id: ConnectionId, role: Role) -> Option<Role> {
+        let connection = self.connections.get_mut(&id)?;
+        Some(std::mem::replace(&mut connection.role, role))
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gate")
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The name that a listener with this key has.
+pub fn name_of(key: &ListenKey) -> ListenerName {
+    let hash = digest(&SHA256, &key.hashed_bytes());
+    let mut name = [0; ListenerName::LEN];
+    name.copy_from_slice(&hash.as_ref()[..ListenerName::LEN]);
+    ListenerName(name)
+}
+
+type Outcome = Result<Step, No>;
+
+/// Why a connection isn't served.
+enum No {
+    /// It is told.
+    Refused(StreamRefusal),
+    /// It isn't.
+    Closed(Ending),
+}
+
+impl From<StreamRefusal> for No {
+    fn from(reason: StreamRefusal) -> Self {
+        Self::Refused(reason)
+    }
+}
+
+impl From<Ending> for No {
+    fn from(why: Ending) -> Self {
+        Self::Closed(why)
+    }
+}
+
+impl From<Refusal> for No {
+    fn from(reason: Refusal) -> Self {
+        Self::Refused(match reason {
+            Refusal::VoucherExpired => StreamRefusal::VoucherExpired,
+            _ => StreamRefusal::Voucher,
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! From one TCP connection to another, without a look at the bytes.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use manyway_os::UnixClock;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, SpliceFFlags, splice};
+use nix::unistd::pipe2;
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use crate::gate::StreamTerms;
+use crate::{Ending, Rates};
+
+/// Bytes that are read at a time, and all that a direction ever holds outside of sockets: what a pipe takes.
+const CHUNK: usize = 64 << 10;
+/// Bytes that wait in a socket before it counts as full, beside those under way.
+const UNSENT: u32 = 128 << 10;
+/// The shortest wait for an account's rate: timers are no finer.
+const WAIT: Duration = Duration::from_millis(1);
+
+/// What passed, over all streams.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    pub(super) received: AtomicU64,
+    pub(super) forwarded: AtomicU64,
+    pub(super) copied: AtomicU64,
+}
+
+/// What a stream is spliced by.
+pub(super) struct Splicer<'a> {
+    pub(super) rates: &'a Rates,
+    pub(super) terms: StreamTerms,
+    pub(super) clock: UnixClock,
+    pub(super) passed: &'a Passed,
+    /// How long it may stand still.
+    pub(super) idle: Duration,
+    /// Splice where the system can.
+    pub(super) zero_copy: bool,
+}
+
+impl Splicer<'_> {
+    /// Passes bytes on both ways until both ends are done, and the end of each with them. When one breaks off, so do we.
+    pub(super) async fn run(&self, one: &TcpStream, other: &TcpStream) -> Ending {
+        let ends = [SockRef::from(one), SockRef::from(other)];
+        for end in &ends {
+            // Best effort: without it more waits here.
+            end.set_tcp_notsent_lowat(UNSENT).ok();
+            end.set_tcp_nodelay(true).ok();
+            // However this ends early: by a reset, since what was cut off must not look complete.
+            end.set_linger(Some(Duration::ZERO)).ok();
+        }
+        let moved = AtomicU64::new(0);
+        let both = async {
+            tokio::try_join!(self.pass(one, other, &moved), self.pass(other, one, &moved))
+        };
+        let why = tokio::select! {
+            result = both => match result {
+                Ok(_) => Ending::Done,
+                Err(_) => Ending::Broken,
+            },
+            () = self.stands_still(&moved) => Ending::Idle,
+        };
+        if why == Ending::Done {
+            for end in &ends {
+                end.set_linger(None).ok();
+            }
+        }
+        why
+    }
+
+    async fn stands_still(&self, moved: &AtomicU64) {
+        loop {
+            let before = moved.load(Ordering::Relaxed);
+            tokio::time::sleep(self.idle).await;
+            if moved.load(Ordering::Relaxed) == before {
+                return;
+            }
+        }
+    }
+
+    /// One direction: reads no more before what was read is sent, and the account may send on.
+    async fn pass(&self, from: &TcpStream, to: &TcpStream, moved: &AtomicU64) -> io::Result<()> {
+        let mut hold = Hold::new(self.zero_copy);
+        if matches!(hold, Hold::Buffer { .. }) {
+            self.passed.copied.fetch_add(1, Ordering::Relaxed);
+        }
+        loop {
+            self.may_send().await;
+            let mut held = match from
+                .async_io(Interest::READABLE, || hold.fill(from))
+                .await?
+            {
+                0 => break,
+                held => held,
+            };
+            self.rates
+                .charge(self.terms.account, self.terms.class, self.clock.now(), held);
+            self.passed
+                .received
+                .fetch_add(held as u64, Ordering::Relaxed);
+            moved.fetch_add(held as u64, Ordering::Relaxed);
+            while held > 0 {
+                let sent = to
+                    .async_io(Interest::WRITABLE, || hold.empty(to, held))
+                    .await?;
+                if sent == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
+                }
+                held -= sent;
+                self.passed
+                    .forwarded
+                    .fetch_add(sent as u64, Ordering::Relaxed);
+                moved.fetch_add(sent as u64, Ordering::Relaxed);
+            }
+        }
+        SockRef::from(to).shutdown(std::net::Shutdown::Write)
+    }
+
+    async fn may_send(&self) {
+        loop {
+            let now = self.clock.now();
+            let delay = self.rates.delay(self.terms.account, self.terms.class, now);
+            if delay.is_zero() {
+                return;
+            }
+            tokio::time::sleep(delay.max(WAIT)).await;
+        }
+    }
+}
+
+/// What is between two sockets.
+enum Hold {
+    /// Bytes stay in the kernel.
+    Pipe { read: OwnedFd, write: OwnedFd },
+    /// Where there is no pipe to be had.
+    Buffer { bytes: Box<[u8]>, start: usize },
+}
+
+impl Hold {
+    fn new(zero_copy: bool) -> Self {
+        let pipe = zero_copy.then(|| pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK));
+        match pipe {
+            Some(Ok((read, write))) => Self::Pipe { read, write },
+            _ => Self::buffer(),
+        }
+    }
+
+    fn buffer() -> Self {
+        Self::Buffer {
+            bytes: vec![0; CHUNK].into_boxed_slice(),
+            start: 0,
+        }
+    }
+
+    /// Reads what there is into the hold, which is empty.
+    fn fill(&mut self, from: &TcpStream) -> io::Result<usize> {
+        match self {
+            Self::Pipe { write, .. } => {
+                let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
+                match retried(|| splice(from, None, &*write, None, CHUNK, flags)) {
+                    // A kernel without splice for sockets.
+                    Err(Errno::EINVAL | Errno::ENOSYS) => {
+                        *self = Self::buffer();
+                        self.fill(from)
+                    }
+                    result => result.map_err(io::Error::from),
+                }
+            }
+            Self::Buffer { bytes, start } => {
+                *start = 0;
+                (&*SockRef::from(from)).read(bytes)
+            }
+        }
+    }
+
+    /// Sends what it can of the `held` bytes.
+    fn empty(&mut self, to: &TcpStream, held: usize) -> io::Result<usize> {
+        match self {
+            Self::Pipe { read, .. } => {
+                let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
+                retried(|| splice(&*read, None, to, None, held, flags)).map_err(io::Error::from)
+            }
+            Self::Buffer { bytes, start } => {
+                let sent = (&*SockRef::from(to)).write(&bytes[*start..*start + held])?;
+                *start += sent;
+                Ok(sent)
+            }
+        }
+    }
+}
+
+fn retried(mut call: impl FnMut() -> nix::Result<usize>) -> nix::Result<usize> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            result => return result,
+        }
+    }
+}

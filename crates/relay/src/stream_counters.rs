@@ -1,0 +1,246 @@
+use std::fmt::Write;
+
+use manyway_wire::relay::StreamRefusal;
+
+/// Why a TCP connection is closed without a word, or a stream ends.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Ending {
+    /// Both ends had said all that they had to say.
+    Done,
+    /// One of the ends broke off.
+    Broken,
+    /// It has gone: a listener, or one that hadn't said what it wants.
+    Left,
+    /// Nothing moved for too long.
+    Idle,
+    /// It took too long to say what it wants.
+    Slow,
+    /// No message to a relay, or not at this time.
+    Malformed,
+    /// For another relay.
+    OtherRelay,
+    /// A grant that this relay didn't make.
+    Forged,
+    /// It comes from where no client can be.
+    Address,
+    /// There are too many from this source.
+    Source,
+    /// There are too many.
+    Full,
+    /// It hadn't said anything when others came.
+    Evicted,
+    /// It says too much.
+    Flood,
+}
+
+impl Ending {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Done,
+        Self::Broken,
+        Self::Left,
+        Self::Idle,
+        Self::Slow,
+        Self::Malformed,
+        Self::OtherRelay,
+        Self::Forged,
+        Self::Address,
+        Self::Source,
+        Self::Full,
+        Self::Evicted,
+        Self::Flood,
+    ];
+
+    /// Its name in the metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Broken => "broken",
+            Self::Left => "left",
+            Self::Idle => "idle",
+            Self::Slow => "slow",
+            Self::Malformed => "malformed",
+            Self::OtherRelay => "other_relay",
+            Self::Forged => "forged",
+            Self::Address => "address",
+            Self::Source => "source",
+            Self::Full => "full",
+            Self::Evicted => "evicted",
+            Self::Flood => "flood",
+        }
+    }
+}
+
+/// A refusal's name in the metrics.
+const fn refusal_name(reason: StreamRefusal) -> &'static str {
+    match reason {
+        StreamRefusal::Voucher => "voucher",
+        StreamRefusal::VoucherExpired => "voucher_expired",
+        StreamRefusal::ForUdp => "for_udp",
+        StreamRefusal::UnknownName => "unknown_name",
+        StreamRefusal::Address => "address",
+        StreamRefusal::Leaving => "leaving",
+        StreamRefusal::Busy => "busy",
+        StreamRefusal::NoAnswer => "no_answer",
+        StreamRefusal::CallOver => "call_over",
+        StreamRefusal::Replaced => "replaced",
+        StreamRefusal::Account => "account",
+    }
+}
+
+/// What a relay has done with TCP connections since it was started, and what there is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounters {
+    /// Connections now.
+    pub connections: u64,
+    /// Listeners now.
+    pub listening: u64,
+    /// Streams now, and those that wait for their listener.
+    pub streams: u64,
+    /// Connections that came.
+    pub accepted: u64,
+    /// Calls made to listeners.
+    pub calls: u64,
+    /// Calls that were answered.
+    pub spliced: u64,
+    /// Bytes read from one end of a stream.
+    pub received_bytes: u64,
+    /// Bytes written to the other.
+    pub forwarded_bytes: u64,
+    /// Streams whose bytes were copied, since the system didn't let them be spliced.
+    pub copied: u64,
+    /// Requests refused, by [`StreamRefusal`].
+    pub refused: [u64; StreamRefusal::ALL.len()],
+    /// Connections and streams that ended, by [`Ending`].
+    pub ended: [u64; Ending::ALL.len()],
+}
+
+impl StreamCounters {
+    /// How many were refused for this reason.
+    pub fn refused_for(&self, reason: StreamRefusal) -> u64 {
+        self.refused[index(reason)]
+    }
+
+    /// How many ended so.
+    pub fn ended_by(&self, why: Ending) -> u64 {
+        self.ended[why as usize]
+    }
+
+    pub(crate) fn refuse(&mut self, reason: StreamRefusal) {
+        self.refused[index(reason)] += 1;
+    }
+
+    pub(crate) fn end(&mut self, why: Ending) {
+        self.ended[why as usize] += 1;
+    }
+
+    /// The counters in Prometheus' text format, version 0.0.4.
+    pub fn to_prometheus(&self) -> String {
+        let mut text = String::new();
+        let plain = [
+            (
+                "connections",
+                "gauge",
+                "TCP connections now.",
+                self.connections,
+            ),
+            (
+                "listeners",
+                "gauge",
+                "Listeners over TCP now.",
+                self.listening,
+            ),
+            (
+                "streams",
+                "gauge",
+                "Streams now, with those being called.",
+                self.streams,
+            ),
+            (
+                "accepted_total",
+                "counter",
+                "TCP connections that came.",
+                self.accepted,
+            ),
+            ("calls_total", "counter", "Calls to listeners.", self.calls),
+            (
+                "spliced_total",
+                "counter",
+                "Calls that were answered.",
+                self.spliced,
+            ),
+            (
+                "copied_total",
+                "counter",
+                "Streams copied instead of spliced.",
+                self.copied,
+            ),
+            (
+                "received_bytes_total",
+                "counter",
+                "Bytes read from streams.",
+                self.received_bytes,
+            ),
+            (
+                "forwarded_bytes_total",
+                "counter",
+                "Bytes written to streams.",
+                self.forwarded_bytes,
+            ),
+        ];
+        for (name, kind, help, value) in plain {
+            let name = format!("manyway_relay_tcp_{name}");
+            head(&mut text, &name, help, kind);
+            writeln!(text, "{name} {value}").ok();
+        }
+        let name = "manyway_relay_tcp_refused_total";
+        head(&mut text, name, "Requests refused, by reason.", "counter");
+        for reason in StreamRefusal::ALL {
+            let (label, value) = (refusal_name(reason), self.refused_for(reason));
+            writeln!(text, "{name}{{reason=\"{label}\"}} {value}").ok();
+        }
+        let name = "manyway_relay_tcp_ended_total";
+        let help = "Connections and streams that ended, by reason.";
+        head(&mut text, name, help, "counter");
+        for why in Ending::ALL {
+            let (label, value) = (why.name(), self.ended_by(why));
+            writeln!(text, "{name}{{reason=\"{label}\"}} {value}").ok();
+        }
+        text
+    }
+}
+
+fn head(text: &mut String, name: &str, help: &str, kind: &str) {
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}").ok();
+}
+
+fn index(reason: StreamRefusal) -> usize {
+    reason as usize - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prometheus_text() {
+        let mut counters = StreamCounters::default();
+        counters.refuse(StreamRefusal::ForUdp);
+        counters.end(Ending::Slow);
+        let text = counters.to_prometheus();
+        for line in [
+            "manyway_relay_tcp_refused_total{reason=\"for_udp\"} 1",
+            "manyway_relay_tcp_ended_total{reason=\"slow\"} 1",
+            "manyway_relay_tcp_streams 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{text}");
+        }
+        for (at, why) in Ending::ALL.into_iter().enumerate() {
+            assert_eq!(at, why as usize);
+        }
+        for (at, reason) in StreamRefusal::ALL.into_iter().enumerate() {
+            assert_eq!(at, index(reason));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+/// How many TCP connections a relay serves, and for how long.
+#[derive(Clone, Debug)]
+pub struct StreamLimits {
+    /// Connections altogether: a stream is two, a listener one.
+    pub connections: usize,
+    /// Those that haven't said what they want; when more come, the oldest makes way.
+    pub new: usize,
+    /// The same from one source: an IPv4 address or an IPv6 /64.
+    pub new_per_source: usize,
+    /// Connections from one source.
+    pub per_source: usize,
+    /// Streams on one account.
+    pub per_account: usize,
+    /// Listeners.
+    pub listeners: usize,
+    /// Listeners from one source.
+    pub listeners_per_source: usize,
+    /// Calls that a listener hasn't answered yet.
+    pub ringing: usize,
+    /// How long a connection may take to say what it wants.
+    pub handshake: Duration,
+    /// How long a listener may take to answer a call.
+    pub call: Duration,
+    /// How long a listener may be silent.
+    pub silence: Duration,
+    /// How long a stream may stand still.
+    pub idle: Duration,
+    /// Bytes of each of a socket's two buffers in the kernel; the system's own tuning unless given.
+    pub buffer: Option<usize>,
+    /// Splice where the system can; copy otherwise.
+    pub splice: bool,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            new: 512,
+            new_per_source: 32,
+            per_source: 256,
+            per_account: 64,
+            listeners: 1024,
+            listeners_per_source: 64,
+            ringing: 16,
+            handshake: Duration::from_secs(10),
+            call: Duration::from_secs(10),
+            silence: Duration::from_secs(60),
+            idle: Duration::from_secs(120),
+            buffer: None,
+            splice: true,
+        }
+    }
+}

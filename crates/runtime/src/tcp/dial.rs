@@ -1,0 +1,353 @@
+//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its session lives. Where it
+//! leads to a relay, that is asked to connect it with the listener.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use manyway_session::{
+    CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, Ticket,
+    listen_key, listener_name,
+};
+use tokio::net::TcpSocket;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::driver::shared::{Phase, Shared, State};
+use crate::problem;
+use crate::tcp_relay::connect_through;
+
+use super::Carriers;
+use super::carrier::{NewCarrier, start};
+use super::listen::device;
+use super::options::{Congestion, connecting};
+use super::outbox::End;
+
+/// Pairs are dialled so far apart, as INITs are sent.
+const STAGGER: Duration = Duration::from_millis(250);
+/// UDP has this much of a start where it is preferred.
+const HEAD_START: Duration = Duration::from_millis(500);
+/// A pair of a live connection without UDP gets TCP after this: by then UDP's challenges were repeated twice.
+const UDP_PATIENCE: Duration = Duration::from_secs(3);
+/// A connection that isn't set up by then won't be.
+const DIALLING: Duration = Duration::from_secs(10);
+/// A pair that failed is dialled again after this long, then after twice as long, up to a minute.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A local socket, and an address of the listener's or of a relay.
+type Pair = (LocalId, SocketAddr);
+
+/// Where to dial.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    address: SocketAddr,
+    /// What there is to be asked of the relay that is there.
+    through: Option<Box<(RelayAccess, ListenerName)>>,
+}
+
+/// The listener's addresses, and those relays that it listens at, as the ticket says, and that we have access to.
+pub(crate) fn targets(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<Target> {
+    let direct = ticket.addresses.iter().map(|&address| Target {
+        address,
+        through: None,
+    });
+    let named = relays.iter().filter(|access| {
+        let mut listed = ticket.relays.iter();
+        listed.any(|(_, id)| *id == access.relay.id)
+    });
+    let through = named.map(|access| {
+        let name = listener_name(&listen_key(&ticket.secret, &access.relay.id));
+        Target {
+            address: access.relay.address,
+            through: Some(Box::new((access.clone(), name))),
+        }
+    });
+    direct.chain(through).collect()
+}
+
+/// What has become of a pair.
+#[derive(Debug, Default)]
+struct Line {
+    through: Option<Box<(RelayAccess, ListenerName)>>,
+    carrier: Option<LocalId>,
+    dialling: bool,
+    failures: u32,
+    retry: Option<Instant>,
+    /// Since when UDP hasn't worked there.
+    without_udp: Option<Instant>,
+}
+
+struct Dialler {
+    shared: Weak<Shared>,
+    handle: ConnectionHandle,
+    targets: Vec<Target>,
+    began: Instant,
+    lines: BTreeMap<Pair, Line>,
+    dials: JoinSet<(Pair, io::Result<LocalId>)>,
+}
+
+/// What a turn has to know of the connection.
+struct View {
+    established: bool,
+    locals: BTreeMap<LocalId, (String, SocketAddr)>,
+    /// Local address and remote of UDP paths that work without a relay.
+    udp: Vec<(SocketAddr, SocketAddr)>,
+    /// Whether any UDP path works.
+    any_udp: bool,
+    live: Vec<LocalId>,
+    mode: Carriers,
+    congestion: Option<Congestion>,
+}
+
+/// Dials these for a connection, or an attempt at one, from every local address that fits.
+pub(crate) fn keep_dialled(shared: &Arc<Shared>, handle: ConnectionHandle, targets: Vec<Target>) {
+    if shared.tcp.carriers == Carriers::Udp {
+        return;
+    }
+    let dialler = Dialler {
+        shared: Arc::downgrade(shared),
+        handle,
+        targets,
+        began: Instant::now(),
+        lines: BTreeMap::new(),
+        dials: JoinSet::new(),
+    };
+    tokio::spawn(dialler.run());
+}
+
+impl Dialler {
+    async fn run(mut self) {
+        let mut ticks = interval(STAGGER);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                Some(dialled) = self.dials.join_next() => {
+                    if let Ok((pair, result)) = dialled {
+                        self.on_dialled(pair, result);
+                    }
+                    continue;
+                }
+            }
+            let Some(shared) = self.shared.upgrade() else {
+                return;
+            };
+            let Some(view) = self.look(&shared) else {
+                return;
+            };
+            self.turn(&shared, &view);
+        }
+    }
+
+    /// `None` when there is nothing to dial for any more.
+    fn look(&self, shared: &Shared) -> Option<View> {
+        shared.look(|state| {
+            let established = match state.slots.get(&self.handle)?.phase {
+                Phase::Connecting => false,
+                Phase::Established => true,
+                Phase::Closed(..) => return None,
+            };
+            let stats = state.session.connection(self.handle).map(|c| c.stats());
+            let udp = stats
+                .iter()
+                .flat_map(|stats| &stats.paths)
+                .filter(|path| path.carrier == CarrierKind::Udp && path.state == PathState::Active);
+            (!state.stop).then(|| View {
+                established,
+                any_udp: udp.clone().next().is_some(),
+                udp: udp
+                    .filter(|path| !path.relay)
+                    .map(|path| (path.local, path.remote))
+                    .collect(),
+                locals: state.locals.clone(),
+                live: state.live_carriers(),
+                mode: shared.tcp.carriers,
+                congestion: shared.tcp.congestion.clone(),
+            })
+        })
+    }
+
+    fn turn(&mut self, shared: &Arc<Shared>, view: &View) {
+        let now = Instant::now();
+        self.note_ended(now, view);
+        let Self { lines, targets, .. } = self;
+        lines.retain(|(local, _), _| view.locals.contains_key(local));
+        for (&local, (_, addr)) in &view.locals {
+            for target in &*targets {
+                if !problem::is_impossible(addr.ip(), target.address) {
+                    let line = lines.entry((local, target.address)).or_default();
+                    line.through = target.through.clone();
+                }
+            }
+        }
+        let mut wanted = Vec::new();
+        for (&(local, remote), line) in lines.iter_mut() {
+            let addr = view.locals[&local].1;
+            // A relay is the last resort: any way by UDP will do instead.
+            let works = match line.through {
+                Some(_) => view.any_udp,
+                None => view.udp.contains(&(addr, remote)),
+            };
+            if works {
+                line.without_udp = None;
+            } else {
+                line.without_udp.get_or_insert(now);
+            }
+            if view.mode == Carriers::Auto && works {
+                // UDP has come up after all.
+                if let Some(id) = line.carrier.take() {
+                    shared.act(|state| state.end_carrier(id));
+                }
+                continue;
+            }
+            let idle = line.carrier.is_none() && !line.dialling;
+            if idle && line.retry.is_none_or(|at| at <= now) {
+                wanted.push((local, remote));
+            }
+        }
+        wanted.retain(|pair| self.is_time(now, view, pair));
+        // While nobody has answered, one after the other.
+        if !view.established {
+            wanted.truncate(1);
+        }
+        for pair in wanted {
+            if !self.is_taken(view, &pair) {
+                self.dial(shared, view, pair);
+            }
+        }
+    }
+
+    fn is_time(&self, now: Instant, view: &View, pair: &Pair) -> bool {
+        match (view.mode, view.established) {
+            (Carriers::Udp, _) => false,
+            (Carriers::Tcp, _) => true,
+            (Carriers::Auto, false) => self.began + HEAD_START <= now,
+            (Carriers::Auto, true) => {
+                let since = self.lines.get(pair).and_then(|line| line.without_udp);
+                since.is_some_and(|since| since + UDP_PATIENCE <= now)
+            }
+        }
+    }
+
+    /// Whether the interface has a connection to the relay already, at another address of it: several would take several
+    /// shares of what they meet in.
+    fn is_taken(&self, view: &View, pair: &Pair) -> bool {
+        let relay = |line: &Line| Some(line.through.as_ref()?.0.relay.id);
+        let name = |local| view.locals.get(local).map(|(name, _)| name);
+        let wanted = self.lines.get(pair).and_then(relay);
+        let others = self.lines.iter().filter(|(other, _)| *other != pair);
+        wanted.is_some()
+            && others
+                .filter(|((local, _), line)| relay(line) == wanted && name(local) == name(&pair.0))
+                .any(|(_, line)| line.dialling || line.carrier.is_some())
+    }
+
+    fn note_ended(&mut self, now: Instant, view: &View) {
+        for line in self.lines.values_mut() {
+            if let Some(id) = line.carrier
+                && !view.live.contains(&id)
+            {
+                line.carrier = None;
+                line.fail(now);
+            }
+        }
+    }
+
+    fn dial(&mut self, shared: &Arc<Shared>, view: &View, pair: Pair) {
+        let Some(line) = self.lines.get_mut(&pair) else {
+            return;
+        };
+        line.dialling = true;
+        let through = line.through.clone();
+        let (name, addr) = view.locals[&pair.0].clone();
+        let (shared, handle, congestion) = (shared.clone(), self.handle, view.congestion.clone());
+        self.dials.spawn(async move {
+            let from = SocketAddr::new(addr.ip(), 0);
+            let dialled = connect(from, &name, pair.1, congestion.as_ref()).await;
+            let dialled = match (dialled, through) {
+                (Ok(stream), Some(through)) => {
+                    let (relay, listener) = &*through;
+                    let connected = connect_through(stream, relay, *listener).await;
+                    connected.map_err(io::Error::other)
+                }
+                (dialled, _) => dialled,
+            };
+            let started = dialled.and_then(|stream| {
+                let purpose = Purpose::Dialled(handle);
+                start(
+                    &shared,
+                    NewCarrier {
+                        stream,
+                        name,
+                        purpose,
+                    },
+                )
+            });
+            (pair, started)
+        });
+    }
+
+    fn on_dialled(&mut self, pair: Pair, result: io::Result<LocalId>) {
+        let remote = pair.1;
+        let Some(line) = self.lines.get_mut(&pair) else {
+            return;
+        };
+        line.dialling = false;
+        match result {
+            Ok(id) => {
+                line.carrier = Some(id);
+                line.failures = 0;
+            }
+            Err(error) => {
+                tracing::debug!(%remote, %error, "no TCP connection");
+                line.fail(Instant::now());
+                if let Some(shared) = self.shared.upgrade() {
+                    let handle = self.handle;
+                    let text = format!("{remote}: {error}");
+                    shared.look(|state| state.note_tcp_failure(handle, text));
+                }
+            }
+        }
+    }
+}
+
+impl Line {
+    fn fail(&mut self, now: Instant) {
+        let pause = FIRST_RETRY * 2u32.pow(self.failures.min(8));
+        self.retry = Some(now + pause.min(LAST_RETRY));
+        self.failures += 1;
+    }
+}
+
+/// A connection from this address, set up in time.
+pub(crate) async fn connect(
+    from: SocketAddr,
+    name: &str,
+    to: SocketAddr,
+    congestion: Option<&Congestion>,
+) -> io::Result<tokio::net::TcpStream> {
+    let socket = connecting(from, device(name), congestion)?;
+    let socket = TcpSocket::from_std_stream(socket.into());
+    match timeout(DIALLING, socket.connect(to)).await {
+        Ok(connected) => connected,
+        Err(_) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "no answer within 10 s",
+        )),
+    }
+}
+
+impl State {
+    fn live_carriers(&self) -> Vec<LocalId> {
+        self.carriers.keys().copied().collect()
+    }
+
+    fn end_carrier(&mut self, id: LocalId) {
+        if let Some(outbox) = self.carriers.get_mut(&id) {
+            outbox.finish(End::Flush);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Paths over TCP through relays.
+
+use std::time::Duration;
+
+use manyway_runtime::{
+    CarrierKind, Carriers, Config, Connection, Endpoint, EndpointOptions, PathState, TcpOptions,
+    Ticket,
+};
+use manyway_session::RelayAccess;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{sleep, timeout};
+
+use crate::common::{config, read_all, write_all};
+use crate::relay::{Running, start};
+use crate::throttle::throttle;
+
+/// Longer than anything here takes on a machine that has other things to do.
+const LONG: Duration = Duration::from_secs(90);
+
+async fn bind(address: &str, carriers: Carriers, config: Config) -> Endpoint {
+    let tcp = TcpOptions {
+        carriers,
+        congestion: None,
+    };
+    let options = EndpointOptions {
+        config,
+        paths: vec![address.parse().unwrap()],
+        tcp,
+        ..EndpointOptions::default()
+    };
+    Endpoint::bind(options).await.unwrap()
+}
+
+/// A listener that can be reached through these relays alone.
+async fn hidden(relays: &[&Running], config: Config) -> (Endpoint, Ticket) {
+    let listener = bind("127.0.0.1", Carriers::Tcp, config).await;
+    let mut ticket = listener.listen().unwrap();
+    let addresses: Vec<_> = relays.iter().map(|it| it.access.relay).collect();
+    listener.listen_at(&mut ticket, &addresses);
+    ticket.addresses.clear();
+    (listener, ticket)
+}
+
+async fn connect(
+    listener: &Endpoint,
+    ticket: &Ticket,
+    relays: &[RelayAccess],
+    config: Config,
+) -> (Endpoint, Connection, Connection) {
+    let connector = bind("127.0.0.1", Carriers::Tcp, config).await;
+    let (connected, accepted) =
+        tokio::join!(connector.connect_through(ticket, relays), listener.accept());
+    (connector, connected.unwrap(), accepted.unwrap())
+}
+
+async fn until(mut done: impl FnMut() -> bool) {
+    let waited = timeout(LONG, async {
+        while !done() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.expect("it never happened");
+}
+
+fn active(connection: &Connection) -> usize {
+    let stats = connection.stats();
+    let paths = stats.paths.iter();
+    paths
+        .filter(|p| p.carrier == CarrierKind::Tcp && p.state == PathState::Active)
+        .count()
+}
+
+/// A relay behind a link of so many Mbit/s, as its callers see it.
+async fn behind(relay: &Running, mbps: f64) -> RelayAccess {
+    let mut access = relay.access.clone();
+    access.relay.address = throttle(access.relay.address, mbps * 125_000.0)
+        .await
+        .unwrap();
+    access
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_through_a_relay_over_tcp_alone() {
+    let keys = tempfile::tempdir().unwrap();
+    let relay = start(keys.path(), "127.0.0.1:0");
+    let (listener, ticket) = hidden(&[&relay], config()).await;
+    let relays = [relay.access.clone()];
+    let (_connector, connected, accepted) = connect(&listener, &ticket, &relays, config()).await;
+    let len = 20_000_000;
+    let (mut send, _) = connected.open_bi().await.unwrap();
+    let receiving = async {
+        let (_, mut receive) = accepted.accept_bi().await.unwrap();
+        read_all(&mut receive, 5, len).await;
+    };
+    let both = async { tokio::join!(write_all(&mut send, 5, len), receiving) };
+    timeout(LONG, both).await.expect("in time");
+    let counters = relay.handle.streams().unwrap();
+    assert!(counters.forwarded_bytes > len as u64, "{counters:?}");
+    assert_eq!(relay.handle.counters().forwarded, 0, "nothing by UDP");
+    relay.stop().await;
+}
+
+/// Two relays, the faster of which is killed on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_relays_data_comes_by_the_other() {
+    let keys = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, two] = keys
+        .each_ref()
+        .map(|keys| start(keys.path(), "127.0.0.1:0"));
+    let (listener, ticket) = hidden(&[&one, &two], config()).await;
+    let relays = [behind(&one, 80.0).await, behind(&two, 40.0).await];
+    let (_connector, connected, accepted) = connect(&listener, &ticket, &relays, config()).await;
+    until(|| active(&connected) == 2).await;
+    let len = 30_000_000;
+    let (mut send, _) = connected.open_bi().await.unwrap();
+    let killing = async {
+        until(|| connected.stats().bytes_acked > 8_000_000).await;
+        let handle = one.handle.clone();
+        one.stop().await;
+        handle.streams().unwrap().forwarded_bytes
+    };
+    let receiving = async {
+        let (_, mut receive) = accepted.accept_bi().await.unwrap();
+        read_all(&mut receive, 5, len).await;
+    };
+    let all = async { tokio::join!(write_all(&mut send, 5, len), receiving, killing) };
+    let ((), (), carried) = timeout(LONG, all).await.expect("in time");
+    assert!(carried > 1_000_000, "it was in use: {carried}");
+    let other = two.handle.streams().unwrap().forwarded_bytes;
+    assert!(
+        other + carried > len as u64,
+        "all of it came through one of them: {other} {carried}"
+    );
+    two.stop().await;
+}
+
+/// Nobody reads at the far end: the sender stops at the session's credit, and the relay is left with nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_is_bounded_at_both_ends_and_the_relay_when_nobody_reads() {
+    let small = Config {
+        receive_window: 1 << 20,
+        send_buffer: 2 << 20,
+        ..config()
+    };
+    let keys = tempfile::tempdir().unwrap();
+    let relay = start(keys.path(), "127.0.0.1:0");
+    let (listener, ticket) = hidden(&[&relay], small.clone()).await;
+    let relays = [relay.access.clone()];
+    let (_connector, connected, accepted) = connect(&listener, &ticket, &relays, small).await;
+    let (mut send, _) = connected.open_bi().await.unwrap();
+    let (mut taken, piece) = (0, vec![7; 100_000]);
+    while let Ok(written) = timeout(Duration::from_secs(1), send.write(&piece)).await {
+        taken += written.unwrap();
+        assert!(taken < 10_000_000, "it never stops");
+    }
+    assert!(accepted.stats().bytes_received <= 2 << 20);
+    // The credit is what is at the receiver; the relay has passed all of it on.
+    until(|| {
+        let relay = relay.handle.streams().unwrap();
+        relay.received_bytes == relay.forwarded_bytes
+    })
+    .await;
+    assert!(relay.handle.streams().unwrap().received_bytes < 4 << 20);
+    let (_, mut receive) = accepted.accept_bi().await.unwrap();
+    let rest = async {
+        send.shutdown().await.unwrap();
+    };
+    let read = async {
+        let mut all = Vec::new();
+        receive.read_to_end(&mut all).await.unwrap();
+        all.len()
+    };
+    let both = async { tokio::join!(read, rest) };
+    let (len, ()) = timeout(LONG, both).await.unwrap();
+    assert_eq!(len, taken);
+    relay.stop().await;
+}

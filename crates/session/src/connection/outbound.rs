@@ -1,0 +1,211 @@
+//! A path's sender, of one kind or the other: under our window, or on a carrier that controls congestion itself.
+
+use std::time::Duration;
+
+use manyway_control::{
+    AckError, AckInfo, Carried, Controller, Outcome, PathVerdict, Permit, Rtt, Sender, SenderStats,
+    Sent, TimerEvent,
+};
+use manyway_units::Time;
+
+use super::path::Payload;
+
+/// What numbers a path's packets and knows what became of them.
+#[derive(Debug)]
+pub(super) enum Outbound {
+    /// Datagrams: window, pacing, loss detection and probe timeouts are ours.
+    Windowed(Box<Sender<Payload>>),
+    /// A carrier.
+    Carried(Box<Carried<Payload>>),
+}
+
+use Outbound::{Carried as OnCarrier, Windowed};
+
+impl Outbound {
+    pub(super) fn carried(&self) -> Option<&Carried<Payload>> {
+        match self {
+            Windowed(_) => None,
+            OnCarrier(sender) => Some(sender),
+        }
+    }
+
+    pub(super) fn carried_mut(&mut self) -> Option<&mut Carried<Payload>> {
+        match self {
+            Windowed(_) => None,
+            OnCarrier(sender) => Some(sender),
+        }
+    }
+
+    pub(super) fn permit(&self, now: Time, controller: &dyn Controller) -> Permit {
+        match self {
+            Windowed(sender) => sender.permit(now, controller),
+            OnCarrier(sender) => sender.permit(now),
+        }
+    }
+
+    /// Whether a packet may leave whatever the permit says.
+    pub(super) fn takes_small(&self) -> bool {
+        match self {
+            Windowed(_) => true,
+            OnCarrier(sender) => sender.takes_small(),
+        }
+    }
+
+    pub(super) fn next_packet_number(&self) -> u64 {
+        match self {
+            Windowed(sender) => sender.next_packet_number(),
+            OnCarrier(sender) => sender.next_packet_number(),
+        }
+    }
+
+    pub(super) fn on_sent(&mut self, now: Time, packet: Sent<Payload>) -> u64 {
+        match self {
+            Windowed(sender) => sender.on_sent(now, packet),
+            OnCarrier(sender) => sender.on_sent(now, packet),
+        }
+    }
+
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        ack: AckInfo<'_>,
+        controller: &mut dyn Controller,
+        outcome: &mut Outcome<Payload>,
+    ) -> Result<(), AckError> {
+        match self {
+            Windowed(sender) => sender.on_ack(now, ack, controller, outcome),
+            OnCarrier(sender) => sender.on_ack(now, ack, outcome),
+        }
+    }
+
+    pub(super) fn timeout(&self) -> Option<Time> {
+        match self {
+            Windowed(sender) => sender.timeout(),
+            OnCarrier(sender) => sender.timeout(),
+        }
+    }
+
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Time,
+        controller: &mut dyn Controller,
+        outcome: &mut Outcome<Payload>,
+    ) -> TimerEvent {
+        match self {
+            Windowed(sender) => sender.on_timeout(now, controller, outcome),
+            OnCarrier(sender) => sender.on_timeout(now),
+        }
+    }
+
+    /// The probe timeout; on a carrier nothing is probed, but other timers count by it.
+    pub(super) fn pto(&self) -> Duration {
+        match self {
+            Windowed(sender) => sender.pto(),
+            OnCarrier(sender) => sender.rtt().pto_base() + sender.config().max_ack_delay,
+        }
+    }
+
+    pub(super) fn pto_count(&self) -> u32 {
+        match self {
+            Windowed(sender) => sender.pto_count(),
+            OnCarrier(sender) => sender.timeouts(),
+        }
+    }
+
+    pub(super) fn rtt(&self) -> &Rtt {
+        match self {
+            Windowed(sender) => sender.rtt(),
+            OnCarrier(sender) => sender.rtt(),
+        }
+    }
+
+    pub(super) fn seed_rtt(&mut self, rtt: Duration) {
+        match self {
+            Windowed(sender) => sender.seed_rtt(rtt),
+            OnCarrier(sender) => sender.seed_rtt(rtt),
+        }
+    }
+
+    pub(super) fn bytes_in_flight(&self) -> u64 {
+        match self {
+            Windowed(sender) => sender.bytes_in_flight(),
+            OnCarrier(sender) => sender.bytes_in_flight(),
+        }
+    }
+
+    pub(super) fn packets_in_flight(&self) -> u64 {
+        match self {
+            Windowed(sender) => sender.packets_in_flight(),
+            OnCarrier(sender) => sender.packets_in_flight(),
+        }
+    }
+
+    /// The oldest `max` packets in flight from `number` on.
+    pub(super) fn outstanding(
+        &self,
+        number: u64,
+        max: usize,
+        mut each: impl FnMut(u64, &Sent<Payload>),
+    ) {
+        match self {
+            Windowed(sender) => {
+                let packets = sender.outstanding_from(number).take(max);
+                packets.for_each(|(number, sent)| each(number, sent));
+            }
+            OnCarrier(sender) => {
+                let packets = sender.outstanding_from(number).take(max);
+                packets.for_each(|(number, sent)| each(number, sent));
+            }
+        }
+    }
+
+    /// Takes the path from its controller; what was in flight, oldest first.
+    pub(super) fn retire(&mut self, controller: &mut dyn Controller) -> Vec<Payload> {
+        match self {
+            Windowed(sender) => sender.retire(controller).collect(),
+            OnCarrier(sender) => sender.drain().collect(),
+        }
+    }
+
+    /// The window in packets; none on a carrier.
+    pub(super) fn window(&self, controller: &dyn Controller) -> f64 {
+        match self {
+            Windowed(sender) => controller.window(sender.slot()),
+            OnCarrier(_) => 0.0,
+        }
+    }
+
+    pub(super) fn verdict(&self, controller: &dyn Controller) -> PathVerdict {
+        match self {
+            Windowed(sender) => controller.verdict(sender.slot()),
+            OnCarrier(_) => PathVerdict::Keep,
+        }
+    }
+
+    pub(super) fn stats(&self) -> SenderStats {
+        match self {
+            Windowed(sender) => sender.stats(),
+            OnCarrier(sender) => sender.stats(),
+        }
+    }
+
+    /// The path leads elsewhere: only datagrams' paths do. What was in flight comes out as lost.
+    pub(super) fn abandon_flight(&mut self, now: Time, outcome: &mut Outcome<Payload>) {
+        if let Windowed(sender) = self {
+            sender.abandon_flight(now, outcome);
+        }
+    }
+
+    pub(super) fn reopen(&mut self, now: Time, controller: &mut dyn Controller) {
+        if let Windowed(sender) = self {
+            sender.reopen(now, controller);
+        }
+    }
+
+    /// Carriers' packets have one size.
+    pub(super) fn set_packet_size(&mut self, bytes: u32, controller: &mut dyn Controller) {
+        if let Windowed(sender) = self {
+            sender.set_packet_size(bytes, controller);
+        }
+    }
+}
