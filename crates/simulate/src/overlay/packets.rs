@@ -309,7 +309,7 @@ impl Source {
                     let Some(path) = cycle.next(self.flows.len(), writable) else {
                         return;
                     };
-                    bucket.spend(socket.packet);
+                    bucket.spend(now, socket.packet);
                     simulation.write(first + path, 1);
                 }
             }
@@ -318,7 +318,7 @@ impl Source {
                     while simulation.unsent(flow) < socket.buffer
                         && bucket.permit(now, socket.packet).is_ok()
                     {
-                        bucket.spend(socket.packet);
+                        bucket.spend(now, socket.packet);
                         simulation.write(flow, 1);
                     }
                 }
