@@ -47,6 +47,9 @@ pub struct Scenario {
     file: File,
 }
 
+/// Swept keys and their values at a point.
+type Setting = Vec<(String, String)>;
+
 /// One combination of the sweep's values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
@@ -213,7 +216,7 @@ impl Scenario {
         &self,
         resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,
         parts: impl Fn(&T) -> usize,
-    ) -> Result<Vec<(Vec<(String, String)>, T)>, ScenarioError> {
+    ) -> Result<Vec<(Setting, T)>, ScenarioError> {
         let fault = |fault: resolve::Fault| self.problem_at(&self.tree, fault);
         let sweep = sweep::Sweep::of(&self.tree).map_err(fault)?;
         resolve::check_runs(&self.file, sweep.points()).map_err(fault)?;
@@ -233,7 +236,7 @@ impl Scenario {
         sweep: &sweep::Sweep,
         index: usize,
         resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,
-    ) -> Result<(Vec<(String, String)>, T), ScenarioError> {
+    ) -> Result<(Setting, T), ScenarioError> {
         let mut tree = self.tree.clone();
         tree.shift_remove("sweep");
         let set = sweep

@@ -328,9 +328,11 @@ impl Context<'_> {
         }
         for (source, own) in given.iter().enumerate() {
             let key = self.key.join("selection").at(source);
-            if own.is_empty() {
-                self.checks
-                    .report(&key, "a source without a relay: give it one or more");
+            if own.is_empty() || own.len() > MAX_PATHS as usize {
+                let count = own.len();
+                let message = format!("a source with {count} relays: give it 1 to {MAX_PATHS}");
+                self.checks.report(&key, message);
+                continue;
             }
             for (n, relay) in own.iter().enumerate() {
                 if !(1..=relays).contains(&(*relay as usize)) {

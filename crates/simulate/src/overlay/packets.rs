@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use manyway_control::overlay::{Cycle, RateConfig, RateController, TokenBucket};
@@ -145,6 +145,9 @@ impl PacketRun {
         let mut series = Vec::with_capacity(self.intervals);
         let mut before = 0;
         for interval in 0..all {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
             let end = Time::ZERO + self.interval * (interval as u32 + 1);
             if !self.run_until(end, stop)? {
                 return Ok(None);

