@@ -306,7 +306,7 @@ impl Source {
                     let Some(path) = cycle.next(self.flows.len(), writable) else {
                         return;
                     };
-                    bucket.spend(socket.packet);
+                    bucket.spend(now, socket.packet);
                     simulation.write(first + path, 1);
                 }
             }
@@ -315,7 +315,7 @@ impl Source {
                     while simulation.unsent(flow) < socket.buffer
                         && bucket.permit(now, socket.packet).is_ok()
                     {
-                        bucket.spend(socket.packet);
+                        bucket.spend(now, socket.packet);
                         simulation.write(flow, 1);
                     }
                 }
