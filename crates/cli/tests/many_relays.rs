@@ -41,6 +41,7 @@ impl Relay {
                 allow_private: true,
                 ..Default::default()
             },
+            streams: None,
         })
         .unwrap();
         let seed = [7; 32];
