@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use manyway::{ByteSize, PathSelector, Rate};
+use manyway_registry::RegistryUrl;
 
 use crate::demo::LinkSpec;
 
@@ -212,6 +213,34 @@ pub(crate) struct Relays {
         value_delimiter = ','
     )]
     pub(crate) via: Vec<String>,
+
+    /// Use relays that this registry knows (https://HOST:PORT#KEY, as it prints it); several serve one fleet
+    ///
+    /// They are chosen at random and used as those of --via; when all have been tried, others are fetched. Whoever prints a
+    /// ticket is found at some of them.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "MANYWAY_REGISTRY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        requires = "token_file"
+    )]
+    pub(crate) registry: Vec<RegistryUrl>,
+
+    /// How many relays to take from the registry
+    #[arg(long, value_name = "N", default_value_t = 50, env = "MANYWAY_RELAYS", hide_env_values = true,
+          value_parser = clap::value_parser!(u16).range(1..=200), requires = "registry")]
+    pub(crate) relays: u16,
+
+    /// The token for clients that the registry's operator gave you, in a file that is readable by you alone
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "MANYWAY_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 const SEND_EXAMPLES: &str = "\
@@ -221,6 +250,7 @@ Examples:
   manyway send photos/
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
   manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
+  manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json";
 
 /// How the far side is started.

@@ -7,6 +7,7 @@ mod destination;
 mod events;
 mod exchange;
 mod exit;
+mod fleet;
 mod live;
 mod logging;
 mod meter;

@@ -6,19 +6,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use manyway::{Connection, Endpoint, RelayAccess, RelayAddress, Ticket};
+use manyway::{Connection, Endpoint, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
 use crate::exchange::{Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage, words};
+use crate::fleet::Detours;
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
-use crate::{options, relays, ticket};
+use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let (source, dir) = source_and_dir(&args)?;
-    let via = relays::read(&args.relays.via)?;
+    let mut detours = Detours::of(screen, &args.relays).await?;
+    if source.is_some() {
+        detours.check_access()?;
+    }
     prepare(&dir)?;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
@@ -30,14 +34,11 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         named: !args.network.interfaces.is_empty(),
     };
     let result = match source {
-        Some(ticket) => match relays::with_access(&via) {
-            Ok(relays) => receiver.fetch(&endpoint, &ticket, &relays).await,
+        Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut detours).await,
+        None => match detours.to_be_found_at().await {
+            Ok(found_at) => receiver.listen(&endpoint, &args, &found_at).await,
             Err(error) => Err(error),
         },
-        None => {
-            let via = relays::addresses(&via);
-            receiver.listen(&endpoint, &args, &via).await
-        }
     };
     endpoint.close().await;
     result
@@ -94,14 +95,10 @@ impl Receiver {
         &self,
         endpoint: &Endpoint,
         ticket: &Ticket,
-        relays: &[RelayAccess],
+        detours: &mut Detours,
     ) -> anyhow::Result<()> {
-        let connection = tokio::select! {
-            connected = endpoint.connect_through(ticket, relays) => connected.map_err(anyhow::Error::from),
-            () = self.stop.requested() => Err(Interrupted.into()),
-        };
-        let result = match connection {
-            Ok(connection) => self.receive(connection, Side::Dialled).await,
+        let result = match detours.dial(endpoint, ticket, &self.stop).await {
+            Ok((connection, _caretaker)) => self.receive(connection, Side::Dialled).await,
             Err(error) => Err(error),
         };
         summary::finish(&self.screen, self.json, result)

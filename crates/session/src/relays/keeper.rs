@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use manyway_units::Time;
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce,
-    RelayId,
+    Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce, RelayId,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Datagram, Pace, RelayAddress};
+use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
 use crate::connection::compatible;
 use crate::endpoint::{ConnectionHandle, Local, LocalId};
 
@@ -228,6 +227,10 @@ impl Keeper {
         }
         kept.unanswered += 1;
         kept.last_sent = Some(now);
+        if kept.unanswered > 1 {
+            // The name has its turn after the answer.
+            kept.announced = None;
+        }
         Some(Datagram {
             local,
             remote: relay.address,
@@ -301,7 +304,9 @@ impl Kept {
         next.is_some()
     }
 
-    /// HELLO, or LISTEN for the name whose turn it is: for that, a consent has to be shown.
+    /// LISTEN, for the name whose turn it is or for none, while there is a proof to show: relays answer those who show one even when a flood
+    /// of spoofed HELLOs uses up everybody else's share. Every other repetition is a HELLO: the proof may not hold any more, because our NAT has
+    /// bound anew or the relay has lost its keys.
     fn greeting(&self, now: Time, relay: RelayId) -> Vec<u8> {
         let nonce = self.nonce;
         let name = self.announced.and_then(|user| {
@@ -310,17 +315,17 @@ impl Kept {
         });
         let proof = self
             .consent
-            .filter(|(_, at)| now.since(*at) < CONSENT_LIFE / 2);
-        match (name, proof) {
-            (Some(name), Some((reply, _))) => Listen {
+            .filter(|(_, at)| now.since(*at) < PROOF_LIFE && self.unanswered % 2 == 1);
+        match proof {
+            Some((reply, _)) => Listen {
                 nonce,
                 relay,
-                name,
+                name: name.unwrap_or(ListenerName::NONE),
                 proof: reply.proof,
             }
             .to_bytes()
             .into(),
-            _ => Hello { nonce, relay }.to_bytes().into(),
+            None => Hello { nonce, relay }.to_bytes().into(),
         }
     }
 }

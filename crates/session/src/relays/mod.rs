@@ -13,7 +13,7 @@ use std::time::Duration;
 use aws_lc_rs::signature::Ed25519KeyPair;
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::relay::{Access, RelayId, RelayTicket, SIGNATURE_LEN};
+use manyway_wire::relay::{Access, CONSENT_LIFE, RelayId, RelayTicket, SIGNATURE_LEN};
 
 use crate::endpoint::LocalId;
 
@@ -84,6 +84,9 @@ pub(crate) struct Datagram {
     pub(crate) remote: SocketAddr,
     pub(crate) data: Bytes,
 }
+
+/// A proof of ours is shown up to this age: the relay takes it for twice as long, by a clock that isn't ours.
+const PROOF_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
 
 /// Datagrams to relays leave this far apart on the average: two hundred relays at once are no burst.
 const SPACING: Duration = Duration::from_millis(4);
