@@ -12,12 +12,14 @@ use crate::demo::LinkSpec;
 
 mod criteria;
 mod optimum;
+mod paths;
 mod registry;
 mod relay;
 mod simulation;
 
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use paths::PathsArgs;
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::RelayArgs;
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
@@ -52,6 +54,7 @@ The guide is docs/guide.md in the source tree.";
 pub(crate) enum Command {
     Send(SendArgs),
     Recv(RecvArgs),
+    Paths(PathsArgs),
     Demo(DemoArgs),
     Run(RunArgs),
     Scenario(ScenarioArgs),
@@ -425,7 +428,7 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "recv", "demo", "run", "scenario", "criteria", "relay", "registry",
+            "send", "recv", "paths", "demo", "run", "scenario", "criteria", "relay", "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }

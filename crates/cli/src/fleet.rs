@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,11 +13,13 @@ use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval_at};
 
 use crate::args::Relays;
 use crate::exit::{Interrupted, Stop};
+use crate::meet::Meet;
 use crate::registry::token;
 use crate::relays;
 use crate::screen::Screen;
@@ -28,6 +31,7 @@ const AT_ONCE: usize = 200;
 
 /// What `--via` and a registry give.
 pub(crate) struct Detours {
+    args: Relays,
     via: Vec<RelayTicket>,
     fleet: Option<Fleet>,
     screen: Screen,
@@ -43,6 +47,7 @@ impl Detours {
             fleet.excuse(screen, enrolled)?;
         }
         Ok(Self {
+            args: args.clone(),
             via,
             fleet,
             screen: screen.clone(),
@@ -70,6 +75,24 @@ impl Detours {
         Ok(found)
     }
 
+    /// Waits at the registry, if there is one, for those who hold the ticket, until the result is dropped.
+    pub(crate) fn await_callers(
+        &self,
+        endpoint: &Endpoint,
+        ticket: &Ticket,
+    ) -> anyhow::Result<Caretaker> {
+        let mut tasks = JoinSet::new();
+        if let Some(meet) = self.meet(ticket)? {
+            tasks.spawn(meet.listen(endpoint.clone()));
+        }
+        Ok(Caretaker(tasks))
+    }
+
+    fn meet(&self, ticket: &Ticket) -> anyhow::Result<Option<Meet>> {
+        let client = client(&self.args)?;
+        Ok(client.map(|(client, rng)| Meet::new(client, rng, ticket)))
+    }
+
     /// Connects to the ticket's owner, through relays too, and looks after these until the result is dropped.
     pub(crate) async fn dial(
         &mut self,
@@ -78,19 +101,34 @@ impl Detours {
         stop: &Stop,
     ) -> anyhow::Result<(Connection, Caretaker)> {
         let mut relays = relays::with_access(&self.via)?;
+        let mut tasks = JoinSet::new();
+        let (tell, told) = watch::channel(Vec::new());
+        if let Some(meet) = self.meet(ticket)? {
+            let endpoint = endpoint.clone();
+            tasks.spawn(async move {
+                tell.send(meet.call(endpoint).await).ok();
+                std::future::pending().await
+            });
+        }
         let dialled = async {
             if let Some(fleet) = &mut self.fleet {
                 let found = fleet.for_ticket(ticket).await;
                 let found = fleet.excuse(&self.screen, found)?.unwrap_or_default();
                 relays.extend(found);
             }
-            anyhow::Ok(endpoint.connect_through(ticket, &relays).await?)
+            let met = met(told.clone());
+            anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)
         };
         let connection: Connection = tokio::select! {
             dialled = dialled => dialled,
             () = stop.requested() => Err(Interrupted.into()),
         }?;
-        let mut tasks = JoinSet::new();
+        // Perhaps it was found at a relay first: a direct path is welcome all the same.
+        let found = connection.clone();
+        tasks.spawn(async move {
+            found.add_remotes(&met(told).await);
+            std::future::pending().await
+        });
         if let Some(fleet) = self.fleet.take() {
             let (screen, connection) = (self.screen.clone(), connection.clone());
             let events = connection.events();
@@ -98,6 +136,26 @@ impl Detours {
         }
         Ok((connection, Caretaker(tasks)))
     }
+}
+
+/// The addresses that a meeting has told; never without one.
+async fn met(mut told: watch::Receiver<Vec<SocketAddr>>) -> Vec<SocketAddr> {
+    let found = told.wait_for(|addresses| !addresses.is_empty()).await;
+    match found.map(|addresses| addresses.clone()) {
+        Ok(addresses) => addresses,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// A client with keys of its own, if a registry is named.
+fn client(args: &Relays) -> anyhow::Result<Option<(Client, ChaCha20Rng)>> {
+    let (Some(file), false) = (&args.token_file, args.registry.is_empty()) else {
+        return Ok(None);
+    };
+    let mut rng =
+        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
+    let client = Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?;
+    Ok(Some((client, rng)))
 }
 
 /// Renews access and fetches relays for as long as it is held.
@@ -116,13 +174,9 @@ struct Fleet {
 
 impl Fleet {
     fn of(args: &Relays) -> anyhow::Result<Option<Self>> {
-        let (Some(file), false) = (&args.token_file, args.registry.is_empty()) else {
-            return Ok(None);
-        };
-        let mut rng =
-            ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
-        Ok(Some(Self {
-            client: Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?,
+        let client = client(args)?;
+        Ok(client.map(|(client, _)| Self {
+            client,
             count: args.relays,
             offered: BTreeSet::new(),
             away: false,

@@ -10,7 +10,7 @@ use manyway::{Connection, Endpoint, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
-use crate::exchange::{Exchange, Job, Side};
+use crate::exchange::{self, Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::fleet::Detours;
 use crate::screen::Screen;
@@ -36,7 +36,14 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let result = match source {
         Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut detours).await,
         None => match detours.to_be_found_at().await {
-            Ok(found_at) => receiver.listen(&endpoint, &args, &found_at).await,
+            Ok(found_at) => {
+                let listening = Listening {
+                    args: &args,
+                    found_at: &found_at,
+                    detours: &detours,
+                };
+                receiver.listen(&endpoint, listening).await
+            }
             Err(error) => Err(error),
         },
     };
@@ -81,6 +88,13 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// How a receiver waits to be dialled.
+struct Listening<'a> {
+    args: &'a RecvArgs,
+    found_at: &'a [RelayAddress],
+    detours: &'a Detours,
+}
+
 #[derive(Debug, Clone)]
 struct Receiver {
     screen: Screen,
@@ -104,49 +118,71 @@ impl Receiver {
         summary::finish(&self.screen, self.json, result)
     }
 
-    async fn listen(
-        &self,
-        endpoint: &Endpoint,
-        args: &RecvArgs,
-        via: &[RelayAddress],
-    ) -> anyhow::Result<()> {
-        ticket::publish(&self.screen, endpoint, &args.invitation, via, |ticket| {
-            format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
-        })?;
+    async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
+        let Listening {
+            args,
+            found_at,
+            detours,
+        } = listening;
+        let ticket = ticket::publish(
+            &self.screen,
+            endpoint,
+            &args.invitation,
+            found_at,
+            |ticket| format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n"),
+        )?;
+        let _caretaker = detours.await_callers(endpoint, &ticket)?;
+        if args.once {
+            let (connection, side) = tokio::select! {
+                first = exchange::first(endpoint) => first?,
+                () = self.stop.requested() => return Err(Interrupted.into()),
+            };
+            return self.serve(connection, side).await;
+        }
         let mut running = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = endpoint.accept() => {
                     let connection = accepted.context("the sockets are gone")?;
-                    let receiver = self.clone();
-                    if args.once {
-                        return receiver.serve(connection).await;
-                    }
-                    running.spawn(async move {
-                        if let Err(error) = receiver.serve(connection).await {
-                            receiver.screen.error(&format!("manyway: {}", words(&error)));
-                        }
-                    });
+                    running.spawn(self.clone().attend(connection));
                 }
                 Some(_) = running.join_next() => {}
                 () = self.stop.requested() => break,
             }
         }
-        self.end(running, args.once).await
+        self.end(running).await
     }
 
-    /// Stopped by the user: fine while nothing was under way.
-    async fn end(&self, mut running: JoinSet<()>, once: bool) -> anyhow::Result<()> {
-        if running.is_empty() && !once {
-            self.screen.say("stopped");
-            return Ok(());
+    /// Stopped by the user: fine while no transfer was under way.
+    async fn end(&self, mut running: JoinSet<bool>) -> anyhow::Result<()> {
+        let mut any = false;
+        while let Some(transfer) = running.join_next().await {
+            any |= transfer.unwrap_or(true);
         }
-        while running.join_next().await.is_some() {}
-        Err(Interrupted.into())
+        if any {
+            return Err(Interrupted.into());
+        }
+        self.screen.say("stopped");
+        Ok(())
     }
 
-    async fn serve(&self, connection: Connection) -> anyhow::Result<()> {
-        let result = self.receive(connection, Side::Answered).await;
+    /// Whether a transfer came of it.
+    async fn attend(self, connection: Connection) -> bool {
+        let side = tokio::select! {
+            side = Side::answer(&connection) => side,
+            () = self.stop.requested() => None,
+        };
+        let Some(side) = side else {
+            return false;
+        };
+        if let Err(error) = self.serve(connection, side).await {
+            self.screen.error(&format!("manyway: {}", words(&error)));
+        }
+        true
+    }
+
+    async fn serve(&self, connection: Connection, side: Side) -> anyhow::Result<()> {
+        let result = self.receive(connection, side).await;
         summary::finish(&self.screen, self.json, result)
     }
 

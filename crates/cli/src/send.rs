@@ -1,12 +1,11 @@
 //! `manyway send`.
 
-use anyhow::Context;
 use manyway::files::Sources;
 use manyway::{Endpoint, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
-use crate::exchange::{Exchange, Job, Side};
+use crate::exchange::{self, Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::fleet::Detours;
 use crate::screen::Screen;
@@ -114,22 +113,23 @@ impl Sender<'_> {
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
         let found_at = self.detours.to_be_found_at().await?;
-        ticket::publish(
+        let ticket = ticket::publish(
             self.screen,
             self.endpoint,
             &self.args.invitation,
             &found_at,
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
-        let connection = tokio::select! {
-            accepted = self.endpoint.accept() => accepted.context("the sockets are gone")?,
+        let _caretaker = self.detours.await_callers(self.endpoint, &ticket)?;
+        let (connection, side) = tokio::select! {
+            first = exchange::first(self.endpoint) => first?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
         let exchange = Exchange {
             screen: self.screen,
             stop: self.stop,
             connection,
-            side: Side::Answered,
+            side,
             named: self.named(),
         };
         exchange.run(Job::Send(self.sources.clone())).await

@@ -3,44 +3,11 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::ChildStderr;
 
+use common::service::Relay;
 use common::transfer::{Transfer, bytes};
 use common::{Running, manyway};
 use manyway_wire::Ticket;
-
-/// A relay on loopback, and the text that gives access to it.
-struct Relay {
-    _process: Running,
-    _stderr: BufReader<ChildStderr>,
-    text: String,
-}
-
-impl Relay {
-    fn start(dir: &Path, name: &str) -> Self {
-        let key = format!("{name}.key");
-        let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
-        let mut command = manyway(dir, &common);
-        let mut process = Running(command.arg("127.0.0.1:0").spawn().unwrap());
-        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains(" listens on ") {
-            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-        }
-        let line = said.lines().find(|line| line.contains(" listens on "));
-        let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
-        let mut command = manyway(dir, &common);
-        let invite = command.args([address, "--invite"]).spawn().unwrap();
-        let text = Running(invite).finish().ok().stdout.trim().to_owned();
-        Self {
-            _process: process,
-            _stderr: stderr,
-            text,
-        }
-    }
-}
 
 #[test]
 fn a_file_goes_over_the_direct_path_and_through_relays() {

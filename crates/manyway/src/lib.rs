@@ -59,7 +59,8 @@ pub use manyway_runtime::{
 };
 pub use manyway_session::{
     CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId, PathState,
-    PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
+    PathStats, PathSurvey, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId,
+    Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 

@@ -1,9 +1,12 @@
 //! A connection: streams, statistics, events and its end.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use manyway_session::streams::OpenError;
-use manyway_session::{CloseReason, ConnectionHandle, ConnectionStats, RelayAccess, StreamId};
+use manyway_session::{
+    CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, RelayAccess, StreamId,
+};
 use tokio::sync::broadcast;
 
 use crate::driver::shared::{Phase, SendState, Shared, Signals, State};
@@ -108,6 +111,40 @@ impl Connection {
             Some(connection.add_relays(now, relays))
         };
         self.hold.shared.act(add).unwrap_or(0)
+    }
+
+    /// The listener may be at these addresses too: they are tried as the ticket's are (the side that dialled only).
+    pub fn add_remotes(&self, addresses: &[SocketAddr]) {
+        let now = self.hold.shared.clock.now();
+        self.hold.shared.act(|state| {
+            state.session.add_remotes(now, self.hold.handle, addresses);
+        });
+    }
+
+    /// Sends so many bytes that say nothing, within congestion control and [`Config::limit`](crate::Config::limit), for
+    /// [`Connection::survey`]; 0 ends it. The peer needs to do nothing.
+    pub fn fill(&self, bytes: u64) {
+        let now = self.hold.shared.clock.now();
+        let fill = |state: &mut State| {
+            state.session.connection(self.hold.handle)?.fill(now, bytes);
+            Some(())
+        };
+        self.hold.shared.act(fill);
+    }
+
+    /// What was seen of every path in use since [`Connection::fill`]; empty without [`Config::watch`](crate::Config::watch).
+    pub fn survey(&self) -> Vec<PathSurvey> {
+        let now = self.hold.shared.clock.now();
+        let survey =
+            |state: &mut State| Some(state.session.connection(self.hold.handle)?.survey(now));
+        self.hold.shared.look(survey).unwrap_or_default()
+    }
+
+    /// Bytes of [`Connection::fill`] that haven't left yet.
+    pub fn unsent_filler(&self) -> u64 {
+        let unsent =
+            |state: &mut State| Some(state.session.connection(self.hold.handle)?.unsent_filler());
+        self.hold.shared.look(unsent).unwrap_or(0)
     }
 
     /// News of the paths, and of the end, from now on.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -109,6 +110,25 @@ impl Endpoint {
         ticket.relays.extend(named);
     }
 
+    /// Asks these, relays or registries, which address our datagrams come from, and goes on asking: it keeps a NAT's mapping too.
+    pub fn observe_at(&self, observers: &[RelayAddress]) {
+        let now = self.shared.clock.now();
+        self.shared
+            .act(|state| state.session.observe_at(now, observers));
+    }
+
+    /// Our addresses as others see them, as far as they have answered by now.
+    pub fn observed(&self) -> Vec<SocketAddr> {
+        self.shared.look(|state| state.session.observed())
+    }
+
+    /// Somebody is about to connect from one of these addresses: opens our NAT for it, by a few datagrams that say nothing.
+    pub fn open_towards(&self, addresses: &[SocketAddr]) {
+        let now = self.shared.clock.now();
+        self.shared
+            .act(|state| state.session.open_towards(now, addresses));
+    }
+
     /// The sockets: their interface or address, and the address they are bound to.
     pub fn locals(&self) -> Vec<(String, SocketAddr)> {
         self.shared
@@ -151,6 +171,21 @@ impl Endpoint {
         ticket: &Ticket,
         relays: &[RelayAccess],
     ) -> Result<Connection, ConnectError> {
+        self.connect_met(ticket, relays, std::future::pending())
+            .await
+    }
+
+    /// As [`Endpoint::connect_through`], and as soon as `met` tells further addresses of the listener's, at those too: what it has
+    /// left at a place where both meet. It should send to ours at the same time ([`Endpoint::open_towards`]).
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub async fn connect_met(
+        &self,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+        met: impl Future<Output = Vec<SocketAddr>>,
+    ) -> Result<Connection, ConnectError> {
         self.reach_loopback(ticket).await?;
         let now = self.shared.clock.now();
         let (handle, signals) = self.shared.act(|state| {
@@ -168,7 +203,15 @@ impl Endpoint {
             let phase = state.slots.get(&handle)?.phase.clone();
             (!matches!(phase, Phase::Connecting)).then_some(phase)
         });
-        match phase.await {
+        let mut phase = pin!(phase);
+        let phase = tokio::select! {
+            phase = &mut phase => phase,
+            addresses = met => {
+                connection.add_remotes(&addresses);
+                phase.await
+            }
+        };
+        match phase {
             Phase::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
                 Err(ConnectError::TimedOut {
                     addresses: ticket.addresses.clone(),

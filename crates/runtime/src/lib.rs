@@ -49,6 +49,6 @@ pub use problem::{PathProblem, ProblemKind};
 pub use stream::{RecvStream, SendStream};
 
 pub use manyway_session::{
-    CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState, PathStats,
+    CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState, PathStats, PathSurvey,
     RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
 };

@@ -25,7 +25,7 @@ pub use endpoint::{
 };
 pub use event::{CloseReason, Event, PathDownReason};
 pub use relays::{RelayAccess, RelayAddress};
-pub use stats::{ConnectionStats, PathState, PathStats, RelayState, RelayStats};
+pub use stats::{ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats};
 
 pub use handshake::Secrets;
 pub use manyway_wire::relay::{Access, RelayId, RelayTicket};

@@ -90,3 +90,34 @@ impl Service {
         self.said
     }
 }
+
+/// A relay on loopback, and the text that gives access to it.
+pub(crate) struct Relay {
+    _process: Running,
+    _stderr: BufReader<ChildStderr>,
+    pub(crate) text: String,
+}
+
+impl Relay {
+    pub(crate) fn start(dir: &Path, name: &str) -> Self {
+        let key = format!("{name}.key");
+        let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
+        let mut command = manyway(dir, &common);
+        let mut process = Running(command.arg("127.0.0.1:0").spawn().unwrap());
+        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains(" listens on ") {
+            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
+        }
+        let line = said.lines().find(|line| line.contains(" listens on "));
+        let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
+        let mut command = manyway(dir, &common);
+        let invite = command.args([address, "--invite"]).spawn().unwrap();
+        let text = Running(invite).finish().ok().stdout.trim().to_owned();
+        Self {
+            _process: process,
+            _stderr: stderr,
+            text,
+        }
+    }
+}

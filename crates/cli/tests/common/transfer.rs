@@ -10,7 +10,7 @@ use super::{Running, eventually, manyway};
 
 /// A directory with a file to send, and one to receive into.
 pub(crate) struct Transfer {
-    dir: TempDir,
+    pub(crate) dir: TempDir,
     content: Vec<u8>,
 }
 

@@ -87,7 +87,12 @@ impl Estimator {
     pub fn estimate(&mut self, now: Time) -> Option<Estimate> {
         self.advance(now);
         let recent = |count: usize| self.closed.iter().rev().take(count).map(|(_, i)| i);
-        if recent(usize::MAX).filter_map(Interval::mean).take(2).count() < 2 {
+        if recent(usize::MAX)
+            .filter_map(Interval::mean)
+            .take(2)
+            .count()
+            < 2
+        {
             return None;
         }
         let long = || recent(self.config.skew_intervals);
@@ -97,7 +102,11 @@ impl Estimator {
         let variability = per_sample(long().map(|i| i.deviation).sum());
         let lost: f64 = recent(self.config.intervals).map(|i| i.lost).sum();
         let acked: f64 = recent(self.config.intervals).map(|i| i.acked).sum();
-        let loss = if lost > 0.0 { lost / (lost + acked) } else { 0.0 };
+        let loss = if lost > 0.0 {
+            lost / (lost + acked)
+        } else {
+            0.0
+        };
         Some(Estimate {
             skewness,
             variability,

@@ -65,18 +65,21 @@ impl LossLog {
 
     /// How many of this path's intervals overlap one of the other's.
     fn overlaps(&self, other: &Self) -> usize {
-        // Both are in the order of their ends; the other's that ended before ours began are done with.
+        let mut own: Vec<LossInterval> = self.intervals.iter().copied().collect();
+        own.sort_unstable_by_key(|i| i.sent);
+        let mut others: Vec<LossInterval> = other.intervals.iter().copied().collect();
+        others.sort_unstable_by_key(|i| i.detected);
+        let longest = others.iter().map(|i| i.length()).max().unwrap_or_default();
+        // The other's that ended before ours began are done with for all of ours that follow.
         let mut from = 0;
-        let others = &other.intervals;
-        let overlapping = self.intervals.iter().filter(|own| {
+        let overlapping = own.iter().filter(|own| {
             while others.get(from).is_some_and(|i| i.detected < own.sent) {
                 from += 1;
             }
-            others
+            let near = others[from..]
                 .iter()
-                .skip(from)
-                .take_while(|i| i.detected <= own.detected + i.length())
-                .any(|i| i.overlaps(**own))
+                .take_while(|i| i.detected <= own.detected + longest);
+            near.into_iter().any(|i| i.overlaps(**own))
         });
         overlapping.count()
     }

@@ -155,7 +155,9 @@ impl<C: Controller> Controller for Watched<C> {
         self.inside.on_ack(ack);
         self.since.get_or_insert(ack.now);
         if let Some(record) = self.path(ack.slot) {
-            record.estimator.on_acked(ack.now, ack.packets, ack.one_way());
+            record
+                .estimator
+                .on_acked(ack.now, ack.packets, ack.one_way());
             record.acked += ack.packets * record.size;
         }
     }

@@ -35,6 +35,8 @@ pub(crate) enum KeptFor {
     Ticket(NameKey),
     /// The peer of a connection.
     Connection(ConnectionHandle),
+    /// Ourselves: we want to know our address.
+    Observation,
 }
 
 /// [`ListenerName`] with an order.
@@ -172,6 +174,18 @@ impl Keeper {
         self.reschedule();
     }
 
+    /// Where those see us who are asked for nobody else's sake.
+    pub(crate) fn observed(&self) -> Vec<SocketAddr> {
+        let own = |user: &KeptFor| !matches!(user, KeptFor::Connection(_));
+        let kept = self.kept.values().filter(|kept| kept.users.iter().any(own));
+        let mut seen: Vec<SocketAddr> = kept
+            .filter_map(|kept| Some(kept.consent?.0.consent.address))
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    }
+
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.wake
     }
@@ -290,7 +304,7 @@ impl Kept {
     fn names(&self) -> impl Iterator<Item = (KeptFor, ListenerName)> {
         self.users.iter().filter_map(|user| match user {
             KeptFor::Ticket(name) => Some((*user, ListenerName(name.0))),
-            KeptFor::Connection(_) => None,
+            KeptFor::Connection(_) | KeptFor::Observation => None,
         })
     }
 
@@ -350,7 +364,7 @@ fn all_at(address: SocketAddr) -> std::ops::RangeInclusive<RelayAddress> {
 }
 
 /// Whether a single host can have this address.
-fn is_host(address: SocketAddr) -> bool {
+pub(crate) fn is_host(address: SocketAddr) -> bool {
     let ip = address.ip();
     let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     address.port() != 0 && !ip.is_multicast() && !ip.is_unspecified() && !broadcast

@@ -18,7 +18,7 @@ use manyway_wire::relay::{Access, CONSENT_LIFE, RelayId, RelayTicket, SIGNATURE_
 use crate::endpoint::LocalId;
 
 pub(crate) use client::{Lane, News, RelayClient};
-pub(crate) use keeper::{Fresh, Keeper, KeptFor};
+pub(crate) use keeper::{Fresh, Keeper, KeptFor, is_host};
 
 /// Who a relay is, and one of its addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,23 +95,23 @@ const BURST: u32 = 16;
 
 /// A token bucket for datagrams to relays.
 #[derive(Debug, Default)]
-struct Pace {
+pub(crate) struct Pace {
     /// When the bucket would be full.
     full_at: Time,
 }
 
 impl Pace {
-    fn permits(&self, now: Time) -> bool {
+    pub(crate) fn permits(&self, now: Time) -> bool {
         self.next() <= now
     }
 
     /// When the next datagram may leave.
-    fn next(&self) -> Time {
+    pub(crate) fn next(&self) -> Time {
         let full = self.full_at.since(Time::ZERO);
         Time::ZERO + full.saturating_sub(SPACING * (BURST - 1))
     }
 
-    fn note(&mut self, now: Time) {
+    pub(crate) fn note(&mut self, now: Time) {
         self.full_at = self.full_at.max(now) + SPACING;
     }
 }
