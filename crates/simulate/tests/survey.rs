@@ -77,6 +77,14 @@ fn groups(found: &[PathSurvey]) -> Vec<usize> {
     found.iter().map(|survey| survey.group).collect()
 }
 
+fn seen(found: &[PathSurvey]) -> String {
+    let lines = found.iter().map(|survey| {
+        let events = survey.loss_events;
+        format!("\n{} {events} losses {:?}", survey.group, survey.estimate)
+    });
+    lines.collect()
+}
+
 /// Mbps of UDP payload that paths had together.
 fn rate(found: &[PathSurvey]) -> f64 {
     let bytes: u64 = found.iter().map(|survey| survey.bytes_acked).sum();
@@ -99,7 +107,7 @@ fn paths_through_one_link_are_found_to_share_it() {
     for law in ["lia", "balia"] {
         for seed in 1..=5 {
             let found = net.survey(seed, law);
-            assert_eq!(groups(&found), [0, 0, 1], "{law} {seed}: {found:#?}");
+            assert_eq!(groups(&found), [0, 0, 1], "{law} {seed}: {}", seen(&found));
             // 1172 of 1200 bytes and more are payload; slow queues and their cuts cost the rest.
             let rates = [rate(&found[..2]), rate(&found[2..])];
             assert!(
@@ -110,23 +118,19 @@ fn paths_through_one_link_are_found_to_share_it() {
     }
 }
 
-/// Four links that are alike in everything.
+/// Four links of one rate, with delays that differ as real ones do: with the very same a simulator without noise keeps their flows in step.
 #[test]
 fn paths_over_links_of_their_own_are_found_to_share_nothing() {
+    let delays = [20, 17, 23, 28];
+    let links = delays.iter().map(|ms| mbps(10.0, *ms));
     let net = Net {
-        links: vec![
-            mbps(10.0, 20),
-            mbps(10.0, 20),
-            mbps(10.0, 20),
-            mbps(10.0, 20),
-            mbps(1000.0, 1),
-        ],
+        links: links.chain([mbps(1000.0, 1)]).collect(),
         direct: vec![0],
         relays: (1..4).map(|n| [vec![4], vec![n]]).collect(),
     };
     for seed in 1..=5 {
         let found = net.survey(seed, "lia");
-        assert_eq!(groups(&found), [0, 1, 2, 3], "{seed}: {found:#?}");
+        assert_eq!(groups(&found), [0, 1, 2, 3], "{seed}: {}", seen(&found));
         assert!((30.0..40.0).contains(&rate(&found)), "{}", rate(&found));
     }
 }
@@ -146,7 +150,7 @@ fn an_access_link_is_everybodys_bottleneck() {
     };
     for seed in 1..=5 {
         let found = net.survey(seed, "lia");
-        assert_eq!(groups(&found), [0, 0, 0], "{seed}: {found:#?}");
+        assert_eq!(groups(&found), [0, 0, 0], "{seed}: {}", seen(&found));
         assert!((7.5..10.0).contains(&rate(&found)), "{}", rate(&found));
     }
 }

@@ -1,12 +1,10 @@
 use std::time::Duration;
 
-use super::{BottleneckConfig, ENOUGH_INTERVALS, Estimate, LossLog, chance_of_overlaps};
+use super::{BottleneckConfig, ENOUGH_INTERVALS, LossLog, chance_of_overlaps};
 
 /// One path, as [`groups`] looks at it.
 #[derive(Copy, Clone, Debug)]
 pub struct Observed<'a> {
-    /// Its statistics, if there are any.
-    pub estimate: Option<Estimate>,
     /// Interval means as `(number, seconds)` in the order of their numbers, which mean the same times for all paths.
     pub means: &'a [(u64, f64)],
     /// Its losses.
@@ -50,18 +48,18 @@ fn renumber(group: Vec<usize>) -> Vec<usize> {
     group.into_iter().map(number).collect()
 }
 
-/// Both are congested, oscillate as often, and their delays rise and fall together.
+/// Their delays rise and fall together.
 fn same_queue(config: &BottleneckConfig, one: &Observed<'_>, other: &Observed<'_>) -> bool {
-    let (Some(a), Some(b)) = (one.estimate, other.estimate) else {
-        return false;
-    };
-    let (Some(fa), Some(fb)) = (a.frequency, b.frequency) else {
-        return false;
-    };
-    a.congested
-        && b.congested
-        && (fa - fb).abs() < config.frequency
-        && correlation(one.means, other.means).is_some_and(|r| r >= config.similarity)
+    correlation(&changes(one.means), &changes(other.means)).is_some_and(|r| r >= config.similarity)
+}
+
+/// From each interval to the next one, as `(the later one's number, seconds)`. What windows that grow at the same time, or clocks that drift,
+/// do to the delays of all paths is nearly the same in every interval; a queue's own ups and downs are not.
+fn changes(means: &[(u64, f64)]) -> Vec<(u64, f64)> {
+    let pairs = means.windows(2).filter(|pair| pair[0].0 + 1 == pair[1].0);
+    pairs
+        .map(|pair| (pair[1].0, pair[1].1 - pair[0].1))
+        .collect()
 }
 
 /// Pearson's correlation of two series of interval means over the intervals that both have; `None` if these are fewer than

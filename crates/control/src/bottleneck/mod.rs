@@ -7,11 +7,9 @@
 //!   the loss's detection, overlap. One overlap may be chance, the more so the more a path loses; so the overlaps of two paths have to be more than
 //!   chance explains (binomial, [`BottleneckConfig::chance`]).
 //! * **Delays.** RFC 8382 compares summary statistics of the one-way delay (skewness, variability, frequency of oscillation), because its flows may
-//!   end at different hosts. Its test for congestion (skewness or loss, with its thresholds) and its frequency test are used as they are. But here one
-//!   sender sees all paths on one clock. So where the RFC goes on to compare variability and skewness, the delays themselves are compared: the
-//!   interval means of two paths behind one queue rise and fall together. Two different queues of the same kind would look alike to the summary statistics, and not to this.
-//!
-//! A path that isn't congested has no bottleneck that could be shared, as far as can be seen.
+//!   end at different hosts and can't exchange more. Here one sender sees all paths on one clock, so the delays themselves are compared: the
+//!   interval means of two paths behind one queue rise and fall together, from each interval to the next. In runs of eight seconds the summary
+//!   statistics told paths of one link apart and took those of like links for one; they are kept to say whether a path is congested.
 
 mod estimator;
 mod grouping;
@@ -35,15 +33,14 @@ pub struct BottleneckConfig {
     pub skew_intervals: usize,
     /// `N`, intervals over which oscillations and losses are counted.
     pub intervals: usize,
-    /// `c_s`: a path with a skewness below is congested.
+    /// `c_h`: a path with a skewness below is congested, if it was before. It was: whoever looks here fills the paths, and slow start
+    /// ends in a full queue. After it, a window that saws evens the skewness out, around `c_s` = 0.1.
     pub congested: f64,
     /// `p_l`: a path that loses a larger share of its packets is congested.
     pub lossy: f64,
     /// `p_v`: the mean has to move so many mean deviations away for an oscillation to count.
     pub significant: f64,
-    /// `p_f`: oscillation frequencies of flows behind one bottleneck differ by less.
-    pub frequency: f64,
-    /// Correlation of the interval means, from -1 to 1, from which on two paths' delays count as the same queue's: 0.7 is about where half of the
+    /// Correlation of the changes of the interval means, from -1 to 1, from which on two paths' delays count as the same queue's: 0.7 is about where half of the
     /// variance is in common.
     pub similarity: f64,
     /// Overlaps of loss intervals that chance explains with this probability, or a larger one, say nothing.
@@ -56,10 +53,9 @@ impl Default for BottleneckConfig {
             interval: Duration::from_millis(350),
             skew_intervals: 30,
             intervals: 50,
-            congested: 0.1,
+            congested: 0.3,
             lossy: 0.05,
             significant: 0.7,
-            frequency: 0.1,
             similarity: 0.7,
             chance: 0.001,
         }

@@ -156,8 +156,7 @@ fn paths_behind_one_queue_are_together_and_others_are_not() {
     let observed: Vec<Observed<'_>> = seen
         .iter()
         .zip(&means)
-        .map(|((_, estimate), means)| Observed {
-            estimate: *estimate,
+        .map(|(_, means)| Observed {
             means,
             losses: &nothing,
         })
@@ -289,7 +288,7 @@ proptest! {
         let means: Vec<Vec<_>> = seen.iter().map(|(e, _)| e.means().collect()).collect();
         let nothing = LossLog::default();
         let observed: Vec<Observed<'_>> = seen.iter().zip(&means)
-            .map(|((_, estimate), means)| Observed { estimate: *estimate, means, losses: &nothing })
+            .map(|(_, means)| Observed { means, losses: &nothing })
             .collect();
         let one = groups(&config(), 4000 * MS, &observed);
         let turn = turn % observed.len();

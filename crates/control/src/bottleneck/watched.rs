@@ -83,16 +83,18 @@ impl<C: Controller> Watched<C> {
                 None => Self::record(&self.config, 0.0),
             })
             .collect();
+        let mut records = records;
+        for record in &mut records {
+            record.estimator.estimate(now);
+        }
         let means: Vec<Vec<(u64, f64)>> = records
             .iter()
             .map(|record| record.estimator.means().collect())
             .collect();
-        let mut records = records;
         let observed: Vec<Observed<'_>> = records
-            .iter_mut()
+            .iter()
             .zip(&means)
             .map(|(record, means)| Observed {
-                estimate: record.estimator.estimate(now),
                 means,
                 losses: &record.losses,
             })
