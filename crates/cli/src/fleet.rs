@@ -60,7 +60,7 @@ impl Detours {
     }
 
     /// What who waits to be dialled is found at, as far as a ticket has room.
-    pub(crate) async fn to_be_found_at(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
+    pub(crate) async fn found_at(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
         let mut found = relays::addresses(&self.via);
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
         if let Some(fleet) = self.fleet.as_mut().filter(|_| room > 0) {

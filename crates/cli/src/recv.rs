@@ -35,7 +35,7 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     };
     let result = match source {
         Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut detours).await,
-        None => match detours.to_be_found_at().await {
+        None => match detours.found_at().await {
             Ok(found_at) => {
                 let listening = Listening {
                     args: &args,

@@ -112,7 +112,7 @@ impl Sender<'_> {
     }
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
-        let found_at = self.detours.to_be_found_at().await?;
+        let found_at = self.detours.found_at().await?;
         let ticket = ticket::publish(
             self.screen,
             self.endpoint,

@@ -34,13 +34,6 @@ const OVERDUE: Duration = Duration::from_secs(75);
 const URGENT: Duration = Duration::from_secs(1);
 /// A grant isn't used any more this long before its end: it has to get there, too.
 const MARGIN: Duration = Duration::from_secs(2);
-/// A lane's proof is renewed after this long, while it can still be shown.
-const RENEWAL: Duration = PROOF_LIFE
-    .checked_mul(4)
-    .expect("small")
-    .checked_div(5)
-    .expect("not zero");
-
 /// The way from a socket of ours through a relay: at most one path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane(pub(crate) u64);
@@ -291,8 +284,7 @@ impl RelayClient {
             return false;
         };
         way.own = Some((reply.proof, now));
-        let next = if way.minting { now } else { now + RENEWAL };
-        (way.sent, way.next) = (0, Some(next));
+        (way.sent, way.next) = (0, Some(now));
         true
     }
 
@@ -313,7 +305,7 @@ impl RelayClient {
             expires: now + lifetime,
         });
         (way.sent, way.rounds, way.minting) = (0, 0, false);
-        way.next = way.own.map(|(_, at)| (at + RENEWAL).max(now));
+        way.next = None;
         way.mint_at = None;
         if let Some(relay) = self.relays.get_mut(&way.slot) {
             (relay.asked, relay.refused) = (0, None);
