@@ -6,17 +6,20 @@ use std::path::PathBuf;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
 use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
+use manyway_registry::RegistryUrl;
 
 use crate::demo::LinkSpec;
 
 mod criteria;
 mod optimum;
+mod paths;
 mod registry;
 mod relay;
 mod simulation;
 
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
+pub(crate) use paths::PathsArgs;
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::{RelayArgs, Tcp};
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
@@ -51,6 +54,7 @@ The guide is docs/guide.md in the source tree.";
 pub(crate) enum Command {
     Send(SendArgs),
     Recv(RecvArgs),
+    Paths(PathsArgs),
     Demo(DemoArgs),
     Run(RunArgs),
     Scenario(ScenarioArgs),
@@ -234,6 +238,34 @@ pub(crate) struct Relays {
         value_delimiter = ','
     )]
     pub(crate) via: Vec<String>,
+
+    /// Use relays that this registry knows (https://HOST:PORT#KEY, as it prints it); several serve one fleet
+    ///
+    /// They are chosen at random and used as those of --via; when all have been tried, others are fetched. Whoever prints a
+    /// ticket is found at some of them.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "MANYWAY_REGISTRY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        requires = "token_file"
+    )]
+    pub(crate) registry: Vec<RegistryUrl>,
+
+    /// How many relays to take from the registry
+    #[arg(long, value_name = "N", default_value_t = 50, env = "MANYWAY_RELAYS", hide_env_values = true,
+          value_parser = clap::value_parser!(u16).range(1..=200), requires = "registry")]
+    pub(crate) relays: u16,
+
+    /// The token for clients that the registry's operator gave you, in a file that is readable by you alone
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "MANYWAY_TOKEN_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 const SEND_EXAMPLES: &str = "\
@@ -243,6 +275,7 @@ Examples:
   manyway send photos/
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
   manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
+  manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
   manyway send big.iso --to mw1… --carrier tcp --tcp-cc bbr";
 
@@ -417,7 +450,7 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "recv", "demo", "run", "scenario", "criteria", "relay", "registry",
+            "send", "recv", "paths", "demo", "run", "scenario", "criteria", "relay", "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use manyway::files::{self, Progress, ReceiveOptions, Sources, TransferError};
-use manyway::{CloseReason, Connection, ConnectionLost, RecvStream, SendStream};
+use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::events;
@@ -45,12 +46,46 @@ impl Job {
 }
 
 /// Who opens the stream: the side that dialled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Side {
     /// We dialled.
     Dialled,
-    /// We were dialled.
-    Answered,
+    /// We were dialled, and this is the stream.
+    Answered(SendStream, RecvStream),
+}
+
+impl Side {
+    /// Waits for the other side's stream. `None` if the connection ends without one: somebody has measured the paths, or thought better of it.
+    pub(crate) async fn answer(connection: &Connection) -> Option<Self> {
+        match connection.accept_bi().await {
+            Ok((send, receive)) => Some(Self::Answered(send, receive)),
+            Err(error) => {
+                tracing::info!(%error, "a connection ended before a transfer began");
+                None
+            }
+        }
+    }
+}
+
+/// The first connection on which a transfer begins. Others may come, look and go meanwhile.
+pub(crate) async fn first(endpoint: &Endpoint) -> anyhow::Result<(Connection, Side)> {
+    let mut arriving = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = endpoint.accept() => {
+                let connection = accepted.context("the sockets are gone")?;
+                arriving.spawn(async move {
+                    let side = Side::answer(&connection).await?;
+                    Some((connection, side))
+                });
+            }
+            Some(arrived) = arriving.join_next() => {
+                if let Ok(Some(arrived)) = arrived {
+                    return Ok(arrived);
+                }
+            }
+        }
+    }
 }
 
 /// A transfer about to happen.
@@ -66,7 +101,8 @@ pub(crate) struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Carries it through and closes the connection, whatever comes of it.
-    pub(crate) async fn run(self, job: Job) -> anyhow::Result<Summary> {
+    pub(crate) async fn run(mut self, job: Job) -> anyhow::Result<Summary> {
+        let side = std::mem::replace(&mut self.side, Side::Dialled);
         let direction = job.direction();
         let progress = Progress::new();
         let live = Live::new(
@@ -75,7 +111,7 @@ impl Exchange<'_> {
             progress.clone(),
             self.connection.clone(),
         );
-        let mut transfer = pin!(self.transfer(job, progress));
+        let mut transfer = pin!(self.transfer(side, job, progress));
         let result = tokio::select! {
             result = &mut transfer => result,
             () = self.stop.requested() => Err(Interrupted.into()),
@@ -91,8 +127,13 @@ impl Exchange<'_> {
         Ok(Summary::new(result?, &stats))
     }
 
-    async fn transfer(&self, job: Job, progress: Arc<Progress>) -> anyhow::Result<Outcome> {
-        let (send, receive) = self.streams().await?;
+    async fn transfer(
+        &self,
+        side: Side,
+        job: Job,
+        progress: Arc<Progress>,
+    ) -> anyhow::Result<Outcome> {
+        let (send, receive) = self.streams(side).await?;
         let streams = (receive, send);
         Ok(match job {
             Job::Send(sources) => {
@@ -106,10 +147,10 @@ impl Exchange<'_> {
         })
     }
 
-    async fn streams(&self) -> anyhow::Result<(SendStream, RecvStream)> {
-        let opened = match self.side {
+    async fn streams(&self, side: Side) -> anyhow::Result<(SendStream, RecvStream)> {
+        let opened = match side {
             Side::Dialled => self.connection.open_bi().await,
-            Side::Answered => self.connection.accept_bi().await,
+            Side::Answered(send, receive) => Ok((send, receive)),
         };
         opened.context("the connection ended before the transfer began")
     }

@@ -7,11 +7,14 @@ mod destination;
 mod events;
 mod exchange;
 mod exit;
+mod fleet;
 mod live;
 mod logging;
+mod meet;
 mod meter;
 mod optimum;
 mod options;
+mod paths;
 mod recv;
 mod registry;
 mod relay;
@@ -56,6 +59,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Send(args) => send::run(screen, args).await,
         Command::Recv(args) => recv::run(screen, args).await,
+        Command::Paths(args) => paths::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
         Command::Run(args) => run::run(screen, args).await,
         Command::Scenario(args) => scenario::run(screen, args),

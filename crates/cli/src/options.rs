@@ -1,6 +1,7 @@
 //! From the command line to an endpoint.
 
 use anyhow::Context;
+use manyway::control::bottleneck::BottleneckConfig;
 use manyway::files::{Policy, ReceiveOptions};
 use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
 
@@ -9,8 +10,24 @@ use crate::exit::usage;
 
 /// Checks the options and binds the sockets.
 pub(crate) async fn bind(network: &Network) -> anyhow::Result<Endpoint> {
+    bind_with(network, config(network)?).await
+}
+
+/// The same, and keeps records of the paths.
+pub(crate) async fn bind_watching(
+    network: &Network,
+    watch: BottleneckConfig,
+) -> anyhow::Result<Endpoint> {
+    let config = Config {
+        watch: Some(watch),
+        ..config(network)?
+    };
+    bind_with(network, config).await
+}
+
+async fn bind_with(network: &Network, config: Config) -> anyhow::Result<Endpoint> {
     let options = EndpointOptions {
-        config: config(network)?,
+        config,
         paths: network.interfaces.clone(),
         port: network.port,
         tcp: TcpOptions {

@@ -6,19 +6,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use manyway::{Connection, Endpoint, RelayAccess, RelayAddress, Ticket};
+use manyway::{Connection, Endpoint, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
-use crate::exchange::{Exchange, Job, Side};
+use crate::exchange::{self, Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage, words};
+use crate::fleet::Detours;
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
-use crate::{options, relays, ticket};
+use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let (source, dir) = source_and_dir(&args)?;
-    let via = relays::read(&args.relays.via)?;
+    let mut detours = Detours::of(screen, &args.relays).await?;
+    if source.is_some() {
+        detours.check_access()?;
+    }
     prepare(&dir)?;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
@@ -30,14 +34,18 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         named: !args.network.interfaces.is_empty(),
     };
     let result = match source {
-        Some(ticket) => match relays::with_access(&via) {
-            Ok(relays) => receiver.fetch(&endpoint, &ticket, &relays).await,
+        Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut detours).await,
+        None => match detours.found_at().await {
+            Ok(found_at) => {
+                let listening = Listening {
+                    args: &args,
+                    found_at: &found_at,
+                    detours: &detours,
+                };
+                receiver.listen(&endpoint, listening).await
+            }
             Err(error) => Err(error),
         },
-        None => {
-            let via = relays::addresses(&via);
-            receiver.listen(&endpoint, &args, &via).await
-        }
     };
     endpoint.close().await;
     result
@@ -80,6 +88,13 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// How a receiver waits to be dialled.
+struct Listening<'a> {
+    args: &'a RecvArgs,
+    found_at: &'a [RelayAddress],
+    detours: &'a Detours,
+}
+
 #[derive(Debug, Clone)]
 struct Receiver {
     screen: Screen,
@@ -94,63 +109,81 @@ impl Receiver {
         &self,
         endpoint: &Endpoint,
         ticket: &Ticket,
-        relays: &[RelayAccess],
+        detours: &mut Detours,
     ) -> anyhow::Result<()> {
-        let connection = tokio::select! {
-            connected = endpoint.connect_through(ticket, relays) => connected.map_err(anyhow::Error::from),
-            () = self.stop.requested() => Err(Interrupted.into()),
-        };
-        let result = match connection {
-            Ok(connection) => self.receive(connection, Side::Dialled).await,
+        let result = match detours.dial(endpoint, ticket, &self.stop).await {
+            Ok((connection, _caretaker)) => self.receive(connection, Side::Dialled).await,
             Err(error) => Err(error),
         };
         summary::finish(&self.screen, self.json, result)
     }
 
-    async fn listen(
-        &self,
-        endpoint: &Endpoint,
-        args: &RecvArgs,
-        via: &[RelayAddress],
-    ) -> anyhow::Result<()> {
+    async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
+        let Listening {
+            args,
+            found_at,
+            detours,
+        } = listening;
         options::listen_tcp(endpoint, &args.network)?;
-        ticket::publish(&self.screen, endpoint, &args.invitation, via, |ticket| {
-            format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
-        })?;
+        let ticket = ticket::publish(
+            &self.screen,
+            endpoint,
+            &args.invitation,
+            found_at,
+            |ticket| format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n"),
+        )?;
+        let _caretaker = detours.await_callers(endpoint, &ticket)?;
+        if args.once {
+            let (connection, side) = tokio::select! {
+                first = exchange::first(endpoint) => first?,
+                () = self.stop.requested() => return Err(Interrupted.into()),
+            };
+            return self.serve(connection, side).await;
+        }
         let mut running = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = endpoint.accept() => {
                     let connection = accepted.context("the sockets are gone")?;
-                    let receiver = self.clone();
-                    if args.once {
-                        return receiver.serve(connection).await;
-                    }
-                    running.spawn(async move {
-                        if let Err(error) = receiver.serve(connection).await {
-                            receiver.screen.error(&format!("manyway: {}", words(&error)));
-                        }
-                    });
+                    running.spawn(self.clone().attend(connection));
                 }
                 Some(_) = running.join_next() => {}
                 () = self.stop.requested() => break,
             }
         }
-        self.end(running, args.once).await
+        self.end(running).await
     }
 
-    /// Stopped by the user: fine while nothing was under way.
-    async fn end(&self, mut running: JoinSet<()>, once: bool) -> anyhow::Result<()> {
-        if running.is_empty() && !once {
-            self.screen.say("stopped");
-            return Ok(());
+    /// Stopped by the user: fine while no transfer was under way.
+    async fn end(&self, mut running: JoinSet<bool>) -> anyhow::Result<()> {
+        let mut any = false;
+        while let Some(transfer) = running.join_next().await {
+            any |= transfer.unwrap_or(true);
         }
-        while running.join_next().await.is_some() {}
-        Err(Interrupted.into())
+        if any {
+            return Err(Interrupted.into());
+        }
+        self.screen.say("stopped");
+        Ok(())
     }
 
-    async fn serve(&self, connection: Connection) -> anyhow::Result<()> {
-        let result = self.receive(connection, Side::Answered).await;
+    /// Whether a transfer came of it.
+    async fn attend(self, connection: Connection) -> bool {
+        let side = tokio::select! {
+            side = Side::answer(&connection) => side,
+            () = self.stop.requested() => None,
+        };
+        let Some(side) = side else {
+            return false;
+        };
+        if let Err(error) = self.serve(connection, side).await {
+            self.screen.error(&format!("manyway: {}", words(&error)));
+        }
+        true
+    }
+
+    async fn serve(&self, connection: Connection, side: Side) -> anyhow::Result<()> {
+        let result = self.receive(connection, side).await;
         summary::finish(&self.screen, self.json, result)
     }
 

@@ -1,41 +1,38 @@
 //! `manyway send`.
 
-use anyhow::Context;
 use manyway::files::Sources;
-use manyway::relay::RelayTicket;
-use manyway::{Endpoint, RelayAccess, Ticket};
+use manyway::{Endpoint, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
-use crate::exchange::{Exchange, Job, Side};
+use crate::exchange::{self, Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage};
+use crate::fleet::Detours;
 use crate::screen::Screen;
 use crate::ssh::{self, Far, Invocation};
 use crate::summary::{self, Summary};
-use crate::{options, relays, ticket};
+use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let target = Target::of(&mut args)?;
     // What can't be sent is said before a ticket is printed or ssh asks for a password.
     let sources = Sources::new(&args.paths)?;
-    let via = relays::read(&args.relays.via)?;
-    let relays = match target {
-        Target::Whoever => Vec::new(),
-        Target::Ticket(_) | Target::Ssh(_) => relays::with_access(&via)?,
-    };
+    let detours = Detours::of(screen, &args.relays).await?;
+    if !matches!(target, Target::Whoever) {
+        detours.check_access()?;
+    }
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
         screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
     }
     let stop = Stop::listen(false);
     let endpoint = options::bind(&args.network).await?;
-    let sender = Sender {
+    let mut sender = Sender {
         screen,
         stop: &stop,
         endpoint: &endpoint,
         args: &args,
         sources,
-        relays,
-        via,
+        detours,
     };
     let result = match target {
         Target::Ticket(ticket) => sender.deliver(&ticket).await,
@@ -78,16 +75,13 @@ struct Sender<'a> {
     endpoint: &'a Endpoint,
     args: &'a SendArgs,
     sources: Sources,
-    relays: Vec<RelayAccess>,
-    via: Vec<RelayTicket>,
+    detours: Detours,
 }
 
 impl Sender<'_> {
-    async fn deliver(&self, ticket: &Ticket) -> anyhow::Result<Summary> {
-        let connection = tokio::select! {
-            connected = self.endpoint.connect_through(ticket, &self.relays) => connected?,
-            () = self.stop.requested() => return Err(Interrupted.into()),
-        };
+    async fn deliver(&mut self, ticket: &Ticket) -> anyhow::Result<Summary> {
+        let dialled = self.detours.dial(self.endpoint, ticket, self.stop).await;
+        let (connection, _caretaker) = dialled?;
         let exchange = Exchange {
             screen: self.screen,
             stop: self.stop,
@@ -98,7 +92,7 @@ impl Sender<'_> {
         exchange.run(Job::Send(self.sources.clone())).await
     }
 
-    async fn deliver_over_ssh(&self, remote: &Remote) -> anyhow::Result<Summary> {
+    async fn deliver_over_ssh(&mut self, remote: &Remote) -> anyhow::Result<Summary> {
         let invocation = Invocation {
             remote,
             ssh: &self.args.ssh,
@@ -117,24 +111,26 @@ impl Sender<'_> {
         !self.args.network.interfaces.is_empty()
     }
 
-    async fn offer(&self) -> anyhow::Result<Summary> {
+    async fn offer(&mut self) -> anyhow::Result<Summary> {
+        let found_at = self.detours.found_at().await?;
         options::listen_tcp(self.endpoint, &self.args.network)?;
-        ticket::publish(
+        let ticket = ticket::publish(
             self.screen,
             self.endpoint,
             &self.args.invitation,
-            &relays::addresses(&self.via),
+            &found_at,
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
-        let connection = tokio::select! {
-            accepted = self.endpoint.accept() => accepted.context("the sockets are gone")?,
+        let _caretaker = self.detours.await_callers(self.endpoint, &ticket)?;
+        let (connection, side) = tokio::select! {
+            first = exchange::first(self.endpoint) => first?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
         let exchange = Exchange {
             screen: self.screen,
             stop: self.stop,
             connection,
-            side: Side::Answered,
+            side,
             named: self.named(),
         };
         exchange.run(Job::Send(self.sources.clone())).await

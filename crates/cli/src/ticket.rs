@@ -58,7 +58,7 @@ pub(crate) fn publish(
     invitation: &Invitation,
     via: &[RelayAddress],
     instructions: impl FnOnce(&Ticket) -> String,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Ticket> {
     if via.len() > MAX_TICKET_RELAYS {
         return Err(usage(format!(
             "--via: a ticket has room for {MAX_TICKET_RELAYS} relays, and {} are given: leave some out",
@@ -76,7 +76,7 @@ pub(crate) fn publish(
         (true, None) => screen.error(&ticket.to_string()),
         (true, Some(_)) => {}
     }
-    Ok(())
+    Ok(ticket)
 }
 
 /// Writes the ticket for its owner's eyes alone (mode 0600), at once or not at all.

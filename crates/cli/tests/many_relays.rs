@@ -41,7 +41,6 @@ impl Relay {
                 allow_private: true,
                 ..Default::default()
             },
-            streams: None,
         })
         .unwrap();
         let seed = [7; 32];

@@ -3,11 +3,10 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::ChildStderr;
 
+use common::service::Service;
 use common::{Running, manyway};
 use manyway_registry::client::Client;
 use manyway_registry::{RegistryUrl, Role, Token};
@@ -15,89 +14,6 @@ use manyway_wire::relay::RelayTicket;
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 use tempfile::TempDir;
-
-/// A process that says on standard error what it does.
-struct Service {
-    process: Running,
-    stderr: BufReader<ChildStderr>,
-    said: String,
-}
-
-impl Service {
-    fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut process = Running(manyway(dir, arguments).spawn().unwrap());
-        let stderr = BufReader::new(process.0.stderr.take().unwrap());
-        Self {
-            process,
-            stderr,
-            said: String::new(),
-        }
-    }
-
-    fn registry(dir: &Path) -> Self {
-        let arguments = [
-            "registry",
-            "-vvv",
-            "--listen",
-            "127.0.0.1:0",
-            "--allow-private",
-            "--key-file",
-            "registry.key",
-            "--token-file",
-            "tokens",
-        ];
-        let mut registry = Self::start(dir, &arguments);
-        registry.hear("--registry https://");
-        registry
-    }
-
-    fn relay(dir: &Path, url: &str, key_file: &str) -> Self {
-        let arguments = [
-            "relay",
-            "-vvv",
-            "--listen",
-            "127.0.0.1:0",
-            "--allow-private",
-            "--key-file",
-            key_file,
-            "--registry",
-            url,
-            "--token-file",
-            "tokens",
-        ];
-        let mut relay = Self::start(dir, &arguments);
-        relay.hear("Enrolled at the registry");
-        relay
-    }
-
-    /// Reads on until it has said this.
-    fn hear(&mut self, words: &str) {
-        while !self.said.contains(words) {
-            assert_ne!(
-                self.stderr.read_line(&mut self.said).unwrap(),
-                0,
-                "{}",
-                self.said
-            );
-        }
-    }
-
-    fn url(&self) -> RegistryUrl {
-        let url = self
-            .said
-            .split_whitespace()
-            .find(|word| word.starts_with("https://"));
-        url.unwrap().parse().unwrap()
-    }
-
-    /// Everything it has said, once it has ended.
-    fn end(mut self) -> String {
-        self.process.interrupt();
-        self.stderr.read_to_string(&mut self.said).unwrap();
-        self.process.finish().ok();
-        self.said
-    }
-}
 
 fn subset(dir: &Path, url: &RegistryUrl) -> Vec<RelayTicket> {
     let tokens = fs::read_to_string(dir.join("tokens")).unwrap();

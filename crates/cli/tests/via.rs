@@ -3,100 +3,11 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::ChildStderr;
 
-use common::{Running, eventually, manyway};
+use common::service::Relay;
+use common::transfer::{Transfer, bytes};
+use common::{Running, manyway};
 use manyway_wire::Ticket;
-use serde_json::Value;
-use tempfile::TempDir;
-
-/// A relay on loopback, and the text that gives access to it.
-struct Relay {
-    _process: Running,
-    _stderr: BufReader<ChildStderr>,
-    text: String,
-}
-
-impl Relay {
-    fn start(dir: &Path, name: &str) -> Self {
-        let key = format!("{name}.key");
-        let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
-        let mut command = manyway(dir, &common);
-        let mut process = Running(command.arg("127.0.0.1:0").spawn().unwrap());
-        let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains(" listens on ") {
-            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
-        }
-        let line = said.lines().find(|line| line.contains(" listens on "));
-        let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
-        let mut command = manyway(dir, &common);
-        let invite = command.args([address, "--invite"]).spawn().unwrap();
-        let text = Running(invite).finish().ok().stdout.trim().to_owned();
-        Self {
-            _process: process,
-            _stderr: stderr,
-            text,
-        }
-    }
-}
-
-struct Transfer {
-    dir: TempDir,
-    content: Vec<u8>,
-}
-
-impl Transfer {
-    fn new(bytes: usize) -> Self {
-        let dir = TempDir::new().unwrap();
-        let content: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 5) as u8).collect();
-        fs::write(dir.path().join("file"), &content).unwrap();
-        fs::create_dir(dir.path().join("in")).unwrap();
-        Self { dir, content }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    fn receiver(&self, arguments: &[&str]) -> Running {
-        let common = ["recv", "in", "--once", "-q", "--path", "127.0.0.1"];
-        let mut command = manyway(self.path(), &common);
-        command.args(["--ticket-file", "ticket"]).args(arguments);
-        Running(command.spawn().unwrap())
-    }
-
-    fn ticket(&self) -> String {
-        eventually("the ticket", || {
-            fs::read_to_string(self.path().join("ticket"))
-                .ok()
-                .filter(|text| text.starts_with("mw1"))
-        })
-    }
-
-    /// Sends, and returns the paths of the sender's summary.
-    fn send(&self, arguments: &[&str]) -> Vec<Value> {
-        let common = ["send", "file", "--json", "--path", "127.0.0.1"];
-        let mut command = manyway(self.path(), &common);
-        let sent = Running(command.args(arguments).spawn().unwrap());
-        let summary = sent.finish().ok().json();
-        summary["paths"].as_array().expect("paths").clone()
-    }
-
-    fn check(&self, receiver: Running) {
-        receiver.finish().ok();
-        assert!(fs::read(self.path().join("in/file")).unwrap() == self.content);
-    }
-}
-
-fn bytes(paths: &[Value], relay: bool) -> u64 {
-    let through = paths.iter().filter(|path| path["relay"] == relay);
-    through
-        .map(|path| path["bytes_sent"].as_u64().unwrap())
-        .sum()
-}
 
 #[test]
 fn a_file_goes_over_the_direct_path_and_through_relays() {

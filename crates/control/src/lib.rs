@@ -37,6 +37,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod bottleneck;
 mod controller;
 mod coupled;
 mod law;

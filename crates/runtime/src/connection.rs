@@ -1,11 +1,12 @@
 //! A connection: streams, statistics, events and its end.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use manyway_session::streams::OpenError;
 use manyway_session::{
-    CloseReason, ConnectionHandle, ConnectionStats, Purpose, RelayAccess, StreamId,
+    CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, Purpose, RelayAccess, StreamId,
 };
 use tokio::net::TcpStream;
 use tokio::sync::broadcast;
@@ -36,6 +37,14 @@ impl Connection {
             hold: Hold { shared, handle },
             signals: signals.unwrap_or_default(),
         }
+    }
+
+    pub(crate) fn handle(&self) -> ConnectionHandle {
+        self.hold.handle
+    }
+
+    pub(crate) fn signals(&self) -> &Arc<Signals> {
+        &self.signals
     }
 
     /// Opens a stream; waits while the peer allows no more. The peer hears of it with its first bytes, or its end.
@@ -127,6 +136,40 @@ impl Connection {
             purpose: Purpose::Dialled(self.hold.handle),
         };
         start(&self.hold.shared, new).map(drop)
+    }
+
+    /// The listener may be at these addresses too: they are tried as the ticket's are (the side that dialled only).
+    pub fn add_remotes(&self, addresses: &[SocketAddr]) {
+        let now = self.hold.shared.clock.now();
+        self.hold.shared.act(|state| {
+            state.session.add_remotes(now, self.hold.handle, addresses);
+        });
+    }
+
+    /// Sends so many bytes that say nothing, within congestion control and [`Config::limit`](crate::Config::limit), for
+    /// [`Connection::survey`]; 0 ends it. The peer needs to do nothing.
+    pub fn fill(&self, bytes: u64) {
+        let now = self.hold.shared.clock.now();
+        let fill = |state: &mut State| {
+            state.session.connection(self.hold.handle)?.fill(now, bytes);
+            Some(())
+        };
+        self.hold.shared.act(fill);
+    }
+
+    /// What was seen of every path in use since [`Connection::fill`]; empty without [`Config::watch`](crate::Config::watch).
+    pub fn survey(&self) -> Vec<PathSurvey> {
+        let now = self.hold.shared.clock.now();
+        let survey =
+            |state: &mut State| Some(state.session.connection(self.hold.handle)?.survey(now));
+        self.hold.shared.look(survey).unwrap_or_default()
+    }
+
+    /// Bytes of [`Connection::fill`] that haven't left yet.
+    pub fn unsent_filler(&self) -> u64 {
+        let unsent =
+            |state: &mut State| Some(state.session.connection(self.hold.handle)?.unsent_filler());
+        self.hold.shared.look(unsent).unwrap_or(0)
     }
 
     /// News of the paths, and of the end, from now on.

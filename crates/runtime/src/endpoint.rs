@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -146,6 +147,25 @@ impl Endpoint {
         ticket.relays.extend(named);
     }
 
+    /// Asks these, relays or registries, which address our datagrams come from, and goes on asking: it keeps a NAT's mapping too.
+    pub fn observe_at(&self, observers: &[RelayAddress]) {
+        let now = self.shared.clock.now();
+        self.shared
+            .act(|state| state.session.observe_at(now, observers));
+    }
+
+    /// Our addresses as others see them, as far as they have answered by now.
+    pub fn observed(&self) -> Vec<SocketAddr> {
+        self.shared.look(|state| state.session.observed())
+    }
+
+    /// Somebody is about to connect from one of these addresses: opens our NAT for it, by a few datagrams that say nothing.
+    pub fn open_towards(&self, addresses: &[SocketAddr]) {
+        let now = self.shared.clock.now();
+        self.shared
+            .act(|state| state.session.open_towards(now, addresses));
+    }
+
     /// The sockets: their interface or address, and the address they are bound to.
     pub fn locals(&self) -> Vec<(String, SocketAddr)> {
         self.shared
@@ -188,7 +208,23 @@ impl Endpoint {
         ticket: &Ticket,
         relays: &[RelayAccess],
     ) -> Result<Connection, ConnectError> {
-        self.connect_over(ticket, relays, Vec::new()).await
+        self.connect_met(ticket, relays, std::future::pending())
+            .await
+    }
+
+    /// As [`Endpoint::connect_through`], and as soon as `met` tells further addresses of the listener's, at those too: what it has
+    /// left at a place where both meet. It should send to ours at the same time ([`Endpoint::open_towards`]).
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`].
+    pub async fn connect_met(
+        &self,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+        met: impl Future<Output = Vec<SocketAddr>>,
+    ) -> Result<Connection, ConnectError> {
+        let connection = self.dial(ticket, relays).await?;
+        self.answered(connection, ticket, relays, met).await
     }
 
     /// As [`Endpoint::connect_through`], and over these TCP connections too, which lead to the listener in ways of the caller's. Each has a name that
@@ -202,30 +238,58 @@ impl Endpoint {
         relays: &[RelayAccess],
         streams: Vec<(String, TcpStream)>,
     ) -> Result<Connection, ConnectError> {
-        self.reach_loopback(ticket).await?;
-        let now = self.shared.clock.now();
-        let (handle, signals) = self.shared.act(|state| {
-            if state.closing {
-                return Err(ConnectError::Closed);
-            }
-            let handle = state.session.connect_through(now, ticket, relays)?;
-            Ok((
-                handle,
-                state.on_connecting(handle, ticket.addresses.clone()),
-            ))
-        })?;
-        let connection = Connection::new(self.shared.clone(), handle);
+        let connection = self.dial(ticket, relays).await?;
         for (name, stream) in streams {
             if let Err(error) = connection.add_carrier(stream, &name) {
                 tracing::debug!(name, %error, "a TCP connection is of no use");
             }
         }
+        self.answered(connection, ticket, relays, std::future::pending())
+            .await
+    }
+
+    /// Begins to connect.
+    async fn dial(
+        &self,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+    ) -> Result<Connection, ConnectError> {
+        self.reach_loopback(ticket).await?;
+        let now = self.shared.clock.now();
+        let handle = self.shared.act(|state| {
+            if state.closing {
+                return Err(ConnectError::Closed);
+            }
+            let handle = state.session.connect_through(now, ticket, relays)?;
+            state.on_connecting(handle, ticket.addresses.clone());
+            Ok(handle)
+        })?;
         keep_dialled(&self.shared, handle, targets(ticket, relays));
+        Ok(Connection::new(self.shared.clone(), handle))
+    }
+
+    /// Waits for the listener's answer.
+    async fn answered(
+        &self,
+        connection: Connection,
+        ticket: &Ticket,
+        relays: &[RelayAccess],
+        met: impl Future<Output = Vec<SocketAddr>>,
+    ) -> Result<Connection, ConnectError> {
+        let (handle, signals) = (connection.handle(), connection.signals().clone());
         let phase = self.shared.act_until(&signals.phase, |state| {
             let phase = state.slots.get(&handle)?.phase.clone();
             (!matches!(phase, Phase::Connecting)).then_some(phase)
         });
-        match phase.await {
+        let mut phase = pin!(phase);
+        let phase = tokio::select! {
+            phase = &mut phase => phase,
+            addresses = met => {
+                connection.add_remotes(&addresses);
+                phase.await
+            }
+        };
+        match phase {
             Phase::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
                 Err(ConnectError::TimedOut {
                     addresses: ticket.addresses.clone(),

@@ -53,5 +53,6 @@ pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
 
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState,
-    PathStats, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId, Ticket,
+    PathStats, PathSurvey, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId,
+    Ticket,
 };

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use manyway_control::SlowStartKind;
+use manyway_control::bottleneck::BottleneckConfig;
 use manyway_control::overlay::RateConfig;
 use manyway_units::Rate;
 
@@ -42,6 +43,8 @@ pub struct Config {
     pub max_paths: u32,
     /// Upper bound of the rate at which stream data leaves, over all paths.
     pub limit: Option<Rate>,
+    /// Keep a record of each path by which [`Connection::survey`](crate::Connection::survey) tells what they are worth.
+    pub watch: Option<BottleneckConfig>,
     /// Cipher; part of the handshake's prologue, so both sides must agree.
     pub suite: Suite,
     /// Packets, over all paths, after which the sending key rolls.
@@ -70,6 +73,7 @@ impl Default for Config {
             ack_delay: Duration::from_millis(10),
             max_paths: 256,
             limit: None,
+            watch: None,
             suite: Suite::Aes256Gcm,
             epoch_packets: 1 << 22,
             udp: true,

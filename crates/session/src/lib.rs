@@ -27,7 +27,9 @@ pub use endpoint::{
 };
 pub use event::{CloseReason, Event, PathDownReason};
 pub use relays::{RelayAccess, RelayAddress};
-pub use stats::{CarrierKind, ConnectionStats, PathState, PathStats, RelayState, RelayStats};
+pub use stats::{
+    CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,
+};
 
 pub use handshake::{Secrets, listen_key, listener_name};
 pub use manyway_wire::relay::{Access, ListenKey, ListenerName, RelayId, RelayTicket};

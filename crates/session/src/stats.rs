@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use manyway_control::bottleneck::Estimate;
 use manyway_wire::PathId;
 use manyway_wire::relay::RelayId;
 
@@ -79,6 +80,25 @@ pub struct RelayStats {
     pub rtt: Option<Duration>,
     /// Why it granted nothing the last time, in words.
     pub refused: Option<String>,
+}
+
+/// What was seen of a path that was filled for a while.
+#[derive(Clone, Debug)]
+pub struct PathSurvey {
+    /// Its counters.
+    pub path: PathStats,
+    /// How long was looked.
+    pub span: Duration,
+    /// Bytes of UDP payload that arrived in that time.
+    pub bytes_acked: u64,
+    /// Bytes of UDP payload that were lost.
+    pub bytes_lost: u64,
+    /// Times when something was lost.
+    pub loss_events: u64,
+    /// What its delays say of its queue; `None` if there were too few.
+    pub estimate: Option<Estimate>,
+    /// Paths with the same number share a bottleneck.
+    pub group: usize,
 }
 
 /// One path's counters at one moment.

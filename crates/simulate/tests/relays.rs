@@ -9,6 +9,7 @@ use common::{MS, mbps};
 use manyway_network::LinkConfig;
 use manyway_session::{Config, Event, PathDownReason, PathState, PathStats, RelayState};
 use manyway_simulate::stack::{Mischief, Node, Relayed, RelayedSpec, Source, TrafficConfig};
+use manyway_simulate::{Route, SocketId};
 use manyway_units::Time;
 
 /// A direct path over a link of its own, and a relay per further pair of links.
@@ -401,7 +402,7 @@ fn grants_are_renewed_before_they_end() {
     assert_eq!(downs(&mut net), []);
     let counters = net.relay(0).counters();
     assert_eq!((counters.stale, counters.refused), (0, 0));
-    // Every 60 s, and a HELLO every 15 s.
+    // Every 60 s, and a HELLO or LISTEN every 15 s.
     assert!((4..=8).contains(&counters.minted), "{}", counters.minted);
     assert!(counters.consents <= 32, "{}", counters.consents);
 }
@@ -575,6 +576,37 @@ fn a_connection_without_any_direct_path_outlives_its_grants_and_a_restart() {
     let rate = goodput(&mut net, 25_000 * MS, 10_000 * MS);
     assert!(rate > 1_800_000.0, "{rate}");
     assert!(net.client().traffic().closed().is_none());
+}
+
+/// The listener's NAT binds anew, or it roams, while every path leads through a relay: what it sends isn't forwarded any more, since its
+/// grants are for the old address, and what is sent to it doesn't arrive.
+#[test]
+fn a_listener_whose_address_changes_is_found_again_at_its_relays() {
+    for (seed, to) in [(36, "10.0.0.2:50001"), (37, "198.51.100.7:4433")] {
+        let mut net = hidden(seed, "lia", 1 << 40);
+        net.world.run_until(Time::from_millis(500));
+        net.connect().expect("relays that fit");
+        run_for(&mut net, 10_000 * MS);
+        let to: SocketAddr = to.parse().unwrap();
+        for access in &net.access {
+            let relay = access.relay.address;
+            net.world.add_route(to, relay, Route::default());
+            net.world.add_route(relay, to, Route::default());
+        }
+        let server = net.server;
+        net.world.rebind(server, SocketId(0), to, false);
+        let moved = net.world.now();
+        let before = received_bytes(&mut net);
+        while received_bytes(&mut net) == before {
+            run_for(&mut net, 100 * MS);
+            let took = net.world.now().since(moved);
+            // The idle timeout is 30 s.
+            assert!(took < 20_000 * MS, "{to}: {took:?}");
+        }
+        let rate = goodput(&mut net, 5000 * MS, 10_000 * MS);
+        assert!(rate > 1_800_000.0, "{to}: {rate}");
+        assert!(net.client().traffic().closed().is_none());
+    }
 }
 
 #[test]

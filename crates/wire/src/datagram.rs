@@ -12,6 +12,9 @@ pub const TAG_LEN: usize = 16;
 /// Bytes of the shortest DATA packet: header and tag, nothing between them.
 pub const MIN_DATA_LEN: usize = DATA_HEADER_LEN + TAG_LEN;
 
+/// A datagram that says nothing: it opens the sender's NAT for what comes the other way. Whoever gets it drops it.
+pub const OPENING: [u8; 2] = [0x04, 0x01];
+
 /// What a datagram is, by its first byte.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

@@ -32,6 +32,7 @@ pub(crate) mod kind {
     pub(crate) const MAX_DATA: u8 = 0x08;
     pub(crate) const MAX_STREAM_DATA: u8 = 0x09;
     pub(crate) const MAX_STREAMS: u8 = 0x0a;
+    pub(crate) const FILLER: u8 = 0x0b;
     pub(crate) const PATH_CHALLENGE: u8 = 0x10;
     pub(crate) const PATH_RESPONSE: u8 = 0x11;
     pub(crate) const PATH_ID: u8 = 0x12;
@@ -54,6 +55,8 @@ pub enum Frame<'a> {
     },
     /// Asks for an ACK.
     Ping,
+    /// Asks for an ACK in its time, as data does: what stands for data where only the path is of interest.
+    Filler,
     /// Says which packets of a path arrived. To send one see [`encode_ack`](crate::encode_ack).
     Ack(AckFrame<'a>),
     /// Bytes of a stream.
@@ -226,6 +229,7 @@ impl<'a> Frame<'a> {
         match self {
             Frame::Padding { len } => buf.put_bytes(kind::PADDING, *len),
             Frame::Ping => buf.put_u8(kind::PING),
+            Frame::Filler => buf.put_u8(kind::FILLER),
             Frame::Ack(ack) => ack.encode(buf),
             Frame::Stream {
                 stream,
@@ -312,7 +316,7 @@ impl<'a> Frame<'a> {
     pub fn encoded_len(&self) -> usize {
         match self {
             Frame::Padding { len } => *len,
-            Frame::Ping => 1,
+            Frame::Ping | Frame::Filler => 1,
             Frame::Ack(ack) => ack.encoded_len(),
             Frame::Stream {
                 stream,
@@ -395,6 +399,7 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
             Frame::Padding { len: 1 + len }
         }
         kind::PING => Frame::Ping,
+        kind::FILLER => Frame::Filler,
         kind::ACK => Frame::Ack(AckFrame::decode(reader, false)?),
         kind::ACK_ECN => Frame::Ack(AckFrame::decode(reader, true)?),
         kind::STREAM => stream(reader, false)?,

@@ -35,7 +35,9 @@ pub mod varint;
 
 pub use ack::{AckFrame, AckInfo, AckRanges, EcnCounts, encode_ack};
 pub use address::MAX_ADDRESSES;
-pub use datagram::{DATA_HEADER_LEN, DataHeader, DatagramType, MIN_DATA_LEN, TAG_LEN, expand_pn};
+pub use datagram::{
+    DATA_HEADER_LEN, DataHeader, DatagramType, MIN_DATA_LEN, OPENING, TAG_LEN, expand_pn,
+};
 pub use error::DecodeError;
 pub use frame::{
     CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT, PathStatus,

@@ -190,6 +190,7 @@ fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         },
         Frame::MaxStreams { count: 128 },
         Frame::Ping,
+        Frame::Filler,
     ]);
     let paths = payload(&[
         Frame::PathChallenge { data: [1; 8] },

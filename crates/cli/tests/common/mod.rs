@@ -1,6 +1,9 @@
 //! Processes of the program, for its tests. Each test uses a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod service;
+pub(crate) mod transfer;
+
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -102,4 +105,11 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         assert!(started.elapsed() < PATIENCE, "{what} never came");
         sleep(Duration::from_millis(10));
     }
+}
+
+/// Writes a file that is its owner's alone.
+pub(crate) fn secret(file: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(file, text).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
 }

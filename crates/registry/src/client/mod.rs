@@ -6,6 +6,7 @@ mod meeting;
 mod membership;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
@@ -294,6 +295,27 @@ impl Client {
         let enrolled: ClientEnrolled = self.registries.ask(ask).await?;
         self.credential = Some(Zeroizing::new(enrolled.credential));
         Ok(())
+    }
+
+    /// Where UDP datagrams learn which address they come from: at every registry that answers and says so, with its key. They answer
+    /// HELLO as relays do.
+    pub async fn observers(&mut self) -> Vec<(SocketAddr, RelayId)> {
+        let mut found = Vec::new();
+        for at in 0..self.registries.endpoints.len() {
+            let about: Result<About, _> = self.registries.ask_one(at, get("/v1/registry")).await;
+            let Ok(about) = about.inspect_err(|error| tracing::debug!(%error, "no observer"))
+            else {
+                continue;
+            };
+            let (Some(port), Ok(id)) = (about.observe_port, about.registry.parse()) else {
+                continue;
+            };
+            let host = self.registries.endpoints[at].host.clone();
+            if let Ok(addresses) = tokio::net::lookup_host((host, port)).await {
+                found.extend(addresses.take(2).map(|address| (address, id)));
+            }
+        }
+        found
     }
 
     /// `count` relays at random, or as many as there are, with the right to use them for two hours.

@@ -244,15 +244,9 @@ impl State {
     }
 
     /// A connection attempt to these addresses, held once.
-    pub(crate) fn on_connecting(
-        &mut self,
-        handle: ConnectionHandle,
-        addresses: Vec<SocketAddr>,
-    ) -> Arc<Signals> {
+    pub(crate) fn on_connecting(&mut self, handle: ConnectionHandle, addresses: Vec<SocketAddr>) {
         let slot = Slot::new(Phase::Connecting, 1, addresses);
-        let signals = slot.signals.clone();
         self.slots.insert(handle, slot);
-        signals
     }
 
     /// Where a connection attempt goes, if it is one.

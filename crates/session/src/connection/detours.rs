@@ -293,7 +293,8 @@ impl Connection {
         self.control
             .retain(|c| !matches!(c, Control::Grant { path: other, .. } if *other == path));
         self.control.push_back(Control::Grant { path, seq, grant });
-        if self.paths[index].state == PathState::Stalled {
+        let silent = self.paths[index].sender.pto_count() >= 2;
+        if silent || self.paths[index].state == PathState::Stalled {
             self.paths[index].probes = self.paths[index].probes.max(1);
         }
         self.refresh(now, index);

@@ -17,6 +17,7 @@ mod pairs;
 mod path;
 mod receive;
 mod schedule;
+mod survey;
 mod timers;
 mod transmit;
 
@@ -83,6 +84,11 @@ pub struct Connection {
     controllers: Controllers,
     limiter: Option<Limiter>,
     limited_until: Option<Time>,
+    /// Bytes that say nothing and are still to be sent.
+    filler: u64,
+    survey_from: Time,
+    /// The place in `ready` of the path that was filled last.
+    filled: (u64, usize),
 
     paths: Slab<Path>,
     by_id: BTreeMap<PathId, usize>,
@@ -211,7 +217,10 @@ impl Connection {
             phase: Phase::Open,
             rng: Pcg64Mcg::from_seed(seed),
             streams,
-            controllers: Controllers::new(controller),
+            controllers: Controllers::new(controller, config.watch),
+            filler: 0,
+            survey_from: now,
+            filled: (0, 0),
             limiter: config
                 .limit
                 .map(|rate| Limiter::new(rate, config.initial_datagram, now)),

@@ -22,6 +22,13 @@ pub(super) enum Outbound {
 use Outbound::{Carried as OnCarrier, Windowed};
 
 impl Outbound {
+    pub(super) fn windowed(&self) -> Option<&Sender<Payload>> {
+        match self {
+            Windowed(sender) => Some(sender),
+            OnCarrier(_) => None,
+        }
+    }
+
     pub(super) fn carried(&self) -> Option<&Carried<Payload>> {
         match self {
             Windowed(_) => None,

@@ -261,7 +261,7 @@ impl Connection {
         frame: Frame<'_>,
     ) -> Result<(), Violation> {
         match frame {
-            Frame::Padding { .. } | Frame::Ping => {}
+            Frame::Padding { .. } | Frame::Ping | Frame::Filler => {}
             Frame::Ack(ack) => self.on_ack(now, &ack)?,
             Frame::Stream {
                 stream,
@@ -472,6 +472,11 @@ impl Connection {
             return;
         }
         self.peer_addresses_seq = Some(seq);
+        self.add_remotes(now, addresses);
+    }
+
+    /// The listener is, or may be, at these addresses too.
+    pub(crate) fn add_remotes(&mut self, now: Time, addresses: &[SocketAddr]) {
         if let Some(pairs) = &mut self.pairs {
             pairs.add_remotes(addresses);
             self.open_paths(now);

@@ -149,7 +149,7 @@ impl Connection {
     fn better_to_wait(&self, slow_key: u64, fast_key: u64, fastest: usize) -> bool {
         let rate = self.paths[fastest].rate(self.controllers.of(&self.paths[fastest]));
         let (slow, fast) = (slow_key as f64 * 1e-9, fast_key as f64 * 1e-9);
-        let left = self.streams.unsent_bytes() as f64;
+        let left = (self.streams.unsent_bytes() + self.filler) as f64;
         if left / rate + fast < slow {
             return true;
         }

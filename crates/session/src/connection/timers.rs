@@ -143,6 +143,10 @@ impl Connection {
         } else {
             self.send_again(index, 2);
         }
+        // The relay, or the listener's address there, may be another by now; asked again as rarely as the path is probed.
+        if self.paths[index].sender.pto_count() >= 2 {
+            self.suspect_relay(now, index);
+        }
     }
 
     /// Takes a path out of use until something comes back on it: the others carry what is in flight on it.

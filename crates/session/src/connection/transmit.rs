@@ -17,7 +17,7 @@ use super::path::Payload;
 use super::{Connection, Phase};
 
 /// Room in a datagram below which no stream data is added: the frame's own header would be most of it.
-const SMALLEST_CHUNK: usize = 32;
+pub(super) const SMALLEST_CHUNK: usize = 32;
 /// Unsent bytes from which on a connection counts as moving bulk data.
 const BULK: u64 = 256 << 10;
 /// A GSO batch must stay below 64 KiB with its headers.
@@ -148,7 +148,7 @@ impl Connection {
     }
 
     fn data_permitted(&mut self, now: Time, index: usize) -> bool {
-        self.streams.has_data() && self.path_for_data(now) == Some(index)
+        self.has_data() && self.path_for_data(now) == Some(index)
     }
 
     /// The path that stream data leaves on now, if any may.
@@ -156,7 +156,7 @@ impl Connection {
         if self.limited_until.is_some() {
             return None;
         }
-        if !self.streams.has_data() && !self.requeue_overtaken() {
+        if !self.has_data() && !self.requeue_overtaken() {
             self.carriers.overlay.on_starved();
             return None;
         }
@@ -166,7 +166,10 @@ impl Connection {
             self.limited_until = Some(at);
             return None;
         }
-        self.choose()
+        if self.streams.has_data() || self.filler == 0 {
+            return self.choose();
+        }
+        self.choose_in_turn()
     }
 
     /// Puts the oldest packet of a much slower path back into the queue, for a path that is idle.
@@ -265,7 +268,7 @@ impl Connection {
             .limiter
             .as_ref()
             .is_some_and(|l| l.permit(now, self.config.initial_datagram).is_err());
-        !limited && self.streams.has_data()
+        !limited && self.has_data()
     }
 
     /// Appends one sealed datagram to `buf`; `None` when there is nothing to say on this path.
@@ -524,6 +527,7 @@ impl Connection {
                 limiter.spend(now, range.len as usize);
             }
         }
+        self.write_filler(now, end, packet, buf);
     }
 
     /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries to the path's sender.
@@ -535,7 +539,7 @@ impl Connection {
         mut packet: Packet,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
-        let app_limited = !self.streams.has_data();
+        let app_limited = !self.has_data();
         packet.payload.epoch = self.sealer.epoch();
         let path = &mut self.paths[index];
         let number = path.sender.next_packet_number();

@@ -78,6 +78,25 @@ impl Attempt {
         self.pairs.push(pair);
     }
 
+    /// The listener may be there too.
+    pub(super) fn add_remotes(&mut self, now: Time, locals: &[Local], remotes: &[SocketAddr]) {
+        let mut further = 0;
+        for remote in remotes {
+            if self.addresses.contains(remote) {
+                continue;
+            }
+            self.addresses.push(*remote);
+            for local in locals
+                .iter()
+                .filter(|l| compatible(l.addr.ip(), remote.ip()))
+            {
+                self.pairs
+                    .push(Pair::new(local.id, *remote, now + STAGGER * further));
+                further += 1;
+            }
+        }
+    }
+
     pub(super) fn cids(&self) -> Vec<ConnectionId> {
         let relayed = self.relayed.iter().flat_map(Relayed::cids);
         relayed.chain([self.cid]).collect()

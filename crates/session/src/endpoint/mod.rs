@@ -1,5 +1,6 @@
 mod attempt;
 mod carriers;
+mod meeting;
 mod relays;
 mod types;
 
@@ -20,7 +21,7 @@ use crate::connection::{Arrival, CidChange, Connection, Opened, Start, Through};
 use crate::crypto::KeyLimits;
 use crate::event::{Event, PathDownReason};
 use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
-use crate::relays::{Keeper, KeptFor};
+use crate::relays::{Keeper, KeptFor, Pace};
 
 use attempt::Attempt;
 use carriers::Held;
@@ -48,6 +49,9 @@ pub struct Endpoint {
     /// Looked up, never iterated over: its order doesn't matter.
     cids: HashMap<ConnectionId, Owner>,
     queue: VecDeque<Queued>,
+    /// Datagrams that open our NAT, by the time they are due.
+    openings: BTreeSet<meeting::Opening>,
+    opening_pace: Pace,
     keeper: Keeper,
     carriers: BTreeMap<LocalId, Held>,
     /// Carriers that are to be closed.
@@ -96,6 +100,8 @@ impl Endpoint {
             queue: VecDeque::new(),
             carriers: BTreeMap::new(),
             carriers_over: VecDeque::new(),
+            openings: BTreeSet::new(),
+            opening_pace: Pace::default(),
             events: VecDeque::new(),
             dirty: BTreeSet::new(),
             telling: BTreeSet::new(),
@@ -278,14 +284,20 @@ impl Endpoint {
             .values()
             .filter_map(Responder::timeout)
             .min();
-        [connections, responders, self.keeper.timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            connections,
+            responders,
+            self.keeper.timeout(),
+            self.next_opening(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.send_openings(now);
         for responder in self.responders.values_mut() {
             responder.expire(now);
         }

@@ -58,10 +58,11 @@ impl Endpoint {
 
     /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them into the ticket.
     pub fn listen_at(&mut self, now: Time, ticket_id: [u8; 8], relays: &[RelayAddress]) {
-        let Some(responder) = self.responders.get(&ticket_id) else {
+        let Some(responder) = self.responders.get_mut(&ticket_id) else {
             return;
         };
         for relay in relays {
+            responder.expect_through(relay.address);
             let name = responder.secrets().relay_name(&relay.id);
             self.keeper.want(now, *relay, name.into(), &self.locals);
         }

@@ -31,6 +31,13 @@ pub struct LoadLimits {
     pub unproven_rate: f64,
     /// Handshakes begun with a cookie, per second, and at once. 256 by default.
     pub proven_rate: f64,
+    /// Handshakes begun for INITs that came through one of the listener's relays, beyond those without a cookie: so many at once.
+    /// 8 by default.
+    pub relayed_burst: f64,
+    /// And so many per second in the long run, for each relay. 4 by default.
+    pub relayed_rate: f64,
+    /// Half-open ones of each relay. 16 by default.
+    pub relayed_half_open: usize,
     /// Half-open handshakes with a cookie of one host: an IPv4 address, or an IPv6 prefix of 64 bits. 64 by default.
     pub per_host: usize,
 }
@@ -42,6 +49,9 @@ impl Default for LoadLimits {
             unproven_burst: 64.0,
             unproven_rate: 32.0,
             proven_rate: 256.0,
+            relayed_burst: 8.0,
+            relayed_rate: 4.0,
+            relayed_half_open: 16,
             per_host: 64,
         }
     }
@@ -58,6 +68,14 @@ pub(super) struct Gate {
     /// Half-open handshakes with a cookie, by host: never more entries than there are such handshakes.
     hosts: BTreeMap<IpAddr, usize>,
     unproven_half_open: usize,
+    /// The relays at which the listener can be found: a few.
+    relays: BTreeMap<SocketAddr, Relayed>,
+}
+
+/// What came through a relay, or seemed to.
+struct Relayed {
+    bucket: Bucket,
+    half_open: usize,
 }
 
 /// What a half-open handshake counts as.
@@ -65,6 +83,8 @@ pub(super) struct Gate {
 pub(super) enum Standing {
     Unproven,
     Proven(IpAddr),
+    /// Without a cookie, through this relay of ours.
+    Relayed(SocketAddr),
 }
 
 impl Gate {
@@ -76,6 +96,7 @@ impl Gate {
             period: 0,
             hosts: BTreeMap::new(),
             unproven_half_open: 0,
+            relays: BTreeMap::new(),
             limits,
         }
     }
@@ -86,6 +107,26 @@ impl Gate {
             && self
                 .unproven
                 .take(now, self.limits.unproven_rate, self.limits.unproven_burst)
+    }
+
+    /// INITs may come through this relay, whose clients can't be given a cookie.
+    pub(super) fn expect_through(&mut self, relay: SocketAddr) {
+        let burst = self.limits.relayed_burst;
+        self.relays.entry(relay).or_insert_with(|| Relayed {
+            bucket: Bucket::new(burst),
+            half_open: 0,
+        });
+    }
+
+    /// Whether a handshake may begin without a cookie because its INIT came through a relay of ours; if so it counts.
+    pub(super) fn admits_relayed(&mut self, now: Time, remote: SocketAddr) -> bool {
+        let limits = &self.limits;
+        self.relays.get_mut(&remote).is_some_and(|relay| {
+            relay.half_open < limits.relayed_half_open
+                && relay
+                    .bucket
+                    .take(now, limits.relayed_rate, limits.relayed_burst)
+        })
     }
 
     /// Whether a handshake with a cookie may begin for this host; if so it counts.
@@ -99,12 +140,22 @@ impl Gate {
         match standing {
             Standing::Unproven => self.unproven_half_open += 1,
             Standing::Proven(host) => *self.hosts.entry(host).or_default() += 1,
+            Standing::Relayed(at) => {
+                if let Some(relay) = self.relays.get_mut(&at) {
+                    relay.half_open += 1;
+                }
+            }
         }
     }
 
     pub(super) fn on_removed(&mut self, standing: Standing) {
         match standing {
             Standing::Unproven => self.unproven_half_open -= 1,
+            Standing::Relayed(at) => {
+                if let Some(relay) = self.relays.get_mut(&at) {
+                    relay.half_open -= 1;
+                }
+            }
             Standing::Proven(host) => {
                 if let Some(count) = self.hosts.get_mut(&host) {
                     *count -= 1;

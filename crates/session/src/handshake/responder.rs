@@ -248,6 +248,11 @@ impl Responder {
         }
     }
 
+    /// INITs may come through this relay: some are answered even under load, though a COOKIE couldn't get back through it.
+    pub fn expect_through(&mut self, relay: SocketAddr) {
+        self.gate.expect_through(relay);
+    }
+
     /// Tries whether `packet`, a whole datagram with this `header`, is the first sealed packet of a
     /// half-open handshake. If so the peer has proven that it holds the ticket and was no replay:
     /// the handshake leaves the table as a connection. A forged packet changes nothing, but the
@@ -358,21 +363,20 @@ impl Responder {
         let proven = self
             .gate
             .proves(now, &mut self.rng, remote, signed, &init.mac2);
-        let standing = if proven {
-            Standing::Proven(cookie::host(remote))
-        } else {
-            Standing::Unproven
-        };
         let full = self.half_open.len() >= self.config.max_half_open;
-        match standing {
-            Standing::Unproven if full || !self.gate.admits_unproven(now) => {
-                return Ok(self.cookie(now, remote, &init));
-            }
-            Standing::Proven(host) if !self.gate.admits_proven(now, host) => {
+        let standing = if proven {
+            let host = cookie::host(remote);
+            if !self.gate.admits_proven(now, host) {
                 return Err(Ignored::TooMany);
             }
-            _ => {}
-        }
+            Standing::Proven(host)
+        } else if !full && self.gate.admits_unproven(now) {
+            Standing::Unproven
+        } else if self.gate.admits_relayed(now, remote) {
+            Standing::Relayed(remote)
+        } else {
+            return Ok(self.cookie(now, remote, &init));
+        };
         self.make_room(standing)?;
         let (cid, half_open) = self.accept(now, &init, ephemeral, standing, make_params)?;
         let datagram = half_open.reply.clone();
@@ -428,7 +432,7 @@ impl Responder {
             let half_open = self.half_open.get(cid);
             half_open.is_some_and(|h| h.standing == Standing::Unproven)
         };
-        let oldest = (standing != Standing::Unproven)
+        let oldest = matches!(standing, Standing::Proven(_))
             .then(|| self.deadlines.iter().find(|(_, cid)| unproven(cid)))
             .flatten();
         let Some(&(_, cid)) = oldest else {

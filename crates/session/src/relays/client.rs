@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use manyway_units::Time;
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, ConsentReply, Grant, Hello, ListenerName, Mint, Minted, Nonce, Peer,
-    Proof, Refusal, Refused, RelayReply, Stale, StaleReason,
+    Consent, ConsentReply, Grant, Hello, Listen, ListenerName, Mint, Minted, Nonce, Peer, Proof,
+    Refusal, Refused, RelayReply, Stale, StaleReason,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Datagram, Pace, RelayAccess, RelayAddress};
+use super::{Datagram, PROOF_LIFE, Pace, RelayAccess, RelayAddress};
 use crate::connection::compatible;
 use crate::endpoint::{Local, LocalId};
 pub(crate) use leaving::HEED;
@@ -38,9 +38,6 @@ const OVERDUE: Duration = Duration::from_secs(75);
 const URGENT: Duration = Duration::from_secs(1);
 /// A grant isn't used any more this long before its end: it has to get there, too.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Our own consent is used to mint up to this age: the relay's clock isn't ours.
-const OWN_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
-
 /// The way from a socket of ours through a relay: at most one path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane(pub(crate) u64);
@@ -103,6 +100,10 @@ struct Way {
     grants: Option<Grants>,
     /// That we get what is sent to our own address, and when the relay said so.
     own: Option<(Proof, Time)>,
+    /// Grants are wanted, not just a newer proof.
+    minting: bool,
+    /// When new grants are wanted, if nobody else says so.
+    mint_at: Option<Time>,
     /// Of the request under way.
     nonce: Nonce,
     /// Requests without an answer.
@@ -148,8 +149,8 @@ impl RelayClient {
         }
     }
 
-    /// Takes relays into use; those known already, and those beyond [`MAX_RELAYS`](manyway_wire::MAX_RELAYS), are left out. How many were
-    /// taken.
+    /// Takes relays into use, but for those beyond [`MAX_RELAYS`](manyway_wire::MAX_RELAYS); those known already get the access given
+    /// from now on. How many were new.
     pub(crate) fn add(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
         let added = relays
             .iter()
@@ -160,7 +161,12 @@ impl RelayClient {
     }
 
     fn add_one(&mut self, now: Time, info: &RelayAccess) -> Option<u16> {
-        if self.slot_of(info.relay.address).is_some() {
+        if let Some(slot) = self.slot_of(info.relay.address) {
+            if let Some(known) = self.relays.get_mut(&slot)
+                && known.info.relay == info.relay
+            {
+                known.info = info.clone();
+            }
             return None;
         }
         let mut slots = 0..manyway_wire::MAX_RELAYS as u16;
@@ -312,11 +318,13 @@ impl RelayClient {
             back: minted.back,
             expires: now + lifetime,
         });
-        (way.sent, way.rounds, way.next) = (0, 0, None);
+        (way.sent, way.rounds, way.minting) = (0, 0, false);
+        way.next = None;
+        way.mint_at = None;
         if let Some(relay) = self.relays.get_mut(&way.slot) {
             (relay.asked, relay.refused) = (0, None);
             if matches!(relay.peer, Some(Peer::Name(_))) {
-                way.next = Some(now + lifetime / 2);
+                way.mint_at = Some(now + lifetime / 2);
             }
         }
         self.news.push(match first {
@@ -384,7 +392,8 @@ impl RelayClient {
         let Some(way) = self.ways.get(&lane) else {
             return;
         };
-        if way.next.is_none() && way.last_sent.is_none_or(|at| at + URGENT <= now) {
+        let asking = way.minting && way.next.is_some();
+        if !asking && way.last_sent.is_none_or(|at| at + URGENT <= now) {
             self.start(now, lane);
         }
     }
@@ -465,7 +474,8 @@ impl RelayClient {
         self.ask_overdue(now);
         let mut datagram = None;
         while datagram.is_none() && self.pace.permits(now) {
-            let due = |(&lane, way): (&Lane, &Way)| Some((way.next.filter(|at| *at <= now)?, lane));
+            let due =
+                |(&lane, way): (&Lane, &Way)| Some((way.due().filter(|at| *at <= now)?, lane));
             let Some((_, lane)) = self.ways.iter().filter_map(due).min() else {
                 break;
             };
@@ -482,6 +492,9 @@ impl RelayClient {
     fn request(&mut self, now: Time, lane: Lane) -> Option<Datagram> {
         let way = self.ways.get_mut(&lane)?;
         way.next = None;
+        if way.mint_at.is_some_and(|at| at <= now) {
+            (way.mint_at, way.minting, way.sent) = (None, true, 0);
+        }
         if way.sent >= TRIES {
             way.own = None;
             self.next_round(now, lane);
@@ -493,24 +506,29 @@ impl RelayClient {
         if way.sent == 0 {
             way.nonce = Nonce(self.rng.random());
         }
-        let own = way.own.filter(|(_, at)| now.since(*at) < OWN_LIFE);
+        let (nonce, id) = (way.nonce, relay.info.relay.id);
+        let own = way.own.filter(|(_, at)| now.since(*at) < PROOF_LIFE);
         let data = match own {
-            None => Vec::from(
-                Hello {
-                    nonce: way.nonce,
-                    relay: relay.info.relay.id,
-                }
-                .to_bytes(),
-            ),
-            Some((own, _)) => {
+            Some((proof, _)) if way.minting => {
                 let mint = Mint {
-                    nonce: way.nonce,
-                    proof: own,
+                    nonce,
+                    proof,
                     peer,
                     voucher: relay.info.access.voucher,
                 };
                 Vec::from(mint.seal(|message| relay.info.sign(message)))
             }
+            // As the keeper's greetings: who shows a proof is heard in a flood, and every other one asks as a stranger.
+            Some((proof, _)) if way.sent.is_multiple_of(2) => Vec::from(
+                Listen {
+                    nonce,
+                    relay: id,
+                    name: ListenerName::NONE,
+                    proof,
+                }
+                .to_bytes(),
+            ),
+            _ => Vec::from(Hello { nonce, relay: id }.to_bytes()),
         };
         way.next = Some(now + FIRST_REPEAT * 2u32.pow(way.sent));
         way.sent += 1;
@@ -580,7 +598,7 @@ impl RelayClient {
 
     fn start(&mut self, now: Time, lane: Lane) {
         if let Some(way) = self.ways.get_mut(&lane) {
-            (way.sent, way.next) = (0, Some(now));
+            (way.sent, way.next, way.minting) = (0, Some(now), true);
         }
     }
 
@@ -596,6 +614,8 @@ impl RelayClient {
             relay,
             grants: None,
             own: None,
+            minting: true,
+            mint_at: None,
             nonce: Nonce(self.rng.random()),
             sent: 0,
             next: None,
@@ -632,7 +652,7 @@ impl RelayClient {
 
     /// The next time is found when something changes, not with every packet.
     fn reschedule(&mut self) {
-        let requests = self.ways.values().filter_map(|way| way.next).min();
+        let requests = self.ways.values().filter_map(Way::due).min();
         let requests = requests.map(|at| at.max(self.pace.next()));
         let asks = self.relays.values().filter_map(|relay| relay.ask_at).min();
         self.wake = requests.into_iter().chain(asks).min();
@@ -640,6 +660,10 @@ impl RelayClient {
 }
 
 impl Way {
+    fn due(&self) -> Option<Time> {
+        [self.next, self.mint_at].into_iter().flatten().min()
+    }
+
     fn awaits(&self, nonce: Nonce) -> bool {
         self.sent > 0 && self.nonce == nonce
     }

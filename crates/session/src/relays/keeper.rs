@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use manyway_units::Time;
 use manyway_wire::relay::{
-    CONSENT_LIFE, Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce,
-    RelayId,
+    Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce, RelayId,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{Datagram, Pace, RelayAddress};
+use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
 use crate::connection::compatible;
 use crate::endpoint::{ConnectionHandle, Local, LocalId};
 
@@ -36,6 +35,8 @@ pub(crate) enum KeptFor {
     Ticket(NameKey),
     /// The peer of a connection.
     Connection(ConnectionHandle),
+    /// Ourselves: we want to know our address.
+    Observation,
 }
 
 /// [`ListenerName`] with an order.
@@ -173,6 +174,18 @@ impl Keeper {
         self.reschedule();
     }
 
+    /// Where those see us who are asked for nobody else's sake.
+    pub(crate) fn observed(&self) -> Vec<SocketAddr> {
+        let own = |user: &KeptFor| !matches!(user, KeptFor::Connection(_));
+        let kept = self.kept.values().filter(|kept| kept.users.iter().any(own));
+        let mut seen: Vec<SocketAddr> = kept
+            .filter_map(|kept| Some(kept.consent?.0.consent.address))
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    }
+
     pub(crate) fn timeout(&self) -> Option<Time> {
         self.wake
     }
@@ -228,6 +241,10 @@ impl Keeper {
         }
         kept.unanswered += 1;
         kept.last_sent = Some(now);
+        if kept.unanswered > 1 {
+            // The name has its turn after the answer.
+            kept.announced = None;
+        }
         Some(Datagram {
             local,
             remote: relay.address,
@@ -287,7 +304,7 @@ impl Kept {
     fn names(&self) -> impl Iterator<Item = (KeptFor, ListenerName)> {
         self.users.iter().filter_map(|user| match user {
             KeptFor::Ticket(name) => Some((*user, ListenerName(name.0))),
-            KeptFor::Connection(_) => None,
+            KeptFor::Connection(_) | KeptFor::Observation => None,
         })
     }
 
@@ -301,7 +318,9 @@ impl Kept {
         next.is_some()
     }
 
-    /// HELLO, or LISTEN for the name whose turn it is: for that, a consent has to be shown.
+    /// LISTEN, for the name whose turn it is or for none, while there is a proof to show: relays answer those who show one even when a flood
+    /// of spoofed HELLOs uses up everybody else's share. Every other repetition is a HELLO: the proof may not hold any more, because our NAT has
+    /// bound anew or the relay has lost its keys.
     fn greeting(&self, now: Time, relay: RelayId) -> Vec<u8> {
         let nonce = self.nonce;
         let name = self.announced.and_then(|user| {
@@ -310,17 +329,17 @@ impl Kept {
         });
         let proof = self
             .consent
-            .filter(|(_, at)| now.since(*at) < CONSENT_LIFE / 2);
-        match (name, proof) {
-            (Some(name), Some((reply, _))) => Listen {
+            .filter(|(_, at)| now.since(*at) < PROOF_LIFE && self.unanswered % 2 == 1);
+        match proof {
+            Some((reply, _)) => Listen {
                 nonce,
                 relay,
-                name,
+                name: name.unwrap_or(ListenerName::NONE),
                 proof: reply.proof,
             }
             .to_bytes()
             .into(),
-            _ => Hello { nonce, relay }.to_bytes().into(),
+            None => Hello { nonce, relay }.to_bytes().into(),
         }
     }
 }
@@ -345,7 +364,7 @@ fn all_at(address: SocketAddr) -> std::ops::RangeInclusive<RelayAddress> {
 }
 
 /// Whether a single host can have this address.
-fn is_host(address: SocketAddr) -> bool {
+pub(crate) fn is_host(address: SocketAddr) -> bool {
     let ip = address.ip();
     let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
     address.port() != 0 && !ip.is_multicast() && !ip.is_unspecified() && !broadcast

@@ -14,13 +14,14 @@ use aws_lc_rs::signature::Ed25519KeyPair;
 use bytes::Bytes;
 use manyway_units::Time;
 use manyway_wire::relay::{
-    Access, Challenge, ListenerName, Peer, RelayId, RelayTicket, SIGNATURE_LEN, StreamConnect,
+    Access, CONSENT_LIFE, Challenge, ListenerName, Peer, RelayId, RelayTicket, SIGNATURE_LEN,
+    StreamConnect,
 };
 
 use crate::endpoint::LocalId;
 
 pub(crate) use client::{HEED, Lane, News, RelayClient};
-pub(crate) use keeper::{Fresh, Keeper, KeptFor};
+pub(crate) use keeper::{Fresh, Keeper, KeptFor, is_host};
 
 /// Who a relay is, and one of its addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,6 +102,9 @@ pub(crate) struct Datagram {
     pub(crate) data: Bytes,
 }
 
+/// A proof of ours is shown up to this age: the relay takes it for twice as long, by a clock that isn't ours.
+const PROOF_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
+
 /// Datagrams to relays leave this far apart on the average: two hundred relays at once are no burst.
 const SPACING: Duration = Duration::from_millis(4);
 /// So many may leave at once.
@@ -108,23 +112,23 @@ const BURST: u32 = 16;
 
 /// A token bucket for datagrams to relays.
 #[derive(Debug, Default)]
-struct Pace {
+pub(crate) struct Pace {
     /// When the bucket would be full.
     full_at: Time,
 }
 
 impl Pace {
-    fn permits(&self, now: Time) -> bool {
+    pub(crate) fn permits(&self, now: Time) -> bool {
         self.next() <= now
     }
 
     /// When the next datagram may leave.
-    fn next(&self) -> Time {
+    pub(crate) fn next(&self) -> Time {
         let full = self.full_at.since(Time::ZERO);
         Time::ZERO + full.saturating_sub(SPACING * (BURST - 1))
     }
 
-    fn note(&mut self, now: Time) {
+    pub(crate) fn note(&mut self, now: Time) {
         self.full_at = self.full_at.max(now) + SPACING;
     }
 }

@@ -226,8 +226,63 @@ fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
         now = keeper.timeout().expect("goes on");
     }
     use RelayType::{Hello, Listen};
-    let expected = [Hello, Listen, Hello, Listen, Hello, Listen].map(Some);
+    // From the second time on, those for its name and those for a newer consent take turns.
+    let expected = [Hello, Listen, Listen, Listen, Listen, Listen].map(Some);
     assert_eq!(kinds, expected);
+}
+
+/// A flood of spoofed HELLOs may use up a relay's answers to strangers for an hour.
+#[test]
+fn who_has_shown_its_address_goes_on_without_hello() {
+    let list = [local(0, "192.0.2.1:1")];
+    let (mut real, access) = relay(17);
+    let mut keeper = Keeper::new([7; 16]);
+    keeper.want(Time::ZERO, access.relay, user(1), &locals(&list));
+    let at = (LocalId(0), access.relay.address);
+    let mut answered = Vec::new();
+    while let Some(now) = keeper
+        .timeout()
+        .filter(|at| *at < Time::from_millis(3_600_000))
+    {
+        for (now, datagram) in greetings(&mut keeper, &list, now) {
+            if !answered.is_empty() && RelayType::of(&datagram.data) == Some(RelayType::Hello) {
+                continue;
+            }
+            if let Some(RelayReply::Consent(reply)) =
+                answer(&mut real, now, list[0].addr, &datagram.data)
+            {
+                assert!(keeper.on_reply(now, at, &reply).is_some());
+                answered.push(now);
+            }
+        }
+    }
+    assert_eq!(answered.len(), 240, "every 15 s");
+}
+
+#[test]
+fn a_keeper_whose_proof_does_not_hold_any_more_begins_anew() {
+    let list = [local(0, "192.0.2.1:1")];
+    let (mut real, access) = relay(18);
+    let mut keeper = Keeper::new([8; 16]);
+    keeper.want(Time::ZERO, access.relay, user(1), &locals(&list));
+    let at = (LocalId(0), access.relay.address);
+    let mut now = Time::ZERO;
+    for (from, within) in [("192.0.2.1:1", 0), ("192.0.2.1:7777", 1)] {
+        let started = keeper.timeout().expect("goes on");
+        let consent = loop {
+            now = keeper.timeout().expect("goes on");
+            let sent = greetings(&mut keeper, &list, now);
+            let reply = sent
+                .iter()
+                .find_map(|(at, d)| answer(&mut real, *at, addr(from), &d.data));
+            if let Some(RelayReply::Consent(reply)) = reply {
+                break keeper.on_reply(now, at, &reply).expect("ours").0.consent;
+            }
+        };
+        assert_eq!(consent.address, addr(from), "its NAT has bound anew");
+        assert!(now.since(started) <= within * SECOND, "{now:?}");
+    }
+    assert!(now > Time::from_millis(15_000));
 }
 
 /// A client, its relay and its socket; the listener's consent is at hand.
@@ -314,6 +369,7 @@ fn from_a_consent_to_grants_and_their_renewal() {
         now += 60 * SECOND;
         assert!(talk.client.grants(now, lane).is_some());
         assert!(talk.client.grants(now + 60 * SECOND, lane).is_none());
+        talk.run(now, true);
     }
     let kinds: Vec<_> = talk
         .sent
@@ -453,6 +509,30 @@ fn a_voucher_that_is_refused_ends_it() {
             "{news:?}"
         );
     }
+}
+
+/// What is given for two hours has to be renewed while a long transfer runs.
+#[test]
+fn a_relay_that_is_offered_again_is_minted_for_with_the_newer_voucher() {
+    let mut talk = Talk::new(19);
+    let (_, stranger) = relay(98);
+    let good = talk.access.clone();
+    let bad = RelayAccess {
+        access: stranger.access,
+        ..good.clone()
+    };
+    assert_eq!(talk.client.add(Time::ZERO, &[bad]), 0);
+    assert_eq!(talk.client.add(Time::ZERO, &[good]), 0);
+    let consent = talk.consent(Time::ZERO);
+    talk.client.on_consent(Time::ZERO, 0, 0, consent);
+    talk.run(Time::ZERO, true);
+    assert!(matches!(talk.client.take_news()[..], [News::Granted(_)]));
+    // The same address with another key is another relay, and isn't taken for this one.
+    let mut other = talk.access.clone();
+    other.relay.id = RelayId([1; 32]);
+    assert_eq!(talk.client.add(Time::ZERO, &[other]), 0);
+    let known: Vec<_> = talk.client.relays().map(|(relay, ..)| relay).collect();
+    assert_eq!(known, [talk.access.relay]);
 }
 
 #[test]

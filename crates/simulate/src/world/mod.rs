@@ -5,7 +5,7 @@ mod route;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::SocketAddr;
 
 use manyway_network::{InvalidLink, Link, LinkConfig, LinkStats, Packet as Load, Verdict};
@@ -80,7 +80,7 @@ pub struct WorldStats {
     pub arrived: u64,
     /// Datagrams sent to where no route leads.
     pub unroutable: u64,
-    /// Datagrams that arrived at an address without a socket, or at a host that is frozen.
+    /// Datagrams that arrived at an address without a socket, at a NAT that doesn't let them in, or at a host that is frozen.
     pub unclaimed: u64,
 }
 
@@ -110,6 +110,8 @@ pub struct World<H> {
     route_of: HashMap<(SocketAddr, SocketAddr), usize>,
     /// Looked up, never iterated over.
     socket_of: HashMap<SocketAddr, (HostId, SocketId)>,
+    /// Addresses behind a NAT, with those that something was sent to from there.
+    nats: HashMap<SocketAddr, HashSet<SocketAddr>>,
     packets: Vec<Packet>,
     free_packets: Vec<usize>,
     transmit: Vec<u8>,
@@ -184,6 +186,7 @@ impl<H: Host> World<H> {
             routes: Vec::new(),
             route_of: HashMap::new(),
             socket_of: HashMap::new(),
+            nats: HashMap::new(),
             packets: Vec::new(),
             free_packets: Vec::new(),
             transmit: Vec::new(),
@@ -225,6 +228,12 @@ impl<H: Host> World<H> {
             self.socket_of.remove(&old);
         }
         self.socket_of.insert(addr, (host, socket));
+    }
+
+    /// Puts a NAT in front of the host at this address: it lets in only what comes from where something was sent to before
+    /// (endpoint-independent mapping, address- and port-dependent filtering: RFC 4787, Sections 4 and 5).
+    pub fn add_nat(&mut self, addr: SocketAddr) {
+        self.nats.entry(addr).or_default();
     }
 
     /// Adds a one-way link, which any number of routes may share. Its losses are drawn from its own seed and the world's.
@@ -422,6 +431,9 @@ impl<H: Host> World<H> {
     fn send(&mut self, from: SocketAddr, departure: Departure, data: &[u8]) {
         self.stats.sent += 1;
         self.note(1, data);
+        if let Some(sent_to) = self.nats.get_mut(&from) {
+            sent_to.insert(departure.remote);
+        }
         if self.capture_limit > 0 {
             if self.captured.len() >= self.capture_limit {
                 self.captured.pop_front();
@@ -542,8 +554,10 @@ impl<H: Host> World<H> {
     fn deliver(&mut self, remote: SocketAddr, to: SocketAddr, marks: Marks, data: &mut [u8]) {
         self.note(2, data);
         let now = self.now;
+        let nat = self.nats.get(&to);
+        let open = nat.is_none_or(|sent_to| sent_to.contains(&remote));
         match self.socket_of.get(&to) {
-            Some(&(host, socket)) if !self.hosts[host.0].frozen => {
+            Some(&(host, socket)) if open && !self.hosts[host.0].frozen => {
                 self.stats.arrived += 1;
                 let arrival = Arrival {
                     socket,

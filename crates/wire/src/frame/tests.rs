@@ -32,6 +32,7 @@ fn every_frame_byte_by_byte() {
     let frames = [
         Frame::Padding { len: 3 },
         Frame::Ping,
+        Frame::Filler,
         Frame::Stream {
             stream,
             offset: 0,
@@ -119,8 +120,8 @@ fn every_frame_byte_by_byte() {
 #[test]
 fn unknown_types_are_refused() {
     let known = [
-        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x10, 0x11, 0x12, 0x13,
-        0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
+        0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x10, 0x11, 0x12,
+        0x13, 0x14, 0x18, 0x19, 0x1a, 0x1b, 0x1c,
     ];
     for kind in 0..=u8::MAX {
         let unknown = decoded(&[kind, 0, 0, 0]) == Err(DecodeError::UnknownFrame { kind });
@@ -351,6 +352,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     prop_oneof![
         (1usize..50).prop_map(move |len| again(Frame::Padding { len })),
         Just(()).prop_map(move |()| again(Frame::Ping)),
+        Just(()).prop_map(move |()| again(Frame::Filler)),
         (stream(), number(), any::<bool>(), any::<Vec<u8>>()).prop_map(
             move |(stream, offset, fin, data)| {
                 let offset = offset.min(varint::MAX - data.len() as u64);

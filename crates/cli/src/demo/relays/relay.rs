@@ -43,7 +43,6 @@ impl Relay {
                 allow_private: true,
                 ..Config::default()
             },
-            streams: None,
         })?;
         let access = crate::relay::access(&open_keys(&key_file)?, RateClass::MAX, DAY)?;
         let (id, handle) = (server.id(), server.handle());

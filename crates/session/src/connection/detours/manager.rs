@@ -217,7 +217,7 @@ impl Connection {
 
     /// Brings the manager up to date: what the paths have delivered, the direct one's round trip, and whether there is more to send.
     fn brief(&mut self, now: Time) {
-        let unsatisfied = self.streams.has_data();
+        let unsatisfied = self.has_data();
         let rtt = self.direct_rtt();
         let paths: Vec<_> = self
             .by_id

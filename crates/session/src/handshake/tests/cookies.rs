@@ -194,3 +194,69 @@ fn hosts_are_what_one_owner_has() {
     assert_eq!(host("[::ffff:192.0.2.1]:1"), host("192.0.2.1:2"));
     assert_ne!(host("192.0.2.1:1"), host("192.0.2.2:1"));
 }
+
+/// A COOKIE can't get back through a relay, so a listener under load takes some INITs of each of its relays without.
+#[test]
+fn a_flood_shuts_nobody_out_who_comes_through_a_relay_of_the_listeners() {
+    let relays = [host(100), host(101)];
+    let mut responder = busy(|_| {});
+    relays.map(|relay| responder.expect_through(relay));
+    for number in 0..50 {
+        cookie(
+            &mut responder,
+            Time::ZERO,
+            host(number),
+            initiator(7).datagram(),
+        );
+    }
+    let mut initiator_there = initiator(8);
+    let outcome = ask(
+        &mut responder,
+        Time::ZERO,
+        relays[0],
+        initiator_there.datagram(),
+    );
+    let Outcome::Reply { datagram, .. } = outcome else {
+        panic!("no reply but {outcome:?}")
+    };
+    complete(&mut initiator_there, &mut responder, &datagram);
+    // A flood through a relay, or in its name, uses up that relay's share, and nobody else's.
+    let mut begun = 0;
+    for seed in 20..120 {
+        let outcome = ask(
+            &mut responder,
+            Time::ZERO,
+            relays[0],
+            initiator(seed).datagram(),
+        );
+        begun += usize::from(matches!(outcome, Outcome::Reply { .. }));
+    }
+    assert_eq!(begun, 7, "the burst is 8");
+    let other = ask(
+        &mut responder,
+        Time::ZERO,
+        relays[1],
+        initiator(9).datagram(),
+    );
+    assert!(matches!(other, Outcome::Reply { .. }), "{other:?}");
+    // In the long run four a second begin, and sixteen are half-open.
+    let mut begun = 0;
+    for turn in 0..40u8 {
+        let now = Time::from_millis(100 * u64::from(turn));
+        let outcome = ask(
+            &mut responder,
+            now,
+            relays[0],
+            initiator(130 + turn).datagram(),
+        );
+        begun += usize::from(matches!(outcome, Outcome::Reply { .. }));
+    }
+    assert_eq!(begun, 9, "sixteen less the seven from before");
+    // They make no room: whoever has a cookie goes first.
+    assert_eq!(responder.stats().evicted, 0);
+    // When they are over, others may come.
+    let later = Time::from_millis(60_000);
+    let outcome = ask(&mut responder, later, relays[0], initiator(10).datagram());
+    assert!(matches!(outcome, Outcome::Reply { .. }), "{outcome:?}");
+    assert_eq!(responder.len(), 1);
+}

@@ -1,0 +1,340 @@
+//! What a dry run has found: a table for people, one JSON object for programs.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use manyway::{PathSurvey, RelayState, RelayStats};
+use manyway_report::{Column, Table};
+use manyway_units::{ByteSize, Rate};
+use serde::Serialize;
+
+use crate::screen::Screen;
+
+/// Several paths pay if they promise so much more than the best one. Less is within what such a measurement can tell.
+const WORTH: f64 = 1.1;
+
+/// A finished dry run. Serialised, this is `--json`'s object; fields are added, never changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Report {
+    /// How long was measured, after the paths had warmed up.
+    pub(crate) seconds: f64,
+    /// Bytes sent in all.
+    pub(crate) bytes: u64,
+    /// Why it ended.
+    pub(crate) ended: Ended,
+    pub(crate) paths: Vec<Path>,
+    pub(crate) groups: Vec<Group>,
+    /// Relays that no path leads through.
+    pub(crate) unused_relays: Vec<Unused>,
+    /// What the best path would have for itself: all that its group had.
+    pub(crate) best_bps: f64,
+    /// What all groups had together.
+    pub(crate) all_bps: f64,
+    /// `all_bps` by `best_bps`; none if nothing arrived.
+    pub(crate) gain: Option<f64>,
+    pub(crate) multipath_pays: bool,
+}
+
+/// What ended a dry run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Ended {
+    /// Its time was over.
+    Time,
+    /// Everything that might be sent was.
+    Size,
+}
+
+/// A path of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Path {
+    pub(crate) name: String,
+    pub(crate) local: String,
+    pub(crate) remote: String,
+    pub(crate) relay: bool,
+    pub(crate) rtt_ms: f64,
+    pub(crate) min_rtt_ms: f64,
+    /// Share of the bytes that were lost.
+    pub(crate) loss: f64,
+    pub(crate) loss_events: u64,
+    /// UDP payload that arrived, beside the other paths.
+    pub(crate) rate_bps: f64,
+    /// Index into `groups`.
+    pub(crate) group: usize,
+    /// Whether its queue or its losses tell of a bottleneck.
+    pub(crate) congested: bool,
+    /// The statistics of RFC 8382; none where too little was seen.
+    pub(crate) skewness: Option<f64>,
+    pub(crate) variability_ms: Option<f64>,
+    pub(crate) frequency: Option<f64>,
+}
+
+/// Paths that share a bottleneck, or one that shares none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Group {
+    /// Indices into `paths`.
+    pub(crate) paths: Vec<usize>,
+    pub(crate) rate_bps: f64,
+}
+
+/// A relay that gave nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Unused {
+    pub(crate) address: String,
+    pub(crate) why: String,
+}
+
+impl Report {
+    pub(crate) fn new(
+        surveys: &[PathSurvey],
+        relays: &[RelayStats],
+        bytes: u64,
+        ended: Ended,
+    ) -> Self {
+        let paths: Vec<Path> = surveys.iter().map(Path::of).collect();
+        let count = paths.iter().map(|path| path.group + 1).max().unwrap_or(0);
+        let mut groups = vec![
+            Group {
+                paths: Vec::new(),
+                rate_bps: 0.0,
+            };
+            count
+        ];
+        for (index, path) in paths.iter().enumerate() {
+            groups[path.group].paths.push(index);
+            groups[path.group].rate_bps += path.rate_bps;
+        }
+        let rates = || groups.iter().map(|group| group.rate_bps);
+        let (best_bps, all_bps) = (rates().fold(0.0, f64::max), rates().sum::<f64>());
+        let gain = (best_bps > 0.0).then(|| all_bps / best_bps);
+        let unused = relays
+            .iter()
+            .filter(|relay| relay.state != RelayState::InUse);
+        Self {
+            seconds: surveys.first().map_or(0.0, |s| s.span.as_secs_f64()),
+            bytes,
+            ended,
+            multipath_pays: gain.is_some_and(|gain| gain >= WORTH),
+            unused_relays: unused.map(Unused::of).collect(),
+            paths,
+            groups,
+            best_bps,
+            all_bps,
+            gain,
+        }
+    }
+
+    /// Some lines for people.
+    pub(crate) fn text(&self) -> String {
+        let mut table = Table::new([
+            Column::left("path"),
+            Column::right("rtt"),
+            Column::right("smallest"),
+            Column::right("lost"),
+            Column::right("rate"),
+            Column::left("bottleneck"),
+        ]);
+        for path in &self.paths {
+            table.row([
+                match path.relay {
+                    true => format!("{} → relay {}", path.name, path.remote),
+                    false => format!("{} → {}", path.name, path.remote),
+                },
+                format!("{:.1} ms", path.rtt_ms),
+                format!("{:.1} ms", path.min_rtt_ms),
+                format!("{:.2} %", 100.0 * path.loss),
+                Rate::from_bits_per_sec(path.rate_bps).to_string(),
+                self.bottleneck(path),
+            ]);
+        }
+        let mut text = table.to_string();
+        for relay in &self.unused_relays {
+            text += &format!("relay {}: {}\n", relay.address, relay.why);
+        }
+        text + &self.verdict()
+    }
+
+    /// A letter for those who share one, "own" for a congested path that doesn't.
+    fn bottleneck(&self, path: &Path) -> String {
+        let shared = |group: &Group| group.paths.len() > 1;
+        if shared(&self.groups[path.group]) {
+            let before = self.groups[..path.group].iter().filter(|g| shared(g));
+            let number = before.count();
+            return match u8::try_from(number).ok().filter(|n| *n < 26) {
+                Some(n) => format!("shared {}", char::from(b'A' + n)),
+                None => format!("shared {}", number + 1),
+            };
+        }
+        match path.congested {
+            true => "own".to_owned(),
+            false => "none seen".to_owned(),
+        }
+    }
+
+    fn verdict(&self) -> String {
+        let rate = Rate::from_bits_per_sec;
+        let Some(gain) = self.gain else {
+            return "Nothing arrived: there is no path worth naming\n".to_owned();
+        };
+        let measured = format!(
+            "{} in {:.1} s after warming up{}",
+            ByteSize::new(self.bytes),
+            self.seconds,
+            match self.ended {
+                Ended::Time => "",
+                Ended::Size => ", when --size was used up",
+            }
+        );
+        let best = rate(self.best_bps);
+        match self.multipath_pays {
+            true => format!(
+                "Several paths would pay: {} together, {gain:.2} times the {best} of the best one ({measured})\n",
+                rate(self.all_bps),
+            ),
+            false => format!(
+                "Several paths wouldn't pay: the best one has {best}, all together {} ({measured})\n",
+                rate(self.all_bps),
+            ),
+        }
+    }
+
+    /// Tells it: the table on standard error, or JSON on standard output.
+    pub(crate) fn show(&self, screen: &Screen, json: bool) -> anyhow::Result<()> {
+        let text = match json {
+            true => serde_json::to_string(self)? + "\n",
+            false => self.text(),
+        };
+        if !json {
+            screen.error(text.trim_end());
+            return Ok(());
+        }
+        let written = io::stdout().write_all(text.as_bytes());
+        written.context("can't write to standard output")
+    }
+}
+
+impl Path {
+    fn of(survey: &PathSurvey) -> Self {
+        let PathSurvey {
+            path,
+            span,
+            bytes_acked,
+            bytes_lost,
+            loss_events,
+            estimate,
+            group,
+        } = survey;
+        Self {
+            name: path.name.clone(),
+            local: path.local.to_string(),
+            remote: path.remote.to_string(),
+            relay: path.relay,
+            rtt_ms: path.rtt.as_secs_f64() * 1e3,
+            min_rtt_ms: path.min_rtt.as_secs_f64() * 1e3,
+            loss: *bytes_lost as f64 / (bytes_acked + bytes_lost).max(1) as f64,
+            loss_events: *loss_events,
+            rate_bps: Rate::of(*bytes_acked, *span).bits_per_sec(),
+            group: *group,
+            congested: estimate.is_some_and(|e| e.congested),
+            skewness: estimate.map(|e| e.skewness),
+            variability_ms: estimate.map(|e| e.variability * 1e3),
+            frequency: estimate.and_then(|e| e.frequency),
+        }
+    }
+}
+
+impl Unused {
+    fn of(relay: &RelayStats) -> Self {
+        let why = match (&relay.refused, relay.state) {
+            (Some(why), _) => why.clone(),
+            (None, RelayState::Waiting) => "no answer".to_owned(),
+            (None, _) => "no path through it came up".to_owned(),
+        };
+        Self {
+            address: relay.address.to_string(),
+            why,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(remote: &str, rate: f64, group: usize) -> Path {
+        Path {
+            name: "eth0".to_owned(),
+            local: "192.0.2.1:4433".to_owned(),
+            remote: remote.to_owned(),
+            relay: remote.starts_with("198"),
+            rtt_ms: 42.25,
+            min_rtt_ms: 20.0,
+            loss: 0.0123,
+            loss_events: 7,
+            rate_bps: rate,
+            group,
+            congested: rate > 3e6,
+            skewness: Some(-0.25),
+            variability_ms: Some(4.5),
+            frequency: (group < 2).then_some(0.2),
+        }
+    }
+
+    fn report(paths: Vec<Path>, groups: Vec<Group>, ended: Ended) -> Report {
+        let all: f64 = groups.iter().map(|g| g.rate_bps).sum();
+        let best = groups.iter().map(|g| g.rate_bps).fold(0.0, f64::max);
+        Report {
+            seconds: 8.0,
+            bytes: 40_000_000,
+            ended,
+            paths,
+            groups,
+            unused_relays: vec![Unused {
+                address: "198.51.100.9:45170".to_owned(),
+                why: "no answer".to_owned(),
+            }],
+            best_bps: best,
+            all_bps: all,
+            gain: (best > 0.0).then(|| all / best),
+            multipath_pays: all / best >= WORTH,
+        }
+    }
+
+    fn several() -> Report {
+        let paths = vec![
+            path("203.0.113.5:4433", 12e6, 0),
+            path("198.51.100.1:45170", 8e6, 0),
+            path("198.51.100.2:45170", 15e6, 1),
+            path("198.51.100.3:45170", 2e6, 2),
+        ];
+        let group = |paths: &[usize], rate_bps| Group {
+            paths: paths.to_vec(),
+            rate_bps,
+        };
+        let groups = vec![group(&[0, 1], 20e6), group(&[2], 15e6), group(&[3], 2e6)];
+        report(paths, groups, Ended::Time)
+    }
+
+    #[test]
+    fn a_table_for_people() {
+        insta::assert_snapshot!("several", several().text());
+        let one = Group {
+            paths: vec![0],
+            rate_bps: 12e6,
+        };
+        let alone = report(
+            vec![path("203.0.113.5:4433", 12e6, 0)],
+            vec![one],
+            Ended::Size,
+        );
+        insta::assert_snapshot!("alone", alone.text());
+        let nothing = report(Vec::new(), Vec::new(), Ended::Time);
+        insta::assert_snapshot!("nothing", nothing.text());
+    }
+
+    #[test]
+    fn one_object_for_programs() {
+        let json = serde_json::to_string_pretty(&several()).unwrap();
+        insta::assert_snapshot!("json", json);
+    }
+}
