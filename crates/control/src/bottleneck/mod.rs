@@ -8,8 +8,9 @@
 //!   chance explains (binomial, [`BottleneckConfig::chance`]).
 //! * **Delays.** RFC 8382 compares summary statistics of the one-way delay (skewness, variability, frequency of oscillation), because its flows may
 //!   end at different hosts and can't exchange more. Here one sender sees all paths on one clock, so the delays themselves are compared: the
-//!   interval means of two paths behind one queue rise and fall together, from each interval to the next. In runs of eight seconds the summary
-//!   statistics told paths of one link apart and took those of like links for one; they are kept to say whether a path is congested.
+//!   interval means of two paths behind one queue rise and fall together, from each interval to the next. In simulated runs of eight seconds the
+//!   summary statistics told paths of one link apart; they are kept to say whether a path is congested. It is the changes that are compared: the
+//!   means themselves correlate between links that are merely alike.
 
 mod estimator;
 mod grouping;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use manyway_units::Time;
 use manyway_wire::relay::{
-    Consent, ConsentReply, Grant, Hello, Listen, ListenerName, Mint, Minted, Nonce, Peer, Proof,
-    Refusal, Refused, RelayReply, Stale, StaleReason,
+    Consent, ConsentReply, Grant, Hello, ListenerName, Mint, Minted, Nonce, Peer, Proof, Refusal,
+    Refused, RelayReply, Stale, StaleReason,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -38,6 +38,7 @@ const OVERDUE: Duration = Duration::from_secs(75);
 const URGENT: Duration = Duration::from_secs(1);
 /// A grant isn't used any more this long before its end: it has to get there, too.
 const MARGIN: Duration = Duration::from_secs(2);
+
 /// The way from a socket of ours through a relay: at most one path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane(pub(crate) u64);
@@ -100,8 +101,6 @@ struct Way {
     grants: Option<Grants>,
     /// That we get what is sent to our own address, and when the relay said so.
     own: Option<(Proof, Time)>,
-    /// Grants are wanted, not just a newer proof.
-    minting: bool,
     /// When new grants are wanted, if nobody else says so.
     mint_at: Option<Time>,
     /// Of the request under way.
@@ -318,9 +317,8 @@ impl RelayClient {
             back: minted.back,
             expires: now + lifetime,
         });
-        (way.sent, way.rounds, way.minting) = (0, 0, false);
-        way.next = None;
-        way.mint_at = None;
+        (way.sent, way.rounds) = (0, 0);
+        (way.next, way.mint_at) = (None, None);
         if let Some(relay) = self.relays.get_mut(&way.slot) {
             (relay.asked, relay.refused) = (0, None);
             if matches!(relay.peer, Some(Peer::Name(_))) {
@@ -392,8 +390,7 @@ impl RelayClient {
         let Some(way) = self.ways.get(&lane) else {
             return;
         };
-        let asking = way.minting && way.next.is_some();
-        if !asking && way.last_sent.is_none_or(|at| at + URGENT <= now) {
+        if way.next.is_none() && way.last_sent.is_none_or(|at| at + URGENT <= now) {
             self.start(now, lane);
         }
     }
@@ -493,7 +490,7 @@ impl RelayClient {
         let way = self.ways.get_mut(&lane)?;
         way.next = None;
         if way.mint_at.is_some_and(|at| at <= now) {
-            (way.mint_at, way.minting, way.sent) = (None, true, 0);
+            (way.mint_at, way.sent) = (None, 0);
         }
         if way.sent >= TRIES {
             way.own = None;
@@ -506,10 +503,14 @@ impl RelayClient {
         if way.sent == 0 {
             way.nonce = Nonce(self.rng.random());
         }
-        let (nonce, id) = (way.nonce, relay.info.relay.id);
+        let nonce = way.nonce;
         let own = way.own.filter(|(_, at)| now.since(*at) < PROOF_LIFE);
         let data = match own {
-            Some((proof, _)) if way.minting => {
+            None => {
+                let relay = relay.info.relay.id;
+                Vec::from(Hello { nonce, relay }.to_bytes())
+            }
+            Some((proof, _)) => {
                 let mint = Mint {
                     nonce,
                     proof,
@@ -518,17 +519,6 @@ impl RelayClient {
                 };
                 Vec::from(mint.seal(|message| relay.info.sign(message)))
             }
-            // As the keeper's greetings: who shows a proof is heard in a flood, and every other one asks as a stranger.
-            Some((proof, _)) if way.sent.is_multiple_of(2) => Vec::from(
-                Listen {
-                    nonce,
-                    relay: id,
-                    name: ListenerName::NONE,
-                    proof,
-                }
-                .to_bytes(),
-            ),
-            _ => Vec::from(Hello { nonce, relay: id }.to_bytes()),
         };
         way.next = Some(now + FIRST_REPEAT * 2u32.pow(way.sent));
         way.sent += 1;
@@ -598,7 +588,7 @@ impl RelayClient {
 
     fn start(&mut self, now: Time, lane: Lane) {
         if let Some(way) = self.ways.get_mut(&lane) {
-            (way.sent, way.next, way.minting) = (0, Some(now), true);
+            (way.sent, way.next) = (0, Some(now));
         }
     }
 
@@ -614,7 +604,6 @@ impl RelayClient {
             relay,
             grants: None,
             own: None,
-            minting: true,
             mint_at: None,
             nonce: Nonce(self.rng.random()),
             sent: 0,
