@@ -22,7 +22,7 @@ use crate::driver::shared::{Phase, Shared};
 use crate::driver::sockets::Sockets;
 use crate::error::{BindError, ConnectError};
 use crate::event::Event;
-use crate::interfaces::{PathSelector, Selection};
+use crate::interfaces::{PathSelector, Place, Selection};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
 use crate::tcp::carrier::NewCarrier;
 use crate::tcp::dial::{keep_dialled, targets};
@@ -34,6 +34,8 @@ const SCAN: Duration = Duration::from_secs(1);
 const LONGEST_CLOSE: Duration = Duration::from_secs(2);
 /// Addresses that fit a ticket.
 const MAX_ADDRESSES: usize = 32;
+/// Ports that the system chooses are tried so often until one is free for TCP as well.
+const PORT_TRIES: u32 = 16;
 
 /// How to bind an [`Endpoint`].
 #[derive(Clone, Debug, Default)]
@@ -79,7 +81,7 @@ impl Endpoint {
         };
         let present = scan().await?;
         let selection = select(paths, &present)?;
-        let sockets = Sockets::bind(&selection.places(&present), port)?;
+        let sockets = bind_sockets(&selection.places(&present), port, &tcp)?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| BindError::Random)?;
         let session = session::Endpoint::new(Arc::new(config), seed)?;
@@ -511,4 +513,20 @@ async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
             return;
         }
     }
+}
+
+/// Where the system chooses the port, one that no TCP connection has: [`Endpoint::listen_tcp`] wants the same.
+fn bind_sockets(
+    places: &BTreeSet<Place>,
+    port: u16,
+    tcp: &TcpOptions,
+) -> Result<Sockets, BindError> {
+    let matters = port == 0 && tcp.carriers != Carriers::Udp;
+    for _ in 0..PORT_TRIES {
+        let sockets = Sockets::bind(places, port)?;
+        if !matters || sockets.are_free_for_tcp() {
+            return Ok(sockets);
+        }
+    }
+    Sockets::bind(places, port)
 }

@@ -5,7 +5,7 @@ mod report;
 use std::time::Duration;
 
 use manyway::control::bottleneck::BottleneckConfig;
-use manyway::{Connection, Endpoint, PathState, RelayState};
+use manyway::{Carriers, Connection, Endpoint, PathState, RelayState};
 use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
@@ -28,8 +28,15 @@ const INTERVALS: u32 = 40;
 /// CLOSE's code for "all is well", as after a transfer.
 const DONE: u64 = 0x100;
 
-pub(crate) async fn run(screen: &Screen, args: PathsArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<()> {
     let ticket = ticket::read(&args.to)?;
+    // What TCP paths lose and how long they queue only the kernel sees.
+    if args.network.carrier == Carriers::Tcp {
+        return Err(usage(
+            "paths are measured over UDP: leave --carrier tcp out",
+        ));
+    }
+    args.network.carrier = Carriers::Udp;
     if !TIMES.contains(&args.time) {
         return Err(usage(format!(
             "--time {} is out of range: choose {} to {}",

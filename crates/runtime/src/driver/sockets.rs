@@ -9,6 +9,7 @@ use manyway_session::LocalId;
 use crate::error::BindError;
 use crate::interfaces::Place;
 use crate::socket::Socket;
+use crate::tcp::options::listening;
 
 /// Ports tried to find one that is free on every address.
 const COMMON_PORT_TRIES: usize = 16;
@@ -110,6 +111,15 @@ impl Sockets {
             addr,
             device,
             error,
+        })
+    }
+
+    /// Whether TCP connections could be accepted at every address and port.
+    pub(crate) fn are_free_for_tcp(&self) -> bool {
+        self.bound.values().all(|bound| {
+            let device = bound.place.device.as_ref();
+            let name = device.map(|device| device.name.as_str());
+            listening(bound.socket.addr(), name).is_ok()
         })
     }
 
