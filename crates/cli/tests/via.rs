@@ -8,6 +8,7 @@ use common::service::Relay;
 use common::transfer::{Transfer, bytes};
 use common::{Running, manyway};
 use manyway_wire::Ticket;
+use serde_json::Value;
 
 #[test]
 fn a_file_goes_over_the_direct_path_and_through_relays() {
@@ -20,8 +21,11 @@ fn a_file_goes_over_the_direct_path_and_through_relays() {
     // Slow enough that the relays' paths are up long before the end.
     let paths = transfer.send(&["--to", &ticket, "--via", "@relays", "--limit", "60Mbps"]);
     assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
-    assert!(bytes(&paths, false) > 100_000, "{paths:?}");
-    assert!(bytes(&paths, true) > 100_000, "{paths:?}");
+    // Who carries how much is up to round trips of less than a millisecond; but all are there, heard and answered.
+    let alive = |path: &Value| path["bytes_sent"] != 0 && path["bytes_received"] != 0;
+    assert!(paths.iter().all(alive), "{paths:?}");
+    let all = bytes(&paths, false) + bytes(&paths, true);
+    assert!(all > 24 << 20, "{paths:?}");
     transfer.check(receiver);
 }
 
