@@ -136,15 +136,12 @@ async fn where_udp_is_swallowed_auto_goes_by_tcp() {
     let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
     let (connected, accepted) = (connected.unwrap(), accepted.unwrap());
     transfer(&connected, &accepted, 3_000_000).await;
-    // The listener has told its own address since, where UDP gets through.
+    // UDP is tried with data now and then, of which nothing arrives.
     let paths = connected.stats().paths;
-    let there = paths.iter().filter(|p| p.remote == hop.addr);
-    let used: Vec<_> = there.filter(|p| p.stream_bytes_sent > 0).collect();
-    assert!(!used.is_empty(), "{paths:#?}");
-    assert!(
-        used.iter().all(|p| p.carrier == CarrierKind::Tcp),
-        "{paths:#?}"
-    );
+    let (tcp, udp): (Vec<_>, Vec<_>) = paths.iter().partition(|p| p.carrier == CarrierKind::Tcp);
+    let carried: u64 = tcp.iter().map(|p| p.stream_bytes_sent).sum();
+    assert!(carried >= 3_000_000, "{paths:#?}");
+    assert!(udp.iter().all(|p| p.bytes_received == 0), "{paths:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

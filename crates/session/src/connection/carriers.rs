@@ -123,8 +123,8 @@ impl Connection {
     }
 
     fn on_carrier(&self, id: LocalId) -> Option<usize> {
-        let paths = self.carriers.paths.iter().copied();
-        paths.into_iter().find(|&i| self.paths[i].local.id == id)
+        let mut paths = self.carriers.paths.iter().copied();
+        paths.find(|&i| self.paths[i].local.id == id)
     }
 
     /// The carrier in use on which the least waits to be written.
@@ -161,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// What a path on this carrier, or socket, would be.
+    /// The round trip of the slowest carrier.
     pub(super) fn carrier_rtt(&self) -> Duration {
         let rtts = self.carriers.paths.iter();
         let slowest = rtts.map(|&index| self.paths[index].sender.rtt().smoothed());
