@@ -15,7 +15,7 @@ use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::args::Relays;
 use crate::exit::{Interrupted, Stop};
@@ -25,7 +25,10 @@ use crate::relays;
 use crate::screen::Screen;
 
 /// Vouchers are good for two hours: there is time for a registry to come back.
-const RENEW: Duration = Duration::from_secs(3600);
+const PACE: Pace = Pace {
+    renew: Duration::from_secs(3600),
+    retry: Duration::from_secs(60),
+};
 /// Relays that a registry vouches for at once.
 const AT_ONCE: usize = 200;
 
@@ -153,8 +156,9 @@ impl Detours {
         });
         if let Some(fleet) = self.fleet.take() {
             let (screen, connection) = (self.screen.clone(), connection.clone());
+            let tell = move |news: &str| screen.say(news);
             let events = connection.events();
-            tasks.spawn(fleet.follow(screen, connection, events));
+            tasks.spawn(fleet.follow(tell, connection, events));
         }
         Ok((connection, Caretaker(tasks)))
     }
@@ -194,7 +198,16 @@ struct Fleet {
     named: Vec<RelayId>,
     /// The registry was last heard to be away, and the user knows.
     away: bool,
+    pace: Pace,
+}
+
+/// How often the registry is asked.
+#[derive(Copy, Clone, Debug)]
+struct Pace {
+    /// For new access.
     renew: Duration,
+    /// Again, after it was asked in vain.
+    retry: Duration,
 }
 
 impl Fleet {
@@ -207,7 +220,7 @@ impl Fleet {
             offered: BTreeSet::new(),
             named: Vec::new(),
             away: false,
-            renew: RENEW,
+            pace: PACE,
         }))
     }
 
@@ -226,18 +239,21 @@ impl Fleet {
                 Err(error.into())
             }
             Err(error) => {
-                self.note_away(screen, &error);
+                if let Some(news) = self.note_away(&error) {
+                    screen.say(&news);
+                }
                 Ok(None)
             }
         }
     }
 
-    fn note_away(&mut self, screen: &Screen, error: &ClientError) {
-        if !std::mem::replace(&mut self.away, true) {
-            screen.say(&format!("{error}; going on with the relays that there are"));
-        } else {
+    /// What the user hasn't heard yet.
+    fn note_away(&mut self, error: &ClientError) -> Option<String> {
+        if std::mem::replace(&mut self.away, true) {
             tracing::debug!(%error, "the registry is still away");
+            return None;
         }
+        Some(format!("{error}; going on with the relays that there are"))
     }
 
     /// For a ticket with so much room: those that take TCP if there is nothing else, half of them if there may be; they come first.
@@ -282,14 +298,18 @@ impl Fleet {
     /// Whatever happens to the registry, the connection goes on.
     async fn follow(
         mut self,
-        screen: Screen,
+        tell: impl Fn(&str),
         connection: Connection,
         mut events: Receiver<Event>,
     ) -> Infallible {
-        let mut renewals = interval_at(Instant::now() + self.renew, self.renew);
+        let mut next = self.pause(true);
         loop {
             let done = tokio::select! {
-                _ = renewals.tick() => self.renew(&connection).await,
+                () = sleep_until(next) => {
+                    let done = self.renew(&connection).await;
+                    next = self.pause(done.is_ok());
+                    done
+                }
                 event = events.recv() => match event {
                     Ok(Event::MoreRelays) => self.fetch_more(&connection).await,
                     Ok(_) | Err(RecvError::Lagged(_)) => continue,
@@ -298,13 +318,29 @@ impl Fleet {
             };
             match done {
                 Ok(()) => self.away = false,
-                Err(error) => self.note_away(&screen, &error),
+                Err(error) => {
+                    if let Some(news) = self.note_away(&error) {
+                        tell(&news);
+                    }
+                }
             }
         }
     }
 
-    /// New access to those that haven't been given up; those of `--via` alone keep theirs.
+    /// When to ask for access again. Who has no relay yet, since no registry answered, doesn't wait as long as who has some.
+    fn pause(&self, answered: bool) -> Instant {
+        let pause = match answered && !self.offered.is_empty() {
+            true => self.pace.renew,
+            false => self.pace.retry,
+        };
+        Instant::now() + pause
+    }
+
+    /// New access to those that haven't been given up; those of `--via` alone keep theirs. If there are none, the first ones.
     async fn renew(&mut self, connection: &Connection) -> Result<(), ClientError> {
+        if self.offered.is_empty() {
+            return self.fetch_more(connection).await;
+        }
         let known: BTreeSet<RelayId> = connection
             .stats()
             .relays
@@ -324,6 +360,9 @@ impl Fleet {
     }
 
     async fn fetch_more(&mut self, connection: &Connection) -> Result<(), ClientError> {
+        if self.carrier == Carriers::Tcp {
+            return Ok(());
+        }
         let found = self.client.subset(self.count).await?;
         let new = self.new_ones(found);
         let added = connection.add_relays(&new);
@@ -331,3 +370,6 @@ impl Fleet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

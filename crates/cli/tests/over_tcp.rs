@@ -110,6 +110,8 @@ fn relays_of_a_registry_that_take_tcp_carry_everything() {
     let mut both = taking.clone();
     both.sort_unstable();
     assert_eq!(named, both);
+    // Slow enough that both are called long before the end.
+    let options = [&options[..], &["--limit", "20Mbps"]].concat();
     let sent = send(&transfer, &ticket.to_string(), &options).ok();
     over_tcp(&paths(&sent), &taking);
     transfer.check(receiver);

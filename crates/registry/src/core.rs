@@ -25,7 +25,7 @@ const CHALLENGE_LIFE: Duration = Duration::from_secs(30);
 pub(crate) const LEASE: Duration = Duration::from_secs(api::LEASE_S as u64);
 /// How long a credential is good.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// How long a voucher is good. A thief of a client's key has this long.
+/// How long a voucher is good unless the operator says otherwise. A thief of a client's key has this long.
 const VOUCHER_LIFE: Duration = Duration::from_secs(2 * 3600);
 
 /// What requests count for: the time and room that they take.
@@ -54,6 +54,8 @@ pub struct Limits {
     pub rate: u64,
     /// HELLOs per second that are sent to addresses that relays claim, altogether.
     pub probes: u64,
+    /// How long a voucher is good. Clients renew theirs each hour.
+    pub voucher_life: Duration,
 }
 
 impl Default for Limits {
@@ -66,6 +68,7 @@ impl Default for Limits {
             listeners_per_account: 1000,
             rate: 100,
             probes: 2000,
+            voucher_life: VOUCHER_LIFE,
         }
     }
 }
@@ -438,7 +441,7 @@ impl Core {
             signer: self.key.id(),
             account: to.account,
             class: to.class,
-            expires: seconds(now + VOUCHER_LIFE),
+            expires: seconds(now + self.limits.voucher_life),
             client: to.client,
         });
         api::VouchedRelay {
