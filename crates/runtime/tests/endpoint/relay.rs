@@ -50,7 +50,7 @@ pub(crate) fn start(keys: &Path, listen: &str) -> Running {
 }
 
 /// Access until then, in Unix seconds.
-fn access(keys: &Path, relay: RelayAddress, until: u32) -> RelayAccess {
+pub(crate) fn access(keys: &Path, relay: RelayAddress, until: u32) -> RelayAccess {
     let seed = [5; 32];
     let own = open_keys(&keys.join("relay.key")).unwrap();
     let voucher = own.vouch([1; 8], RateClass::MAX, until, public_key(&seed));
@@ -59,10 +59,6 @@ fn access(keys: &Path, relay: RelayAddress, until: u32) -> RelayAccess {
 }
 
 impl Running {
-    pub(crate) fn access_until(&self, keys: &Path, until: u32) -> RelayAccess {
-        access(keys, self.access.relay, until)
-    }
-
     pub(crate) async fn stop(self) {
         self.handle.stop();
         self.task.await.unwrap().unwrap();

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use crate::common::{config, read_all, write_all};
-use crate::relay::{Running, start};
+use crate::relay::{Running, access, start};
 use crate::throttle::throttle;
 
 /// Longer than anything here takes on a machine that has other things to do.
@@ -114,7 +114,7 @@ async fn a_relay_is_called_again_with_renewed_access() {
             .as_secs() as u32
     };
     let ends = now() + 4;
-    let relays = [relay.access_until(keys.path(), ends)];
+    let relays = [access(keys.path(), relay.access.relay, ends)];
     let (_connector, connected, _accepted) = connect(&listener, &ticket, &relays, config()).await;
     until(|| active(&connected) == 1).await;
     until(|| now() > ends).await;
