@@ -79,7 +79,7 @@ impl Detours {
         let mut found = relays::addresses(&self.via);
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
         if let Some(fleet) = self.fleet.as_mut().filter(|_| room > 0) {
-            let more = fleet.to_wait_at(room as u16).await;
+            let more = fleet.for_waiting_at(room as u16).await;
             let more = fleet.excuse(&self.screen, more)?;
             if self.carrier == Carriers::Tcp && more.as_ref().is_some_and(Vec::is_empty) {
                 self.screen.say(NONE_OVER_TCP);
@@ -257,7 +257,7 @@ impl Fleet {
     }
 
     /// For a ticket with so much room: those that take TCP if there is nothing else, half of them if there may be; they come first.
-    async fn to_wait_at(&mut self, room: u16) -> Result<Vec<RelayTicket>, ClientError> {
+    async fn for_waiting_at(&mut self, room: u16) -> Result<Vec<RelayTicket>, ClientError> {
         let count = self.count.min(room);
         let over_tcp = match self.carrier {
             Carriers::Udp => 0,
