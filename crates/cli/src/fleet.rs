@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Connection, Endpoint, Event, RelayAccess, RelayAddress, Ticket};
+use manyway::{Carriers, Connection, Endpoint, Event, RelayAccess, RelayAddress, Ticket};
 use manyway_registry::Role;
 use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
@@ -15,7 +15,7 @@ use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::args::Relays;
 use crate::exit::{Interrupted, Stop};
@@ -25,13 +25,23 @@ use crate::relays;
 use crate::screen::Screen;
 
 /// Vouchers are good for two hours: there is time for a registry to come back.
-const RENEW: Duration = Duration::from_secs(3600);
+const PACE: Pace = Pace {
+    renew: Duration::from_secs(3600),
+    retry: Duration::from_secs(60),
+};
 /// Relays that a registry vouches for at once.
 const AT_ONCE: usize = 200;
+
+/// What a listener hears that wants TCP alone.
+const NONE_OVER_TCP: &str = "The registry knows no relay that takes TCP (manyway relay --tcp), so the ticket names none of its relays";
+/// And who dials.
+const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to take TCP: with --carrier tcp its owner is looked for at its own \
+     addresses alone. To be found at a relay, it needs --carrier tcp or auto and --registry or --via, too";
 
 /// What `--via` and a registry give.
 pub(crate) struct Detours {
     args: Relays,
+    carrier: Carriers,
     via: Vec<RelayTicket>,
     fleet: Option<Fleet>,
     screen: Screen,
@@ -39,15 +49,20 @@ pub(crate) struct Detours {
 
 impl Detours {
     /// Reads the options; a token that the registry doesn't accept is known at once.
-    pub(crate) async fn of(screen: &Screen, args: &Relays) -> anyhow::Result<Self> {
+    pub(crate) async fn of(
+        screen: &Screen,
+        args: &Relays,
+        carrier: Carriers,
+    ) -> anyhow::Result<Self> {
         let via = relays::read(&args.via)?;
-        let mut fleet = Fleet::of(args)?;
+        let mut fleet = Fleet::of(args, carrier)?;
         if let Some(fleet) = &mut fleet {
             let enrolled = fleet.client.enrol().await;
             fleet.excuse(screen, enrolled)?;
         }
         Ok(Self {
             args: args.clone(),
+            carrier,
             via,
             fleet,
             screen: screen.clone(),
@@ -64,12 +79,12 @@ impl Detours {
         let mut found = relays::addresses(&self.via);
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
         if let Some(fleet) = self.fleet.as_mut().filter(|_| room > 0) {
-            let more = fleet
-                .client
-                .subset(fleet.count.min(room as u16))
-                .await
-                .map(|relays| relays::addresses(&relays));
-            let more = fleet.excuse(&self.screen, more)?.unwrap_or_default();
+            let more = fleet.for_waiting_at(room as u16).await;
+            let more = fleet.excuse(&self.screen, more)?;
+            if self.carrier == Carriers::Tcp && more.as_ref().is_some_and(Vec::is_empty) {
+                self.screen.say(NONE_OVER_TCP);
+            }
+            let more = relays::addresses(&more.unwrap_or_default());
             found.extend(more.into_iter().take(room));
         }
         Ok(found)
@@ -88,7 +103,11 @@ impl Detours {
         Ok(Caretaker(tasks))
     }
 
+    /// Those who meet exchange addresses for UDP.
     fn meet(&self, ticket: &Ticket) -> anyhow::Result<Option<Meet>> {
+        if self.carrier == Carriers::Tcp {
+            return Ok(None);
+        }
         let client = client(&self.args)?;
         Ok(client.map(|(client, rng)| Meet::new(client, rng, ticket)))
     }
@@ -113,8 +132,14 @@ impl Detours {
         let dialled = async {
             if let Some(fleet) = &mut self.fleet {
                 let found = fleet.for_ticket(ticket).await;
-                let found = fleet.excuse(&self.screen, found)?.unwrap_or_default();
-                relays.extend(found);
+                let found = fleet.excuse(&self.screen, found)?;
+                if self.carrier == Carriers::Tcp
+                    && relays.is_empty()
+                    && found.as_ref().is_some_and(Vec::is_empty)
+                {
+                    self.screen.say(TICKET_WITHOUT_TCP);
+                }
+                relays.extend(found.unwrap_or_default());
             }
             let met = met(told.clone());
             anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)
@@ -131,8 +156,9 @@ impl Detours {
         });
         if let Some(fleet) = self.fleet.take() {
             let (screen, connection) = (self.screen.clone(), connection.clone());
+            let tell = move |news: &str| screen.say(news);
             let events = connection.events();
-            tasks.spawn(fleet.follow(screen, connection, events));
+            tasks.spawn(fleet.follow(tell, connection, events));
         }
         Ok((connection, Caretaker(tasks)))
     }
@@ -166,21 +192,35 @@ pub(crate) struct Caretaker(#[allow(dead_code)] JoinSet<Infallible>);
 struct Fleet {
     client: Client,
     count: u16,
+    carrier: Carriers,
     offered: BTreeSet<RelayId>,
+    /// Those of the ticket: over TCP they are of use however they do over UDP.
+    named: Vec<RelayId>,
     /// The registry was last heard to be away, and the user knows.
     away: bool,
+    pace: Pace,
+}
+
+/// How often the registry is asked.
+#[derive(Copy, Clone, Debug)]
+struct Pace {
+    /// For new access.
     renew: Duration,
+    /// Again, after it was asked in vain.
+    retry: Duration,
 }
 
 impl Fleet {
-    fn of(args: &Relays) -> anyhow::Result<Option<Self>> {
+    fn of(args: &Relays, carrier: Carriers) -> anyhow::Result<Option<Self>> {
         let client = client(args)?;
         Ok(client.map(|(client, _)| Self {
             client,
             count: args.relays,
+            carrier,
             offered: BTreeSet::new(),
+            named: Vec::new(),
             away: false,
-            renew: RENEW,
+            pace: PACE,
         }))
     }
 
@@ -199,21 +239,38 @@ impl Fleet {
                 Err(error.into())
             }
             Err(error) => {
-                self.note_away(screen, &error);
+                if let Some(news) = self.note_away(&error) {
+                    screen.say(&news);
+                }
                 Ok(None)
             }
         }
     }
 
-    fn note_away(&mut self, screen: &Screen, error: &ClientError) {
-        if !std::mem::replace(&mut self.away, true) {
-            screen.say(&format!("{error}; going on with the relays that there are"));
-        } else {
+    /// What the user hasn't heard yet.
+    fn note_away(&mut self, error: &ClientError) -> Option<String> {
+        if std::mem::replace(&mut self.away, true) {
             tracing::debug!(%error, "the registry is still away");
+            return None;
         }
+        Some(format!("{error}; going on with the relays that there are"))
     }
 
-    /// Those that the ticket names, since its owner is found there, and as many others as were asked for.
+    /// For a ticket with so much room: those that take TCP if there is nothing else, half of them if there may be; they come first.
+    async fn for_waiting_at(&mut self, room: u16) -> Result<Vec<RelayTicket>, ClientError> {
+        let count = self.count.min(room);
+        let over_tcp = match self.carrier {
+            Carriers::Udp => 0,
+            Carriers::Auto => count.div_ceil(2),
+            Carriers::Tcp => count,
+        };
+        let mut found = self.client.subset_with(count, over_tcp).await?;
+        found.retain(|relay| relay.tcp || self.carrier != Carriers::Tcp);
+        Ok(found)
+    }
+
+    /// Those that the ticket names, since its owner is found there, and as many others as were asked for. Over TCP the latter lead
+    /// nowhere: a listener keeps a connection open at those of its ticket alone.
     async fn for_ticket(&mut self, ticket: &Ticket) -> Result<Vec<RelayAccess>, ClientError> {
         let mut named: Vec<RelayId> = ticket.relays.iter().map(|(_, id)| *id).collect();
         named.sort_unstable();
@@ -222,7 +279,11 @@ impl Fleet {
             true => Vec::new(),
             false => self.client.refresh(&named).await?,
         };
-        found.extend(self.client.subset(self.count).await?);
+        self.named = found.iter().map(|relay| relay.relay).collect();
+        match self.carrier {
+            Carriers::Tcp => found.retain(|relay| relay.tcp),
+            _ => found.extend(self.client.subset(self.count).await?),
+        }
         Ok(self.new_ones(found))
     }
 
@@ -237,14 +298,18 @@ impl Fleet {
     /// Whatever happens to the registry, the connection goes on.
     async fn follow(
         mut self,
-        screen: Screen,
+        tell: impl Fn(&str),
         connection: Connection,
         mut events: Receiver<Event>,
     ) -> Infallible {
-        let mut renewals = interval_at(Instant::now() + self.renew, self.renew);
+        let mut next = self.pause(true);
         loop {
             let done = tokio::select! {
-                _ = renewals.tick() => self.renew(&connection).await,
+                () = sleep_until(next) => {
+                    let done = self.renew(&connection).await;
+                    next = self.pause(done.is_ok());
+                    done
+                }
                 event = events.recv() => match event {
                     Ok(Event::MoreRelays) => self.fetch_more(&connection).await,
                     Ok(_) | Err(RecvError::Lagged(_)) => continue,
@@ -253,18 +318,35 @@ impl Fleet {
             };
             match done {
                 Ok(()) => self.away = false,
-                Err(error) => self.note_away(&screen, &error),
+                Err(error) => {
+                    if let Some(news) = self.note_away(&error) {
+                        tell(&news);
+                    }
+                }
             }
         }
     }
 
-    /// New access to those that haven't been given up; those of `--via` alone keep theirs.
+    /// When to ask for access again. Who has no relay yet, since no registry answered, doesn't wait as long as who has some.
+    fn pause(&self, answered: bool) -> Instant {
+        let pause = match answered && !self.offered.is_empty() {
+            true => self.pace.renew,
+            false => self.pace.retry,
+        };
+        Instant::now() + pause
+    }
+
+    /// New access to those that haven't been given up; those of `--via` alone keep theirs. If there are none, the first ones.
     async fn renew(&mut self, connection: &Connection) -> Result<(), ClientError> {
+        if self.offered.is_empty() {
+            return self.fetch_more(connection).await;
+        }
         let known: BTreeSet<RelayId> = connection
             .stats()
             .relays
             .iter()
             .map(|relay| relay.id)
+            .chain(self.named.iter().copied())
             .filter(|id| self.offered.contains(id))
             .collect();
         let known: Vec<RelayId> = known.into_iter().collect();
@@ -278,6 +360,9 @@ impl Fleet {
     }
 
     async fn fetch_more(&mut self, connection: &Connection) -> Result<(), ClientError> {
+        if self.carrier == Carriers::Tcp {
+            return Ok(());
+        }
         let found = self.client.subset(self.count).await?;
         let new = self.new_ones(found);
         let added = connection.add_relays(&new);
@@ -285,3 +370,6 @@ impl Fleet {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

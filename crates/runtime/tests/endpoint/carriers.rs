@@ -125,6 +125,32 @@ async fn a_transfer_over_tcp_alone() {
     until(|| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()).await;
 }
 
+/// The ticket doesn't name it: the listener tells of it over the connection, and it is good when the first address is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_the_listener_gains_is_dialled_by_tcp() {
+    let (listener, mut ticket) = listener(&["127.0.0.1"], config()).await;
+    let hop = Hop::start("127.0.0.9", ticket.addresses[0]).await;
+    ticket.addresses = vec![hop.addr];
+    let connector = bind(&["127.0.0.3"], Carriers::Tcp, config()).await;
+    let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
+    let (connected, accepted) = (connected.unwrap(), accepted.unwrap());
+    until(|| tcp_paths(&connected) == 1).await;
+    listener
+        .add_path("127.0.0.5".parse().unwrap())
+        .await
+        .unwrap();
+    until(|| tcp_paths(&connected) == 2).await;
+    let gained = |p: &&manyway_runtime::PathStats| p.remote.ip().to_string() == "127.0.0.5";
+    assert_eq!(connected.stats().paths.iter().filter(gained).count(), 1);
+    hop.cut();
+    until(|| tcp_paths(&connected) == 1).await;
+    transfer(&connected, &accepted, 3_000_000).await;
+    let stats = connected.stats();
+    let carried = stats.paths.iter().find(gained).unwrap();
+    assert!(carried.bytes_sent > 3_000_000, "{stats:#?}");
+    assert!(stats.paths.iter().all(|p| p.carrier == CarrierKind::Tcp));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn where_udp_is_swallowed_auto_goes_by_tcp() {
     let (listener, mut ticket) = listener(&["127.0.0.1"], config()).await;

@@ -38,19 +38,24 @@ pub(crate) fn start(keys: &Path, listen: &str) -> Running {
     let mut server = Server::bind(config).unwrap();
     let address = server.stream_addresses()[0];
     let task = tokio::spawn(server.take_streams().unwrap().run());
-    let seed = [5; 32];
-    let own = open_keys(&key_file).unwrap();
-    let voucher = own.vouch([1; 8], RateClass::MAX, u32::MAX, public_key(&seed));
     let relay = RelayAddress {
         address,
         id: server.id(),
     };
-    let access = Access { voucher, seed };
     Running {
         handle: server.handle(),
-        access: RelayAccess { relay, access },
+        access: access(keys, relay, u32::MAX),
         task,
     }
+}
+
+/// Access until then, in Unix seconds.
+pub(crate) fn access(keys: &Path, relay: RelayAddress, until: u32) -> RelayAccess {
+    let seed = [5; 32];
+    let own = open_keys(&keys.join("relay.key")).unwrap();
+    let voucher = own.vouch([1; 8], RateClass::MAX, until, public_key(&seed));
+    let access = Access { voucher, seed };
+    RelayAccess { relay, access }
 }
 
 impl Running {

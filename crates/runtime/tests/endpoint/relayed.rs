@@ -1,6 +1,6 @@
 //! Paths over TCP through relays.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use manyway_runtime::{
     CarrierKind, Carriers, Config, Connection, Endpoint, EndpointOptions, PathState, TcpOptions,
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use crate::common::{config, read_all, write_all};
-use crate::relay::{Running, start};
+use crate::relay::{Running, access, start};
 use crate::throttle::throttle;
 
 /// Longer than anything here takes on a machine that has other things to do.
@@ -97,6 +97,39 @@ async fn a_transfer_through_a_relay_over_tcp_alone() {
     let counters = relay.handle.streams().unwrap();
     assert!(counters.forwarded_bytes > len as u64, "{counters:?}");
     assert_eq!(relay.handle.counters().forwarded, 0, "nothing by UDP");
+    relay.stop().await;
+}
+
+/// The access that a connection began with has ended when its relay starts anew: it is called with the access that came later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_is_called_again_with_renewed_access() {
+    let keys = tempfile::tempdir().unwrap();
+    let relay = start(keys.path(), "127.0.0.1:0");
+    let address = relay.access.relay.address;
+    let (listener, ticket) = hidden(&[&relay], config()).await;
+    let now = || {
+        SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap()
+            .as_secs() as u32
+    };
+    let ends = now() + 4;
+    let relays = [access(keys.path(), relay.access.relay, ends)];
+    let (_connector, connected, _accepted) = connect(&listener, &ticket, &relays, config()).await;
+    until(|| active(&connected) == 1).await;
+    until(|| now() > ends).await;
+    let renewed = relay.access.clone();
+    relay.stop().await;
+    // The connection lives on while it has no path, by its idle timeout.
+    until(|| active(&connected) == 0).await;
+    assert_eq!(
+        connected.add_relays(&[renewed]),
+        0,
+        "over TCP there are none but the ticket's"
+    );
+    let relay = start(keys.path(), &address.to_string());
+    until(|| active(&connected) == 1).await;
+    assert!(connected.stats().paths.iter().all(|path| path.relay));
     relay.stop().await;
 }
 
