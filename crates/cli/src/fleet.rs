@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Connection, Endpoint, Event, RelayAccess, RelayAddress, Ticket};
+use manyway::{Carriers, Connection, Endpoint, Event, RelayAccess, RelayAddress, Ticket};
 use manyway_registry::Role;
 use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
@@ -29,9 +29,16 @@ const RENEW: Duration = Duration::from_secs(3600);
 /// Relays that a registry vouches for at once.
 const AT_ONCE: usize = 200;
 
+/// What a listener hears that wants TCP alone.
+const NONE_OVER_TCP: &str = "The registry knows no relay that takes TCP (manyway relay --tcp), so the ticket names none of its relays";
+/// And who dials.
+const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to take TCP: with --carrier tcp its owner is looked for at its own \
+     addresses alone. To be found at a relay, it needs --carrier tcp or auto and --registry or --via, too";
+
 /// What `--via` and a registry give.
 pub(crate) struct Detours {
     args: Relays,
+    carrier: Carriers,
     via: Vec<RelayTicket>,
     fleet: Option<Fleet>,
     screen: Screen,
@@ -39,15 +46,20 @@ pub(crate) struct Detours {
 
 impl Detours {
     /// Reads the options; a token that the registry doesn't accept is known at once.
-    pub(crate) async fn of(screen: &Screen, args: &Relays) -> anyhow::Result<Self> {
+    pub(crate) async fn of(
+        screen: &Screen,
+        args: &Relays,
+        carrier: Carriers,
+    ) -> anyhow::Result<Self> {
         let via = relays::read(&args.via)?;
-        let mut fleet = Fleet::of(args)?;
+        let mut fleet = Fleet::of(args, carrier)?;
         if let Some(fleet) = &mut fleet {
             let enrolled = fleet.client.enrol().await;
             fleet.excuse(screen, enrolled)?;
         }
         Ok(Self {
             args: args.clone(),
+            carrier,
             via,
             fleet,
             screen: screen.clone(),
@@ -64,12 +76,12 @@ impl Detours {
         let mut found = relays::addresses(&self.via);
         let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
         if let Some(fleet) = self.fleet.as_mut().filter(|_| room > 0) {
-            let more = fleet
-                .client
-                .subset(fleet.count.min(room as u16))
-                .await
-                .map(|relays| relays::addresses(&relays));
-            let more = fleet.excuse(&self.screen, more)?.unwrap_or_default();
+            let more = fleet.to_wait_at(room as u16).await;
+            let more = fleet.excuse(&self.screen, more)?;
+            if self.carrier == Carriers::Tcp && more.as_ref().is_some_and(Vec::is_empty) {
+                self.screen.say(NONE_OVER_TCP);
+            }
+            let more = relays::addresses(&more.unwrap_or_default());
             found.extend(more.into_iter().take(room));
         }
         Ok(found)
@@ -88,7 +100,11 @@ impl Detours {
         Ok(Caretaker(tasks))
     }
 
+    /// Those who meet exchange addresses for UDP.
     fn meet(&self, ticket: &Ticket) -> anyhow::Result<Option<Meet>> {
+        if self.carrier == Carriers::Tcp {
+            return Ok(None);
+        }
         let client = client(&self.args)?;
         Ok(client.map(|(client, rng)| Meet::new(client, rng, ticket)))
     }
@@ -113,8 +129,14 @@ impl Detours {
         let dialled = async {
             if let Some(fleet) = &mut self.fleet {
                 let found = fleet.for_ticket(ticket).await;
-                let found = fleet.excuse(&self.screen, found)?.unwrap_or_default();
-                relays.extend(found);
+                let found = fleet.excuse(&self.screen, found)?;
+                if self.carrier == Carriers::Tcp
+                    && relays.is_empty()
+                    && found.as_ref().is_some_and(Vec::is_empty)
+                {
+                    self.screen.say(TICKET_WITHOUT_TCP);
+                }
+                relays.extend(found.unwrap_or_default());
             }
             let met = met(told.clone());
             anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)
@@ -166,19 +188,24 @@ pub(crate) struct Caretaker(#[allow(dead_code)] JoinSet<Infallible>);
 struct Fleet {
     client: Client,
     count: u16,
+    carrier: Carriers,
     offered: BTreeSet<RelayId>,
+    /// Those of the ticket: over TCP they are of use however they do over UDP.
+    named: Vec<RelayId>,
     /// The registry was last heard to be away, and the user knows.
     away: bool,
     renew: Duration,
 }
 
 impl Fleet {
-    fn of(args: &Relays) -> anyhow::Result<Option<Self>> {
+    fn of(args: &Relays, carrier: Carriers) -> anyhow::Result<Option<Self>> {
         let client = client(args)?;
         Ok(client.map(|(client, _)| Self {
             client,
             count: args.relays,
+            carrier,
             offered: BTreeSet::new(),
+            named: Vec::new(),
             away: false,
             renew: RENEW,
         }))
@@ -213,7 +240,21 @@ impl Fleet {
         }
     }
 
-    /// Those that the ticket names, since its owner is found there, and as many others as were asked for.
+    /// For a ticket with so much room: those that take TCP if there is nothing else, half of them if there may be; they come first.
+    async fn to_wait_at(&mut self, room: u16) -> Result<Vec<RelayTicket>, ClientError> {
+        let count = self.count.min(room);
+        let over_tcp = match self.carrier {
+            Carriers::Udp => 0,
+            Carriers::Auto => count.div_ceil(2),
+            Carriers::Tcp => count,
+        };
+        let mut found = self.client.subset_with(count, over_tcp).await?;
+        found.retain(|relay| relay.tcp || self.carrier != Carriers::Tcp);
+        Ok(found)
+    }
+
+    /// Those that the ticket names, since its owner is found there, and as many others as were asked for. Over TCP the latter lead
+    /// nowhere: a listener keeps a connection open at those of its ticket alone.
     async fn for_ticket(&mut self, ticket: &Ticket) -> Result<Vec<RelayAccess>, ClientError> {
         let mut named: Vec<RelayId> = ticket.relays.iter().map(|(_, id)| *id).collect();
         named.sort_unstable();
@@ -222,7 +263,11 @@ impl Fleet {
             true => Vec::new(),
             false => self.client.refresh(&named).await?,
         };
-        found.extend(self.client.subset(self.count).await?);
+        self.named = found.iter().map(|relay| relay.relay).collect();
+        match self.carrier {
+            Carriers::Tcp => found.retain(|relay| relay.tcp),
+            _ => found.extend(self.client.subset(self.count).await?),
+        }
         Ok(self.new_ones(found))
     }
 
@@ -265,6 +310,7 @@ impl Fleet {
             .relays
             .iter()
             .map(|relay| relay.id)
+            .chain(self.named.iter().copied())
             .filter(|id| self.offered.contains(id))
             .collect();
         let known: Vec<RelayId> = known.into_iter().collect();

@@ -19,7 +19,7 @@ use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let (source, dir) = source_and_dir(&args)?;
-    let mut detours = Detours::of(screen, &args.relays).await?;
+    let mut detours = Detours::of(screen, &args.relays, args.network.carrier).await?;
     if source.is_some() {
         detours.check_access()?;
     }

@@ -113,6 +113,10 @@ fn membership(
     }
     let keys = open_keys(key_file)?;
     let relay = Relay::new(keys.id(), addresses, move |bytes| keys.sign(bytes));
+    let relay = relay.over_tcp(same_over_tcp(
+        &server.addresses(),
+        &server.stream_addresses(),
+    ));
     Ok(Some(Membership::new(&args.fleet.registry, token, relay)?))
 }
 
@@ -206,6 +210,14 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
         let listed: Vec<String> = over_tcp.iter().map(ToString::to_string).collect();
         screen.say(&format!("Streams over TCP on {}", listed.join(" and ")));
     }
+    let tcp = same_over_tcp(&addresses, &over_tcp);
+    if !over_tcp.is_empty() && !tcp {
+        screen.say(
+            "Streams over TCP are looked for at the addresses for UDP: with another --tcp-listen, neither a RELAY nor a registry says that \
+             there are any",
+
+        );
+    }
     let reachable = reachable(args, &addresses);
     if reachable.is_empty() {
         screen.say(
@@ -221,6 +233,7 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
     let ticket = RelayTicket {
         relay: server.id(),
         addresses: reachable,
+        tcp,
         access: None,
     };
     screen.say(&format!(
@@ -252,6 +265,9 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
     let ticket = RelayTicket {
         relay: keys.id(),
         addresses,
+        tcp: args.tcp.tcp
+            && (args.tcp.tcp_listen.is_empty()
+                || same_over_tcp(&args.listen, &args.tcp.tcp_listen)),
         access: Some(access),
     };
     writeln!(io::stdout(), "{ticket}").context("can't write to standard output")
@@ -293,6 +309,11 @@ fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
     }
     addresses.truncate(MAX_RELAY_ADDRESSES);
     addresses
+}
+
+/// Whether streams are taken over TCP wherever datagrams are over UDP: people are told one address for both.
+fn same_over_tcp(over_udp: &[SocketAddr], over_tcp: &[SocketAddr]) -> bool {
+    !over_tcp.is_empty() && over_udp.iter().all(|address| over_tcp.contains(address))
 }
 
 /// Whether the system chooses where packets come from, and has a choice.

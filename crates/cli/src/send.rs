@@ -17,7 +17,7 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
     let target = Target::of(&mut args)?;
     // What can't be sent is said before a ticket is printed or ssh asks for a password.
     let sources = Sources::new(&args.paths)?;
-    let detours = Detours::of(screen, &args.relays).await?;
+    let detours = Detours::of(screen, &args.relays, args.network.carrier).await?;
     if !matches!(target, Target::Whoever) {
         detours.check_access()?;
     }

@@ -63,6 +63,9 @@ pub struct EnrolRelay {
     /// Where it is reached: 1 to 8 addresses with ports. Each has to answer a HELLO.
     #[schema(value_type = Vec<String>, min_items = 1, max_items = 8, example = json!(["203.0.113.7:45170"]))]
     pub addresses: Vec<SocketAddr>,
+    /// It forwards streams over TCP at each of them too, and has to answer a HELLO there over TCP as well.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tcp: bool,
     /// From `GET /v1/challenge`.
     pub challenge: String,
     /// The relay's, over what `enrolment_bytes` in docs/registry.md says.
@@ -115,6 +118,10 @@ pub struct AskVouchers {
     /// And for so many others at random: 50 unless given, at most 200 with those named.
     #[schema(maximum = 200)]
     pub more: Option<u16>,
+    /// At least so many of those at random forward streams over TCP, as far as there are such.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[schema(maximum = 200)]
+    pub tcp: u16,
 }
 
 /// Relays with the right to use them.
@@ -132,6 +139,9 @@ pub struct VouchedRelay {
     /// Where it is.
     #[schema(value_type = Vec<String>)]
     pub addresses: Vec<SocketAddr>,
+    /// It forwards streams over TCP there too.
+    #[serde(default)]
+    pub tcp: bool,
     /// For MINT: docs/relays.md has its fields.
     pub voucher: String,
 }
@@ -190,6 +200,15 @@ pub struct ErrorDetail {
     pub message: String,
 }
 
+/// What a registry that doesn't know of TCP takes.
+fn is_false(tcp: &bool) -> bool {
+    !tcp
+}
+
+fn is_zero(count: &u16) -> bool {
+    *count == 0
+}
+
 /// Bytes as text.
 pub fn encode(bytes: &[u8]) -> String {
     BASE64URL_NOPAD.encode(bytes)
@@ -207,14 +226,22 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         .ok()
 }
 
-/// What a relay signs to enrol: a context, who is asked, the challenge and the addresses, so that a registry can't use it
-/// at another one.
-pub fn enrolment_bytes(registry: &[u8; 32], challenge: &str, addresses: &[SocketAddr]) -> Vec<u8> {
+/// What a relay signs to enrol: a context, who is asked, the challenge, the addresses and whether they are good for TCP, so that a
+/// registry can't use it at another one.
+pub fn enrolment_bytes(
+    registry: &[u8; 32],
+    challenge: &str,
+    addresses: &[SocketAddr],
+    tcp: bool,
+) -> Vec<u8> {
     let mut bytes = b"manyway registry enrol 1\n".to_vec();
     bytes.extend_from_slice(registry);
     bytes.extend_from_slice(challenge.as_bytes());
     for address in addresses {
         bytes.extend_from_slice(format!("\n{address}").as_bytes());
+    }
+    if tcp {
+        bytes.extend_from_slice(b"\ntcp");
     }
     bytes
 }
@@ -233,10 +260,10 @@ macro_rules! redacted {
 }
 
 redacted! {
-    EnrolRelay { relay, addresses }
+    EnrolRelay { relay, addresses, tcp }
     Enrolled { heartbeat_s, lease_s }
     ClientEnrolled { expires }
-    VouchedRelay { relay, addresses }
+    VouchedRelay { relay, addresses, tcp }
     Listen { wait_s }
     Call {}
     Listener {}

@@ -209,15 +209,21 @@ impl Core {
             field: "signature",
             expected: "64 bytes in base64url without padding",
         })?;
-        let signed = api::enrolment_bytes(&self.key.id().0, &request.challenge, &request.addresses);
+        let signed = api::enrolment_bytes(
+            &self.key.id().0,
+            &request.challenge,
+            &request.addresses,
+            request.tcp,
+        );
         if !verify(&relay, &signed, &signature) {
             return Err(self.failed(now, from, Problem::Signature));
         }
         self.room(&relay, &owner, challenged)?;
-        self.probe(now, &addresses)?;
+        self.probe(now, &addresses, request.tcp)?;
         let record = Record {
             relay,
             addresses,
+            tcp: request.tcp,
             owner,
             // etcd's are positive.
             lease: self.rng.random_range(1..i64::MAX),
@@ -277,15 +283,16 @@ impl Core {
 
     /// Takes the HELLOs to these addresses from what may be sent to each host, and altogether: the registry must not be
     /// a weapon.
-    fn probe(&mut self, now: Duration, addresses: &[SocketAddr]) -> Result<(), Problem> {
+    fn probe(&mut self, now: Duration, addresses: &[SocketAddr], tcp: bool) -> Result<(), Problem> {
+        let hellos = 1 + u64::from(tcp);
         for address in addresses {
             let cells = self.targets.cells(&source(*address));
             // Many relays may be behind one address, and each host may restart its own often.
-            let allowance = Allowance::events(1, self.limits.rate.max(1));
+            let allowance = Allowance::events(hellos, self.limits.rate.max(1));
             let admitted = self.targets.take(cells, now, allowance)
                 && self
                     .probes
-                    .take(now, Allowance::events(1, self.limits.probes.max(1)));
+                    .take(now, Allowance::events(hellos, self.limits.probes.max(1)));
             if !admitted {
                 return Err(Problem::Rate);
             }
@@ -377,7 +384,7 @@ impl Core {
         }
     }
 
-    /// Vouchers for relays that are named and for others at random.
+    /// Vouchers for relays that are named and for others at random, first those that have to forward streams over TCP.
     ///
     /// # Errors
     /// What is wrong.
@@ -410,7 +417,12 @@ impl Core {
         let known = named.iter().filter_map(|relay| self.fleet.get(relay));
         let known = known.filter(|record| !record.left);
         // Those named may come up again.
-        let random = self.fleet.sample(more + named.len(), &mut self.rng);
+        let drawn = more + named.len();
+        let tcp = match request.tcp {
+            0 => 0,
+            least => usize::from(least).min(more) + named.len(),
+        };
+        let random = self.fleet.sample(drawn, tcp, &mut self.rng);
         let random = random
             .into_iter()
             .filter(|record| !named.contains(&record.relay));
@@ -432,6 +444,7 @@ impl Core {
         api::VouchedRelay {
             relay: record.relay.to_string(),
             addresses: record.addresses.to_vec(),
+            tcp: record.tcp,
             voucher: api::encode(&voucher.to_bytes()),
         }
     }

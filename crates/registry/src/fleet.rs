@@ -1,7 +1,7 @@
 //! The relays that there are.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,8 @@ pub struct Record {
     pub relay: RelayId,
     /// Where it is: proved.
     pub addresses: Box<[SocketAddr]>,
+    /// It forwards streams over TCP there too: proved.
+    pub tcp: bool,
     /// With whose token it enrolled.
     pub owner: Arc<str>,
     /// Its lease's number; a new one with every enrolment.
@@ -38,8 +40,9 @@ struct Entry {
 /// are, but for the logarithm of a queue.
 #[derive(Default)]
 pub struct Fleet {
-    // Those that can be used come first.
+    // First those that can be used over TCP too, then the others that can be used, then those that left.
     entries: Vec<Entry>,
+    tcp: usize,
     usable: usize,
     at: HashMap<RelayId, usize>,
     // A time at which to look whether a relay has expired: at least one for each that can.
@@ -80,13 +83,17 @@ impl Fleet {
             self.due.push(Reverse((expires, record.relay)));
         }
         *self.owners.entry(Arc::clone(&record.owner)).or_default() += 1;
-        let (relay, left) = (record.relay, record.left);
+        let (relay, left, tcp) = (record.relay, record.left, record.tcp);
         let end = self.entries.len();
         self.entries.push(Entry { record, expires });
         self.at.insert(relay, end);
         if !left {
             self.swap(end, self.usable);
             self.usable += 1;
+        }
+        if !left && tcp {
+            self.swap(self.usable - 1, self.tcp);
+            self.tcp += 1;
         }
     }
 
@@ -106,6 +113,12 @@ impl Fleet {
     /// Forgets a relay.
     pub fn remove(&mut self, relay: &RelayId) -> Option<Record> {
         let mut at = self.at.remove(relay)?;
+        if at < self.tcp {
+            self.tcp -= 1;
+            let last = self.tcp;
+            self.swap(at, last);
+            at = last;
+        }
         if at < self.usable {
             self.usable -= 1;
             let last = self.usable;
@@ -145,13 +158,23 @@ impl Fleet {
         }
     }
 
-    /// `count` of the relays that can be used, or all if there aren't so many: each set has the same chance.
-    pub fn sample(&self, count: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<&Record> {
+    /// How many of them forward streams over TCP.
+    pub fn over_tcp(&self) -> usize {
+        self.tcp
+    }
+
+    /// `count` of the relays that can be used, or all if there aren't so many: first `tcp` of those that forward streams over TCP, or
+    /// all of these, and then others of any kind. Each set has the same chance.
+    pub fn sample(&self, count: usize, tcp: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<&Record> {
         let count = count.min(self.usable);
-        index::sample(rng, self.usable, count)
-            .into_iter()
-            .map(|at| &self.entries[at].record)
-            .collect()
+        let tcp = tcp.min(count).min(self.tcp);
+        let first = index::sample(rng, self.tcp, tcp).into_vec();
+        let taken: HashSet<usize> = first.iter().copied().collect();
+        // As many more as may be drawn a second time.
+        let others = index::sample(rng, self.usable, count).into_iter();
+        let others = others.filter(|at| !taken.contains(at)).take(count - tcp);
+        let drawn = first.iter().copied().chain(others);
+        drawn.map(|at| &self.entries[at].record).collect()
     }
 
     /// Entries of the queue: for tests of its bounds.
@@ -185,6 +208,7 @@ mod tests {
         Record {
             relay: RelayId([number; 32]),
             addresses: Box::new([]),
+            tcp: number % 3 == 0,
             owner: ["a", "b"][usize::from(number % 2)].into(),
             lease,
             challenged: 0,
@@ -240,8 +264,15 @@ mod tests {
                 }
                 let usable: BTreeSet<u8> = table.iter().filter(|(_, (left, _))| !left).map(|(n, _)| *n).collect();
                 let mut rng = ChaCha20Rng::seed_from_u64(1);
-                let sampled: BTreeSet<u8> = fleet.sample(100, &mut rng).iter().map(|r| r.relay.0[0]).collect();
-                prop_assert_eq!(sampled, usable);
+                let sampled: BTreeSet<u8> = fleet.sample(100, 0, &mut rng).iter().map(|r| r.relay.0[0]).collect();
+                prop_assert_eq!(&sampled, &usable);
+                let tcp = usable.iter().filter(|n| *n % 3 == 0).count();
+                prop_assert_eq!(fleet.over_tcp(), tcp);
+                let sample = fleet.sample(6, 3, &mut rng);
+                let distinct: BTreeSet<u8> = sample.iter().map(|r| r.relay.0[0]).collect();
+                prop_assert_eq!((sample.len(), distinct.len()), (usable.len().min(6), usable.len().min(6)));
+                prop_assert!(distinct.is_subset(&usable));
+                prop_assert!(sample.iter().take(tcp.min(3)).all(|record| record.tcp));
                 prop_assert_eq!(fleet.len(), table.len());
                 for (owner, parity) in [("a", 0), ("b", 1)] {
                     prop_assert_eq!(fleet.owned(owner), table.keys().filter(|n| *n % 2 == parity).count());
@@ -257,7 +288,7 @@ mod tests {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let mut seen = [0; 100];
         for _ in 0..2000 {
-            let sample = fleet.sample(10, &mut rng);
+            let sample = fleet.sample(10, 0, &mut rng);
             let distinct: BTreeSet<RelayId> = sample.iter().map(|record| record.relay).collect();
             assert_eq!(distinct.len(), 10);
             sample
@@ -273,6 +304,25 @@ mod tests {
             seen[80..].iter().all(|n| *n == 0),
             "who left isn't handed out"
         );
+    }
+
+    /// Of eight, two at least over TCP: each of the 27 that do has the same chance, and so has each of the 53 that don't.
+    #[test]
+    fn samples_with_tcp_in_them_are_fair() {
+        let mut fleet = Fleet::default();
+        (0..80).for_each(|n| fleet.insert(record(n, 1, false), Duration::MAX));
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let mut seen = [0; 80];
+        for _ in 0..4000 {
+            for record in fleet.sample(8, 2, &mut rng) {
+                seen[usize::from(record.relay.0[0])] += 1;
+            }
+        }
+        // Two of 27, then six of the 78 that are left: 603 and 308 expected, with standard deviations of 23 and 17: five of them.
+        for (n, times) in seen.iter().enumerate() {
+            let expected = if n % 3 == 0 { 490..=720 } else { 220..=395 };
+            assert!(expected.contains(times), "{n}: {times}");
+        }
     }
 
     #[test]

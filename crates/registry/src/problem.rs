@@ -65,6 +65,11 @@ pub enum Problem {
              --advertise where it is reached"
     )]
     Unproved(SocketAddr),
+    /// An address at which it doesn't answer over TCP, although it says that it does.
+    #[error(
+        "the relay doesn't answer a HELLO over TCP at {0}: open its TCP port of that number too, or leave out --tcp"
+    )]
+    NoTcp(SocketAddr),
     /// A table is full.
     #[error(
         "the registry has room for no more {what}: try again later, or ask its operator for more"
@@ -106,7 +111,7 @@ impl Problem {
             Self::Repeated => 409,
             Self::LeaseEnded => 410,
             Self::TooLarge { .. } => 413,
-            Self::Unproved(_) => 422,
+            Self::Unproved(_) | Self::NoTcp(_) => 422,
             Self::Rate => 429,
             Self::Full { .. } | Self::Store => 503,
         }
@@ -128,6 +133,7 @@ impl Problem {
             Self::Signature => "signature",
             Self::Address(_) => "address",
             Self::Unproved(_) => "unproved",
+            Self::NoTcp(_) => "no_tcp",
             Self::Full { .. } => "full",
             Self::Rate => "rate",
             Self::NobodyListens => "nobody_listens",

@@ -11,7 +11,7 @@ use manyway_registry::server::openapi;
 use manyway_registry::store::Store;
 use manyway_relay::keys::sign;
 use manyway_wire::Ticket;
-use manyway_wire::relay::{Hello, Mint, Nonce, Peer, RelayReply};
+use manyway_wire::relay::{Hello, Mint, Nonce, Peer, RelayReply, RelayTicket};
 
 /// From the enrolment of a relay to grants by it, with nothing but what the registry has given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -100,6 +100,47 @@ async fn who_leaves_is_not_handed_out_and_may_come_back() {
     assert_eq!(kept, ids[1..]);
     members[0].enrol().await.unwrap();
     assert_eq!(client.subset(50).await.unwrap().len(), 3);
+}
+
+/// Who says so is asked over TCP, and then found by those who want it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn relays_that_take_tcp_are_listed_as_such_once_they_have_answered_there() {
+    let registry = Registry::start().await;
+    let urls = std::slice::from_ref(&registry.url);
+    let relays: Vec<TestRelay> = (1..=4).map(|n| TestRelay::start(n, key(1).id())).collect();
+    for relay in &relays[..3] {
+        relay.membership(urls).enrol().await.unwrap();
+    }
+    let last = &relays[3];
+    let mut member = last.membership_over_tcp(urls);
+    let refused = |error: ClientError| {
+        let words = "--tcp";
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(
+            matches!(error, ClientError::Refused { status: 422, code, .. } if code == "no_tcp")
+        );
+    };
+    refused(member.enrol().await.unwrap_err());
+    let stranger = last.answer_over_tcp(relays[0].id());
+    refused(member.enrol().await.unwrap_err());
+    stranger.join().unwrap();
+    assert_eq!(registry.client().subset(50).await.unwrap().len(), 3);
+
+    let answering = last.answer_over_tcp(last.id());
+    member.enrol().await.unwrap();
+    answering.join().unwrap();
+    let mut client = registry.client();
+    let all = client.subset(50).await.unwrap();
+    let over_tcp = |ticket: &&RelayTicket| ticket.tcp;
+    let found: Vec<_> = all.iter().filter(over_tcp).map(|t| t.relay).collect();
+    assert_eq!((all.len(), found), (4, vec![last.id()]));
+    // As many as there are, whatever is asked for, and one in any case.
+    for (count, tcp) in [(1, 1), (2, 1), (3, 3)] {
+        let some = client.subset_with(count, tcp).await.unwrap();
+        assert_eq!((some.len(), some[0].relay), (usize::from(count), last.id()));
+    }
+    let again = client.refresh(&[last.id(), relays[0].id()]).await.unwrap();
+    assert_eq!(again.iter().filter(over_tcp).count(), 1);
 }
 
 #[tokio::test]

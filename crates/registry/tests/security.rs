@@ -27,10 +27,11 @@ fn from(n: u32) -> SocketAddr {
 fn request(core: &Core, now: Duration, seed: [u8; 32], address: &str) -> EnrolRelay {
     let addresses = vec![address.parse().unwrap()];
     let challenge = core.challenge(now);
-    let signed = enrolment_bytes(&core.id().0, &challenge, &addresses);
+    let signed = enrolment_bytes(&core.id().0, &challenge, &addresses, false);
     EnrolRelay {
         relay: public_key(&seed).to_string(),
         addresses,
+        tcp: false,
         challenge,
         signature: encode(&sign(&seed, &signed)),
     }
@@ -214,7 +215,7 @@ fn an_enrolment_is_good_at_one_registry_only() {
     );
     // Even if it takes the other's challenge to its victim: the signature names who asked.
     body.challenge = other.challenge(NOW);
-    let signed = enrolment_bytes(&one.id().0, &body.challenge, &body.addresses);
+    let signed = enrolment_bytes(&one.id().0, &body.challenge, &body.addresses, false);
     body.signature = encode(&sign(&[1; 32], &signed));
     assert_eq!(
         other
@@ -229,10 +230,11 @@ fn an_enrolment_is_good_at_one_registry_only() {
 fn changed_enrolments_are_refused() {
     let mut core = core(&key(1), limits());
     let body = request(&core, NOW, [1; 32], "192.0.2.1:5");
-    let mut changed = [body.clone(), body.clone(), body.clone()];
+    let mut changed = [body.clone(), body.clone(), body.clone(), body.clone()];
     changed[0].addresses.push("192.0.2.2:5".parse().unwrap());
     changed[1].challenge = core.challenge(NOW + Duration::from_secs(1));
     changed[2].relay = public_key(&[2; 32]).to_string();
+    changed[3].tcp = true;
     for (n, body) in changed.iter().enumerate() {
         let refused = core.enrol_relay(NOW, from(n as u32), RELAY_TOKEN, body);
         assert_eq!(refused.unwrap_err(), Problem::Signature, "{n}");
@@ -433,6 +435,7 @@ fn leases_expire_within_two_heartbeats_and_invented_ones_are_refused() {
     let record = Record {
         relay: public_key(&[1; 32]),
         addresses: Box::new([]),
+        tcp: false,
         owner: "cheap".into(),
         lease: 7,
         challenged: 0,

@@ -111,13 +111,14 @@ impl Connection {
     }
 
     /// Offers relays to go through, as many as there may be (the side that dialled only; 256 at a time are kept). More can follow at any
-    /// time. How many were new.
+    /// time. How many were new. Those that are known already are asked with the access given now, over TCP too.
     ///
     /// With the law `mpath` they are candidates that are probed and used as they prove useful; with any other one, a path is opened through
     /// each as soon as the relay and the other side agree. What has come of them is in [`ConnectionStats::relays`].
     pub fn add_relays(&self, relays: &[RelayAccess]) -> usize {
         let now = self.hold.shared.clock.now();
         let add = |state: &mut State| {
+            state.note_access(self.hold.handle, relays);
             let connection = state.session.connection(self.hold.handle)?;
             Some(connection.add_relays(now, relays))
         };
@@ -134,6 +135,7 @@ impl Connection {
             stream,
             name: name.to_owned(),
             purpose: Purpose::Dialled(self.hold.handle),
+            relay: false,
         };
         start(&self.hold.shared, new).map(drop)
     }

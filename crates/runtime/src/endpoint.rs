@@ -134,6 +134,7 @@ impl Endpoint {
             stream,
             name: name.to_owned(),
             purpose: Purpose::Accepted,
+            relay: false,
         };
         tcp::carrier::start(&self.shared, new).map(drop)
     }

@@ -15,6 +15,8 @@ pub struct Facts {
     pub own_control: bool,
     /// The largest packet that it takes, in bytes.
     pub max_packet: usize,
+    /// A relay passes it on: for those who look at the paths.
+    pub relay: bool,
 }
 
 impl Facts {
@@ -25,6 +27,7 @@ impl Facts {
             ordered: false,
             own_control: false,
             max_packet,
+            relay: false,
         }
     }
 
@@ -35,6 +38,7 @@ impl Facts {
             ordered: true,
             own_control: true,
             max_packet: MAX_RECORD,
+            relay: false,
         }
     }
 

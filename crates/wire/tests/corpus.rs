@@ -388,7 +388,7 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         reason: Refusal::Consent,
         now,
     };
-    let text = |access| {
+    let text = |tcp, access| {
         let addresses = vec![
             "192.0.2.1:3470".parse().expect("an address"),
             "[2001:db8::1]:3470".parse().expect("an address"),
@@ -396,6 +396,7 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         let ticket = RelayTicket {
             relay,
             addresses,
+            tcp,
             access,
         };
         ticket.to_string().into_bytes()
@@ -427,8 +428,9 @@ fn relays() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         reply("stale", stale.to_bytes().to_vec()),
         reply("refused", refused.to_bytes().to_vec()),
         ("voucher", "voucher", voucher.to_bytes().to_vec()),
-        ("relay_ticket", "without-access", text(None)),
-        ("relay_ticket", "with-access", text(Some(access))),
+        ("relay_ticket", "without-access", text(false, None)),
+        ("relay_ticket", "with-tcp", text(true, Some(access.clone()))),
+        ("relay_ticket", "with-access", text(false, Some(access))),
     ]
 }
 

@@ -45,7 +45,7 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
             format_duration(*TIMES.end()),
         )));
     }
-    let mut detours = Detours::of(screen, &args.relays).await?;
+    let mut detours = Detours::of(screen, &args.relays, Carriers::Udp).await?;
     detours.check_access()?;
     let stop = Stop::listen(false);
     let counted = args.time.mul_f64(1.0 - WARMING);

@@ -1,6 +1,7 @@
 //! Registries and relays as their operators run them.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::ChildStderr;
 
@@ -44,6 +45,10 @@ impl Service {
     }
 
     pub(crate) fn relay(dir: &Path, url: &str, key_file: &str) -> Self {
+        Self::relay_with(dir, url, key_file, &[])
+    }
+
+    pub(crate) fn relay_with(dir: &Path, url: &str, key_file: &str, more: &[&str]) -> Self {
         let arguments = [
             "relay",
             "-vvv",
@@ -57,7 +62,7 @@ impl Service {
             "--token-file",
             "tokens",
         ];
-        let mut relay = Self::start(dir, &arguments);
+        let mut relay = Self::start(dir, &[&arguments, more].concat());
         relay.hear("Enrolled at the registry");
         relay
     }
@@ -72,6 +77,11 @@ impl Service {
                 self.said
             );
         }
+    }
+
+    /// Where it forwards, if it is a relay.
+    pub(crate) fn address(&self) -> SocketAddr {
+        listens_on(&self.said)
     }
 
     pub(crate) fn url(&self) -> RegistryUrl {
@@ -91,33 +101,70 @@ impl Service {
     }
 }
 
+fn listens_on(said: &str) -> SocketAddr {
+    let line = said.lines().find(|line| line.contains(" listens on "));
+    let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
+    address.parse().unwrap()
+}
+
 /// A relay on loopback, and the text that gives access to it.
 pub(crate) struct Relay {
-    _process: Running,
-    _stderr: BufReader<ChildStderr>,
+    process: Running,
+    stderr: BufReader<ChildStderr>,
+    said: String,
     pub(crate) text: String,
 }
 
 impl Relay {
     pub(crate) fn start(dir: &Path, name: &str) -> Self {
+        Self::start_with(dir, name, &[])
+    }
+
+    pub(crate) fn start_with(dir: &Path, name: &str, more: &[&str]) -> Self {
         let key = format!("{name}.key");
         let common = ["relay", "--key-file", &key, "--allow-private", "--listen"];
         let mut command = manyway(dir, &common);
-        let mut process = Running(command.arg("127.0.0.1:0").spawn().unwrap());
+        command.arg("127.0.0.1:0").args(more);
+        let mut process = Running(command.spawn().unwrap());
         let mut stderr = BufReader::new(process.0.stderr.take().unwrap());
         let mut said = String::new();
         while !said.contains(" listens on ") {
             assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
         }
-        let line = said.lines().find(|line| line.contains(" listens on "));
-        let (_, address) = line.unwrap().rsplit_once(' ').unwrap();
+        let address = listens_on(&said).to_string();
         let mut command = manyway(dir, &common);
-        let invite = command.args([address, "--invite"]).spawn().unwrap();
+        command.args([&address, "--invite"]).args(more);
+        let invite = command.spawn().unwrap();
         let text = Running(invite).finish().ok().stdout.trim().to_owned();
         Self {
-            _process: process,
-            _stderr: stderr,
+            process,
+            stderr,
+            said,
             text,
         }
+    }
+
+    /// A number that it serves; it has to run with `--metrics`.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let url = self.said.split_whitespace();
+        let url = url
+            .clone()
+            .find(|word| word.starts_with("http://"))
+            .unwrap();
+        let (address, _) = url["http://".len()..].split_once('/').unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse().unwrap()
+    }
+
+    /// Everything it has said, once it has ended.
+    pub(crate) fn end(mut self) -> String {
+        self.process.interrupt();
+        self.stderr.read_to_string(&mut self.said).unwrap();
+        self.process.finish().ok();
+        self.said
     }
 }

@@ -208,7 +208,7 @@ async fn enrol_one(
     seed[..8].copy_from_slice(&(number as u64).to_be_bytes());
     let (_, body) = connection.ask("GET", "/v1/challenge", "", "").await?;
     let challenge = body["challenge"].as_str()?;
-    let signed = enrolment_bytes(&target.key.0, challenge, &[at]);
+    let signed = enrolment_bytes(&target.key.0, challenge, &[at], false);
     let body = json!({
         "relay": public_key(&seed).to_string(),
         "addresses": [at],

@@ -24,6 +24,7 @@ type Sign = Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>;
 pub struct Relay {
     id: RelayId,
     addresses: Vec<SocketAddr>,
+    tcp: bool,
     sign: Sign,
 }
 
@@ -37,8 +38,15 @@ impl Relay {
         Self {
             id,
             addresses,
+            tcp: false,
             sign: Box::new(sign),
         }
+    }
+
+    /// Whether it forwards streams over TCP at these addresses too. Not unless this says so.
+    #[must_use]
+    pub fn over_tcp(self, tcp: bool) -> Self {
+        Self { tcp, ..self }
     }
 }
 
@@ -47,6 +55,7 @@ impl fmt::Debug for Relay {
         f.debug_struct("Relay")
             .field("id", &self.id)
             .field("addresses", &self.addresses)
+            .field("tcp", &self.tcp)
             .finish_non_exhaustive()
     }
 }
@@ -85,10 +94,16 @@ impl Membership {
     pub async fn enrol(&mut self) -> Result<Duration, ClientError> {
         let registry = self.registries.id().await?;
         let Challenge { challenge } = self.registries.ask(get("/v1/challenge")).await?;
-        let signed = api::enrolment_bytes(&registry.0, &challenge, &self.relay.addresses);
+        let signed = api::enrolment_bytes(
+            &registry.0,
+            &challenge,
+            &self.relay.addresses,
+            self.relay.tcp,
+        );
         let body = EnrolRelay {
             relay: self.id().to_string(),
             addresses: self.relay.addresses.clone(),
+            tcp: self.relay.tcp,
             challenge,
             signature: api::encode(&(self.relay.sign)(&signed)),
         };

@@ -323,9 +323,22 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn subset(&mut self, count: u16) -> Result<Vec<RelayTicket>, ClientError> {
+        self.subset_with(count, 0).await
+    }
+
+    /// As [`Client::subset`], with at least `tcp` relays that forward streams over TCP, or all of these if there aren't so many.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn subset_with(
+        &mut self,
+        count: u16,
+        tcp: u16,
+    ) -> Result<Vec<RelayTicket>, ClientError> {
         self.vouchers(&AskVouchers {
             relays: Vec::new(),
             more: Some(count),
+            tcp: tcp.min(count),
         })
         .await
     }
@@ -338,6 +351,7 @@ impl Client {
         self.vouchers(&AskVouchers {
             relays: relays.iter().map(ToString::to_string).collect(),
             more: Some(0),
+            tcp: 0,
         })
         .await
     }
@@ -392,6 +406,7 @@ impl Client {
         right.then(|| RelayTicket {
             relay: id,
             addresses: relay.addresses.clone(),
+            tcp: relay.tcp,
             access: Some(Access {
                 voucher,
                 seed: *self.seed,

@@ -1,4 +1,5 @@
-//! Asks addresses that a relay claims whether that relay is there: a relay answers only a HELLO that names its key.
+//! Asks addresses that a relay claims whether that relay is there, over UDP and, if it says so, over TCP: a relay answers only a
+//! HELLO that names its key.
 
 use std::collections::HashMap;
 use std::io;
@@ -6,10 +7,14 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use manyway_wire::relay::{CONSENT_LEN, Hello, Nonce, RelayId, RelayReply, canonical};
+use manyway_wire::relay::{
+    CONSENT_LEN, Hello, Nonce, RelayId, RelayReply, StreamReply, StreamRequest, StreamType,
+    canonical,
+};
 use rand::TryRng;
 use rand::rngs::SysRng;
-use tokio::net::UdpSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -21,6 +26,9 @@ const TRIES: [Duration; 3] = [
     Duration::from_millis(800),
     Duration::from_millis(1200),
 ];
+
+/// How long a relay may take to answer over TCP.
+const OVER_TCP: Duration = Duration::from_millis(2400);
 
 type Pending = Arc<Mutex<HashMap<Nonce, (SocketAddr, oneshot::Sender<()>)>>>;
 
@@ -77,6 +85,24 @@ impl Prober {
             }
         }
         false
+    }
+}
+
+/// Whether `relay` answers at `address` over TCP. To be asked only where it has answered over UDP: so nobody else can be made to be
+/// connected to.
+pub(super) async fn answers_over_tcp(relay: RelayId, address: SocketAddr) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream
+            .write_all(&StreamRequest::Hello(relay).to_bytes())
+            .await?;
+        let mut reply = [0; StreamType::Welcome.len()];
+        stream.read_exact(&mut reply).await?;
+        io::Result::Ok(reply)
+    };
+    match timeout(OVER_TCP, asked).await {
+        Ok(Ok(reply)) => matches!(StreamReply::decode(&reply), Ok(StreamReply::Welcome(_))),
+        _ => false,
     }
 }
 

@@ -21,6 +21,7 @@ use utoipa_axum::routes;
 
 use super::App;
 use super::accept::From;
+use super::probe::answers_over_tcp;
 use crate::api::{
     About, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient, EnrolRelay,
     Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S, Renewed,
@@ -173,7 +174,7 @@ async fn challenge(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
 
 /// Enrol a relay, with a relay's token as bearer
 ///
-/// The registry sends a HELLO to each address and enrols the relay once all are answered.
+/// The registry sends a HELLO to each address, over TCP too if the relay says so, and enrols it once all are answered.
 #[utoipa::path(post, path = "/v1/relays", request_body = EnrolRelay, security(("bearer" = [])),
     responses((status = 200, body = Enrolled), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
               (status = 403, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
@@ -219,15 +220,19 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
 async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
     let mut probes = tokio::task::JoinSet::new();
     for &address in &record.addresses {
-        let (app, relay) = (Arc::clone(app), record.relay);
-        probes.spawn(async move { (address, app.prober.probe(relay, address).await) });
+        let (app, relay, tcp) = (Arc::clone(app), record.relay, record.tcp);
+        probes.spawn(async move {
+            if !app.prober.probe(relay, address).await {
+                return Err(Problem::Unproved(address));
+            }
+            match tcp && !answers_over_tcp(relay, address).await {
+                true => Err(Problem::NoTcp(address)),
+                false => Ok(()),
+            }
+        });
     }
     while let Some(probed) = probes.join_next().await {
-        match probed {
-            Ok((_, true)) => {}
-            Ok((address, false)) => return Err(Problem::Unproved(address)),
-            Err(_) => return Err(Problem::Store),
-        }
+        probed.unwrap_or(Err(Problem::Store))?;
     }
     Ok(())
 }

@@ -19,6 +19,9 @@ pub(super) const REGISTRY: &str = "/manyway/registry";
 #[derive(Serialize, Deserialize)]
 struct Stored {
     addresses: Vec<SocketAddr>,
+    /// Missing in what was written before there was TCP.
+    #[serde(default)]
+    tcp: bool,
     owner: String,
     lease: i64,
     challenged: u64,
@@ -115,6 +118,7 @@ impl KeyValue {
         (stored.addresses.len() <= MAX_RELAY_ADDRESSES).then(|| Record {
             relay,
             addresses: stored.addresses.into(),
+            tcp: stored.tcp,
             owner: stored.owner.into(),
             lease: stored.lease,
             challenged: stored.challenged,
@@ -140,6 +144,7 @@ pub(super) fn put(record: &Record, unchanged_since: i64) -> Value {
     let key = key(&record.relay);
     let stored = Stored {
         addresses: record.addresses.to_vec(),
+        tcp: record.tcp,
         owner: record.owner.to_string(),
         lease: record.lease,
         challenged: record.challenged,
@@ -156,4 +161,45 @@ pub(super) fn put(record: &Record, unchanged_since: i64) -> Value {
 fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_one_from_before_there_was_tcp_is_read() {
+        let record = Record {
+            relay: RelayId([3; 32]),
+            addresses: Box::new(["192.0.2.1:45170".parse().unwrap()]),
+            tcp: true,
+            owner: "cheap".into(),
+            lease: 7,
+            challenged: 9,
+            left: false,
+        };
+        let put = put(&record, 0);
+        let put = &put["success"][0]["request_put"];
+        let read = |value: String| {
+            let key = put["key"].as_str().unwrap().to_owned();
+            let pair = KeyValue {
+                key,
+                value,
+                mod_revision: 1,
+            };
+            pair.record().unwrap()
+        };
+        let value = put["value"].as_str().unwrap();
+        assert_eq!(read(value.to_owned()), record);
+        let old = text(value).unwrap().replace("\"tcp\":true,", "");
+        let old = base64(&old.replace(",\"tcp\":true", ""));
+        assert_ne!(old, value);
+        assert_eq!(
+            read(old),
+            Record {
+                tcp: false,
+                ..record.clone()
+            }
+        );
+    }
 }

@@ -1,7 +1,8 @@
 //! A registry and relays on loopback. Each test uses a part of this.
 #![allow(dead_code)]
 
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -13,7 +14,7 @@ use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, tls};
 use manyway_relay::keys::{public_key, sign};
 use manyway_relay::{Action, Config, Keys, Relay};
-use manyway_wire::relay::RelayId;
+use manyway_wire::relay::{Challenge, RelayId, StreamReply, StreamRequest, StreamType};
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 use rustls::pki_types::ServerName;
@@ -169,6 +170,30 @@ impl TestRelay {
         });
         Membership::new(urls, token(Role::Relay), relay).unwrap()
     }
+
+    /// One that says that it takes TCP too.
+    pub(crate) fn membership_over_tcp(&self, urls: &[RegistryUrl]) -> Membership {
+        let seed = self.seed;
+        let relay = Enrolling::new(self.id(), vec![self.address], move |bytes| {
+            sign(&seed, bytes)
+        });
+        Membership::new(urls, token(Role::Relay), relay.over_tcp(true)).unwrap()
+    }
+
+    /// Answers one HELLO over TCP at its address, with this id.
+    pub(crate) fn answer_over_tcp(&self, id: RelayId) -> std::thread::JoinHandle<()> {
+        let listener = TcpListener::bind(self.address).unwrap();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut hello = [0; StreamType::Hello.len()];
+            stream.read_exact(&mut hello).unwrap();
+            // As a relay does: another's id isn't answered.
+            if hello[..] == StreamRequest::Hello(id).to_bytes()[..] {
+                let welcome = StreamReply::Welcome(Challenge([5; 16]));
+                stream.write_all(&welcome.to_bytes()).unwrap();
+            }
+        })
+    }
 }
 
 impl Drop for TestRelay {
@@ -241,7 +266,7 @@ pub(crate) async fn enrolment(
 ) -> String {
     let (_, body) = ask(registry, "GET", "/v1/challenge", "", "").await;
     let challenge = body["challenge"].as_str().unwrap().to_owned();
-    let signed = enrolment_bytes(&registry.url.pin.unwrap().0, &challenge, addresses);
+    let signed = enrolment_bytes(&registry.url.pin.unwrap().0, &challenge, addresses, false);
     json!({
         "relay": relay.id().to_string(),
         "addresses": addresses,

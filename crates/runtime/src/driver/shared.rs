@@ -8,7 +8,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use manyway_session::streams::StreamEvent;
-use manyway_session::{self as session, CloseReason, ConnectionHandle, LocalId, StreamId};
+use manyway_session::{
+    self as session, CloseReason, ConnectionHandle, LocalId, RelayAccess, StreamId,
+};
 use manyway_units::Time;
 use tokio::sync::{Notify, broadcast};
 
@@ -97,6 +99,8 @@ pub(crate) struct Slot {
     addresses: Vec<SocketAddr>,
     /// Why TCP connections to there didn't come about.
     tcp_failures: BTreeSet<String>,
+    /// Access to relays that was given since whoever dials them over TCP has looked, if anybody does.
+    pub(crate) access: Option<BTreeMap<SocketAddr, RelayAccess>>,
     /// Once closed: late packets are answered until then.
     drained: Time,
 }
@@ -545,6 +549,7 @@ impl Slot {
             events: broadcast::channel(EVENTS).0,
             addresses,
             tcp_failures: BTreeSet::new(),
+            access: None,
             drained: Time::MAX,
         }
     }

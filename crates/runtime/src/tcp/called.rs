@@ -58,6 +58,7 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
             stream,
             name: relay.address.to_string(),
             purpose: Purpose::Accepted,
+            relay: true,
         };
         if let Err(error) = start(&shared, new) {
             tracing::debug!(relay = %relay.address, %error, "a call is of no use");

@@ -32,6 +32,8 @@ pub(crate) struct NewCarrier {
     /// What people call its way out of the host.
     pub(crate) name: String,
     pub(crate) purpose: Purpose,
+    /// A relay passes it on.
+    pub(crate) relay: bool,
 }
 
 /// Takes a connection into use, in a task of its own.
@@ -45,7 +47,7 @@ pub(crate) fn start(shared: &Arc<Shared>, new: NewCarrier) -> io::Result<LocalId
     let now = shared.clock.now();
     let ends = (local, remote);
     let id = shared
-        .act(|state| state.add_carrier(now, new.name, ends, new.purpose))
+        .act(|state| state.add_carrier(now, new.name, ends, (new.purpose, new.relay)))
         .map_err(io::Error::other)?;
     let carrier = Carrier {
         shared: shared.clone(),
@@ -63,7 +65,7 @@ impl State {
         now: manyway_units::Time,
         name: String,
         (addr, remote): (SocketAddr, SocketAddr),
-        purpose: Purpose,
+        (purpose, relay): (Purpose, bool),
     ) -> Result<LocalId, CarrierError> {
         if self.stop || self.closing {
             return Err(CarrierError::Unwanted);
@@ -81,7 +83,10 @@ impl State {
             session::Carrier {
                 local,
                 remote,
-                facts: Facts::stream(),
+                facts: Facts {
+                    relay,
+                    ..Facts::stream()
+                },
                 purpose,
             },
         )?;

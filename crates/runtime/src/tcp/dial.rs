@@ -1,7 +1,7 @@
-//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its session lives. Where it
-//! leads to a relay, that is asked to connect it with the listener.
+//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its session lives, the addresses that the
+//! listener gains later included. Where it leads to a relay, that is asked to connect it with the listener.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -11,6 +11,7 @@ use manyway_session::{
     CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, Ticket,
     listen_key, listener_name,
 };
+use manyway_wire::MAX_RELAYS;
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -98,6 +99,10 @@ struct View {
     /// Whether any UDP path works.
     any_udp: bool,
     live: Vec<LocalId>,
+    /// Where the listener is too, as it has told since.
+    told: Vec<SocketAddr>,
+    /// Newer access to relays.
+    renewed: Vec<RelayAccess>,
     mode: Carriers,
     congestion: Option<Congestion>,
 }
@@ -115,6 +120,7 @@ pub(crate) fn keep_dialled(shared: &Arc<Shared>, handle: ConnectionHandle, targe
         lines: BTreeMap::new(),
         dials: JoinSet::new(),
     };
+    shared.look(|state| state.expect_access(handle));
     tokio::spawn(dialler.run());
 }
 
@@ -138,6 +144,7 @@ impl Dialler {
             let Some(view) = self.look(&shared) else {
                 return;
             };
+            self.renew(&view.renewed);
             self.turn(&shared, &view);
         }
     }
@@ -150,7 +157,10 @@ impl Dialler {
                 Phase::Established => true,
                 Phase::Closed(..) => return None,
             };
-            let stats = state.session.connection(self.handle).map(|c| c.stats());
+            let renewed = state.take_access(self.handle);
+            let connection = state.session.connection(self.handle);
+            let told = connection.as_ref().map(|c| c.peer_addresses().to_vec());
+            let stats = connection.map(|c| c.stats());
             let udp = stats
                 .iter()
                 .flat_map(|stats| &stats.paths)
@@ -164,6 +174,8 @@ impl Dialler {
                     .collect(),
                 locals: state.locals.clone(),
                 live: state.live_carriers(),
+                told: told.unwrap_or_default(),
+                renewed,
                 mode: shared.tcp.carriers,
                 congestion: shared.tcp.congestion.clone(),
             })
@@ -173,16 +185,8 @@ impl Dialler {
     fn turn(&mut self, shared: &Arc<Shared>, view: &View) {
         let now = Instant::now();
         self.note_ended(now, view);
-        let Self { lines, targets, .. } = self;
-        lines.retain(|(local, _), _| view.locals.contains_key(local));
-        for (&local, (_, addr)) in &view.locals {
-            for target in &*targets {
-                if !problem::is_impossible(addr.ip(), target.address) {
-                    let line = lines.entry((local, target.address)).or_default();
-                    line.through = target.through.clone();
-                }
-            }
-        }
+        self.draw_lines(view);
+        let Self { lines, .. } = self;
         let mut wanted = Vec::new();
         for (&(local, remote), line) in lines.iter_mut() {
             let addr = view.locals[&local].1;
@@ -216,6 +220,41 @@ impl Dialler {
         for pair in wanted {
             if !self.is_taken(view, &pair) {
                 self.dial(shared, view, pair);
+            }
+        }
+    }
+
+    /// A line for each pair that there is now.
+    fn draw_lines(&mut self, view: &View) {
+        let Self { lines, targets, .. } = self;
+        let told = view.told.iter().map(|&address| Target {
+            address,
+            through: None,
+        });
+        // What the ticket says of an address comes last, and holds.
+        let targets: Vec<Target> = told.chain(targets.iter().cloned()).collect();
+        let known: BTreeSet<SocketAddr> = targets.iter().map(|target| target.address).collect();
+        lines.retain(|(local, remote), line| {
+            let busy = line.carrier.is_some() || line.dialling;
+            view.locals.contains_key(local) && (busy || known.contains(remote))
+        });
+        for (&local, (_, addr)) in &view.locals {
+            for target in &targets {
+                if !problem::is_impossible(addr.ip(), target.address) {
+                    let line = lines.entry((local, target.address)).or_default();
+                    line.through = target.through.clone();
+                }
+            }
+        }
+    }
+
+    /// From now on relays are asked with the access that was given last.
+    fn renew(&mut self, renewed: &[RelayAccess]) {
+        let through = self.targets.iter_mut().filter_map(|t| t.through.as_mut());
+        for known in through {
+            let newer = renewed.iter().rev().find(|new| new.relay == known.0.relay);
+            if let Some(newer) = newer {
+                known.0 = newer.clone();
             }
         }
     }
@@ -266,6 +305,7 @@ impl Dialler {
         let (shared, handle, congestion) = (shared.clone(), self.handle, view.congestion.clone());
         self.dials.spawn(async move {
             let from = SocketAddr::new(addr.ip(), 0);
+            let relay = through.is_some();
             let dialled = connect(from, &name, pair.1, congestion.as_ref()).await;
             let dialled = match (dialled, through) {
                 (Ok(stream), Some(through)) => {
@@ -283,6 +323,7 @@ impl Dialler {
                         stream,
                         name,
                         purpose,
+                        relay,
                     },
                 )
             });
@@ -341,6 +382,30 @@ pub(crate) async fn connect(
 }
 
 impl State {
+    /// Access to relays that is given from now on is kept for who dials.
+    fn expect_access(&mut self, handle: ConnectionHandle) {
+        if let Some(slot) = self.slots.get_mut(&handle) {
+            slot.access = Some(BTreeMap::new());
+        }
+    }
+
+    /// Access to relays was given.
+    pub(crate) fn note_access(&mut self, handle: ConnectionHandle, relays: &[RelayAccess]) {
+        let slot = self.slots.get_mut(&handle);
+        if let Some(kept) = slot.and_then(|slot| slot.access.as_mut()) {
+            let relays = relays.iter().take(MAX_RELAYS);
+            kept.extend(relays.map(|access| (access.relay.address, access.clone())));
+        }
+    }
+
+    fn take_access(&mut self, handle: ConnectionHandle) -> Vec<RelayAccess> {
+        let slot = self.slots.get_mut(&handle);
+        let kept = slot.and_then(|slot| slot.access.as_mut());
+        kept.map_or_else(Vec::new, |kept| {
+            std::mem::take(kept).into_values().collect()
+        })
+    }
+
     fn live_carriers(&self) -> Vec<LocalId> {
         self.carriers.keys().copied().collect()
     }

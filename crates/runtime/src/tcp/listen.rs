@@ -136,6 +136,7 @@ async fn accept(shared: Weak<Shared>, listener: TcpListener, name: String) {
             stream,
             name: name.clone(),
             purpose: Purpose::Accepted,
+            relay: false,
         };
         if let Err(error) = start(&shared, new) {
             tracing::debug!(%remote, %error, "a TCP connection is of no use");

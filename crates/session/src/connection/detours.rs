@@ -89,9 +89,9 @@ impl Connection {
     /// Offers relays to go through, as many as there may be; more can follow at any time. How many were new.
     ///
     /// With the law `mpath` they are candidates that its path manager probes and uses as it sees fit; with any other one, a path is opened
-    /// through each as soon as the relay and the listener agree.
+    /// through each as soon as the relay and the listener agree. Without UDP they are of no use here.
     pub fn add_relays(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
-        if !self.initiator || self.is_closed() {
+        if !self.initiator || self.is_closed() || !self.config.udp {
             return 0;
         }
         if self.detours.is_none() {

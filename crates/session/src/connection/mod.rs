@@ -110,6 +110,8 @@ pub struct Connection {
     gained: Vec<SocketAddr>,
     gained_seq: u64,
     peer_addresses_seq: Option<u64>,
+    /// Those that the listener has told of last (initiator only).
+    peer_addresses: Vec<SocketAddr>,
 
     /// Active paths that may send a full packet now, soonest delivery first.
     ready: BTreeSet<(u64, usize)>,
@@ -240,6 +242,7 @@ impl Connection {
             gained: Vec::new(),
             gained_seq: 0,
             peer_addresses_seq: None,
+            peer_addresses: Vec::new(),
             ready: BTreeSet::new(),
             active: BTreeSet::new(),
             backups: Vec::new(),
@@ -376,6 +379,11 @@ impl Connection {
     /// Stream bytes written and not acknowledged yet.
     pub fn unacked_bytes(&self) -> u64 {
         self.streams.unacked_bytes()
+    }
+
+    /// Addresses that the listener has gained since it wrote the ticket, as it says; at most 32.
+    pub fn peer_addresses(&self) -> &[SocketAddr] {
+        &self.peer_addresses
     }
 
     /// Counters of the connection and of each path.

@@ -351,7 +351,7 @@ impl Path {
             name: self.local.name.clone(),
             local: self.local.addr,
             remote: self.remote,
-            relay: self.through.is_some(),
+            relay: self.through.is_some() || self.facts.relay,
             carrier: match carried {
                 Some(_) => CarrierKind::Tcp,
                 None => CarrierKind::Udp,

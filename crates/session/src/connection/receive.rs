@@ -472,6 +472,9 @@ impl Connection {
             return;
         }
         self.peer_addresses_seq = Some(seq);
+        if self.initiator {
+            self.peer_addresses = addresses.to_vec();
+        }
         self.add_remotes(now, addresses);
     }
 

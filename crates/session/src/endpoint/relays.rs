@@ -56,13 +56,17 @@ impl Endpoint {
         }
     }
 
-    /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them into the ticket.
+    /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them into the ticket. Without UDP it is the
+    /// driver alone that keeps in touch with them.
     pub fn listen_at(&mut self, now: Time, ticket_id: [u8; 8], relays: &[RelayAddress]) {
         let Some(responder) = self.responders.get_mut(&ticket_id) else {
             return;
         };
         for relay in relays {
             responder.expect_through(relay.address);
+            if !self.config.udp {
+                continue;
+            }
             let name = responder.secrets().relay_name(&relay.id);
             self.keeper.want(now, *relay, name.into(), &self.locals);
         }
@@ -77,6 +81,7 @@ impl Endpoint {
         let user = KeptFor::Connection(handle);
         for change in changes {
             match change {
+                ConsentChange::Want(_) if !self.config.udp => {}
                 ConsentChange::Want(relay) => {
                     let fresh = self.keeper.want(now, relay, user, &self.locals);
                     if let Some(connection) = self.connections.get_mut(&handle)

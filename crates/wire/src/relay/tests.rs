@@ -63,6 +63,7 @@ fn relay_ticket() -> RelayTicket {
     RelayTicket {
         relay: voucher().terms.relay,
         addresses: vec![addr("192.0.2.1:3470"), addr("[2001:db8::1]:3470")],
+        tcp: false,
         access: Some(Access {
             voucher: voucher(),
             seed: [0x7e; 32],
@@ -214,6 +215,21 @@ fn the_relays_text_is_stable_and_checked() {
     insta::assert_snapshot!(relay_ticket().without_access());
     let text = relay_ticket().to_string();
     assert_eq!(format!(" {text}\n").parse(), Ok(relay_ticket()));
+    for access in [relay_ticket().access, None] {
+        let over_tcp = RelayTicket {
+            tcp: true,
+            access,
+            ..relay_ticket()
+        };
+        assert_eq!(over_tcp.to_string().parse(), Ok(over_tcp));
+    }
+    // Flags without a meaning.
+    let mut bytes = vec![0; ticket::MIN_LEN];
+    bytes[ticket::MIN_LEN - 1] = 4;
+    ticket::TEXT
+        .encode(bytes)
+        .parse::<RelayTicket>()
+        .unwrap_err();
     for at in 0..text.len() {
         let mut wrong = text.clone();
         let other = if &text[at..=at] == "a" { "b" } else { "a" };

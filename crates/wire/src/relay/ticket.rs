@@ -22,6 +22,8 @@ pub struct RelayTicket {
     pub relay: RelayId,
     /// Where it can be reached; only the first [`MAX_RELAY_ADDRESSES`] are written.
     pub addresses: Vec<SocketAddr>,
+    /// It is known to forward streams over TCP at these addresses too.
+    pub tcp: bool,
     /// What lets its holder ask for grants. A listener needs none.
     pub access: Option<Access>,
 }
@@ -61,7 +63,8 @@ impl fmt::Display for RelayTicket {
         bytes.put_slice(&self.relay.0);
         bytes.put_u8(addresses.len() as u8);
         address::put_list(&mut bytes, addresses);
-        bytes.put_u8(self.access.is_some().into());
+        let flag = |is: bool, flag| if is { flag } else { 0 };
+        bytes.put_u8(flag(self.access.is_some(), ACCESS) | flag(self.tcp, TCP));
         if let Some(access) = &self.access {
             bytes.put_slice(&access.voucher.to_bytes());
             bytes.put_slice(&access.seed);
@@ -87,6 +90,10 @@ pub(super) const TEXT: TextFormat = TextFormat {
     max: MAX_LEN,
 };
 
+/// What its last fixed byte may say.
+const ACCESS: u8 = 1;
+const TCP: u8 = 2;
+
 /// Bytes without addresses and access.
 pub(super) const MIN_LEN: usize = RelayId::LEN + 1 + 1;
 /// Bytes with all that there can be.
@@ -105,14 +112,18 @@ fn decode(body: &[u8]) -> Result<RelayTicket, DecodeError> {
         });
     }
     let addresses = address::get_list(&mut reader, count.into())?;
+    let what = "its flags";
+    let flags = reader.u8(what)?;
+    if flags & !(ACCESS | TCP) != 0 {
+        return Err(DecodeError::Malformed { what });
+    }
     let what = "its access";
-    let access = match reader.u8(what)? {
+    let access = match flags & ACCESS {
         0 => None,
-        1 => Some(Access {
+        _ => Some(Access {
             voucher: Voucher::get(&mut reader)?,
             seed: reader.array(what)?,
         }),
-        _ => return Err(DecodeError::Malformed { what }),
     };
     if access
         .as_ref()
@@ -124,6 +135,7 @@ fn decode(body: &[u8]) -> Result<RelayTicket, DecodeError> {
     Ok(RelayTicket {
         relay,
         addresses,
+        tcp: flags & TCP != 0,
         access,
     })
 }
