@@ -233,6 +233,11 @@ impl LiveSelector {
         self.relays().any(|other| other == relay)
     }
 
+    /// Whether the first choice has been made.
+    pub fn has_chosen(&self) -> bool {
+        !matches!(self.stage, Stage::Gathering { .. })
+    }
+
     /// What has been judged so far.
     pub fn judgements(&self) -> Judgements {
         self.judgements

@@ -175,6 +175,20 @@ impl RelayClient {
             .map(|(&slot, relay)| (relay.info.relay, relay.refused, self.lanes_of(slot)))
     }
 
+    /// All relays, with what access to them allows (bytes/s) and their lanes.
+    pub(crate) fn bounds(&self) -> Vec<(RelayAddress, f64, Vec<Lane>)> {
+        self.relays
+            .iter()
+            .map(|(&slot, relay)| (relay.info.relay, relay.info.bound(), self.lanes_of(slot)))
+            .collect()
+    }
+
+    /// The relay that a lane leads through.
+    pub(crate) fn relay_of(&self, lane: Lane) -> Option<RelayAddress> {
+        let slot = self.ways.get(&lane)?.slot;
+        Some(self.relays.get(&slot)?.info.relay)
+    }
+
     /// Lanes that have had grants.
     pub(crate) fn granted(&self) -> Vec<Lane> {
         let granted = self.ways.iter().filter(|(_, way)| way.grants.is_some());
