@@ -233,6 +233,11 @@ impl LiveSelector {
         self.relays().any(|other| other == relay)
     }
 
+    /// How many relays are alive, in use or not.
+    pub fn alive(&self) -> usize {
+        self.count(Standing::Alive)
+    }
+
     /// Whether the first choice has been made.
     pub fn has_chosen(&self) -> bool {
         !matches!(self.stage, Stage::Gathering { .. })

@@ -284,7 +284,9 @@ impl Dialler {
         for (pair, line) in &self.lines {
             if let Some(through) = &line.through
                 && self.is_time(now, view, pair)
-                && !relays.iter().any(|known| known.relay.id == through.0.relay.id)
+                && !relays
+                    .iter()
+                    .any(|known| known.relay.id == through.0.relay.id)
             {
                 relays.push(through.0.clone());
             }

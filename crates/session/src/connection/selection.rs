@@ -26,6 +26,8 @@ const FIRST_REST: Duration = Duration::from_secs(5);
 const LAST_REST: Duration = Duration::from_secs(60);
 /// While too few relays are alive, others are asked for so often.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// A path that is stalled for less than this may just have met a full queue: its data goes elsewhere already.
+const STALLED: Duration = Duration::from_secs(1);
 
 /// A connection's choice of relays.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(super) struct Selection {
     starved_since: Option<Time>,
     starved: Duration,
     ask_at: Option<Time>,
+    /// When a path that is stalled counts as dead.
+    dead_at: Option<Time>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,6 +71,7 @@ impl Selection {
             starved_since: None,
             starved: Duration::ZERO,
             ask_at: None,
+            dead_at: None,
         }))
     }
 
@@ -76,7 +81,7 @@ impl Selection {
         }
         let resting = self.over_tcp.values().map(|tcp| tcp.rest_until);
         let resting = resting.filter(|at| *at > Time::ZERO);
-        let others = [self.selector.timeout(), self.ask_at];
+        let others = [self.selector.timeout(), self.ask_at, self.dead_at];
         resting.chain(others.into_iter().flatten()).min()
     }
 
@@ -257,11 +262,21 @@ impl Connection {
                 tcp.rest_until = Time::ZERO;
             }
         }
+        let stalled = self.paths.iter().map(|(_, path)| path);
+        let stalled = stalled.filter(|path| path.state == PathState::Stalled);
+        let dead_at = stalled.map(|path| path.stalled_since + STALLED);
+        selection.dead_at = dead_at.filter(|at| *at > now).min();
         self.selection = Some(selection);
         self.inform(now);
         self.pass_on(now);
         self.leave_unchosen(now);
         self.open_chosen(now);
+    }
+
+    /// Whether nothing comes back on a path any more.
+    pub(super) fn is_dead(&self, now: Time, index: usize) -> bool {
+        let path = &self.paths[index];
+        path.state == PathState::Stalled && path.stalled_since + STALLED <= now
     }
 
     /// Tells the selector how each relay does, and what has arrived.
@@ -343,9 +358,9 @@ impl Connection {
             let path = &self.paths[index];
             let relay = self.relay_of(index).filter(|_| path.facts.reliable);
             if let Some(entry) = relay.and_then(|id| found.get_mut(&id)) {
-                entry.1 = match path.state {
-                    PathState::Stalled => Standing::Dead,
-                    _ => Standing::Alive,
+                entry.1 = match self.is_dead(now, index) {
+                    true => Standing::Dead,
+                    false => Standing::Alive,
                 };
             }
         }
@@ -382,8 +397,7 @@ impl Connection {
             self.events.push_back(event);
         }
         if selection.ask_at.is_some_and(|at| at <= now) {
-            let chosen = selection.selector.relays().count();
-            let few = chosen < selection.selector.config().select.paths;
+            let few = selection.selector.alive() < selection.selector.config().select.paths;
             selection.ask_at = few.then_some(now + ASK_AGAIN);
             if few {
                 self.events.push_back(Event::MoreRelays);

@@ -4,7 +4,6 @@ use manyway_control::overlay::Standing;
 use manyway_units::Time;
 
 use crate::relays::{Lane, RelayAddress, RelayId};
-use crate::stats::PathState;
 
 use super::super::Connection;
 use super::super::selection::best;
@@ -34,8 +33,8 @@ impl Connection {
             return Standing::Unanswered;
         };
         let path = usable.path.and_then(|id| self.by_id.get(&id));
-        let fine = match path.map(|&index| self.paths[index].state) {
-            Some(state) => state != PathState::Stalled && !usable.left,
+        let fine = match path {
+            Some(&index) => !self.is_dead(now, index) && !usable.left,
             None => detours.client.grants(now, lane).is_some() && usable.is_fit(now),
         };
         match fine {
