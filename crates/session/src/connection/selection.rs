@@ -177,8 +177,15 @@ impl Connection {
         selection.dirty |= news || !before.is_empty();
     }
 
-    /// The relays that are to have a TCP connection, if they aren't reached by UDP; `None` if all of them may.
+    /// The relays that are to have a TCP connection now, if they aren't reached by UDP; `None` if all of them may.
     pub fn relays_to_dial(&self) -> Option<Vec<RelayId>> {
+        let mut chosen = self.chosen()?;
+        let over_tcp = &self.selection.as_ref()?.over_tcp;
+        chosen.retain(|id| over_tcp.get(id).is_some_and(|tcp| tcp.rest_until == Time::ZERO));
+        Some(chosen)
+    }
+
+    fn chosen(&self) -> Option<Vec<RelayId>> {
         let selection = self.selection.as_ref()?;
         let chosen = selection.selector.relays();
         let ids = chosen.filter_map(|relay| Some(selection.known.get(relay.0 as usize)?.id));
@@ -449,7 +456,7 @@ impl Connection {
         let Some(selection) = &self.selection else {
             return;
         };
-        let chosen: Vec<RelayId> = self.relays_to_dial().unwrap_or_default();
+        let chosen: Vec<RelayId> = self.chosen().unwrap_or_default();
         let mut wanted: Vec<Lane> = Vec::new();
         for &id in &chosen {
             wanted.extend(self.lanes_to_open(now, id));
