@@ -13,6 +13,7 @@ use crate::demo::LinkSpec;
 mod criteria;
 mod optimum;
 mod paths;
+mod pick;
 mod registry;
 mod relay;
 mod simulation;
@@ -20,6 +21,9 @@ mod simulation;
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use paths::PathsArgs;
+pub(crate) use pick::Pick;
+#[cfg(test)]
+pub(crate) use pick::{ChoiceName, ReselectName};
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::{RelayArgs, Tcp};
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
@@ -217,6 +221,8 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) relays: Relays,
     #[command(flatten)]
+    pub(crate) pick: Pick,
+    #[command(flatten)]
     pub(crate) invitation: Invitation,
     #[command(flatten)]
     pub(crate) ssh: SshArgs,
@@ -276,6 +282,7 @@ Examples:
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
   manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
   manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
+  manyway send big.iso --to mw1… --via @relays --pick 3 --demand 50Mbps
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
   manyway send big.iso --to mw1… --carrier tcp --tcp-cc bbr";
 

@@ -1,8 +1,9 @@
 //! News of paths, while a transfer runs.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 
-use manyway::{Connection, Event, PathDownReason};
+use manyway::{Connection, Event, PathDownReason, PickReason, Rate};
 use tokio::sync::broadcast::error::RecvError;
 use tracing::{debug, info};
 
@@ -35,6 +36,20 @@ fn tell(screen: &Screen, event: &Event, named: bool) {
         Event::PathDown {
             name,
             remote,
+            reason: PathDownReason::Reselected,
+            ..
+        } => info!("path {name} → {remote} is closed: other relays were picked"),
+        Event::RelaysPicked { relays, reason } => info!("{}", picked(relays, *reason)),
+        Event::FewRelays {
+            alive,
+            known,
+            wanted,
+        } => screen.say(&format!(
+            "{alive} of {known} relays work, fewer than --pick {wanted}: going on with these"
+        )),
+        Event::PathDown {
+            name,
+            remote,
             reason,
             ..
         } => {
@@ -61,5 +76,37 @@ fn why(reason: PathDownReason) -> &'static str {
         PathDownReason::RelayGone => "the relay doesn't let us through any more",
         PathDownReason::Dropped => "it was of little use",
         PathDownReason::CarrierClosed => "its TCP connection has ended",
+        PathDownReason::Reselected => "other relays were picked",
+    }
+}
+
+/// Which relays are used from now on, and why.
+fn picked(relays: &[SocketAddr], reason: PickReason) -> String {
+    let names: Vec<String> = relays.iter().map(SocketAddr::to_string).collect();
+    let names = names.join(", ");
+    match reason {
+        PickReason::First => format!("relays picked: {names}"),
+        PickReason::Vacancy => format!("relays picked, since one was lost or has come: {names}"),
+        PickReason::Unsatisfied { rate, demand } => {
+            let [rate, demand] = [rate, demand].map(|bits| Rate::from_bits_per_sec(bits as f64));
+            format!("{rate:.1} of {demand:.1}: relays picked anew: {names}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_picked_is_told_with_the_reason() {
+        let relays = ["192.0.2.1:443", "192.0.2.2:443"].map(|text| text.parse().unwrap());
+        let unsatisfied = PickReason::Unsatisfied {
+            rate: 4_100_000,
+            demand: 10_000_000,
+        };
+        insta::assert_snapshot!(picked(&relays, PickReason::First), @"relays picked: 192.0.2.1:443, 192.0.2.2:443");
+        insta::assert_snapshot!(picked(&relays[..1], PickReason::Vacancy), @"relays picked, since one was lost or has come: 192.0.2.1:443");
+        insta::assert_snapshot!(picked(&relays[1..], unsatisfied), @"4.1 Mbps of 10.0 Mbps: relays picked anew: 192.0.2.2:443");
     }
 }

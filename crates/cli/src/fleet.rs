@@ -17,9 +17,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::args::Relays;
+use crate::args::{Pick, Relays};
 use crate::exit::{Interrupted, Stop};
 use crate::meet::Meet;
+use crate::pick;
 use crate::registry::token;
 use crate::relays;
 use crate::screen::Screen;
@@ -45,6 +46,8 @@ pub(crate) struct Detours {
     via: Vec<RelayTicket>,
     fleet: Option<Fleet>,
     screen: Screen,
+    /// So many of the relays are wanted at a time.
+    pick: Option<u16>,
 }
 
 impl Detours {
@@ -54,7 +57,19 @@ impl Detours {
         args: &Relays,
         carrier: Carriers,
     ) -> anyhow::Result<Self> {
+        Self::picking(screen, args, carrier, &Pick::default()).await
+    }
+
+    /// The same, of which so many relays are used at a time.
+    pub(crate) async fn picking(
+        screen: &Screen,
+        args: &Relays,
+        carrier: Carriers,
+        pick: &Pick,
+    ) -> anyhow::Result<Self> {
         let via = relays::read(&args.via)?;
+        let named = via.iter().map(|relay| relay.relay).collect();
+        pick::check_number(pick.pick, &named, args)?;
         let mut fleet = Fleet::of(args, carrier)?;
         if let Some(fleet) = &mut fleet {
             let enrolled = fleet.client.enrol().await;
@@ -66,6 +81,7 @@ impl Detours {
             via,
             fleet,
             screen: screen.clone(),
+            pick: pick.pick,
         })
     }
 
@@ -139,7 +155,15 @@ impl Detours {
                 {
                     self.screen.say(TICKET_WITHOUT_TCP);
                 }
+                let answered = found.is_some();
                 relays.extend(found.unwrap_or_default());
+                let known: BTreeSet<RelayId> = relays.iter().map(|r| r.relay.id).collect();
+                if let Some(pick) = self.pick.map(usize::from)
+                    && answered
+                    && known.len() < pick
+                {
+                    self.screen.say(&pick::too_few(pick, known.len()));
+                }
             }
             let met = met(told.clone());
             anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use manyway::files::{Phase, Progress};
-use manyway::{Connection, ConnectionStats, PathState, RelayState};
+use manyway::{Connection, ConnectionStats, PathState, RelayState, SelectionStats};
 use manyway_units::{ByteSize, Rate, format_duration};
 
 use crate::meter::{Direction, Labels, Meter, Row};
@@ -171,11 +171,12 @@ struct View {
 }
 
 /// How far it has come with the relays that the user named.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Relays {
     in_use: usize,
     available: usize,
     waiting: usize,
+    selection: Option<SelectionStats>,
 }
 
 impl Relays {
@@ -185,6 +186,7 @@ impl Relays {
             in_use: count(RelayState::InUse),
             available: count(RelayState::Available),
             waiting: count(RelayState::Waiting),
+            selection: stats.selection.clone(),
         }
     }
 
@@ -193,11 +195,34 @@ impl Relays {
             in_use,
             available,
             waiting,
+            selection,
         } = self;
+        let picked = selection.as_ref().map_or_else(String::new, picked);
         (in_use + available + waiting > 0).then(|| {
-            format!("relays: {in_use} in use, {available} ready, {waiting} without an answer yet")
+            format!("relays: {in_use} in use, {available} ready, {waiting} without an answer yet{picked}")
         })
     }
+}
+
+/// What is picked of the relays, and whether it suffices.
+fn picked(selection: &SelectionStats) -> String {
+    let mut text = format!(
+        "; {} of {} picked",
+        selection.relays.len(),
+        selection.wanted
+    );
+    if let (Some(rate), Some(demand), Some(enough)) =
+        (selection.rate, selection.demand, selection.satisfied)
+    {
+        let enough = if enough { "enough" } else { "not enough" };
+        write!(text, ", {rate:.1} of {demand:.1}: {enough}").expect("a String takes everything");
+    }
+    match selection.reselections {
+        0 => {}
+        1 => text.push_str(", picked anew once"),
+        n => write!(text, ", picked anew {n} times").expect("a String takes everything"),
+    }
+    text
 }
 
 impl View {
@@ -341,6 +366,31 @@ mod tests {
     fn lines() {
         insta::assert_snapshot!("live", view().lines().join("\n"));
         insta::assert_snapshot!("plain", view().plain_line());
+    }
+
+    #[test]
+    fn what_is_picked_is_told_beside_the_relays() {
+        let mut relays = Relays {
+            in_use: 2,
+            available: 4,
+            ..Relays::default()
+        };
+        let mut selection = SelectionStats {
+            wanted: 2,
+            relays: vec!["192.0.2.1:443".parse().unwrap(); 2],
+            demand: None,
+            iterations: 0,
+            reselections: 0,
+            rate: None,
+            satisfied: None,
+        };
+        relays.selection = Some(selection.clone());
+        insta::assert_snapshot!(relays.line().unwrap(), @"relays: 2 in use, 4 ready, 0 without an answer yet; 2 of 2 picked");
+        selection.demand = Some(Rate::from_mbps(20.0));
+        selection.rate = Some(Rate::from_mbps(13.25));
+        (selection.satisfied, selection.reselections) = (Some(false), 3);
+        relays.selection = Some(selection);
+        insta::assert_snapshot!(relays.line().unwrap(), @"relays: 2 in use, 4 ready, 0 without an answer yet; 2 of 2 picked, 13.2 Mbps of 20.0 Mbps: not enough, picked anew 3 times");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod meter;
 mod optimum;
 mod options;
 mod paths;
+mod pick;
 mod recv;
 mod registry;
 mod relay;

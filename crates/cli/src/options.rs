@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use manyway::control::bottleneck::BottleneckConfig;
+use manyway::control::overlay::LiveConfig;
 use manyway::files::{Policy, ReceiveOptions};
 use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
 
@@ -20,6 +21,18 @@ pub(crate) async fn bind_watching(
 ) -> anyhow::Result<Endpoint> {
     let config = Config {
         watch: Some(watch),
+        ..config(network)?
+    };
+    bind_with(network, config).await
+}
+
+/// The same as [`bind`], and picks among relays.
+pub(crate) async fn bind_picking(
+    network: &Network,
+    selection: Option<LiveConfig>,
+) -> anyhow::Result<Endpoint> {
+    let config = Config {
+        selection,
         ..config(network)?
     };
     bind_with(network, config).await

@@ -11,21 +11,24 @@ use crate::fleet::Detours;
 use crate::screen::Screen;
 use crate::ssh::{self, Far, Invocation};
 use crate::summary::{self, Summary};
-use crate::{options, ticket};
+use crate::{options, pick, ticket};
 
 pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let target = Target::of(&mut args)?;
     // What can't be sent is said before a ticket is printed or ssh asks for a password.
     let sources = Sources::new(&args.paths)?;
-    let detours = Detours::of(screen, &args.relays, args.network.carrier).await?;
-    if !matches!(target, Target::Whoever) {
+    let connects = !matches!(target, Target::Whoever);
+    let limit = args.network.limit;
+    let selection = pick::selection(&args.pick, &args.relays, limit, connects)?;
+    let detours = Detours::picking(screen, &args.relays, args.network.carrier, &args.pick).await?;
+    if connects {
         detours.check_access()?;
     }
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
         screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
     }
     let stop = Stop::listen(false);
-    let endpoint = options::bind(&args.network).await?;
+    let endpoint = options::bind_picking(&args.network, selection).await?;
     let mut sender = Sender {
         screen,
         stop: &stop,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::files::{FileSummary, ReceiveSummary, SendSummary, Skipped};
-use manyway::{CarrierKind, ConnectionStats, PathStats};
+use manyway::{CarrierKind, ConnectionStats, PathStats, SelectionStats};
 use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
@@ -30,6 +30,9 @@ pub(crate) struct Summary {
     /// Symbolic links and special files that were left out; only a sender knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) skipped: Option<Skipped>,
+    /// What was picked of the relays; only with `--pick`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) selection: Option<SelectionRecord>,
     /// Every path that was open at some time.
     pub(crate) paths: Vec<PathRecord>,
 }
@@ -39,6 +42,56 @@ pub(crate) struct Summary {
 pub(crate) enum Outcome {
     Sent(SendSummary),
     Received(ReceiveSummary),
+}
+
+/// The choice of relays.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct SelectionRecord {
+    /// So many were wanted at a time.
+    pub(crate) pick: usize,
+    /// Those in use at the end.
+    pub(crate) relays: Vec<String>,
+    /// What would have sufficed.
+    pub(crate) demand_bps: Option<f64>,
+    /// How often it was judged whether it does.
+    pub(crate) iterations: u64,
+    /// How often others were picked because it didn't.
+    pub(crate) reselections: u64,
+    /// What came through when it was judged last, and whether that sufficed.
+    pub(crate) rate_bps: Option<f64>,
+    pub(crate) satisfied: Option<bool>,
+}
+
+impl SelectionRecord {
+    fn of(selection: &SelectionStats) -> Self {
+        Self {
+            pick: selection.wanted,
+            relays: selection.relays.iter().map(ToString::to_string).collect(),
+            demand_bps: selection.demand.map(Rate::bits_per_sec),
+            iterations: selection.iterations,
+            reselections: selection.reselections,
+            rate_bps: selection.rate.map(Rate::bits_per_sec),
+            satisfied: selection.satisfied,
+        }
+    }
+
+    fn text(&self) -> String {
+        let relays = match self.relays.is_empty() {
+            true => "none".to_owned(),
+            false => self.relays.join(", "),
+        };
+        let anew = match self.reselections {
+            0 => String::new(),
+            1 => "; picked anew once".to_owned(),
+            n => format!("; picked anew {n} times"),
+        };
+        let enough = match self.satisfied {
+            None => "",
+            Some(true) => "; the demand was met",
+            Some(false) => "; the demand wasn't met",
+        };
+        format!("relays picked at the end: {relays}{anew}{enough}")
+    }
 }
 
 /// A path of the transfer.
@@ -107,6 +160,7 @@ impl Summary {
             files,
             directories,
             skipped,
+            selection: stats.selection.as_ref().map(SelectionRecord::of),
             paths: stats.paths.iter().map(PathRecord::of).collect(),
         }
     }
@@ -158,7 +212,12 @@ impl Summary {
         let skipped: String = skipped
             .map(|example| format!("\nleft out: {example}"))
             .collect();
-        format!("{headline}{skipped}\n{}", table.to_string().trim_end())
+        let picked = self.selection.as_ref();
+        let picked = picked.map_or_else(String::new, |s| format!("\n{}", s.text()));
+        format!(
+            "{headline}{skipped}{picked}\n{}",
+            table.to_string().trim_end()
+        )
     }
 }
 
@@ -248,6 +307,7 @@ mod tests {
                 count: 1,
                 examples: vec!["photos/link: a symbolic link".to_owned()],
             }),
+            selection: None,
             paths: vec![
                 path("eth0", "203.0.113.5:4433", 2_000_000, 20_000),
                 path("wlan0", "203.0.113.5:4433", 1_100_000, 10_000),
@@ -270,6 +330,25 @@ mod tests {
         let mut received = summary("received");
         received.files.push(file("b/empty", 0));
         insta::assert_snapshot!("received", received.text());
+    }
+
+    #[test]
+    fn with_a_choice_of_relays() {
+        let mut sent = summary("sent");
+        sent.selection = Some(SelectionRecord {
+            pick: 2,
+            relays: vec!["198.51.100.1:45170".to_owned()],
+            demand_bps: Some(20e6),
+            iterations: 5,
+            reselections: 2,
+            rate_bps: Some(19.5e6),
+            satisfied: Some(true),
+        });
+        insta::assert_snapshot!("sent_picking", sent.text());
+        insta::assert_snapshot!(
+            "json_picking",
+            serde_json::to_string_pretty(&sent.selection).unwrap()
+        );
     }
 
     #[test]

@@ -60,8 +60,8 @@ pub use manyway_runtime::{
 };
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId,
-    PathState, PathStats, PathSurvey, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets,
-    StreamId, Ticket,
+    PathState, PathStats, PathSurvey, PickReason, RelayAccess, RelayAddress, RelayState,
+    RelayStats, Secrets, SelectionStats, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use manyway_session::{CloseReason, PathDownReason, PathId};
+use manyway_session::{CloseReason, PathDownReason, PathId, PickReason};
 
 use crate::problem::PathProblem;
 
@@ -45,6 +45,22 @@ pub enum Event {
     /// Every relay that was offered has been tried, and more would be welcome: [`Connection::add_relays`](crate::Connection::add_relays).
     /// Told again after half a minute if there are none.
     MoreRelays,
+    /// Other relays carry paths from now on, or will as soon as they answer: [`Config::selection`](crate::Config::selection) has picked them.
+    RelaysPicked {
+        /// All that are picked now.
+        relays: Vec<SocketAddr>,
+        /// Why others than before.
+        reason: PickReason,
+    },
+    /// For long there have been fewer relays alive than [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are used.
+    FewRelays {
+        /// Relays that are alive.
+        alive: usize,
+        /// Relays that are known.
+        known: usize,
+        /// Relays that are wanted.
+        wanted: usize,
+    },
     /// No path from a local socket works, and this is why. Told once until one works.
     PathProblem(PathProblem),
     /// A local address got a socket: an interface came up, or a path was added.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use manyway_control::SlowStartKind;
 use manyway_control::bottleneck::BottleneckConfig;
-use manyway_control::overlay::RateConfig;
+use manyway_control::overlay::{InvalidOverlay, LiveConfig, LiveSelector, RateConfig};
 use manyway_units::Rate;
 
 use crate::crypto::Suite;
@@ -53,6 +53,9 @@ pub struct Config {
     pub udp: bool,
     /// How the rates of paths on carriers are controlled; `None` leaves them to the carriers.
     pub rate_control: Option<RateConfig>,
+    /// Which of the relays that are offered carry paths at a time, and when others are tried; `None` leaves it to the law `mpath`, or has a path through each. For
+    /// whoever connects.
+    pub selection: Option<LiveConfig>,
 }
 
 impl Default for Config {
@@ -78,6 +81,7 @@ impl Default for Config {
             epoch_packets: 1 << 22,
             udp: true,
             rate_control: Some(RateConfig::mimd()),
+            selection: None,
         }
     }
 }
@@ -167,6 +171,9 @@ impl Config {
             });
         }
         manyway_control::registry::controller(&self.cc, &Default::default())?;
+        if let Some(selection) = self.selection {
+            LiveSelector::new(selection, 0)?;
+        }
         Ok(())
     }
 }
@@ -185,4 +192,7 @@ pub enum ConfigError {
     /// No such law, or not with these parameters.
     #[error(transparent)]
     Law(#[from] manyway_control::LawError),
+    /// The selection of relays can't work.
+    #[error(transparent)]
+    Selection(#[from] InvalidOverlay),
 }

@@ -42,10 +42,42 @@ pub enum Event {
     },
     /// Every relay that was offered has been tried, and another one may help: see [`Connection::add_relays`](crate::Connection::add_relays).
     MoreRelays,
+    /// Other relays carry paths from now on, or will as soon as they answer: [`Config::selection`](crate::Config::selection) has picked them.
+    RelaysPicked {
+        /// All that are picked now.
+        relays: Vec<SocketAddr>,
+        /// Why others than before.
+        reason: PickReason,
+    },
+    /// For long there have been fewer relays alive than [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are used.
+    FewRelays {
+        /// Relays that are alive.
+        alive: usize,
+        /// Relays that are known.
+        known: usize,
+        /// Relays that are wanted.
+        wanted: usize,
+    },
     /// Something happened on a stream.
     Stream(StreamEvent),
     /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to do.
     Closed(CloseReason),
+}
+
+/// Why relays were picked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PickReason {
+    /// For the first time.
+    First,
+    /// In the place of one that is lost, or that was free.
+    Vacancy,
+    /// The demand wasn't met with those before.
+    Unsatisfied {
+        /// What came through, over all paths, in bits/s.
+        rate: u64,
+        /// What is wanted, in bits/s.
+        demand: u64,
+    },
 }
 
 /// Why a path went down.
@@ -67,6 +99,8 @@ pub enum PathDownReason {
     Dropped,
     /// The TCP connection that carried it has ended.
     CarrierClosed,
+    /// It led through a relay, and others were picked.
+    Reselected,
 }
 
 /// Why a connection ended.

@@ -25,10 +25,11 @@ pub use endpoint::{
     ConnectError, ConnectionHandle, Ecn, Endpoint, Incoming, Local, LocalId, SendErrorKind,
     Transmit,
 };
-pub use event::{CloseReason, Event, PathDownReason};
+pub use event::{CloseReason, Event, PathDownReason, PickReason};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{
     CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,
+    SelectionStats,
 };
 
 pub use handshake::{Secrets, listen_key, listener_name};

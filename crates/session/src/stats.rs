@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_control::bottleneck::Estimate;
+use manyway_units::Rate;
 use manyway_wire::PathId;
 use manyway_wire::relay::RelayId;
 
@@ -20,6 +21,8 @@ pub struct ConnectionStats {
     pub packets_rejected: u64,
     /// Every relay that was offered and hasn't been given up (initiator only).
     pub relays: Vec<RelayStats>,
+    /// What has been picked of these; `None` if all of them may be used.
+    pub selection: Option<SelectionStats>,
     /// Every path, open ones and those that closed, in the order of their ids.
     pub paths: Vec<PathStats>,
 }
@@ -65,6 +68,25 @@ pub enum RelayState {
     Available,
     /// A path leads through it.
     InUse,
+}
+
+/// The choice of relays at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SelectionStats {
+    /// So many relays are wanted.
+    pub wanted: usize,
+    /// Those that are picked.
+    pub relays: Vec<SocketAddr>,
+    /// What would satisfy, over all paths.
+    pub demand: Option<Rate>,
+    /// How often it was judged whether it does.
+    pub iterations: u64,
+    /// How often others were picked because it didn't.
+    pub reselections: u64,
+    /// What came through in the last of these iterations.
+    pub rate: Option<Rate>,
+    /// Whether that satisfied.
+    pub satisfied: Option<bool>,
 }
 
 /// A relay at one moment.

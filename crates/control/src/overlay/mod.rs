@@ -2,7 +2,7 @@
 //!
 //! The heuristic of the overlay paper ("Application-level multipath data transfer via TCP", sections 3 and 4). A source has a demand `m` and `k` paths, each through a
 //! relay. Its [`RateController`] sets how fast it writes to each path, by what arrived at the receiver; its [`PathSelector`] chooses the relays, and others as long as the
-//! source isn't satisfied. [`Cycle`] is the *maxmin* procedure, which finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. None of them knows sockets or clocks: the owner measures rates and calls once per
+//! source isn't satisfied; a [`LiveSelector`] does so where relays come and go. [`Cycle`] is the *maxmin* procedure, which finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. None of them knows sockets or clocks: the owner measures rates and calls once per
 //! control interval.
 //!
 //! ```
@@ -22,11 +22,13 @@
 
 mod bucket;
 mod cycle;
+mod live;
 mod rate;
 mod select;
 
 pub use bucket::TokenBucket;
 pub use cycle::Cycle;
+pub use live::{Judgements, LiveConfig, LiveSelector, Measured, Reason, Selected, Standing};
 pub use rate::{PathState, RateConfig, RateController};
 pub use select::{Choice, PathSelector, Reselection, SelectConfig};
 

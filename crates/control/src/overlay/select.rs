@@ -89,10 +89,21 @@ impl SelectConfig {
 #[derive(Clone, Debug)]
 pub struct PathSelector {
     config: SelectConfig,
-    /// How a relay is weighted, by its index.
-    weights: Vec<f64>,
+    /// By index.
+    relays: Vec<Relay>,
     chosen: Vec<usize>,
     random: Random,
+}
+
+/// A relay to choose from.
+#[derive(Copy, Clone, Debug)]
+struct Relay {
+    /// How much it counts in a draw.
+    weight: f64,
+    /// By how much the source is wrong about its bandwidth.
+    factor: f64,
+    /// It may be drawn.
+    open: bool,
 }
 
 impl PathSelector {
@@ -105,6 +116,23 @@ impl PathSelector {
         bandwidths: &[f64],
         seed: u64,
     ) -> Result<Self, InvalidOverlay> {
+        let mut selector = Self::empty(config, seed)?;
+        if config.paths > bandwidths.len() {
+            let (paths, relays) = (config.paths, bandwidths.len());
+            return Err(InvalidOverlay::TooFewRelays { paths, relays });
+        }
+        for &bandwidth in bandwidths {
+            selector.add(bandwidth)?;
+        }
+        selector.choose_all();
+        Ok(selector)
+    }
+
+    /// A source that knows of no relay yet: [`PathSelector::add`] tells of them, [`PathSelector::fill`] chooses.
+    ///
+    /// # Errors
+    /// [`InvalidOverlay`] if a number is out of range.
+    pub fn empty(config: SelectConfig, seed: u64) -> Result<Self, InvalidOverlay> {
         check(config.paths > 0, "number of paths", 0.0, "1 or more")?;
         check(
             config.satisfied > 0.0 && config.satisfied <= 1.0,
@@ -112,41 +140,93 @@ impl PathSelector {
             config.satisfied,
             "more than 0, at most 1",
         )?;
-        if config.paths > bandwidths.len() {
-            let (paths, relays) = (config.paths, bandwidths.len());
-            return Err(InvalidOverlay::TooFewRelays { paths, relays });
+        if let Choice::Proportional { error } = config.choice {
+            let fine = (0.0..1.0).contains(&error);
+            check(fine, "bandwidth error", error, "0 to below 1")?;
         }
-        let mut random = Random::new(seed);
-        let weights = match config.choice {
-            Choice::Uniform => vec![1.0; bandwidths.len()],
-            Choice::Proportional { error } => {
-                check(
-                    (0.0..1.0).contains(&error),
-                    "bandwidth error",
-                    error,
-                    "0 to below 1",
-                )?;
-                if let Some(&wrong) = bandwidths
-                    .iter()
-                    .find(|value| !(0.0..1e18).contains(*value))
-                {
-                    check(false, "bandwidth", wrong, "0 to 1e18")?;
-                }
-                let mut factor = || 1.0 + error * (2.0 * random.unit() - 1.0);
-                bandwidths
-                    .iter()
-                    .map(|bandwidth| bandwidth * factor())
-                    .collect()
-            }
-        };
-        let mut selector = PathSelector {
+        Ok(PathSelector {
             config,
-            weights,
+            relays: Vec::new(),
             chosen: Vec::new(),
-            random,
+            random: Random::new(seed),
+        })
+    }
+
+    /// Another relay to choose from; its index is the number of those before.
+    ///
+    /// # Errors
+    /// [`InvalidOverlay`] if the choice goes by a bandwidth that is none.
+    pub fn add(&mut self, bandwidth: f64) -> Result<usize, InvalidOverlay> {
+        let factor = match self.config.choice {
+            Choice::Uniform => 1.0,
+            Choice::Proportional { error } => 1.0 + error * (2.0 * self.random.unit() - 1.0),
         };
-        selector.choose_all();
-        Ok(selector)
+        let index = self.relays.len();
+        self.relays.push(Relay {
+            weight: 1.0,
+            factor,
+            open: true,
+        });
+        self.set_bandwidth(index, bandwidth)?;
+        Ok(index)
+    }
+
+    /// What is believed of a relay's bandwidth from now on.
+    ///
+    /// # Errors
+    /// [`InvalidOverlay`] if the choice goes by it, and it is none.
+    pub fn set_bandwidth(&mut self, relay: usize, bandwidth: f64) -> Result<(), InvalidOverlay> {
+        if self.config.choice == Choice::Uniform {
+            return Ok(());
+        }
+        let fine = (0.0..1e18).contains(&bandwidth);
+        check(fine, "bandwidth", bandwidth, "0 to 1e18")?;
+        if let Some(relay) = self.relays.get_mut(relay) {
+            relay.weight = bandwidth * relay.factor;
+        }
+        Ok(())
+    }
+
+    /// Whether a relay may be drawn. One in use stays so until [`PathSelector::fill`] finds another, or [`PathSelector::drop_relay`] is called.
+    pub fn set_open(&mut self, relay: usize, open: bool) {
+        if let Some(relay) = self.relays.get_mut(relay) {
+            relay.open = open;
+        }
+    }
+
+    /// Takes this relay into use, if there is room.
+    pub fn adopt(&mut self, relay: usize) {
+        let known = relay < self.relays.len() && !self.chosen.contains(&relay);
+        if known && self.chosen.len() < self.config.paths {
+            self.chosen.push(relay);
+        }
+    }
+
+    /// The relay is no more: it isn't in use, and isn't drawn.
+    pub fn drop_relay(&mut self, relay: usize) {
+        self.set_open(relay, false);
+        self.chosen.retain(|&other| other != relay);
+    }
+
+    /// Replaces relays in use that may not be drawn any more, as far as there are others, and draws further ones while there are fewer than paths. Whether
+    /// anything has changed.
+    pub fn fill(&mut self) -> bool {
+        let mut changed = false;
+        for path in 0..self.chosen.len() {
+            if !self.relays[self.chosen[path]].open
+                && let Some(relay) = self.draw()
+            {
+                self.chosen[path] = relay;
+                changed = true;
+            }
+        }
+        while self.chosen.len() < self.config.paths
+            && let Some(relay) = self.draw()
+        {
+            self.chosen.push(relay);
+            changed = true;
+        }
+        changed
     }
 
     /// The relays in use, as indices, one for each path.
@@ -162,23 +242,26 @@ impl PathSelector {
     /// Ends an iteration in which the paths had these rates (in their order, missing ones being 0) of a demand: chooses again if there is reason to. Says whether it did;
     /// the same relays may come up again.
     pub fn reselect(&mut self, rates: &[f64], demand: f64) -> bool {
-        let satisfied = self.satisfied(rates, demand);
+        let everyone = self.config.reselection == Reselection::Everyone;
+        (everyone || !self.satisfied(rates, demand)) && self.choose_again(rates)
+    }
+
+    /// [`PathSelector::reselect`] of a source that isn't satisfied, whatever it has.
+    pub fn choose_again(&mut self, rates: &[f64]) -> bool {
         match self.config.reselection {
-            Reselection::Everyone => self.choose_all(),
-            _ if satisfied => return false,
-            Reselection::All => self.choose_all(),
-            Reselection::Slowest => return self.replace_slowest(rates),
+            Reselection::Slowest => self.replace_slowest(rates),
+            Reselection::All | Reselection::Everyone => {
+                self.choose_all();
+                true
+            }
         }
-        true
     }
 
     fn choose_all(&mut self) {
-        self.chosen.clear();
-        while self.chosen.len() < self.config.paths
-            && let Some(relay) = self.draw()
-        {
-            self.chosen.push(relay);
-        }
+        let before = std::mem::take(&mut self.chosen);
+        self.fill();
+        // What may not be drawn is better than nothing.
+        before.into_iter().for_each(|relay| self.adopt(relay));
     }
 
     /// False if every relay is in use.
@@ -196,9 +279,9 @@ impl PathSelector {
 
     /// A relay that isn't in use.
     fn draw(&mut self) -> Option<usize> {
-        let weights = self.weights.iter().copied();
-        self.random
-            .weighted(weights, |relay| !self.chosen.contains(&relay))
+        let weights = self.relays.iter().map(|relay| relay.weight);
+        let free = |relay: usize| self.relays[relay].open && !self.chosen.contains(&relay);
+        self.random.weighted(weights, free)
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use manyway_session::{
-    CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, Ticket,
-    listen_key, listener_name,
+    CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, RelayId,
+    Ticket, listen_key, listener_name,
 };
 use manyway_wire::MAX_RELAYS;
 use tokio::net::TcpSocket;
@@ -103,6 +103,8 @@ struct View {
     told: Vec<SocketAddr>,
     /// Newer access to relays.
     renewed: Vec<RelayAccess>,
+    /// Relays that may be dialled, if it isn't all of them.
+    picked: Option<Vec<RelayId>>,
     mode: Carriers,
     congestion: Option<Congestion>,
 }
@@ -160,6 +162,7 @@ impl Dialler {
             let renewed = state.take_access(self.handle);
             let connection = state.session.connection(self.handle);
             let told = connection.as_ref().map(|c| c.peer_addresses().to_vec());
+            let picked = connection.as_ref().and_then(|c| c.relays_to_dial());
             let stats = connection.map(|c| c.stats());
             let udp = stats
                 .iter()
@@ -176,6 +179,7 @@ impl Dialler {
                 live: state.live_carriers(),
                 told: told.unwrap_or_default(),
                 renewed,
+                picked,
                 mode: shared.tcp.carriers,
                 congestion: shared.tcp.congestion.clone(),
             })
@@ -216,6 +220,9 @@ impl Dialler {
         // While nobody has answered, one after the other.
         if !view.established {
             wanted.truncate(1);
+        } else if view.picked.is_some() {
+            self.offer_relays(shared, now, view);
+            wanted.retain(|pair| self.is_picked(view, pair));
         }
         for pair in wanted {
             if !self.is_taken(view, &pair) {
@@ -271,6 +278,34 @@ impl Dialler {
         }
     }
 
+    /// Tells the session which relays it may pick: those that could be dialled.
+    fn offer_relays(&self, shared: &Shared, now: Instant, view: &View) {
+        let mut relays: Vec<RelayAccess> = Vec::new();
+        for (pair, line) in &self.lines {
+            if let Some(through) = &line.through
+                && self.is_time(now, view, pair)
+                && !relays
+                    .iter()
+                    .any(|known| known.relay.id == through.0.relay.id)
+            {
+                relays.push(through.0.clone());
+            }
+        }
+        shared.act(|state| {
+            if let Some(connection) = state.session.connection(self.handle) {
+                connection.relays_over_tcp(&relays);
+            }
+        });
+    }
+
+    fn is_picked(&self, view: &View, pair: &Pair) -> bool {
+        let line = self.lines.get(pair).and_then(|line| line.through.as_ref());
+        match (line, &view.picked) {
+            (Some(through), Some(picked)) => picked.contains(&through.0.relay.id),
+            _ => true,
+        }
+    }
+
     /// Whether the interface has a connection to the relay already, at another address of it: several would take several
     /// shares of what they meet in.
     fn is_taken(&self, view: &View, pair: &Pair) -> bool {
@@ -290,7 +325,11 @@ impl Dialler {
                 && !view.live.contains(&id)
             {
                 line.carrier = None;
-                line.fail(now);
+                // One that is closed because others are picked hasn't failed.
+                let through = line.through.as_ref();
+                if through.is_none() || view.picked.is_none() {
+                    line.fail(now);
+                }
             }
         }
     }
@@ -346,9 +385,16 @@ impl Dialler {
                 tracing::debug!(%remote, %error, "no TCP connection");
                 line.fail(Instant::now());
                 if let Some(shared) = self.shared.upgrade() {
-                    let handle = self.handle;
+                    let (handle, at) = (self.handle, shared.clock.now());
                     let text = format!("{remote}: {error}");
-                    shared.look(|state| state.note_tcp_failure(handle, text));
+                    let relay = line.through.as_ref().map(|through| through.0.relay.id);
+                    shared.act(|state| {
+                        state.note_tcp_failure(handle, text);
+                        let connection = state.session.connection(handle);
+                        if let (Some(connection), Some(relay)) = (connection, relay) {
+                            connection.on_dial_failed(at, relay);
+                        }
+                    });
                 }
             }
         }

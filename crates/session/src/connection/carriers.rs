@@ -60,6 +60,9 @@ impl Connection {
         if !self.initiator || self.is_closed() || self.carriers.waiting.len() >= MAX_WAITING {
             return false;
         }
+        if carrier.facts.relay && !self.takes_carrier_at(carrier.remote) {
+            return false;
+        }
         self.carriers.waiting.push_back(carrier);
         self.open_on_carriers(now);
         true

@@ -1,8 +1,9 @@
 //! The initiator's paths through relays: which are opened, tried again and closed.
 //!
-//! Two policies: with the law `mpath` its path manager decides ([`manager`]), with any other law there is a path through every relay that grants
-//! one.
+//! Three policies: where the user wants so many relays and no more, a selection decides ([`super::selection`]); else with the law `mpath` its path
+//! manager does ([`manager`]), and with any other law there is a path through every relay that grants one.
 
+mod candidates;
 mod manager;
 
 use std::collections::BTreeMap;
@@ -53,6 +54,10 @@ struct Usable {
     leaving: bool,
     /// The manager was told that it is gone.
     forgotten: bool,
+    /// It really leaves.
+    left: bool,
+    /// Its last path failed, and the relay hasn't been heard since.
+    failed: bool,
     /// The round-trip time that a trial or a path has found.
     rtt: Option<Duration>,
 }
@@ -88,7 +93,7 @@ impl Detours {
 impl Connection {
     /// Offers relays to go through, as many as there may be; more can follow at any time. How many were new.
     ///
-    /// With the law `mpath` they are candidates that its path manager probes and uses as it sees fit; with any other one, a path is opened
+    /// With [`Config::selection`](crate::Config::selection) they are what it chooses from. Else, with the law `mpath`, they are candidates that its path manager probes and uses as it sees fit; with any other one, a path is opened
     /// through each as soon as the relay and the listener agree. Without UDP they are of no use here.
     pub fn add_relays(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
         if !self.initiator || self.is_closed() || !self.config.udp {
@@ -133,10 +138,11 @@ impl Connection {
     }
 
     fn new_detours(&mut self, client: RelayClient) -> Detours {
+        let manager = Manager::of(&self.config.cc, self.rng.random());
         Detours {
             client,
             lanes: BTreeMap::new(),
-            manager: Manager::of(&self.config.cc, self.rng.random()),
+            manager: manager.filter(|_| self.selection.is_none()),
             answered: Vec::new(),
             grants: 0,
             wake: None,
@@ -257,6 +263,8 @@ impl Connection {
         }
         if self.is_managed() {
             self.manage(now, None, None);
+        } else if self.selection.is_some() {
+            self.wake_selection();
         } else {
             self.open_detours(now);
         }
@@ -276,6 +284,9 @@ impl Connection {
 
     /// The path goes on with the new grants; if it was silent, it is time to ask whether it is now.
     fn on_renewed_grants(&mut self, now: Time, lane: Lane) {
+        if let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
+            usable.failed = false;
+        }
         let Some(index) = self.path_on(lane) else {
             return;
         };
@@ -313,6 +324,9 @@ impl Connection {
     /// It really leaves: its path stays open for want of a better one, but the manager has to look for others.
     fn on_lane_left(&mut self, now: Time, lane: Lane) {
         self.on_lane_leaving(now, lane);
+        if let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
+            usable.left = true;
+        }
         if let Some(detours) = &mut self.detours
             && let Some(usable) = detours.lanes.get_mut(&lane)
             && let Some(manager) = &mut detours.manager
@@ -326,7 +340,7 @@ impl Connection {
         let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) else {
             return;
         };
-        usable.leaving = false;
+        (usable.leaving, usable.left) = (false, false);
         let forgotten = std::mem::take(&mut usable.forgotten);
         if let Some(index) = self.path_on(lane) {
             self.set_backup(now, index, false);
@@ -375,14 +389,14 @@ impl Connection {
     }
 
     /// There was no room or no valid grant: no failure of the path's.
-    fn put_off(&mut self, now: Time, lane: Lane) {
+    pub(super) fn put_off(&mut self, now: Time, lane: Lane) {
         if let Some(lane) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
             lane.retry_at = now + FIRST_RETRY / 10;
         }
     }
 
     /// Opens a path; false if that can't be now.
-    fn open_detour(&mut self, now: Time, lane: Lane, under: Under) -> bool {
+    pub(super) fn open_detour(&mut self, now: Time, lane: Lane, under: Under) -> bool {
         let id = PathId(self.next_path);
         // Without the peer's connection id for it the path has to wait for the PATH_ID frame.
         let Some(&remote_cid) = self.remote_cids.get(&id) else {
@@ -466,6 +480,7 @@ impl Connection {
         let pause = FIRST_RETRY * 2u32.pow(usable.failures.min(8));
         usable.retry_at = now + pause.min(LAST_RETRY);
         usable.failures += 1;
+        usable.failed = true;
         detours.client.distrust(now, lane);
         if let Some(manager) = &mut detours.manager {
             manager.on_gone(now, lane);
@@ -490,13 +505,35 @@ impl Connection {
         if let Some(lane) = path.lane()
             && let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane))
         {
-            usable.failures = 0;
+            (usable.failures, usable.failed) = (0, false);
             usable.rtt = rtt.or(usable.rtt);
         }
     }
 
     /// Every relay that was offered, as far as it hasn't been given up.
     pub(super) fn relay_stats(&self) -> Vec<RelayStats> {
+        let mut stats = self.lane_stats();
+        for (relay, in_use) in self.stats_over_tcp() {
+            let state = match in_use {
+                true => RelayState::InUse,
+                false => RelayState::Available,
+            };
+            match stats.iter_mut().find(|known| known.id == relay.id) {
+                Some(known) if known.state == RelayState::InUse => {}
+                Some(known) => known.state = state,
+                None => stats.push(RelayStats {
+                    address: relay.address,
+                    id: relay.id,
+                    state,
+                    rtt: None,
+                    refused: None,
+                }),
+            }
+        }
+        stats
+    }
+
+    fn lane_stats(&self) -> Vec<RelayStats> {
         let Some(detours) = &self.detours else {
             return Vec::new();
         };

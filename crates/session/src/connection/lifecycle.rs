@@ -235,6 +235,7 @@ impl Connection {
             pairs.on_validated(path.local.id, path.remote);
         }
         self.on_detour_validated(index);
+        self.note_working(index);
         self.path_up(index);
         self.refresh(now, index);
         self.wake_overlay(now);
@@ -268,6 +269,7 @@ impl Connection {
         reason: PathDownReason,
         tell: bool,
     ) {
+        self.note_closing(now, index, reason);
         self.unindex(index);
         self.place_backups(now);
         let was_up = self.paths[index].state != PathState::Validating;

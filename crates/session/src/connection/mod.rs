@@ -17,6 +17,7 @@ mod pairs;
 mod path;
 mod receive;
 mod schedule;
+mod selection;
 mod survey;
 mod timers;
 mod transmit;
@@ -58,6 +59,7 @@ pub(crate) use pairs::compatible;
 pub(crate) use path::Through;
 use path::{NewPath, Path, Payload, Under};
 pub(crate) use receive::{Arrival, Opened};
+use selection::Selection;
 
 /// Path ids whose connection ids are announced ahead of use.
 const SPARE_PATHS: u32 = 16;
@@ -101,6 +103,8 @@ pub struct Connection {
     pairs: Option<Pairs>,
     /// Paths through relays (initiator only).
     detours: Option<Box<Detours>>,
+    /// Which relays these are, if it isn't all of them.
+    selection: Option<Box<Selection>>,
     /// Relays that the initiator has named (listener only), and grants that came before their paths.
     consents: Consents,
     early_grants: BTreeMap<PathId, Through>,
@@ -236,6 +240,7 @@ impl Connection {
             next_path: 1,
             pairs: (initiator && config.udp).then(|| Pairs::new(locals, remotes)),
             detours: None,
+            selection: None,
             consents: Consents::default(),
             early_grants: BTreeMap::new(),
             carriers: Carriers::default(),
@@ -269,6 +274,7 @@ impl Connection {
             opener: established.opener,
             config,
         };
+        connection.begin_selection();
         connection
             .local_cids
             .insert(PathId(0), established.local_cid);
@@ -401,6 +407,7 @@ impl Connection {
             bytes_resent: self.resent,
             packets_rejected: self.rejected,
             relays: self.relay_stats(),
+            selection: self.selection_stats(),
             paths,
         }
     }

@@ -186,6 +186,7 @@ impl Connection {
                 }
                 self.open_paths(now);
                 self.drive_detours(now);
+                self.drive_selection(now);
             }
             Err(Violation(text)) => {
                 self.close_with(
@@ -373,6 +374,7 @@ impl Connection {
             return;
         }
         self.paths[index].state = PathState::Active;
+        self.note_working(index);
         self.path_up(index);
         // The last active path is never stalled, however silent. Now it isn't the last one any more; it must not
         // hold data until its own, backed-off, probe timeout. Revivals are rare enough to look at every path.

@@ -24,8 +24,11 @@ impl Connection {
                 let pairs = self.pairs.as_ref().and_then(|p| p.timer(now));
                 let relays = self.detours.as_ref().and_then(|d| d.timeout());
                 let rates = self.carriers.overlay.timeout();
-                [path, Some(idle), pairs, self.limited_until, relays, rates]
+                let choice = self.selection_timeout().map(|at| at.max(now));
+                let others = [self.limited_until, relays, rates, choice];
+                [path, Some(idle), pairs]
                     .into_iter()
+                    .chain(others)
                     .flatten()
                     .min()
             }
@@ -65,6 +68,7 @@ impl Connection {
         }
         self.open_paths(now);
         self.on_detour_timer(now);
+        self.drive_selection(now);
         self.drive_overlay(now);
     }
 
@@ -156,6 +160,7 @@ impl Connection {
         self.path_down(index, PathDownReason::Stalled);
         self.send_again(index, usize::MAX);
         self.suspect_relay(now, index);
+        self.wake_selection();
     }
 
     /// Queues what the oldest `max` packets in flight on a path carry once more.

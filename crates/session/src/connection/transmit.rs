@@ -158,8 +158,10 @@ impl Connection {
         }
         if !self.has_data() && !self.requeue_overtaken() {
             self.carriers.overlay.on_starved();
+            self.note_starved(now, true);
             return None;
         }
+        self.note_starved(now, false);
         if let Some(limiter) = &self.limiter
             && let Err(at) = limiter.permit(now, self.config.initial_datagram)
         {

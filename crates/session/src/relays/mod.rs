@@ -14,14 +14,14 @@ use aws_lc_rs::signature::Ed25519KeyPair;
 use bytes::Bytes;
 use manyway_units::Time;
 use manyway_wire::relay::{
-    Access, CONSENT_LIFE, Challenge, ListenerName, Peer, RelayId, RelayTicket, SIGNATURE_LEN,
-    StreamConnect,
+    Access, CONSENT_LIFE, Challenge, ListenerName, Peer, RelayTicket, SIGNATURE_LEN, StreamConnect,
 };
 
 use crate::endpoint::LocalId;
 
 pub(crate) use client::{HEED, Lane, News, RelayClient};
 pub(crate) use keeper::{Fresh, Keeper, KeptFor, is_host};
+pub(crate) use manyway_wire::relay::RelayId;
 
 /// Who a relay is, and one of its addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,6 +82,11 @@ impl RelayAccess {
             voucher: self.access.voucher,
         };
         connect.seal(challenge, |message| self.sign(message))
+    }
+
+    /// What the right to use it allows, in bytes/s.
+    pub(crate) fn bound(&self) -> f64 {
+        self.access.voucher.terms.class.bytes_per_second() as f64
     }
 
     /// Signs as the client that the voucher names. Zeros if the seed isn't one of its key: the relay will refuse them.

@@ -278,7 +278,7 @@ impl Connection {
     }
 
     /// Closes a lane's path as the manager wants it: no failure of the relay's.
-    pub(super) fn close_lane(&mut self, now: Time, lane: Lane, reason: PathDownReason) {
+    pub(in super::super) fn close_lane(&mut self, now: Time, lane: Lane, reason: PathDownReason) {
         let Some(index) = self.path_on(lane) else {
             return;
         };
