@@ -52,7 +52,7 @@ fn page(repeat: u32) -> Result<(String, Results), String> {
         }
     }
     // What only a full run has.
-    for name in ["fig4h", "fig5h"] {
+    for name in ["fig4h", "fig5h", "fig5h-most"] {
         text = text.replace(&format!("{{{name}}}"), "(Only with `--full`.)\n");
     }
     Ok((text, Results { gates, tables }))

@@ -1,6 +1,7 @@
 use manyway_control::overlay::{RateConfig, RateController};
 
 use super::{InvalidFlows, SharedLinks, Sharing, check_rates};
+use crate::events::mix;
 
 /// The overlay paper's setting: sources with one destination, and relays whose second hops are all that limits them.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,9 +170,9 @@ impl Run {
     }
 }
 
-/// The seed of a source's controller. Seeds that are close give sequences that are not: the generator mixes them.
+/// The seed of a source's controller. Both numbers count up, and the generator's own state does so too, by a constant: mixed, no sequence is another one a few draws later.
 pub(crate) fn controller_seed(seed: u64, source: usize) -> u64 {
-    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ source as u64
+    mix(mix(seed) ^ source as u64)
 }
 
 #[cfg(test)]
