@@ -208,7 +208,7 @@ mod tests {
         Record {
             relay: RelayId([number; 32]),
             addresses: Box::new([]),
-            tcp: number % 3 == 0,
+            tcp: number.is_multiple_of(3),
             owner: ["a", "b"][usize::from(number % 2)].into(),
             lease,
             challenged: 0,
@@ -266,7 +266,7 @@ mod tests {
                 let mut rng = ChaCha20Rng::seed_from_u64(1);
                 let sampled: BTreeSet<u8> = fleet.sample(100, 0, &mut rng).iter().map(|r| r.relay.0[0]).collect();
                 prop_assert_eq!(&sampled, &usable);
-                let tcp = usable.iter().filter(|n| *n % 3 == 0).count();
+                let tcp = usable.iter().filter(|n| n.is_multiple_of(3)).count();
                 prop_assert_eq!(fleet.over_tcp(), tcp);
                 let sample = fleet.sample(6, 3, &mut rng);
                 let distinct: BTreeSet<u8> = sample.iter().map(|r| r.relay.0[0]).collect();
@@ -320,7 +320,7 @@ mod tests {
         }
         // Two of 27, then six of the 78 that are left: 603 and 308 expected, with standard deviations of 23 and 17: five of them.
         for (n, times) in seen.iter().enumerate() {
-            let expected = if n % 3 == 0 { 490..=720 } else { 220..=395 };
+            let expected = if n.is_multiple_of(3) { 490..=720 } else { 220..=395 };
             assert!(expected.contains(times), "{n}: {times}");
         }
     }
