@@ -3,13 +3,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use manyway_units::Time;
-use manyway_wire::PathId;
+use manyway_wire::{MAX_ADDRESSES, PathId};
 
 use crate::endpoint::{Local, LocalId};
 
 /// A pair that didn't answer is tried again after this long, then after twice as long, up to a minute.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LAST_RETRY: Duration = Duration::from_secs(60);
+/// Addresses of the peer's that are remembered: a ticket's, and as many that it told later.
+const MOST_REMOTES: usize = 2 * MAX_ADDRESSES;
 
 /// The initiator's list of address pairs: every local socket with every address the peer advertised.
 #[derive(Debug, Default)]
@@ -52,13 +54,29 @@ impl Pairs {
         self.attempts.retain(|(local, _), _| *local != id);
     }
 
+    /// Of more than can be remembered the oldest are forgotten, but for those with a path.
     pub(super) fn add_remotes(&mut self, remotes: &[SocketAddr]) {
         for remote in remotes {
-            if !self.remotes.contains(remote) {
+            if !self.remotes.contains(remote)
+                && (self.remotes.len() < MOST_REMOTES || self.forget_one())
+            {
                 self.remotes.push(*remote);
             }
         }
         self.complete();
+    }
+
+    fn forget_one(&mut self) -> bool {
+        let in_use = |remote: &SocketAddr| {
+            let mut attempts = self.attempts.iter();
+            attempts.any(|((_, other), attempt)| other == remote && attempt.path.is_some())
+        };
+        let Some(oldest) = self.remotes.iter().position(|remote| !in_use(remote)) else {
+            return false;
+        };
+        let forgotten = self.remotes.remove(oldest);
+        self.attempts.retain(|(_, remote), _| *remote != forgotten);
+        true
     }
 
     /// The path that uses this pair, from now on until [`Pairs::on_closed`].
@@ -178,6 +196,40 @@ mod tests {
                 (LocalId(1), remote("[2001:db8::9]:9"))
             ]
         );
+    }
+
+    /// A peer that tells other addresses for ever costs no more memory, and no path that there is.
+    #[test]
+    fn a_peers_addresses_are_bounded() {
+        let mut pairs = Pairs::new(
+            vec![local(0, "192.0.2.1:1")],
+            vec![remote("198.51.100.1:9")],
+        );
+        pairs.on_opened(LocalId(0), remote("198.51.100.1:9"), PathId(0));
+        for port in 1..=1000 {
+            pairs.add_remotes(&[SocketAddr::from(([203, 0, 113, 1], port))]);
+            assert!(pairs.remotes.len() <= MOST_REMOTES && pairs.attempts.len() <= MOST_REMOTES);
+        }
+        let known = |addr| pairs.attempts.contains_key(&(LocalId(0), remote(addr)));
+        assert!(known("198.51.100.1:9") && known("203.0.113.1:1000") && !known("203.0.113.1:1"));
+    }
+
+    /// Nor does one that tells more while all have a path.
+    #[test]
+    fn addresses_with_paths_are_kept() {
+        let mut pairs = Pairs::new(vec![local(0, "192.0.2.1:1")], Vec::new());
+        for port in 1..=100 {
+            let told = SocketAddr::from(([203, 0, 113, 1], port));
+            pairs.add_remotes(&[told]);
+            if let Some((local, remote)) = pairs.next(Time::ZERO) {
+                pairs.on_opened(local.id, remote, PathId(port.into()));
+            }
+        }
+        assert_eq!(
+            (pairs.remotes.len(), pairs.attempts.len()),
+            (MOST_REMOTES, MOST_REMOTES)
+        );
+        assert_eq!(pairs.remotes[0], remote("203.0.113.1:1"));
     }
 
     #[test]

@@ -181,7 +181,11 @@ impl Connection {
     pub fn relays_to_dial(&self) -> Option<Vec<RelayId>> {
         let mut chosen = self.chosen()?;
         let over_tcp = &self.selection.as_ref()?.over_tcp;
-        chosen.retain(|id| over_tcp.get(id).is_some_and(|tcp| tcp.rest_until == Time::ZERO));
+        chosen.retain(|id| {
+            over_tcp
+                .get(id)
+                .is_some_and(|tcp| tcp.rest_until == Time::ZERO)
+        });
         Some(chosen)
     }
 
