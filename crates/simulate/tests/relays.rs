@@ -501,7 +501,7 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
     };
     let (warm_up, span) = (20_000 * MS, 120_000 * MS);
     for law in ["mpath", "lia"] {
-        let mut goodput =
+        let goodput =
             |queue: &Queue, relays| goodput(&mut build(law, queue, relays), warm_up, span);
         let (alone, together) = (goodput(&product, 0), goodput(&product, 4));
         let ratio = together / alone;
