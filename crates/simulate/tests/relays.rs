@@ -675,7 +675,9 @@ fn sent(net: &mut Relayed) -> Vec<u64> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in the end, in the others nothing.
+/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in the end, in the others nothing. Of twenty
+/// (seeds 40 to 59) it has 11 to 25 % in seven, 6.1 % in the mean: with windows of tens of packets it is left by chance, and a change in the timing of
+/// any packet draws anew. What holds in every run, with smaller windows, is tested beside the demo (`manyway-cli`).
 #[test]
 fn good_detours_pay_and_a_useless_one_is_left() {
     let (warm_up, span) = (20_000 * MS, 40_000 * MS);
