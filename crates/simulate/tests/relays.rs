@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{MS, mbps};
-use manyway_network::LinkConfig;
+use manyway_network::{LinkConfig, Queue};
 use manyway_session::{Config, Event, PathDownReason, PathState, PathStats, RelayState};
 use manyway_simulate::stack::{Mischief, Node, Relayed, RelayedSpec, Source, TrafficConfig};
 use manyway_simulate::{Route, SocketId};
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 
 /// A direct path over a link of its own, and a relay per further pair of links.
 fn net(seed: u64, law: &str, bytes: u64, links: &[LinkConfig]) -> Relayed {
@@ -465,15 +465,24 @@ fn goodput(net: &mut Relayed, warm_up: Duration, span: Duration) -> f64 {
     (received_bytes(net) - before) as f64 / span.as_secs_f64()
 }
 
+/// With the queue of a path's bandwidth-delay product, 17 packets, one flow fills the link, and paths behind it have as much together. With half of
+/// that one flow leaves 6 % of the link idle after each of its cuts. Several cut at different times and fill it: that is no lack of consideration, since
+/// beside a Reno flow LIA's paths have less than half of such a link (`docs/laws.md`).
 #[test]
 fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
-    // All paths share the access link; what is behind it is wide.
-    let access = mbps(5.0, 10);
+    // All paths share the access link; what is behind it is wide. A round trip takes 40 ms.
+    let product = Queue::bandwidth_delay(Rate::from_mbps(5.0), 20 * MS);
     let wide = mbps(1000.0, 10);
-    let build = |law: &str, relays: usize| {
+    let build = |law: &str, queue: &Queue, relays: usize| {
         let config = Config {
             cc: law.into(),
+            // A queue of packets, not of one or two.
+            max_datagram: 1200,
             ..Config::default()
+        };
+        let access = LinkConfig {
+            queue: queue.clone(),
+            ..mbps(5.0, 10)
         };
         let net = Relayed::new(RelayedSpec {
             seed: 11,
@@ -483,7 +492,7 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
                 sources: vec![Source::default()],
                 ..TrafficConfig::default()
             },
-            links: vec![access.clone(), wide.clone()],
+            links: vec![access, wide.clone()],
             direct: Some(vec![0, 1]),
             relays: vec![[vec![0], vec![1]]; relays],
             ..RelayedSpec::default()
@@ -492,16 +501,18 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
     };
     let (warm_up, span) = (20_000 * MS, 120_000 * MS);
     for law in ["mpath", "lia"] {
-        let alone = goodput(&mut build(law, 0), warm_up, span);
-        let mut net = build(law, 4);
-        let together = goodput(&mut net, warm_up, span);
+        let goodput =
+            |queue: &Queue, relays| goodput(&mut build(law, queue, relays), warm_up, span);
+        let (alone, together) = (goodput(&product, 0), goodput(&product, 4));
         let ratio = together / alone;
-        // A coupled law may do better than one flow, which doesn't fill the link with its short queue.
-        let most = if law == "mpath" { 1.05 } else { 1.15 };
         assert!(
-            (0.95..=most).contains(&ratio),
+            (0.95..=1.05).contains(&ratio),
             "{law}: {ratio} of {alone} bytes/s"
         );
+        let half = mbps(5.0, 10).queue;
+        let ratio = goodput(&half, 4) / goodput(&half, 0);
+        // What one flow leaves idle is there to be had.
+        assert!((0.95..=1.1).contains(&ratio), "{law}, half: {ratio}");
     }
 }
 
@@ -664,7 +675,9 @@ fn sent(net: &mut Relayed) -> Vec<u64> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in the end, in the others nothing.
+/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in the end, in the others nothing. Of twenty
+/// (seeds 40 to 59) it has 11 to 25 % in seven, 6.1 % in the mean: with windows of tens of packets it is left by chance, and a change in the timing of
+/// any packet draws anew. What holds in every run, with smaller windows, is tested beside the demo (`manyway-cli`).
 #[test]
 fn good_detours_pay_and_a_useless_one_is_left() {
     let (warm_up, span) = (20_000 * MS, 40_000 * MS);

@@ -9,17 +9,17 @@ use serde::Serialize;
 use super::super::trial::Trial;
 use super::super::{Show, mbps, rates};
 use super::shares::{epochs_reached, shares};
-use super::{ACCESS, BEHIND, LINES, Line, USELESS, round_trip};
+use super::{ACCESS, BEHIND, CORE, LINES, Line, USELESS, round_trip};
 use crate::meter::loss;
 
 /// The end of the transfer, in which the useless relay should have little.
-const END: Duration = Duration::from_secs(10);
+pub(super) const END: Duration = Duration::from_secs(10);
 /// What comes to the first this many loss epochs of the direct path is no judgement yet.
-const EPOCHS: u64 = 200;
+pub(super) const EPOCHS: u64 = 200;
 /// Relays should bring this many times what the direct path has alone,
-const GAIN: f64 = 1.7;
+pub(super) const GAIN: f64 = 1.7;
 /// and the useless one have less than this part in the end.
-const LITTLE: f64 = 0.1;
+pub(super) const LITTLE: f64 = 0.1;
 /// Spans of the transfer in the table.
 const SPANS: u32 = 4;
 
@@ -83,7 +83,9 @@ impl Part {
 #[derive(Debug, Serialize)]
 pub(crate) struct Json {
     verified: bool,
+    /// Without queues, of the direct path and of each relay's.
     rtt_ms: f64,
+    relay_rtt_ms: [f64; 3],
     links: Vec<LinkJson>,
     single: PartJson,
     with_relays: PartJson,
@@ -158,7 +160,8 @@ impl Show for Demo {
         let useless = 1 + USELESS;
         Json {
             verified: self.verified(),
-            rtt_ms: ms(round_trip()),
+            rtt_ms: ms(round_trip(CORE)),
+            relay_rtt_ms: BEHIND.map(|line| ms(round_trip(line))),
             links: LINES.iter().map(link).collect(),
             single: self.single.json(),
             with_relays: self.all.json(),
@@ -372,16 +375,22 @@ pub(super) fn introduction() -> String {
         )
     };
     let behind = |relay: usize| describe(&LINES[BEHIND[relay]]);
+    let trip = |relay: usize| format_duration(round_trip(BEHIND[relay]));
     format!(
         "The access link of all paths: {}. Behind it the direct path over a core link of {}, and three relays: relay 1 over the same core link, so \
-         that it adds nothing, relay 2 over {}, relay 3 over {}. Queues of {} and {} packets; a round trip of {} without them.",
+         that it adds nothing, relay 2 over {}, relay 3 over {}. Queues of {}, {}, {} and {} packets. Without them, a round trip takes {} over the core link, {} and {} over the \
+         other two.",
         describe(&LINES[ACCESS]),
         behind(USELESS),
         behind(1),
         behind(2),
         LINES[ACCESS].queue,
         LINES[BEHIND[USELESS]].queue,
-        format_duration(round_trip()),
+        LINES[BEHIND[1]].queue,
+        LINES[BEHIND[2]].queue,
+        trip(USELESS),
+        trip(1),
+        trip(2),
     )
 }
 
