@@ -3,8 +3,6 @@
 
 mod net;
 
-use std::time::Duration;
-
 use manyway_session::{
     Carrier, CarrierError, CarrierKind, Config, ConnectionHandle, Event, Facts, Incoming, LocalId,
     PathDownReason, PathState, Purpose,

@@ -23,6 +23,9 @@ pub struct LiveConfig {
     pub judge: Duration,
     /// Either part has at least so many round trips of the slowest path.
     pub round_trips: u32,
+    /// A source that its relays have satisfied stays with them as long as it has this share of its demand; not more than what satisfies. A rate controller that goes on probing
+    /// falls below that now and then.
+    pub keep: f64,
     /// When fewer relays than wanted have been alive for this long, that is told.
     pub patience: Duration,
 }
@@ -38,6 +41,7 @@ impl LiveConfig {
             settle: Duration::from_secs(5),
             judge: Duration::from_secs(5),
             round_trips: 40,
+            keep: 0.9,
             patience: Duration::from_secs(10),
         }
     }
@@ -143,6 +147,8 @@ pub struct LiveSelector {
     few_since: Option<Time>,
     few_told: bool,
     judgements: Judgements,
+    /// The relays in use have satisfied.
+    content: bool,
     selected: VecDeque<Selected>,
 }
 
@@ -195,6 +201,13 @@ impl LiveSelector {
         let fine = config.select.reselection != Reselection::Everyone;
         let others = "unsatisfied sources' alone: all of their paths, or the slowest";
         check(fine, "reselection", f64::NAN, others)?;
+        let fine = config.keep > 0.0 && config.keep <= config.select.satisfied;
+        check(
+            fine,
+            "keep",
+            config.keep,
+            "more than 0, at most what satisfies",
+        )?;
         let fine = !config.settle.is_zero() && !config.judge.is_zero();
         check(
             fine,
@@ -211,6 +224,7 @@ impl LiveSelector {
             few_since: None,
             few_told: false,
             judgements: Judgements::default(),
+            content: false,
             selected: VecDeque::new(),
         })
     }
@@ -348,6 +362,7 @@ impl LiveSelector {
     }
 
     fn begin(&mut self, now: Time) {
+        self.content = false;
         self.stage = match self.config.demand {
             Some(_) => Stage::Settling {
                 since: now,
@@ -381,7 +396,8 @@ impl LiveSelector {
                 let seconds = span.as_secs_f64().max(1e-9);
                 let bytes = measured.delivered.saturating_sub(before.delivered);
                 let rate = bytes as f64 / seconds;
-                let satisfied = self.selector.satisfied(&[rate], demand);
+                let satisfied = self.selector.satisfied(&[rate], demand)
+                    || self.content && rate >= self.config.keep * demand;
                 if !satisfied && starved.as_secs_f64() > STARVED * seconds {
                     self.stage = self.judging(now, measured, least);
                     return None;
@@ -391,6 +407,7 @@ impl LiveSelector {
                 self.judgements.iterations += 1;
                 self.judgements.last = Some((rate, satisfied));
                 if satisfied {
+                    self.content = true;
                     self.stage = self.judging(now, measured, least);
                     return None;
                 }

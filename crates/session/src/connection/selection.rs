@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_control::overlay::Reason;
-use manyway_control::overlay::{LiveConfig, LiveSelector, Measured, Selected, Standing};
+use manyway_control::overlay::{LiveConfig, LiveSelector, Measured, Reason, Selected, Standing};
 use manyway_control::paths::Relay;
 use manyway_units::{Rate, Time};
 use rand::RngExt;
@@ -516,7 +515,7 @@ impl Connection {
         relays.map(|relay| (relay, in_use(relay))).collect()
     }
 
-    /// A random seed for the selector.
+    /// Begins to choose, if the user wants so many relays and no more.
     pub(super) fn begin_selection(&mut self) {
         if let (true, Some(config)) = (self.initiator, self.config.selection) {
             self.selection = Selection::new(config, self.rng.random());

@@ -125,6 +125,24 @@ fn the_rate_without_relays_counts() {
     assert_eq!(bench.changes.len(), 1, "{:?}", bench.changes);
 }
 
+/// What has satisfied once may do so a little less; what hasn't may not.
+#[test]
+fn a_source_that_was_satisfied_isnt_moved_by_a_moment() {
+    let mut bench = Bench::new(config(1, Reselection::Slowest, Some(1e6)), &[0.0; 9], 1);
+    bench.direct = 0.96e6;
+    bench.run(20);
+    bench.direct = 0.92e6;
+    bench.run(50);
+    assert_eq!(bench.selector.judgements().reselections, 0);
+    bench.direct = 0.89e6;
+    bench.run(20);
+    bench.direct = 0.92e6;
+    let before = bench.selector.judgements().reselections;
+    assert!(before > 0);
+    bench.run(50);
+    assert!(bench.selector.judgements().reselections >= before + 4);
+}
+
 #[test]
 fn without_a_demand_only_the_dead_are_replaced() {
     for seed in 0..20 {
