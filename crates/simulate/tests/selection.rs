@@ -70,7 +70,7 @@ impl Fleet {
         let now = world.now();
         session(&mut world, server).add_local(now, socket, "eth0", at(0, 0), None);
         let mut hosts: Vec<RelayHost> = (0..spec.relays.len() as u64)
-            .map(|n| RelayHost::new(spec.seed ^ 0x100 ^ n << 16))
+            .map(|n| RelayHost::new(spec.seed ^ 0x100 ^ (n << 16)))
             .collect();
         let access: Vec<Vec<RelayAccess>> = spec
             .sources
@@ -102,7 +102,7 @@ impl Fleet {
                 sources: vec![Source { bytes: spec.bytes }],
                 ..TrafficConfig::default()
             };
-            let seed = spec.seed ^ 0x1000 * (n as u64 + 1);
+            let seed = spec.seed ^ (0x1000 * (n as u64 + 1));
             let client = SessionHost::new(config, seed, traffic).unwrap();
             let client = world.add_host(Node::Session(client));
             let socket = world.add_socket(client, at(1, n));
