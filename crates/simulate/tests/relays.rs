@@ -481,7 +481,7 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
             ..Config::default()
         };
         let access = LinkConfig {
-            queue: queue.clone(),
+            queue: *queue,
             ..mbps(5.0, 10)
         };
         let net = Relayed::new(RelayedSpec {
