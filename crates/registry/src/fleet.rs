@@ -320,7 +320,11 @@ mod tests {
         }
         // Two of 27, then six of the 78 that are left: 603 and 308 expected, with standard deviations of 23 and 17: five of them.
         for (n, times) in seen.iter().enumerate() {
-            let expected = if n.is_multiple_of(3) { 490..=720 } else { 220..=395 };
+            let expected = if n.is_multiple_of(3) {
+                490..=720
+            } else {
+                220..=395
+            };
             assert!(expected.contains(times), "{n}: {times}");
         }
     }
