@@ -308,7 +308,7 @@ fn a_small_demo_with_relays_verifies_and_draws() {
         .ok();
     for words in [
         "direct path over a core link of 5 Mbps",
-        "a round trip of 20 ms",
+        "a round trip takes 10 ms over the core link",
         "law reno",
         "law mpath",
         "BLAKE3 of both copies verified",
