@@ -271,10 +271,6 @@ async fn access_is_renewed_before_it_ends() {
     let minted = relays[0].handle.counters().minted;
     until("new grants", || relays[0].handle.counters().minted > minted).await;
     until("a refusal", || relays[1].handle.counters().refused > 0).await;
-    until("it is given up", || {
-        senders[1].connection.stats().relays.is_empty()
-    })
-    .await;
     assert_eq!(relays[0].handle.counters().refused, 0);
     assert_eq!(senders[0].relays(RelayState::InUse), 1);
     senders[0].goes_on().await;

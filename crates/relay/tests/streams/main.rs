@@ -18,7 +18,6 @@ use manyway_wire::relay::{
     StreamAnswer, StreamConnect, StreamListen, StreamRefusal, StreamReply, StreamRequest, Voucher,
     VoucherTerms,
 };
-use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
