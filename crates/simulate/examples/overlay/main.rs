@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p manyway-simulate --example overlay -- [--full] [--out DIR]`
 //!
-//! Without `--full` it is a sample: fewer selections, fewer iterations at most, shorter runs of packets, and of heterogeneous demands none. With `--out` the figures are drawn, too.
+//! Without `--full` it is a sample: fewer selections where these can tell, fewer iterations at most, shorter runs of packets, and of heterogeneous demands none. With `--out` the figures are drawn, too.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod figures;

@@ -20,7 +20,8 @@ pub(crate) fn part(full: bool, repeat: u32) -> Result<Part, String> {
     } else {
         &["sweep.\"overlay.reselect.satisfied\"=[0.92]"]
     };
-    let fig5 = run("fig5")?;
+    // Neither can two selections tell small gains apart.
+    let fig5 = Study::run(("fig5", &[]), REPEAT.0, OverlayLevel::Flow)?;
     let fig6 = run("fig6")?;
     let thresholds = Study::run(("fig7-thresholds", one), REPEAT.0, OverlayLevel::Flow)?;
     let fig7 = Study::run(("fig7", limited), repeat, OverlayLevel::Flow)?;
