@@ -23,8 +23,8 @@ pub struct LiveConfig {
     pub judge: Duration,
     /// Either part has at least so many round trips of the slowest path.
     pub round_trips: u32,
-    /// A source that its relays have satisfied stays with them as long as it has this share of its demand; not more than what satisfies. A rate controller that goes on probing
-    /// falls below that now and then.
+    /// A source that its relays have satisfied stays with them as long as it has this share of its demand; not more than what satisfies. With one
+    /// threshold satisfied sources over TCP chose again now and then (`docs/overlay.md`, "Live").
     pub keep: f64,
     /// When fewer relays than wanted have been alive for this long, that is told.
     pub patience: Duration,
