@@ -1,0 +1,249 @@
+use super::*;
+
+/// The law `name` with each parameter at a fraction, 0 to 1, of its range; an infinite end stands for itself at 1.
+/// BMC's weights, which have to fit together, are left equal.
+pub(crate) fn spec_from(name: &str, fractions: [f64; 4]) -> LawSpec {
+    let is_weight = |key: &str| key.starts_with('d') && key.len() == 2;
+    let parameters = parameters_of(name).unwrap().iter();
+    let chosen = parameters
+        .filter(|parameter| !is_weight(parameter.key))
+        .zip(fractions.into_iter().cycle())
+        .map(|(parameter, fraction)| {
+            let Range {
+                low,
+                high,
+                high_included,
+                whole,
+                ..
+            } = parameter.range;
+            // Most of the choice near the low end, where the values of interest are.
+            let value = match (fraction == 1.0, high.is_finite()) {
+                _ if whole => low + ((high - low) * fraction).round(),
+                (true, true) if !high_included => low + (high - low) * 0.999,
+                (true, _) => high,
+                (_, true) => low + (high - low) * fraction.powi(8).max(1e-6),
+                (_, false) => low + fraction / (1.0 - fraction),
+            };
+            (parameter.key.to_owned(), value)
+        });
+    LawSpec::new(name, chosen).unwrap()
+}
+
+fn spec(text: &str) -> LawSpec {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(text: &str) -> String {
+    text.parse::<LawSpec>().unwrap_err().to_string()
+}
+
+#[test]
+fn every_name_makes_the_controller_it_names() {
+    for (name, about) in names() {
+        let made = controller(name, &Options::default()).unwrap();
+        assert_eq!(made.name(), name);
+        assert!(!about.is_empty());
+        if let Some(law) = law(name).unwrap() {
+            assert_eq!(law.name(), name);
+        }
+    }
+    let without: Vec<_> = names()
+        .map(|(name, _)| name)
+        .filter(|name| spec(name).window_law().is_none())
+        .collect();
+    let own = [
+        "olia",
+        "cubic",
+        "mpath",
+        "wvegas",
+        "wvegas-printed",
+        "bmc",
+        "bmc-proportion",
+        "bmc-balance",
+    ];
+    assert_eq!(without, own);
+}
+
+#[test]
+fn parameters_reach_the_law() {
+    let made = spec("generalized:beta=0.3,n=2,eta=0.4,cap=1.5").window_law();
+    let want = Generalized {
+        beta: 0.3,
+        n: 2.0,
+        eta: 0.4,
+        cap: 1.5,
+    };
+    assert_eq!(made, Some(AnyLaw::Generalized(want)));
+    let AnyController::Ewtcp(made) = spec("ewtcp:a=0.25").controller(&Options::default()) else {
+        panic!("ewtcp is another controller");
+    };
+    assert_eq!(made.law().a, 0.25);
+}
+
+#[test]
+fn defaults_are_in_range_and_explained() {
+    for (name, _) in names() {
+        for parameter in parameters_of(name).unwrap() {
+            assert!(parameter.range.contains(parameter.default), "{parameter:?}");
+            assert!(!parameter.range.contains(f64::NAN));
+            assert!(!parameter.meaning.is_empty());
+        }
+        let all: Vec<_> = spec(name).parameters().collect();
+        let named: Vec<_> = parameters_of(name).unwrap().iter().collect();
+        assert_eq!(all.len(), named.len());
+        for ((key, value), parameter) in all.into_iter().zip(named) {
+            assert_eq!((key, value), (parameter.key, parameter.default));
+        }
+    }
+}
+
+/// `docs/laws.md` has a row for each law, with all its parameters.
+#[test]
+fn the_guide_has_every_law_and_parameter() {
+    let guide = include_str!("../../../../../docs/laws.md");
+    for (name, _) in names() {
+        let begin = format!("| `{name}` |");
+        let row = guide.lines().find(|line| line.starts_with(&begin));
+        let cells: Vec<_> = row.unwrap_or_else(|| panic!("{name}")).split('|').collect();
+        for parameter in parameters_of(name).unwrap() {
+            let key = parameter.key;
+            // Weights are given as the first and the last.
+            let weight = key.starts_with('d') && key.len() == 2;
+            let listed = cells[2].contains(&format!("`{key}`"));
+            assert!(
+                listed || weight && cells[2].contains("`d1` … `d8`"),
+                "{name}: {key}"
+            );
+        }
+    }
+}
+
+/// Equal specifications have equal text, and the text gives the specification back.
+#[test]
+fn text_form() {
+    for (given, canonical) in [
+        ("lia", "lia"),
+        (" lia ", "lia"),
+        ("ewtcp:a=1", "ewtcp"),
+        ("ewtcp:a=0.25", "ewtcp:a=0.25"),
+        ("ewtcp: a = 2.5e-1", "ewtcp:a=0.25"),
+        ("generalized:n=inf,beta=0.2,eta=0.5", "generalized"),
+        ("generalized:cap=1.5,n=3", "generalized:n=3,cap=1.5"),
+        ("generalized:beta=0,cap=infinity", "generalized:beta=0"),
+        ("wvegas:drain=1,total_alpha=15", "wvegas:total_alpha=15"),
+        ("bmc:d1=0.25,d2=0.75", "bmc:d1=0.25,d2=0.75"),
+    ] {
+        let made = spec(given);
+        assert_eq!(made.to_string(), canonical);
+        assert_eq!(spec(canonical), made);
+    }
+    assert_ne!(spec("ewtcp:a=0.5"), spec("ewtcp"));
+    assert_eq!(format!("{:?}", spec("ewtcp:a=0.5")), "LawSpec(ewtcp:a=0.5)");
+
+    let made = LawSpec::new("ewtcp", [("a".to_owned(), 0.5)]).unwrap();
+    assert_eq!(made, spec("ewtcp:a=0.5"));
+    let controller = controller("ewtcp:a=0.5", &Options::default()).unwrap();
+    assert_eq!(controller.name(), "ewtcp");
+}
+
+#[test]
+fn unknown_names_are_told_what_exists() {
+    let error = controller("Ballia", &Options::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, \
+         semicoupled, lia, balia, generalized, olia, cubic, mpath, wvegas, wvegas-printed, bmc, bmc-proportion, bmc-balance"
+    );
+    let error = controller("x:a=1", &Options::default()).unwrap_err();
+    let unknown = UnknownLaw {
+        name: "x".to_owned(),
+        suggestion: None,
+    };
+    assert_eq!(error, LawError::Unknown(unknown));
+    let long = "l".repeat(1 << 20);
+    let error = controller(&long, &Options::default()).unwrap_err();
+    assert!(matches!(error, LawError::Unknown(unknown) if unknown.name.len() == 64));
+}
+
+#[test]
+fn wrong_parameters_are_told_what_is_allowed() {
+    for (text, message) in [
+        (
+            "generalized:bata=1",
+            "generalized has no parameter \"bata\" (did you mean \"beta\"?); it takes beta (0 to 1000), n (1 to inf), \
+             eta (0 to 1000), cap (1 to inf)",
+        ),
+        ("lia:a=1", "lia has no parameter \"a\"; it takes none"),
+        (
+            "ewtcp:a=0",
+            "ewtcp: a = 0 is out of range; allowed is more than 0, at most 1000",
+        ),
+        (
+            "ewtcp:a=inf",
+            "ewtcp: a = inf is out of range; allowed is more than 0, at most 1000",
+        ),
+        (
+            "generalized:n=nan",
+            "generalized: n = NaN is out of range; allowed is 1 to inf",
+        ),
+        (
+            "ewtcp:a=big",
+            "ewtcp: a = \"big\" is not a number; allowed is more than 0, at most 1000",
+        ),
+        (
+            "wvegas:drain=0.5",
+            "wvegas: drain = 0.5 is out of range; allowed is 0 or 1",
+        ),
+        (
+            "bmc-proportion:k=4",
+            "bmc-proportion: k = 4 is out of range; allowed is more than 0, less than 4",
+        ),
+        (
+            "bmc:d1=0.5,d2=0.4",
+            "bmc: the weights d1 to d2 sum to 0.9, but weights must sum to p = 1: change one, or set p=0.9",
+        ),
+        (
+            "bmc:d1=0.5",
+            "bmc: the weight d1 is 0.5, but weights must sum to p = 1: change one, or set p=0.5",
+        ),
+        (
+            "bmc:d1=0.5,d3=0.5",
+            "bmc: the weight d2 is missing, but d3 is given; give all from d1 to d3",
+        ),
+        ("ewtcp:a=1,a=2", "ewtcp: a is given twice; give it once"),
+        (
+            "mpath:alpha=0",
+            "mpath: alpha = 0 is out of range; allowed is more than 0, at most 1",
+        ),
+        (
+            "mpath:beta=1.5",
+            "mpath: beta = 1.5 is out of range; allowed is more than 0, at most 1",
+        ),
+        (
+            "ewtcp:0.5",
+            "ewtcp: \"0.5\" is not of the form key=value; write ewtcp:a=1",
+        ),
+        (
+            "ewtcp:",
+            "ewtcp: \"\" is not of the form key=value; write ewtcp:a=1",
+        ),
+        ("lia:", "lia: \"\" is not of the form key=value; write lia"),
+    ] {
+        assert_eq!(refusal(text), message);
+    }
+    let long = format!("ewtcp:{}=1", "a".repeat(1 << 20));
+    assert!(refusal(&long).len() < 200);
+    let error = LawSpec::new("ewtcp", [("b".to_owned(), 0.5)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ewtcp has no parameter \"b\"; it takes a (more than 0, at most 1000)"
+    );
+}
+
+#[test]
+fn edits_counts_insertions_deletions_and_replacements() {
+    assert_eq!(edits("", "abc"), 3);
+    assert_eq!(edits("abc", ""), 3);
+    assert_eq!(edits("kitten", "sitting"), 3);
+    assert_eq!(edits("lia", "balia"), 2);
+}
