@@ -137,7 +137,10 @@ fn show(screen: &Screen, found: &Criteria) {
         screen.say(&format!("{} {}", verdict.criterion, because(verdict)));
     }
     if found.jump_at_ties > 1e-6 {
-        screen.say("Where the largest rates tie, the Jacobian jumps: there it isn't continuous, as C0 and C2 ask for.");
+        screen.say(
+            "Where the largest rates tie, the Jacobian jumps: there it isn't continuous, as \
+            C0 and C2 ask for.",
+        );
     }
 }
 
@@ -207,5 +210,8 @@ fn show_table(screen: &Screen, domain: &Domain, rows: &[Row]) {
             "* otherwise in the paper, whose table is for up to 8 paths of equal round-trip times.",
         );
     }
-    screen.say("max is the paper's fluid of lia; balia, lia and reno are as they run. `manyway criteria LAW` has the evidence.");
+    screen.say(
+        "max is the paper's fluid of lia; balia, lia and reno are as they run. `manyway \
+        criteria LAW` has the evidence.",
+    );
 }

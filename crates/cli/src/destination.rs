@@ -9,8 +9,8 @@ use crate::exit::usage;
 pub(crate) struct Remote {
     /// What ssh is given: a host, an alias of its configuration, `user@host`.
     pub(crate) host: String,
-    /// The directory there, as one shell-safe relative or absolute path that is never empty and never
-    /// begins with `-`.
+    /// The directory there, as one shell-safe relative or absolute path that is never empty and
+    /// never begins with `-`.
     pub(crate) dir: String,
 }
 
@@ -52,8 +52,8 @@ fn parse(argument: &OsStr) -> anyhow::Result<Option<Remote>> {
     }))
 }
 
-/// ssh begins in the home directory, so `~/x` is `x`; a leading `./` keeps `-x`, `@x` and `mw1x` from
-/// being taken for anything but a directory.
+/// ssh begins in the home directory, so `~/x` is `x`; a leading `./` keeps `-x`, `@x` and `mw1x`
+/// from being taken for anything but a directory.
 fn relative(dir: &str) -> String {
     let dir = dir
         .strip_prefix("~/")

@@ -9,8 +9,9 @@ use tracing::{debug, info};
 
 use crate::screen::Screen;
 
-/// Tells what happens to paths for as long as it is polled. A path that doesn't work is worth a line
-/// when the user named its interface; when all interfaces are tried, that some don't work is normal.
+/// Tells what happens to paths for as long as it is polled. A path that doesn't work is worth a
+/// line when the user named its interface; when all interfaces are tried, that some don't work is
+/// normal.
 pub(crate) async fn follow(screen: &Screen, connection: &Connection, named: bool) -> Infallible {
     let mut events = connection.events();
     loop {

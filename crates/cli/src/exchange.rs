@@ -19,8 +19,8 @@ use crate::meter::Direction;
 use crate::screen::Screen;
 use crate::summary::{Outcome, Summary};
 
-/// The side that hears the last word closes the connection; the other waits this long for that before
-/// it closes by itself.
+/// The side that hears the last word closes the connection; the other waits this long for that
+/// before it closes by itself.
 const GOODBYE: Duration = Duration::from_secs(3);
 /// Application codes of CLOSE.
 const DONE: u64 = 0x100;
@@ -55,7 +55,8 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Waits for the other side's stream. `None` if the connection ends without one: somebody has measured the paths, or thought better of it.
+    /// Waits for the other side's stream. `None` if the connection ends without one: somebody has
+    /// measured the paths, or thought better of it.
     pub(crate) async fn answer(connection: &Connection) -> Option<Self> {
         match connection.accept_bi().await {
             Ok((send, receive)) => Some(Self::Answered(send, receive)),

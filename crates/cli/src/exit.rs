@@ -37,7 +37,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Whether somebody asked us to stop: Ctrl-C, SIGTERM, or the end of standard input where that matters.
+/// Whether somebody asked us to stop: Ctrl-C, SIGTERM, or the end of standard input where that
+/// matters.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
@@ -45,7 +46,8 @@ impl Stop {
     /// Listens from now on; a second Ctrl-C ends the program at once.
     pub(crate) fn listen(while_stdin: bool) -> Self {
         let (asked, stop) = watch::channel(false);
-        // Here and not in the task, which may be long in coming: from now on no signal ends the program by itself.
+        // Here and not in the task, which may be long in coming: from now on no signal ends the
+        // program by itself.
         let mut signals = Signals::listen();
         tokio::spawn(async move {
             tokio::select! {

@@ -145,7 +145,8 @@ impl Standing {
         let mut done = progress.bytes_done();
         let mut phase = progress.phase();
         if direction == Direction::Sending {
-            // What was written to the stream may wait in its buffer for long; done is what was acknowledged.
+            // What was written to the stream may wait in its buffer for long; done is what was
+            // acknowledged.
             done = done.min(stats.bytes_acked);
             if phase == Phase::Syncing && done < total {
                 phase = Phase::Transferring;
@@ -199,7 +200,10 @@ impl Relays {
         } = self;
         let picked = selection.as_ref().map_or_else(String::new, picked);
         (in_use + available + waiting > 0).then(|| {
-            format!("relays: {in_use} in use, {available} ready, {waiting} without an answer yet{picked}")
+            format!(
+                "relays: {in_use} in use, {available} ready, {waiting} without an answer \
+                yet{picked}"
+            )
         })
     }
 }
@@ -242,7 +246,8 @@ impl View {
         lines
     }
 
-    /// Direct paths, and as many of those through relays as the screen has room for, the fastest first; the rest as one line.
+    /// Direct paths, and as many of those through relays as the screen has room for, the fastest
+    /// first; the rest as one line.
     fn shown(&self) -> (Vec<&Row>, Option<String>) {
         let (mut detours, mut shown): (Vec<&Row>, Vec<&Row>) =
             self.rows.iter().partition(|row| row.relay);

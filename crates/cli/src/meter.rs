@@ -67,7 +67,8 @@ impl Meter {
         }
     }
 
-    /// Rows of the paths that aren't closed, in the order of their ids, `at` this time since the start.
+    /// Rows of the paths that aren't closed, in the order of their ids, `at` this time since the
+    /// start.
     pub(crate) fn sample(&mut self, at: Duration, stats: &ConnectionStats) -> Vec<Row> {
         let open = || {
             stats

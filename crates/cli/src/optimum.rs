@@ -74,7 +74,8 @@ fn moments(experiment: &Experiment, at: Option<Duration>) -> Vec<Time> {
 struct Sharing {
     scenario: String,
     utility: String,
-    /// What prices are shown in: so many of them per Mbps in the unit of a utility of rates in Mbps.
+    /// What prices are shown in: so many of them per Mbps in the unit of a utility of rates in
+    /// Mbps.
     #[serde(skip)]
     price_unit: f64,
     #[serde(flatten)]
@@ -128,7 +129,8 @@ impl Sharing {
         let mut remarks = Vec::new();
         if args.at.is_none() && moments.len() == MOST_EPOCHS {
             remarks.push(format!(
-                "There may be more than the first {MOST_EPOCHS} epochs: choose later ones with --at."
+                "There may be more than the first {MOST_EPOCHS} epochs: choose later ones with \
+                 --at."
             ));
         }
         let mut epochs = Vec::new();

@@ -27,12 +27,14 @@ pub(crate) fn selection(
     };
     if !connects {
         return Err(usage(
-            "--pick is for the side that connects: give the receiver's ticket (--to) or HOST:DIR, or leave --pick out",
+            "--pick is for the side that connects: give the receiver's ticket (--to) or HOST:DIR, \
+             or leave --pick out",
         ));
     }
     if relays.via.is_empty() && relays.registry.is_empty() {
         return Err(usage(
-            "--pick chooses among relays, and there are none: name some with --via, or a --registry",
+            "--pick chooses among relays, and there are none: name some with --via, or a \
+             --registry",
         ));
     }
     let demand = demand(pick, limit)?;
@@ -54,7 +56,8 @@ fn demand(pick: &Pick, limit: Option<Rate>) -> anyhow::Result<Option<Rate>> {
         ))),
         (Some(demand), Some(limit)) if demand.bits_per_sec() > limit.bits_per_sec() => {
             Err(usage(format!(
-                "--demand {demand} can't be met with --limit {limit}: choose a larger limit or a smaller demand"
+                "--demand {demand} can't be met with --limit {limit}: choose a larger limit or a \
+                 smaller demand"
             )))
         }
         (None, None) if pick.reselect.is_some() => Err(usage(
@@ -64,7 +67,8 @@ fn demand(pick: &Pick, limit: Option<Rate>) -> anyhow::Result<Option<Rate>> {
     }
 }
 
-/// That there will be as many relays as `--pick` wants, as far as that is known before a registry is asked.
+/// That there will be as many relays as `--pick` wants, as far as that is known before a registry
+/// is asked.
 ///
 /// # Errors
 /// There can't be.
@@ -84,7 +88,8 @@ pub(crate) fn check_number(
     if !relays.registry.is_empty() && usize::from(pick) > named + from_registry {
         let least = usize::from(pick) - named;
         return Err(usage(format!(
-            "--pick {pick} of {} relays (--relays {from_registry}{}): choose --relays {least} or more, or a smaller --pick",
+            "--pick {pick} of {} relays (--relays {from_registry}{}): choose --relays {least} or \
+             more, or a smaller --pick",
             named + from_registry,
             match named {
                 0 => String::new(),
@@ -98,8 +103,8 @@ pub(crate) fn check_number(
 /// What to say when there turn out to be fewer.
 pub(crate) fn too_few(pick: usize, known: usize) -> String {
     format!(
-        "There are {known} {}, fewer than --pick {pick}: going on with what there is. Choose a larger --relays, name others with --via, or choose \
-         --pick {} or less",
+        "There are {known} {}, fewer than --pick {pick}: going on with what there is. Choose a \
+         larger --relays, name others with --via, or choose --pick {} or less",
         relays_named(known),
         known.max(1)
     )

@@ -76,7 +76,8 @@ fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow
             let text = format!("relay relays {}\nclient clients {}\n", token(), token());
             secret::create(&file, &text)?;
             screen.say(&format!(
-                "Made {}: a token for relays and one for clients, which each need in a --token-file",
+                "Made {}: a token for relays and one for clients, which each need in a \
+                 --token-file",
                 file.display()
             ));
             text.into()
@@ -118,7 +119,8 @@ pub(crate) fn token(file: &Path, role: Role) -> anyhow::Result<Token> {
     let text = secret::read(file, LONGEST)?;
     let text = text.ok_or_else(|| {
         anyhow!(
-            "there is no {}: write the token that the registry's operator gave you into it, and chmod 600 it",
+            "there is no {}: write the token that the registry's operator gave you into it, and \
+             chmod 600 it",
             file.display()
         )
     })?;

@@ -107,8 +107,8 @@ fn membership(
     let addresses = reachable(args, &server.addresses());
     if addresses.is_empty() {
         return Err(usage(
-            "a registry lists relays by their address: say where this one is with --advertise ADDR:PORT (or, inside one \
-             network, --allow-private)",
+            "a registry lists relays by their address: say where this one is with --advertise \
+             ADDR:PORT (or, inside one network, --allow-private)",
         ));
     }
     let keys = open_keys(key_file)?;
@@ -162,7 +162,8 @@ fn streams(args: &Tcp) -> StreamConfig {
     if connections < wanted {
         tracing::warn!(
             connections,
-            "fewer TCP connections than wanted: raise the limit of open files (ulimit -n, LimitNOFILE=)"
+            "fewer TCP connections than wanted: raise the limit of open files (ulimit -n, \
+             LimitNOFILE=)"
         );
     }
     StreamConfig {
@@ -213,21 +214,21 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
     let tcp = same_over_tcp(&addresses, &over_tcp);
     if !over_tcp.is_empty() && !tcp {
         screen.say(
-            "Streams over TCP are looked for at the addresses for UDP: with another --tcp-listen, neither a RELAY nor a registry says that \
-             there are any",
-
+            "Streams over TCP are looked for at the addresses for UDP: with another --tcp-listen, \
+             neither a RELAY nor a registry says that there are any",
         );
     }
     let reachable = reachable(args, &addresses);
     if reachable.is_empty() {
         screen.say(
-            "This host has no public address: say with --advertise where it is reached, or --allow-private",
+            "This host has no public address: say with --advertise where it is reached, or \
+             --allow-private",
         );
     }
     if args.advertise.is_empty() && ambiguous(&args.listen, &reachable) {
         screen.say(
-            "This host has several addresses of a family: name the relay's with --listen, or what it forwards may \
-             leave from another one than its receivers know",
+            "This host has several addresses of a family: name the relay's with --listen, or what \
+             it forwards may leave from another one than its receivers know",
         );
     }
     let ticket = RelayTicket {
@@ -248,8 +249,8 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
     let addresses = reachable(args, &args.listen);
     if addresses.is_empty() {
         return Err(usage(
-            "nobody could reach the relay: say where it is with --advertise ADDR:PORT (or, inside one network, \
-             --allow-private)",
+            "nobody could reach the relay: say where it is with --advertise ADDR:PORT (or, inside \
+             one network, --allow-private)",
         ));
     }
     if let Some(any) = addresses.iter().find(|address| address.port() == 0) {
@@ -291,7 +292,8 @@ fn class(rate: manyway::Rate, option: &str) -> anyhow::Result<RateClass> {
         .ok_or_else(|| usage(format!("{option} must be at least 1Mbps")))
 }
 
-/// The addresses to tell others: those that are given, else those of this host that the relay would serve.
+/// The addresses to tell others: those that are given, else those of this host that the relay would
+/// serve.
 fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
     let mut addresses = args.advertise.clone();
     if addresses.is_empty() {
@@ -311,7 +313,8 @@ fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
     addresses
 }
 
-/// Whether streams are taken over TCP wherever datagrams are over UDP: people are told one address for both.
+/// Whether streams are taken over TCP wherever datagrams are over UDP: people are told one address
+/// for both.
 fn same_over_tcp(over_udp: &[SocketAddr], over_tcp: &[SocketAddr]) -> bool {
     !over_tcp.is_empty() && over_udp.iter().all(|address| over_tcp.contains(address))
 }
@@ -375,7 +378,8 @@ pub(crate) fn state_file(name: &str) -> anyhow::Result<PathBuf> {
         (_, _, Some(home)) => Path::new(&home).join(".local/state/manyway"),
         _ => {
             return Err(anyhow!(
-                "no place for {name}: neither STATE_DIRECTORY nor HOME is set; name a file with an option"
+                "no place for {name}: neither STATE_DIRECTORY nor HOME is set; name a file with an \
+                 option"
             ));
         }
     };

@@ -53,7 +53,8 @@ pub(crate) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAcc
                 .first()
                 .map_or(String::new(), |a| format!(" at {a}"));
             return Err(usage(format!(
-                "--via: the relay{at} comes without the right to use it: ask its operator for a text with access"
+                "--via: the relay{at} comes without the right to use it: ask its operator for a \
+                 text with access"
             )));
         }
         usable.extend(RelayAccess::of(relay));

@@ -75,8 +75,8 @@ pub(crate) async fn start(screen: &Screen, what: &Invocation<'_>) -> anyhow::Res
 }
 
 impl Far {
-    /// Lets the far side end by itself, so that its last words are seen. After a failure on our side it
-    /// may still wait for us: the end of its standard input tells it not to.
+    /// Lets the far side end by itself, so that its last words are seen. After a failure on our
+    /// side it may still wait for us: the end of its standard input tells it not to.
     pub(crate) async fn finish(mut self, done: bool) {
         if !done {
             drop(self.child.stdin.take());

@@ -51,7 +51,8 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
         .find_map(|word| word.parse().ok())
 }
 
-/// Makes the endpoint listen, and tells the user the ticket: on the screen and, if asked for, in a file.
+/// Makes the endpoint listen, and tells the user the ticket: on the screen and, if asked for, in a
+/// file.
 pub(crate) fn publish(
     screen: &Screen,
     endpoint: &Endpoint,
@@ -61,7 +62,8 @@ pub(crate) fn publish(
 ) -> anyhow::Result<Ticket> {
     if via.len() > MAX_TICKET_RELAYS {
         return Err(usage(format!(
-            "--via: a ticket has room for {MAX_TICKET_RELAYS} relays, and {} are given: leave some out",
+            "--via: a ticket has room for {MAX_TICKET_RELAYS} relays, and {} are given: leave some \
+             out",
             via.len()
         )));
     }

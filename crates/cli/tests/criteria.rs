@@ -93,7 +93,8 @@ fn domains_are_chosen() {
     let first = drawn.lines().next().unwrap();
     assert_eq!(
         first,
-        "lia: 2 to 8 paths with round-trip times between 10 and 300 ms, 100 points (seed 1) with rates over 3 decades off ties"
+        "lia: 2 to 8 paths with round-trip times between 10 and 300 ms, 100 points (seed 1) with \
+         rates over 3 decades off ties"
     );
 }
 

@@ -47,7 +47,8 @@ fn a_file_goes_through_relays_from_the_registry() {
     transfer.check(receiver);
 }
 
-/// Both find each other at a relay that neither had to name; the law that asks for more relays does so in vain, quietly.
+/// Both find each other at a relay that neither had to name; the law that asks for more relays does
+/// so in vain, quietly.
 #[test]
 fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_ends_no_transfer() {
     let transfer = Transfer::new(6 << 20);
@@ -71,7 +72,8 @@ fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_
     drop(fleet.registry.process);
     let sent = sender.finish().ok();
     let paths = sent.json()["paths"].as_array().unwrap().clone();
-    // They meet at the registry as well, so a direct path may come up and take its share; none leads to where the ticket says.
+    // They meet at the registry as well, so a direct path may come up and take its share; none
+    // leads to where the ticket says.
     assert!(bytes(&paths, true) + bytes(&paths, false) > 6 << 20);
     let nowhere = paths.iter().find(|path| path["remote"] == "127.0.0.1:9");
     assert!(

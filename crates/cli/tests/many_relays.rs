@@ -1,4 +1,5 @@
-//! A connection over a hundred relays and more, on real sockets: all of them are probed, those that work are used, those that die are left.
+//! A connection over a hundred relays and more, on real sockets: all of them are probed, those that
+//! work are used, those that die are left.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
@@ -165,7 +166,8 @@ async fn many_relays(law: &str, count: usize) {
         in_use(&|at| dead.contains(at)) == 0
     })
     .await;
-    // mPath opens more when all that it has meet losses, which these don't; other laws use whatever there is.
+    // mPath opens more when all that it has meet losses, which these don't; other laws use whatever
+    // there is.
     let least = if law == "mpath" {
         1
     } else {

@@ -127,7 +127,8 @@ fn relays_of_a_registry_that_take_tcp_carry_everything() {
     assert!(streams >= 2, "one through each: {streams}");
 }
 
-/// Who takes either puts half of each into its ticket, as far as there are such; who then comes by TCP alone gets there.
+/// Who takes either puts half of each into its ticket, as far as there are such; who then comes by
+/// TCP alone gets there.
 #[test]
 fn a_receiver_for_both_is_found_by_who_has_tcp_alone() {
     let transfer = Transfer::new(2 << 20);

@@ -238,8 +238,8 @@ fn the_far_side_is_started_over_ssh() {
     assert!(missing.stderr.contains("--remote-bin"), "{missing:?}");
 }
 
-/// Does what ssh does with its arguments: the first is the host, a shell gets the rest. A space in its
-/// name shows that `--ssh` minds quotes.
+/// Does what ssh does with its arguments: the first is the host, a shell gets the rest. A space in
+/// its name shows that `--ssh` minds quotes.
 fn fake_ssh(place: &Place) -> String {
     let path = place.path("fake ssh.sh");
     let mut script = fs::File::create(&path).unwrap();

@@ -318,7 +318,8 @@ fn assignments_change_the_file() {
     assert_eq!(Running(environment).finish().ok().json(), result);
 }
 
-/// Every way to be told what is wrong: exit status 2, one message, nothing on standard output, nothing on the disk.
+/// Every way to be told what is wrong: exit status 2, one message, nothing on standard output,
+/// nothing on the disk.
 #[test]
 fn bad_input_is_told_and_nothing_is_written() {
     let place = Place::new();

@@ -21,7 +21,8 @@ fn a_file_goes_over_the_direct_path_and_through_relays() {
     // Slow enough that the relays' paths are up long before the end.
     let paths = transfer.send(&["--to", &ticket, "--via", "@relays", "--limit", "60Mbps"]);
     assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
-    // Who carries how much is up to round trips of less than a millisecond; but all are there, heard and answered.
+    // Who carries how much is up to round trips of less than a millisecond; but all are there,
+    // heard and answered.
     let alive = |path: &Value| path["bytes_sent"] != 0 && path["bytes_received"] != 0;
     assert!(paths.iter().all(alive), "{paths:?}");
     let all = bytes(&paths, false) + bytes(&paths, true);

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
-/// Unix time that neither jumps nor runs backwards: the system's when it was started, and from there a steady clock.
+/// Unix time that neither jumps nor runs backwards: the system's when it was started, and from
+/// there a steady clock.
 #[derive(Copy, Clone, Debug)]
 pub struct UnixClock {
     start: Instant,

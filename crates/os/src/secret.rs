@@ -1,4 +1,5 @@
-//! Files with secrets: mode 0600, written at once or not at all, refused where others can read them.
+//! Files with secrets: mode 0600, written at once or not at all, refused where others can read
+//! them.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,8 +14,8 @@ use zeroize::Zeroizing;
 pub enum SecretError {
     /// Others can read it.
     #[error(
-        "others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if somebody may have \
-         read it, remove it instead and make a new one"
+        "others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if \
+         somebody may have read it, remove it instead and make a new one"
     )]
     Mode {
         /// The file.

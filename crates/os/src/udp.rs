@@ -7,12 +7,15 @@ use std::os::fd::AsFd;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Room for a burst of some hundred milliseconds at a gigabit; the kernel's accounting takes about half of it.
+/// Room for a burst of some hundred milliseconds at a gigabit; the kernel's accounting takes about
+/// half of it.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// Enough for a few 64 KiB batches per path; more would only hide the queue from the congestion controller.
+/// Enough for a few 64 KiB batches per path; more would only hide the queue from the congestion
+/// controller.
 const SEND_BUFFER: usize = 2 << 20;
 
-/// A non-blocking UDP socket bound to `addr` and, where one is named, to a device. An IPv6 socket is for IPv6 alone.
+/// A non-blocking UDP socket bound to `addr` and, where one is named, to a device. An IPv6 socket
+/// is for IPv6 alone.
 ///
 /// # Errors
 /// What the system says against the address or the device.
@@ -37,8 +40,8 @@ pub fn udp_socket(addr: SocketAddr, device: Option<&str>) -> io::Result<Socket> 
 #[cfg(target_os = "linux")]
 pub fn bind_to_device(socket: &Socket, device: &str) -> io::Result<()> {
     match socket.bind_device(Some(device.as_bytes())) {
-        // Kernels before 5.7 ask for CAP_NET_RAW; the source address alone then picks the interface where the
-        // routing rules follow it.
+        // Kernels before 5.7 ask for CAP_NET_RAW; the source address alone then picks the interface
+        // where the routing rules follow it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             tracing::warn!(
                 device,
@@ -79,14 +82,16 @@ fn enlarge_buffers(socket: &Socket) {
 
 /// Switches the kernel's receive timestamps off, which nobody reads.
 ///
-/// quinn-udp 0.6.3 switches them on, and its control buffer of 96 bytes doesn't hold them together with a coalesced
-/// datagram's segment size, destination and ECN mark: the mark comes last and would be lost.
+/// quinn-udp 0.6.3 switches them on, and its control buffer of 96 bytes doesn't hold them together
+/// with a coalesced datagram's segment size, destination and ECN mark: the mark comes last and
+/// would be lost.
 pub fn without_timestamps(socket: &impl AsFd) {
     #[cfg(target_os = "linux")]
     {
         use nix::sys::socket::{setsockopt, sockopt};
         if let Err(error) = setsockopt(&socket.as_fd(), sockopt::ReceiveTimestampns, &false) {
-            tracing::debug!(%error, "receive timestamps stay on: ECN marks of coalesced datagrams may be lost");
+            tracing::debug!(%error, "receive timestamps stay on: ECN marks of coalesced datagrams \
+                may be lost");
         }
     }
     #[cfg(not(target_os = "linux"))]

@@ -9,12 +9,15 @@ use manyway_fluid::criteria::Rtts;
 
 /// Say which design criteria a law meets, with points where it doesn't
 ///
-/// C0 to C5 of Peng et al. say whether a law has a utility, one equilibrium, a stable one, and a predictable friendliness. They are evaluated at random states of one source and at worse ones
-/// nearby. Without LAW, Table I of the paper: all laws, and where the result differs from what is printed.
+/// C0 to C5 of Peng et al. say whether a law has a utility, one equilibrium, a stable one, and a
+/// predictable friendliness. They are evaluated at random states of one source and at worse ones
+/// nearby. Without LAW, Table I of the paper: all laws, and where the result differs from what is
+/// printed.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CriteriaArgs {
-    /// A window law with its parameters, e.g. balia or generalized:beta=0.5,n=4; or max, the paper's fluid of lia
+    /// A window law with its parameters, e.g. balia or generalized:beta=0.5,n=4; or max, the
+    /// paper's fluid of lia
     #[arg(value_name = "LAW")]
     pub(crate) law: Option<String>,
 
@@ -22,7 +25,8 @@ pub(crate) struct CriteriaArgs {
     #[arg(long, value_name = "N", env = "MANYWAY_PATHS", hide_env_values = true)]
     pub(crate) paths: Option<Paths>,
 
-    /// Round-trip times: one for all paths; two to draw between, e.g. '10 ms..300 ms'; or one for each path, with commas
+    /// Round-trip times: one for all paths; two to draw between, e.g. '10 ms..300 ms'; or one for
+    /// each path, with commas
     #[arg(
         long,
         value_name = "TIMES",
@@ -74,7 +78,8 @@ impl FromStr for Paths {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "should be a number of paths from 2 to {MOST_PATHS}, or two with .. between, e.g. 2..8"
+                "should be a number of paths from 2 to {MOST_PATHS}, or two with .. between, e.g. \
+                 2..8"
             )
         };
         let number = |text: &str| text.trim().parse().map_err(|_| wrong());

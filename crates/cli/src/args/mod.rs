@@ -108,8 +108,9 @@ pub(crate) struct Network {
 
     /// What carries the packets: UDP, TCP, or UDP with TCP where UDP doesn't get through
     ///
-    /// A side that prints a ticket accepts TCP connections too, on the number of its UDP port, unless this is udp. With tcp, and
-    /// for the paths over TCP, the kernel controls congestion; --cc has no say there.
+    /// A side that prints a ticket accepts TCP connections too, on the number of its UDP port,
+    /// unless this is udp. With tcp, and for the paths over TCP, the kernel controls congestion;
+    /// --cc has no say there.
     #[arg(
         long,
         value_name = "tcp|udp|auto",
@@ -176,7 +177,8 @@ pub(crate) struct Invitation {
     )]
     pub(crate) ticket_file: Option<PathBuf>,
 
-    /// Add an address to the ticket that leads to this host, e.g. a router's forwarded port; repeatable
+    /// Add an address to the ticket that leads to this host, e.g. a router's forwarded port;
+    /// repeatable
     ///
     /// ADDR alone takes the port of our sockets. Our own interfaces' addresses are always in it.
     #[arg(
@@ -234,8 +236,10 @@ pub(crate) struct SendArgs {
 pub(crate) struct Relays {
     /// Go through this relay too: its text (mr1…), or @FILE with one on each line; repeatable
     ///
-    /// For whoever sends with --cc mpath the relays are candidates, used as they prove useful; with any other law there is
-    /// a path through each. Whoever prints a ticket puts them into it, up to 8, and can be found there. Programs of other users of this host can see a text on a command line; @FILE and the environment hide it.
+    /// For whoever sends with --cc mpath the relays are candidates, used as they prove useful; with
+    /// any other law there is a path through each. Whoever prints a ticket puts them into it, up to
+    /// 8, and can be found there. Programs of other users of this host can see a text on a command
+    /// line; @FILE and the environment hide it.
     #[arg(
         long,
         value_name = "RELAY",
@@ -245,10 +249,11 @@ pub(crate) struct Relays {
     )]
     pub(crate) via: Vec<String>,
 
-    /// Use relays that this registry knows (https://HOST:PORT#KEY, as it prints it); several serve one fleet
+    /// Use relays that this registry knows (https://HOST:PORT#KEY, as it prints it); several serve
+    /// one fleet
     ///
-    /// They are chosen at random and used as those of --via; when all have been tried, others are fetched. Whoever prints a
-    /// ticket is found at some of them.
+    /// They are chosen at random and used as those of --via; when all have been tried, others are
+    /// fetched. Whoever prints a ticket is found at some of them.
     #[arg(
         long,
         value_name = "URL",
@@ -264,7 +269,8 @@ pub(crate) struct Relays {
           value_parser = clap::value_parser!(u16).range(1..=200), requires = "registry")]
     pub(crate) relays: u16,
 
-    /// The token for clients that the registry's operator gave you, in a file that is readable by you alone
+    /// The token for clients that the registry's operator gave you, in a file that is readable by
+    /// you alone
     #[arg(
         long,
         value_name = "FILE",
@@ -408,7 +414,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, env = "MANYWAY_SIZE", hide_env_values = true)]
     pub(crate) size: Option<ByteSize>,
 
-    /// Through three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7); takes about three minutes
+    /// Through three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7);
+    /// takes about three minutes
     #[arg(long, conflicts_with = "links", env = "MANYWAY_DEMO_RELAYS", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub(crate) relays: bool,

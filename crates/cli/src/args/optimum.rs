@@ -9,9 +9,11 @@ use manyway_fluid::optimum::Utility;
 
 use super::simulation::Assignments;
 
-/// Compute the best sharing of a scenario's network: rates of all flows and paths, and the links' prices
+/// Compute the best sharing of a scenario's network: rates of all flows and paths, and the links'
+/// prices
 ///
-/// Laws, queues and losses don't matter to it. Where flows come and go or links change, each epoch has an optimum of its own. Rates count headers, as links do.
+/// Laws, queues and losses don't matter to it. Where flows come and go or links change, each epoch
+/// has an optimum of its own. Rates count headers, as links do.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct OptimumArgs {

@@ -9,9 +9,9 @@ use super::{Network, Relays};
 
 /// Measure the paths to a receiver, without sending files
 ///
-/// All paths are filled at once, with packets that say nothing and as fast as congestion control allows. Shown are the
-/// round-trip time, the losses and the rate of each, which paths share a bottleneck, and whether several at once would pay.
-/// The receiver goes on waiting for its sender.
+/// All paths are filled at once, with packets that say nothing and as fast as congestion control
+/// allows. Shown are the round-trip time, the losses and the rate of each, which paths share a
+/// bottleneck, and whether several at once would pay. The receiver goes on waiting for its sender.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PathsArgs {

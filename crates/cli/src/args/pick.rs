@@ -10,15 +10,18 @@ use manyway::control::overlay::{Choice, Reselection};
 pub(crate) struct Pick {
     /// Go through this many of the relays at a time, and try others while they don't suffice
     ///
-    /// The direct paths are used besides. A relay that dies or leaves is replaced by another one. What suffices is said by --demand or
-    /// --limit; without either the first choice is kept. Takes the place of the path manager of --cc mpath. For whoever connects (--to, HOST:DIR).
+    /// The direct paths are used besides. A relay that dies or leaves is replaced by another one.
+    /// What suffices is said by --demand or --limit; without either the first choice is kept. Takes
+    /// the place of the path manager of --cc mpath. For whoever connects (--to, HOST:DIR).
     #[arg(long, value_name = "K", env = "MANYWAY_PICK", hide_env_values = true,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) pick: Option<u16>,
 
-    /// How --pick chooses: all relays alike [default], or in proportion to the bandwidth that they are believed to have
+    /// How --pick chooses: all relays alike [default], or in proportion to the bandwidth that they
+    /// are believed to have
     ///
-    /// Of a relay that was in use that is what it carried; of others what its operator allows you, but no more than the mean of those that were in use.
+    /// Of a relay that was in use that is what it carried; of others what its operator allows you,
+    /// but no more than the mean of those that were in use.
     #[arg(
         long,
         value_name = "uniform|proportional",

@@ -8,9 +8,10 @@ use clap::{ArgAction, Args};
 
 /// Be a registry: know which relays there are, and who may use them
 ///
-/// Relays enrol with a token and send heartbeats; clients enrol with a token and get some of the relays, chosen at random,
-/// with vouchers that the relays accept. Peers behind NAT find each other here. It sees no traffic, and can't read or
-/// redirect any: docs/registry.md has the interface and the threats.
+/// Relays enrol with a token and send heartbeats; clients enrol with a token and get some of the
+/// relays, chosen at random, with vouchers that the relays accept. Peers behind NAT find each other
+/// here. It sees no traffic, and can't read or redirect any: docs/registry.md has the interface and
+/// the threats.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RegistryArgs {
@@ -33,10 +34,11 @@ pub(crate) struct RegistryArgs {
     )]
     pub(crate) host: Option<String>,
 
-    /// The registry's key: made if missing, readable by you alone; the same for all registries of a fleet
+    /// The registry's key: made if missing, readable by you alone; the same for all registries of a
+    /// fleet
     ///
-    /// By default registry.key in $STATE_DIRECTORY, which systemd sets, else in $XDG_STATE_HOME/manyway or
-    /// ~/.local/state/manyway.
+    /// By default registry.key in $STATE_DIRECTORY, which systemd sets, else in
+    /// $XDG_STATE_HOME/manyway or ~/.local/state/manyway.
     #[arg(
         long,
         value_name = "FILE",
@@ -45,10 +47,11 @@ pub(crate) struct RegistryArgs {
     )]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// Who may enrol, a line each: relay NAME TOKEN, or client NAME TOKEN [CLASS]; made with one of each if missing
+    /// Who may enrol, a line each: relay NAME TOKEN, or client NAME TOKEN [CLASS]; made with one of
+    /// each if missing
     ///
-    /// A client's traffic counts for its NAME; its rate class n from 0 to 15 is 2^n Mbit/s at each relay, 15 unless given.
-    /// By default registry.tokens beside the key.
+    /// A client's traffic counts for its NAME; its rate class n from 0 to 15 is 2^n Mbit/s at each
+    /// relay, 15 unless given. By default registry.tokens beside the key.
     #[arg(
         long,
         value_name = "FILE",
@@ -57,7 +60,8 @@ pub(crate) struct RegistryArgs {
     )]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Where leases are kept: memory, or etcd://HOST:PORT[,HOST:PORT…] for several registries of one fleet
+    /// Where leases are kept: memory, or etcd://HOST:PORT[,HOST:PORT…] for several registries of
+    /// one fleet
     #[arg(
         long,
         value_name = "STORE",
@@ -67,7 +71,8 @@ pub(crate) struct RegistryArgs {
     )]
     pub(crate) store: String,
 
-    /// A certificate (PEM, with its chain) instead of one for the registry's own key: clients then need no key in the URL
+    /// A certificate (PEM, with its chain) instead of one for the registry's own key: clients then
+    /// need no key in the URL
     #[arg(
         long,
         value_name = "FILE",
@@ -112,5 +117,6 @@ pub(crate) struct RegistryArgs {
 const EXAMPLES: &str = "\
 Examples:
   manyway registry --host registry.example
-  manyway registry --store etcd://10.0.0.7:2379        the same on another host, with the same key and tokens
+  manyway registry --store etcd://10.0.0.7:2379        the same on another host, with the same key \
+  and tokens
   manyway registry --tls-cert fullchain.pem --tls-key privkey.pem --host registry.example";

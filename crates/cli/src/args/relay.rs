@@ -12,16 +12,18 @@ use manyway_wire::relay::RelayId;
 
 /// Be a relay: forward packets between those whom you let
 ///
-/// A relay forwards only what carries a grant, which it gives to those with access (--invite, or a voucher of a key that
-/// it trusts) towards those who have asked for it. It keeps nothing per flow and reads nothing: what passes is sealed end
-/// to end. docs/relays.md has the protocol and the threats.
+/// A relay forwards only what carries a grant, which it gives to those with access (--invite, or a
+/// voucher of a key that it trusts) towards those who have asked for it. It keeps nothing per flow
+/// and reads nothing: what passes is sealed end to end. docs/relays.md has the protocol and the
+/// threats.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RelayArgs {
     /// Where to listen, at most one address of each family
     ///
-    /// A host with several addresses should name the one that it is known by: what is forwarded leaves from the one
-    /// that the system chooses otherwise, and receivers behind NAT won't get it.
+    /// A host with several addresses should name the one that it is known by: what is forwarded
+    /// leaves from the one that the system chooses otherwise, and receivers behind NAT won't get
+    /// it.
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -32,7 +34,8 @@ pub(crate) struct RelayArgs {
     )]
     pub(crate) listen: Vec<SocketAddr>,
 
-    /// Where others reach this relay, if that isn't an address of this host: a cloud's public address, say; repeatable
+    /// Where others reach this relay, if that isn't an address of this host: a cloud's public
+    /// address, say; repeatable
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -44,8 +47,8 @@ pub(crate) struct RelayArgs {
 
     /// The relay's keys: made if missing, readable by you alone
     ///
-    /// By default relay.key in $STATE_DIRECTORY, which systemd sets, else in $XDG_STATE_HOME/manyway or
-    /// ~/.local/state/manyway. Two relays must not share one.
+    /// By default relay.key in $STATE_DIRECTORY, which systemd sets, else in
+    /// $XDG_STATE_HOME/manyway or ~/.local/state/manyway. Two relays must not share one.
     #[arg(
         long,
         value_name = "FILE",
@@ -87,8 +90,8 @@ pub(crate) struct RelayArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Registry")]
 pub(crate) struct Fleet {
-    /// Be found through this registry (https://HOST:PORT#KEY, as it prints it) and accept its vouchers; several serve one
-    /// fleet
+    /// Be found through this registry (https://HOST:PORT#KEY, as it prints it) and accept its
+    /// vouchers; several serve one fleet
     #[arg(
         long,
         value_name = "URL",
@@ -115,8 +118,8 @@ pub(crate) struct Fleet {
 pub(crate) struct Tcp {
     /// Forward streams over TCP too, for those whom UDP doesn't reach
     ///
-    /// The relay connects to nobody: receivers keep a connection open and call back. It reads no faster than it can send
-    /// on.
+    /// The relay connects to nobody: receivers keep a connection open and call back. It reads no
+    /// faster than it can send on.
     #[arg(long, env = "MANYWAY_TCP", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub(crate) tcp: bool,
@@ -137,7 +140,8 @@ pub(crate) struct Tcp {
           value_parser = clap::value_parser!(u32).range(2..))]
     pub(crate) tcp_connections: u32,
 
-    /// How much each connection may hold in each direction, e.g. 256KiB; what the system thinks right unless given
+    /// How much each connection may hold in each direction, e.g. 256KiB; what the system thinks
+    /// right unless given
     #[arg(
         long,
         value_name = "SIZE",
@@ -160,7 +164,8 @@ pub(crate) struct Limits {
     )]
     pub(crate) limit: Option<Rate>,
 
-    /// Forward no more than about this for one account, whatever its voucher says; classes are powers of two of 1Mbps
+    /// Forward no more than about this for one account, whatever its voucher says; classes are
+    /// powers of two of 1Mbps
     #[arg(
         long,
         value_name = "RATE",
@@ -189,12 +194,14 @@ pub(crate) struct AccessArgs {
     )]
     pub(crate) trust: Vec<RelayId>,
 
-    /// Print a new RELAY (mr1…) with access in it on standard output, for somebody's --via, and end; it is a secret
+    /// Print a new RELAY (mr1…) with access in it on standard output, for somebody's --via, and
+    /// end; it is a secret
     #[arg(long, env = "MANYWAY_INVITE", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub(crate) invite: bool,
 
-    /// How much whoever gets that RELAY may send, rounded down to a power of two of 1Mbps; all that there is unless given
+    /// How much whoever gets that RELAY may send, rounded down to a power of two of 1Mbps; all that
+    /// there is unless given
     #[arg(
         long,
         value_name = "RATE",

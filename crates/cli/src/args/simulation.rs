@@ -7,8 +7,9 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
 /// Run a scenario: a network, its flows and what to measure, from a file
 ///
-/// Every point of the file's sweep is run as often as the file or --repeat says, on all cores. The means and their 95 % confidence
-/// intervals are shown at the end. The same seed gives the same result, to the bit.
+/// Every point of the file's sweep is run as often as the file or --repeat says, on all cores. The
+/// means and their 95 % confidence intervals are shown at the end. The same seed gives the same
+/// result, to the bit.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -16,7 +17,8 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE", required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
 
-    /// What carries the runs out; several with commas between them are shown side by side, epoch by epoch
+    /// What carries the runs out; several with commas between them are shown side by side, epoch by
+    /// epoch
     #[arg(
         long,
         value_enum,
@@ -28,12 +30,14 @@ pub(crate) struct RunArgs {
     )]
     pub(crate) level: Vec<Level>,
 
-    /// Fluids have the senders' floors: windows of 1 or 2 packets, wVegas' least backlog; the papers' models have none
+    /// Fluids have the senders' floors: windows of 1 or 2 packets, wVegas' least backlog; the
+    /// papers' models have none
     #[arg(long, env = "MANYWAY_FLOORS", hide_env_values = true,
           value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
     pub(crate) floors: bool,
 
-    /// Seed of each point's first repetition, in place of the file's; the next ones count up from it
+    /// Seed of each point's first repetition, in place of the file's; the next ones count up from
+    /// it
     #[arg(long, value_name = "N", env = "MANYWAY_SEED", hide_env_values = true)]
     pub(crate) seed: Option<u64>,
 
@@ -49,7 +53,8 @@ pub(crate) struct RunArgs {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
 
-    /// Write the results into this folder: result.json, flows.csv, subflows.csv, links.csv, series.csv and plots
+    /// Write the results into this folder: result.json, flows.csv, subflows.csv, links.csv,
+    /// series.csv and plots
     ///
     /// It is created if it is missing. Older results in it are replaced.
     #[arg(
@@ -95,16 +100,19 @@ pub(crate) enum Level {
     Fluid,
     /// The best sharing by proportional fairness, as of `manyway optimum`
     Optimum,
-    /// Of a scenario with an [overlay]: rates over shared links, control interval by control interval
+    /// Of a scenario with an [overlay]: rates over shared links, control interval by control
+    /// interval
     Flow,
 }
 
 /// Changes to a scenario.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Assignments {
-    /// Give a key of the file another value, e.g. law=balia or 'links.wifi.rate=10 Mbps'; repeatable
+    /// Give a key of the file another value, e.g. law=balia or 'links.wifi.rate=10 Mbps';
+    /// repeatable
     ///
-    /// A key that is swept has this value in every point. Several in the environment variable are separated by semicolons.
+    /// A key that is swept has this value in every point. Several in the environment variable are
+    /// separated by semicolons.
     #[arg(
         long,
         value_name = "KEY=VALUE",

@@ -7,7 +7,8 @@ use std::time::Duration;
 use manyway_network::LinkConfig;
 use manyway_units::{Rate, format_duration, parse_duration};
 
-/// A link with the same rate and delay both ways and a DropTail queue of one bandwidth-delay product.
+/// A link with the same rate and delay both ways and a DropTail queue of one bandwidth-delay
+/// product.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LinkSpec {
     rate: Rate,

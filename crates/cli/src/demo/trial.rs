@@ -19,7 +19,8 @@ use crate::screen::Screen;
 
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// A way from the sender to the receiver: where the sender's datagrams enter it, and what people call it.
+/// A way from the sender to the receiver: where the sender's datagrams enter it, and what people
+/// call it.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) near: SocketAddr,

@@ -34,10 +34,12 @@ const PACE: Pace = Pace {
 const AT_ONCE: usize = 200;
 
 /// What a listener hears that wants TCP alone.
-const NONE_OVER_TCP: &str = "The registry knows no relay that takes TCP (manyway relay --tcp), so the ticket names none of its relays";
+const NONE_OVER_TCP: &str = "The registry knows no relay that takes TCP (manyway relay --tcp), so \
+    the ticket names none of its relays";
 /// And who dials.
-const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to take TCP: with --carrier tcp its owner is looked for at its own \
-     addresses alone. To be found at a relay, it needs --carrier tcp or auto and --registry or --via, too";
+const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to take TCP: with \
+    --carrier tcp its owner is looked for at its own addresses alone. To be found at a relay, it \
+    needs --carrier tcp or auto and --registry or --via, too";
 
 /// What `--via` and a registry give.
 pub(crate) struct Detours {
@@ -106,7 +108,8 @@ impl Detours {
         Ok(found)
     }
 
-    /// Waits at the registry, if there is one, for those who hold the ticket, until the result is dropped.
+    /// Waits at the registry, if there is one, for those who hold the ticket, until the result is
+    /// dropped.
     pub(crate) fn await_callers(
         &self,
         endpoint: &Endpoint,
@@ -128,7 +131,8 @@ impl Detours {
         Ok(client.map(|(client, rng)| Meet::new(client, rng, ticket)))
     }
 
-    /// Connects to the ticket's owner, through relays too, and looks after these until the result is dropped.
+    /// Connects to the ticket's owner, through relays too, and looks after these until the result
+    /// is dropped.
     pub(crate) async fn dial(
         &mut self,
         endpoint: &Endpoint,
@@ -248,7 +252,8 @@ impl Fleet {
         }))
     }
 
-    /// Files go without a registry that is away, and the user is told once; what it refuses, the user has to mend.
+    /// Files go without a registry that is away, and the user is told once; what it refuses, the
+    /// user has to mend.
     fn excuse<T>(
         &mut self,
         screen: &Screen,
@@ -280,7 +285,8 @@ impl Fleet {
         Some(format!("{error}; going on with the relays that there are"))
     }
 
-    /// For a ticket with so much room: those that take TCP if there is nothing else, half of them if there may be; they come first.
+    /// For a ticket with so much room: those that take TCP if there is nothing else, half of them
+    /// if there may be; they come first.
     async fn for_waiting_at(&mut self, room: u16) -> Result<Vec<RelayTicket>, ClientError> {
         let count = self.count.min(room);
         let over_tcp = match self.carrier {
@@ -293,8 +299,9 @@ impl Fleet {
         Ok(found)
     }
 
-    /// Those that the ticket names, since its owner is found there, and as many others as were asked for. Over TCP the latter lead
-    /// nowhere: a listener keeps a connection open at those of its ticket alone.
+    /// Those that the ticket names, since its owner is found there, and as many others as were
+    /// asked for. Over TCP the latter lead nowhere: a listener keeps a connection open at those of
+    /// its ticket alone.
     async fn for_ticket(&mut self, ticket: &Ticket) -> Result<Vec<RelayAccess>, ClientError> {
         let mut named: Vec<RelayId> = ticket.relays.iter().map(|(_, id)| *id).collect();
         named.sort_unstable();
@@ -311,7 +318,8 @@ impl Fleet {
         Ok(self.new_ones(found))
     }
 
-    /// Those that weren't offered before: one that was dropped doesn't get better by being drawn again.
+    /// Those that weren't offered before: one that was dropped doesn't get better by being drawn
+    /// again.
     fn new_ones(&mut self, found: Vec<RelayTicket>) -> Vec<RelayAccess> {
         let new = found
             .into_iter()
@@ -351,7 +359,8 @@ impl Fleet {
         }
     }
 
-    /// When to ask for access again. Who has no relay yet, since no registry answered, doesn't wait as long as who has some.
+    /// When to ask for access again. Who has no relay yet, since no registry answered, doesn't wait
+    /// as long as who has some.
     fn pause(&self, answered: bool) -> Instant {
         let pause = match answered && !self.offered.is_empty() {
             true => self.pace.renew,
@@ -360,7 +369,8 @@ impl Fleet {
         Instant::now() + pause
     }
 
-    /// New access to those that haven't been given up; those of `--via` alone keep theirs. If there are none, the first ones.
+    /// New access to those that haven't been given up; those of `--via` alone keep theirs. If there
+    /// are none, the first ones.
     async fn renew(&mut self, connection: &Connection) -> Result<(), ClientError> {
         if self.offered.is_empty() {
             return self.fetch_more(connection).await;

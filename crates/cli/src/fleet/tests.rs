@@ -242,8 +242,8 @@ fn often() -> Pace {
     }
 }
 
-/// Of two connections that begin with vouchers for eight seconds, one renews: it gets grants after they have ended, the other
-/// one is refused. A sender asks its relay for new grants every 15 s.
+/// Of two connections that begin with vouchers for eight seconds, one renews: it gets grants after
+/// they have ended, the other one is refused. A sender asks its relay for new grants every 15 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn access_is_renewed_before_it_ends() {
     let life = Duration::from_secs(8);
@@ -327,7 +327,8 @@ async fn a_registry_that_goes_away_is_told_of_once_and_found_again() {
         assert_eq!(told.lock().unwrap().len(), times, "once");
         assert_eq!(sender.relays(RelayState::InUse), 1);
         registry.run().await;
-        // Its leases are gone, so access to a relay that it doesn't know isn't renewed; that is no error.
+        // Its leases are gone, so access to a relay that it doesn't know isn't renewed; that is no
+        // error.
         relay.member.heartbeat().await.unwrap();
         sleep(10 * often().retry).await;
     }

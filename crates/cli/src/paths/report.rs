@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::screen::Screen;
 
-/// Several paths pay if they promise so much more than the best one. Less is within what such a measurement can tell.
+/// Several paths pay if they promise so much more than the best one. Less is within what such a
+/// measurement can tell.
 const WORTH: f64 = 1.1;
 
 /// A finished dry run. Serialised, this is `--json`'s object; fields are added, never changed.
@@ -188,11 +189,13 @@ impl Report {
         let best = rate(self.best_bps);
         match self.multipath_pays {
             true => format!(
-                "Several paths would pay: {} together, {gain:.2} times the {best} of the best one ({measured})\n",
+                "Several paths would pay: {} together, {gain:.2} times the {best} of the best one \
+                 ({measured})\n",
                 rate(self.all_bps),
             ),
             false => format!(
-                "Several paths wouldn't pay: the best one has {best}, all together {} ({measured})\n",
+                "Several paths wouldn't pay: the best one has {best}, all together {} \
+                 ({measured})\n",
                 rate(self.all_bps),
             ),
         }

@@ -31,7 +31,8 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Creates what is missing, and the files under temporary names: from here on the folder can be written to.
+    /// Creates what is missing, and the files under temporary names: from here on the folder can be
+    /// written to.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! `manyway run`: a scenario's points and repetitions, their results on the screen, as JSON and in files.
+//! `manyway run`: a scenario's points and repetitions, their results on the screen, as JSON and in
+//! files.
 
 mod compare;
 mod files;
@@ -199,7 +200,8 @@ struct Done {
 }
 
 impl Done {
-    /// The files, the summary, the object: the latter two even if the files fail, for they may have taken hours.
+    /// The files, the summary, the object: the latter two even if the files fail, for they may have
+    /// taken hours.
     fn tell(self, screen: &Screen, json: bool) -> anyhow::Result<()> {
         let written = self
             .folder

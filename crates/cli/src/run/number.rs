@@ -14,7 +14,8 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Four significant digits for the largest of `values`, but at most `decimals` behind the point.
+    /// Four significant digits for the largest of `values`, but at most `decimals` behind the
+    /// point.
     pub(super) fn plain(values: impl IntoIterator<Item = f64>, decimals: usize) -> Self {
         Self::scaled(largest(values), (1.0, ""), decimals)
     }

@@ -158,7 +158,8 @@ fn line(series: &packet::Series, unit: f64) -> Series {
     line.thinned(SIZE.0 as usize)
 }
 
-/// Which subflows are shown when there are too many: the first member of each group, then the second, …
+/// Which subflows are shown when there are too many: the first member of each group, then the
+/// second, …
 fn choice(experiment: &Experiment, all: usize) -> Vec<usize> {
     let mut first_subflow = 0;
     let mut by_turn: Vec<(usize, usize)> = Vec::new();

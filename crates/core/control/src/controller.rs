@@ -51,8 +51,8 @@ pub struct Ack {
     pub received: Option<Time>,
     /// The window wasn't used up when these packets were sent: it must not grow (RFC 9002 §7.8).
     pub app_limited: bool,
-    /// These packets were sent before the last window cut: the window must not grow (RFC 9002 §7.3.2), unless
-    /// [`Options::growth_in_recovery`](crate::Options::growth_in_recovery) says so.
+    /// These packets were sent before the last window cut: the window must not grow (RFC 9002
+    /// §7.3.2), unless [`Options::growth_in_recovery`](crate::Options::growth_in_recovery) says so.
     pub in_recovery: bool,
 }
 
@@ -95,9 +95,11 @@ pub enum PathVerdict {
     /// Nothing speaks against the path.
     #[default]
     Keep,
-    /// The path shares a bottleneck with a better one, which has taken all but its last packet over: close it.
+    /// The path shares a bottleneck with a better one, which has taken all but its last packet
+    /// over: close it.
     Drained,
-    /// The path has stopped delivering (persistent congestion), and the law has no use for such a path: close it.
+    /// The path has stopped delivering (persistent congestion), and the law has no use for such a
+    /// path: close it.
     TimedOut,
 }
 
@@ -108,8 +110,8 @@ pub trait Controller: Send + Debug {
     /// The controller's name in the registry.
     fn name(&self) -> &'static str;
 
-    /// Whether the parameters suit a connection with this many paths. Advice for those who know the number beforehand: [`Controller::add_path`]
-    /// takes any path.
+    /// Whether the parameters suit a connection with this many paths. Advice for those who know the
+    /// number beforehand: [`Controller::add_path`] takes any path.
     ///
     /// # Errors
     /// What doesn't fit, and how to mend it.
@@ -124,7 +126,8 @@ pub trait Controller: Send + Debug {
     /// Removes a path; its slot may be used again.
     fn remove_path(&mut self, slot: Slot);
 
-    /// The path's packets have `bytes` bytes from now on. Its window stays what it is in bytes, as far as its floor allows.
+    /// The path's packets have `bytes` bytes from now on. Its window stays what it is in bytes, as
+    /// far as its floor allows.
     fn set_packet_size(&mut self, slot: Slot, bytes: u32);
 
     /// Packets were acknowledged.
@@ -133,7 +136,8 @@ pub trait Controller: Send + Debug {
     /// Packets were lost: cut the window.
     fn on_loss(&mut self, loss: &Loss);
 
-    /// More packets were lost that were sent before the last cut: the same loss event, so the window stays.
+    /// More packets were lost that were sent before the last cut: the same loss event, so the
+    /// window stays.
     fn on_further_loss(&mut self, loss: &Loss) {
         let _ = loss;
     }
@@ -155,8 +159,9 @@ pub trait Controller: Send + Debug {
     /// Whether the path is below its slow-start threshold.
     fn in_slow_start(&self, slot: Slot) -> bool;
 
-    /// Whether the path is worth keeping. Advice: windows stay sound if nobody follows it. It changes with losses and timeouts only, of
-    /// any path of the connection, so that is when to ask; [`crate::paths::PathManager`] knows what to do with the answer.
+    /// Whether the path is worth keeping. Advice: windows stay sound if nobody follows it. It
+    /// changes with losses and timeouts only, of any path of the connection, so that is when to
+    /// ask; [`crate::paths::PathManager`] knows what to do with the answer.
     fn verdict(&self, slot: Slot) -> PathVerdict {
         let _ = slot;
         PathVerdict::Keep

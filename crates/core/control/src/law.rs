@@ -49,12 +49,12 @@ pub trait WindowLaw {
     }
 }
 
-/// A window law on `f64`, as [`Coupled`](crate::Coupled) runs it; object-safe, for callers that pick a
-/// law at run time.
+/// A window law on `f64`, as [`Coupled`](crate::Coupled) runs it; object-safe, for callers that
+/// pick a law at run time.
 ///
 /// Implemented for every [`WindowLaw`]. A law that remembers what happened on its paths, which a
-/// [`WindowLaw`] can't, implements it directly and keeps its memory by way of the `on_` methods: they are
-/// told of every path, acknowledgement and loss event, also in slow start and recovery.
+/// [`WindowLaw`] can't, implements it directly and keeps its memory by way of the `on_` methods:
+/// they are told of every path, acknowledgement and loss event, also in slow start and recovery.
 pub trait Law: Send + Debug {
     /// `I_r`, see [`WindowLaw::increase`]; it may be negative, and the controller's floor holds.
     fn increase(&self, paths: &[Path<f64>], r: usize) -> f64;
@@ -80,7 +80,8 @@ pub trait Law: Send + Debug {
     fn on_packet_size(&mut self, r: usize, bytes: u32) {
         let _ = (r, bytes);
     }
-    /// `packets` of path `r`, in its own size, were acknowledged, and its round-trip time is `rtt` seconds now.
+    /// `packets` of path `r`, in its own size, were acknowledged, and its round-trip time is `rtt`
+    /// seconds now.
     #[inline]
     fn on_acked(&mut self, r: usize, packets: f64, rtt: f64) {
         let _ = (r, packets, rtt);

@@ -2,16 +2,18 @@
 //!
 //! Three layers, each usable without the one above it:
 //!
-//! * A **law** ([`WindowLaw`]) is the pair `I_r`, `D_r` of the papers, written once and generic over
-//!   the scalar. The transport and the simulator run it on `f64`, a fluid model on dual numbers.
+//! * A **law** ([`WindowLaw`]) is the pair `I_r`, `D_r` of the papers, written once and generic
+//!   over the scalar. The transport and the simulator run it on `f64`, a fluid model on dual
+//!   numbers.
 //! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
-//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]), [`Wvegas`], [`Bmc`] and [`Cubic`] are their own.
-//!   [`registry`] maps names and parameters to constructors.
+//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]), [`Wvegas`],
+//!   [`Bmc`] and [`Cubic`] are their own. [`registry`] maps names and parameters to constructors.
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!
-//! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try, use and give up.
-//! For paths that control congestion themselves, as TCP does, [`overlay`] has a rate controller above them and a choice of relays.
+//! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try,
+//! use and give up. For paths that control congestion themselves, as TCP does, [`overlay`] has a
+//! rate controller above them and a choice of relays.
 //!
 //! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
 //! give the same result bit for bit.

@@ -16,11 +16,13 @@ pub enum SlowStartKind {
 /// What an acknowledgement of several packets is worth to a growing window.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Growth {
-    /// Every packet that it acknowledges (RFC 3465), so that growth doesn't depend on how often the receiver acknowledges.
+    /// Every packet that it acknowledges (RFC 3465), so that growth doesn't depend on how often the
+    /// receiver acknowledges.
     #[default]
     Bytes,
-    /// One packet, however many it acknowledges (RFC 5681 §3.1, and Linux before 4.0): with an acknowledgement for every second packet
-    /// windows grow half as fast in congestion avoidance, and by half instead of twofold per round trip in slow start.
+    /// One packet, however many it acknowledges (RFC 5681 §3.1, and Linux before 4.0): with an
+    /// acknowledgement for every second packet windows grow half as fast in congestion avoidance,
+    /// and by half instead of twofold per round trip in slow start.
     Acks,
 }
 
@@ -34,13 +36,15 @@ pub struct Options {
     /// `None` takes the law's own, [`crate::WindowLaw::min_ssthresh`]: 2, or 1 for Balia and some
     /// others with more than one path.
     pub window_floor: Option<f64>,
-    /// The smallest slow-start threshold, in packets, where it is to be above the smallest window: a window that was cut to less gets back
-    /// there by slow start, as TCP's does in ns-2 (2, with windows down to 1).
+    /// The smallest slow-start threshold, in packets, where it is to be above the smallest window:
+    /// a window that was cut to less gets back there by slow start, as TCP's does in ns-2 (2, with
+    /// windows down to 1).
     pub threshold_floor: Option<f64>,
     /// What an acknowledgement of several packets counts for.
     pub growth: Growth,
-    /// Windows also grow by acknowledgements of what was sent before the last cut, as the laws are printed: an increase for each
-    /// acknowledgement, a decrease for each loss. RFC 9002 §7.3.2 and TCP wait until recovery is over, and so does the default.
+    /// Windows also grow by acknowledgements of what was sent before the last cut, as the laws are
+    /// printed: an increase for each acknowledgement, a decrease for each loss. RFC 9002 §7.3.2 and
+    /// TCP wait until recovery is over, and so does the default.
     pub growth_in_recovery: bool,
 }
 
@@ -80,7 +84,8 @@ impl Options {
         self
     }
 
-    /// Whether a window that was last cut at `cut` may grow by this acknowledgement; never by the one that brought the cut.
+    /// Whether a window that was last cut at `cut` may grow by this acknowledgement; never by the
+    /// one that brought the cut.
     #[inline]
     pub(crate) fn grows_by(&self, ack: &Ack, cut: Option<Time>) -> bool {
         let grows = !ack.in_recovery || self.growth_in_recovery && cut != Some(ack.now);
@@ -102,8 +107,8 @@ impl Options {
     }
 }
 
-/// Packets have `bytes` bytes from now on: sets `size` and converts `window`, as far as its floor allows. How many of them
-/// one of before is.
+/// Packets have `bytes` bytes from now on: sets `size` and converts `window`, as far as its floor
+/// allows. How many of them one of before is.
 pub(crate) fn resize(size: &mut f64, window: &mut f64, bytes: u32, floor: f64) -> f64 {
     let factor = *size / f64::from(bytes.max(1));
     *size = f64::from(bytes.max(1));

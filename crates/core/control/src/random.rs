@@ -1,4 +1,5 @@
-/// A small generator (SplitMix64, Steele, Lea and Flood 2014): the same seed gives the same choices on every platform.
+/// A small generator (SplitMix64, Steele, Lea and Flood 2014): the same seed gives the same choices
+/// on every platform.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -26,7 +27,8 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// An index with probability in proportion to its weight, of `allowed` ones; uniform among these if their weights are all 0. `None` if none is allowed.
+    /// An index with probability in proportion to its weight, of `allowed` ones; uniform among
+    /// these if their weights are all 0. `None` if none is allowed.
     pub(crate) fn weighted(
         &mut self,
         weights: impl Iterator<Item = f64> + Clone,

@@ -73,7 +73,8 @@ impl SlowStart {
         self.threshold
     }
 
-    /// A cut (or an outside decision) sets the threshold, and ends HyStart++ for good (RFC 9406 §4.2).
+    /// A cut (or an outside decision) sets the threshold, and ends HyStart++ for good (RFC 9406
+    /// §4.2).
     pub(crate) fn set_threshold(&mut self, threshold: f64) {
         self.threshold = threshold.max(self.least);
         self.phase = Phase::Standard;
@@ -95,8 +96,8 @@ impl SlowStart {
         self.set_threshold(threshold.max(floor));
     }
 
-    /// The window after an acknowledgement that counts for so many packets, in slow start (the caller has asked `active`); not beyond the
-    /// threshold.
+    /// The window after an acknowledgement that counts for so many packets, in slow start (the
+    /// caller has asked `active`); not beyond the threshold.
     pub(crate) fn grow(&mut self, window: f64, packets: f64) -> f64 {
         let growth = match self.phase {
             Phase::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,

@@ -333,8 +333,9 @@ fn delay_ends_slow_start<C: Controller>(controller: C, pacing: bool) {
     let mut it = Loop::new(controller, deep_queue(), pacing);
     assert!(it.run(Time::from_millis(3000), |it| !it.in_slow_start()));
     assert_eq!(it.pipe.dropped, 0);
-    // Packets that find 80 in flight are the first to wait, 17 ms; they are acknowledged in the round
-    // trip of 160. Then come five round trips, the first of them cut short, of a quarter's growth.
+    // Packets that find 80 in flight are the first to wait, 17 ms; they are acknowledged in the
+    // round trip of 160. Then come five round trips, the first of them cut short, of a quarter's
+    // growth.
     let window = it.window();
     let (least, most) = (160.0 * 1.25f64.powi(4), 168.0 * 1.25f64.powi(5));
     assert!((least..most).contains(&window), "{window}");

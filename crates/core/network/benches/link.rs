@@ -1,7 +1,7 @@
 //! Cost of one offer, in ns: `cargo bench -p manyway-network`.
 //!
-//! Each link gets packets of 1500 bytes at random gaps that load it fully on average, so that its queue is neither always empty nor
-//! always full.
+//! Each link gets packets of 1500 bytes at random gaps that load it fully on average, so that its
+//! queue is neither always empty nor always full.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -37,7 +37,8 @@ fn gaps() -> Vec<u64> {
     (0..OFFERS).map(|_| next()).collect()
 }
 
-/// What a caller looks at. (A whole verdict in a black box costs a store-forwarding stall that no caller has.)
+/// What a caller looks at. (A whole verdict in a black box costs a store-forwarding stall that no
+/// caller has.)
 fn arrival(verdict: Verdict) -> u64 {
     match verdict {
         Verdict::Delivered {

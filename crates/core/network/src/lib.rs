@@ -1,7 +1,9 @@
-//! A clock-agnostic network model: links with a rate, a delay, a queue, losses and a timetable, and paths over them.
+//! A clock-agnostic network model: links with a rate, a delay, a queue, losses and a timetable, and
+//! paths over them.
 //!
-//! [`Link`] answers one question: a packet of so many bytes enters now, when does it come out, if at all? Under a virtual clock
-//! that is the simulator's network; under the wall clock, behind UDP sockets (the module `udp`, feature `udp`), it is an emulator.
+//! [`Link`] answers one question: a packet of so many bytes enters now, when does it come out, if
+//! at all? Under a virtual clock that is the simulator's network; under the wall clock, behind UDP
+//! sockets (the module `udp`, feature `udp`), it is an emulator.
 
 mod config;
 mod link;

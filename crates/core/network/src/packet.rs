@@ -19,7 +19,8 @@ impl Packet {
 /// What becomes of a packet, known as soon as it is offered.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It comes out at the far end, unless somebody takes the link down before it is there ([`Link::set_up`](crate::Link::set_up)).
+    /// It comes out at the far end, unless somebody takes the link down before it is there
+    /// ([`Link::set_up`](crate::Link::set_up)).
     Delivered {
         /// When its last bit leaves the queue.
         departs: Time,

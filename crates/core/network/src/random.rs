@@ -1,8 +1,8 @@
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// What a link draws random numbers for: each purpose has a generator of its own, so that one impairment doesn't change the draws of
-/// another.
+/// What a link draws random numbers for: each purpose has a generator of its own, so that one
+/// impairment doesn't change the draws of another.
 #[derive(Debug, Copy, Clone)]
 #[repr(u64)]
 pub(crate) enum Purpose {

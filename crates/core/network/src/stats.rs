@@ -23,8 +23,9 @@ pub struct LinkStats {
     pub bytes_delivered: u64,
     /// Time spent serialising packets, up to when the backlog will be gone.
     pub busy: Duration,
-    /// Sum of the times that packets are in the queue, from the offer to the departure of the last bit. Over the time that passed this is
-    /// the mean number of packets in it, the one in service included (Little's law).
+    /// Sum of the times that packets are in the queue, from the offer to the departure of the last
+    /// bit. Over the time that passed this is the mean number of packets in it, the one in service
+    /// included (Little's law).
     pub sojourn: Duration,
 }
 

@@ -10,8 +10,9 @@ use crate::config::check_rate;
 pub struct Timetable {
     /// In the order of time, at least [`Timetable::SPACING`] apart.
     pub changes: Vec<Change>,
-    /// All changes come again after this time, for ever: with a period P and a change at a, at a, a + P, a + 2P, … What a change doesn't
-    /// mention stays as it is, from one round to the next too. Every change is before the period's end.
+    /// All changes come again after this time, for ever: with a period P and a change at a,
+    /// at a, a+P, a+2P, … What a change doesn't mention stays as it is, from one round to the next too.
+    /// Every change is before the period's end.
     pub period: Option<Duration>,
 }
 
@@ -22,9 +23,11 @@ pub struct Change {
     pub at: Time,
     /// The link's rate. A packet in service goes on at the new rate.
     pub rate: Option<Rate>,
-    /// The propagation delay, for packets whose last bit leaves from now on. When it falls, packets behind don't overtake those ahead.
+    /// The propagation delay, for packets whose last bit leaves from now on. When it falls, packets
+    /// behind don't overtake those ahead.
     pub delay: Option<Duration>,
-    /// Up or down. Going down loses everything queued and under way, and while the link is down every packet offered; it comes up empty.
+    /// Up or down. Going down loses everything queued and under way, and while the link is down
+    /// every packet offered; it comes up empty.
     pub up: Option<bool>,
 }
 

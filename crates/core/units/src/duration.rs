@@ -16,8 +16,8 @@ const DAY: u64 = 24 * HOUR;
 /// Reads `10 ms`, `1.5s`, `90 us`, `2 min`, or several parts in descending order: `1 h 30 min`.
 ///
 /// # Errors
-/// When there is no number or no known unit, when parts don't descend, or when the sum exceeds 584 years (64 bits of nanoseconds);
-/// the message quotes the text and lists the units.
+/// When there is no number or no known unit, when parts don't descend, or when the sum exceeds 584
+/// years (64 bits of nanoseconds); the message quotes the text and lists the units.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseQuantityError> {
     let mut rest = text.trim();
     let mut total: u64 = 0;
@@ -50,8 +50,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseQuantityError> {
     }
 }
 
-/// Writes a duration for people: four significant digits below a minute (`10 ms`, `1.5 s`), the two leading units above
-/// (`1 h 30 min`), rounded to the smaller one. [`parse_duration`] reads it back.
+/// Writes a duration for people: four significant digits below a minute (`10 ms`, `1.5 s`), the two
+/// leading units above (`1 h 30 min`), rounded to the smaller one. [`parse_duration`] reads it
+/// back.
 pub fn format_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos() as f64;
     if nanos < 59.995e9 {
@@ -165,7 +166,8 @@ mod tests {
             let duration = Duration::from_nanos(nanos >> shift);
             let text = format_duration(duration);
             let back = parse_duration(&text).unwrap();
-            // Half of the smaller unit shown: 5e-4 below a minute, at worst half a minute in an hour above.
+            // Half of the smaller unit shown: 5e-4 below a minute, at worst half a minute in an
+            // hour above.
             let tolerance = if duration < Duration::from_secs(60) { 5.1e-4 } else { 1.0 / 47.0 };
             let error = back.as_secs_f64() - duration.as_secs_f64();
             prop_assert!(error.abs() <= tolerance * duration.as_secs_f64(), "{}", text);

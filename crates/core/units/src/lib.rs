@@ -1,4 +1,5 @@
-//! The vocabulary every room of manyway shares: points in time, rates and sizes, and how people write them.
+//! The vocabulary every room of manyway shares: points in time, rates and sizes, and how people
+//! write them.
 //!
 //! Nothing here reads a clock. A [`Time`] is handed in by whoever runs the code: the wall clock in
 //! the transport, the event queue in a simulation.

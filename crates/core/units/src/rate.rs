@@ -9,9 +9,10 @@ use crate::{ByteSize, ParseQuantityError};
 
 /// A transmission rate in bits per second: finite and never negative.
 ///
-/// Reads `20 Mbps`, `1.5Gbit/s`, `800 kb/s`, `20 MB/s`, `2 MiB/s`: decimal prefixes are powers of 1000, binary ones (`Ki`,
-/// `Mi`, …) of 1024, a small `b` is a bit and a capital `B` a byte. `Display` picks a unit and writes four significant digits (`{:.1}`:
-/// one decimal); `{:#}` writes it exactly, in bits per second.
+/// Reads `20 Mbps`, `1.5Gbit/s`, `800 kb/s`, `20 MB/s`, `2 MiB/s`: decimal prefixes are powers of
+/// 1000, binary ones (`Ki`, `Mi`, …) of 1024, a small `b` is a bit and a capital `B` a byte.
+/// `Display` picks a unit and writes four significant digits (`{:.1}`: one decimal); `{:#}` writes
+/// it exactly, in bits per second.
 #[derive(Debug, Copy, Clone, PartialEq, PartialOrd, Default)]
 pub struct Rate(f64);
 
@@ -25,7 +26,8 @@ impl Rate {
     /// Nothing per second.
     pub const ZERO: Rate = Rate(0.0);
 
-    /// A rate of `bits` per second; negative values and NaN give zero, infinity the largest finite value.
+    /// A rate of `bits` per second; negative values and NaN give zero, infinity the largest finite
+    /// value.
     pub fn from_bits_per_sec(bits: f64) -> Self {
         if bits.is_nan() {
             return Rate::ZERO;
@@ -71,7 +73,8 @@ impl Rate {
         self.0 == 0.0
     }
 
-    /// How long `bytes` take at this rate, rounded to a nanosecond; [`Duration::MAX`] when that is 584 years or more, or for ever.
+    /// How long `bytes` take at this rate, rounded to a nanosecond; [`Duration::MAX`] when that is
+    /// 584 years or more, or for ever.
     pub fn time_for(self, bytes: u64) -> Duration {
         let nanos = bytes as f64 * 8e9 / self.0;
         if nanos < u64::MAX as f64 {
@@ -88,7 +91,8 @@ impl Rate {
         (self.bytes_per_sec() * time.as_secs_f64()) as u64
     }
 
-    /// The bandwidth-delay product: what is under way on a path of this rate and this round-trip time.
+    /// The bandwidth-delay product: what is under way on a path of this rate and this round-trip
+    /// time.
     pub fn times_delay(self, rtt: Duration) -> ByteSize {
         ByteSize::new(self.bytes_in(rtt))
     }

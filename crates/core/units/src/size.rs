@@ -8,8 +8,9 @@ use crate::text::{Kind, pad_scaled};
 
 /// A number of bytes.
 ///
-/// Reads `1500`, `1500 B`, `64 kB`, `64 MB` (powers of 1000), `64 KiB`, `64 MiB` (powers of 1024). `Display` picks a unit and
-/// writes four significant digits: a binary unit when it fits exactly, else a decimal one. `{:#}` writes the exact number of bytes.
+/// Reads `1500`, `1500 B`, `64 kB`, `64 MB` (powers of 1000), `64 KiB`, `64 MiB` (powers of 1024).
+/// `Display` picks a unit and writes four significant digits: a binary unit when it fits exactly,
+/// else a decimal one. `{:#}` writes the exact number of bytes.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ByteSize(u64);
 
@@ -109,7 +110,8 @@ impl FromStr for ByteSize {
     }
 }
 
-/// What a prefix multiplies by: `k` 1000, `Ki` 1024, and so on; upper and lower case mean the same (nobody counts millibytes).
+/// What a prefix multiplies by: `k` 1000, `Ki` 1024, and so on; upper and lower case mean the same
+/// (nobody counts millibytes).
 pub(crate) fn prefix_factor(prefix: &str) -> Option<u64> {
     let (letter, base) = match prefix.strip_suffix('i') {
         Some(letter) if !letter.is_empty() => (letter, 1024_u64),

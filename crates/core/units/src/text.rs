@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A quantity that could not be read; the message quotes the text and lists what would have been understood.
+/// A quantity that could not be read; the message quotes the text and lists what would have been
+/// understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a {what}: {problem}; write a number and a unit, such as {examples}")]
 pub struct ParseQuantityError {
@@ -75,7 +76,8 @@ pub(crate) struct Number<'a> {
 }
 
 impl Number<'_> {
-    /// The number times `unit`, rounded to an integer; exact for whole numbers. `None` when it exceeds 64 bits.
+    /// The number times `unit`, rounded to an integer; exact for whole numbers. `None` when it
+    /// exceeds 64 bits.
     pub(crate) fn times(&self, unit: u64) -> Option<u64> {
         if !self.digits.contains('.') {
             return self.digits.parse::<u64>().ok()?.checked_mul(unit);
@@ -86,7 +88,8 @@ impl Number<'_> {
     }
 }
 
-/// Writes `value` with four significant digits (all of those before the point), without trailing zeros.
+/// Writes `value` with four significant digits (all of those before the point), without trailing
+/// zeros.
 pub(crate) fn four_digits(value: f64) -> String {
     let decimals = match value {
         v if v < 9.9995 => 3,
@@ -101,7 +104,8 @@ pub(crate) fn four_digits(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Writes `value` in the largest of `units` (descending) that it fills, keeping width and fill flags.
+/// Writes `value` in the largest of `units` (descending) that it fills, keeping width and fill
+/// flags.
 pub(crate) fn pad_scaled(
     f: &mut fmt::Formatter<'_>,
     value: f64,

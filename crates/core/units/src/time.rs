@@ -30,7 +30,8 @@ impl Time {
         Time(millis.saturating_mul(1_000_000))
     }
 
-    /// The time `secs` seconds after the origin, rounded to a nanosecond; negative values and NaN give the origin.
+    /// The time `secs` seconds after the origin, rounded to a nanosecond; negative values and NaN
+    /// give the origin.
     pub fn from_secs_f64(secs: f64) -> Self {
         // A float-to-integer cast saturates and maps NaN to 0.
         Time((secs * 1e9).round() as u64)

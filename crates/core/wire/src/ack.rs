@@ -14,7 +14,8 @@ pub struct AckInfo {
     pub path: PathId,
     /// Microseconds between the arrival of the largest packet and this ACK.
     pub delay_us: u64,
-    /// The receiver's clock, in microseconds, when the largest packet arrived. Its origin is arbitrary.
+    /// The receiver's clock, in microseconds, when the largest packet arrived. Its origin is
+    /// arbitrary.
     pub receive_time_us: u64,
     /// How many packets of the path arrived with each ECN mark, if the receiver can see the marks.
     pub ecn: Option<EcnCounts>,
@@ -31,7 +32,8 @@ pub struct EcnCounts {
     pub ce: u64,
 }
 
-/// A received ACK, its ranges still in the packet's bytes. Made by [`Frames`](crate::Frames), which checked them.
+/// A received ACK, its ranges still in the packet's bytes. Made by [`Frames`](crate::Frames), which
+/// checked them.
 #[derive(Copy, Clone, Debug)]
 pub struct AckFrame<'a> {
     /// What the ACK says besides the packet numbers.
@@ -141,9 +143,10 @@ impl Iterator for AckRanges<'_> {
 
 impl FusedIterator for AckRanges<'_> {}
 
-/// Appends an ACK of `ranges` (largest first, none overlapping or touching the next) to `buf`, with as many of
-/// them as `budget` bytes have room for. Returns the bytes written: never more than `budget`, and 0 if not even
-/// the first range fits. Stops at the first range that is out of order or empty.
+/// Appends an ACK of `ranges` (largest first, none overlapping or touching the next) to `buf`, with
+/// as many of them as `budget` bytes have room for. Returns the bytes written: never more than
+/// `budget`, and 0 if not even the first range fits. Stops at the first range that is out of order
+/// or empty.
 pub fn encode_ack(
     buf: &mut Vec<u8>,
     info: &AckInfo,
@@ -307,7 +310,8 @@ mod tests {
             ce: 64,
         });
         let bytes = encoded(&AckInfo { ecn, ..INFO }, &[90..=100, 88..=88, 2..=5], 1000);
-        // One missing packet is a gap of 0, as in RFC 9000; the gaps here are {89} and {6, ..., 87}.
+        // One missing packet is a gap of 0, as in RFC 9000; the gaps here are {89} and {6, ...,
+        // 87}.
         #[rustfmt::skip]
         let expected = [
             0x03, 7, 0x40, 100, 25, 0x80, 0x01, 0x11, 0x70, // type, path, largest, delay, receive time

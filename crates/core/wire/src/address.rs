@@ -28,7 +28,8 @@ pub(crate) fn list_len(addresses: &[SocketAddr]) -> usize {
     sendable(addresses).iter().map(len).sum()
 }
 
-/// Writes the addresses without their count; an IPv6 scope or flow label is lost, it means nothing elsewhere.
+/// Writes the addresses without their count; an IPv6 scope or flow label is lost, it means nothing
+/// elsewhere.
 pub(crate) fn put_list(buf: &mut impl BufMut, addresses: &[SocketAddr]) {
     for address in sendable(addresses) {
         match address.ip() {

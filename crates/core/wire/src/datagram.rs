@@ -12,7 +12,8 @@ pub const TAG_LEN: usize = 16;
 /// Bytes of the shortest DATA packet: header and tag, nothing between them.
 pub const MIN_DATA_LEN: usize = DATA_HEADER_LEN + TAG_LEN;
 
-/// A datagram that says nothing: it opens the sender's NAT for what comes the other way. Whoever gets it drops it.
+/// A datagram that says nothing: it opens the sender's NAT for what comes the other way. Whoever
+/// gets it drops it.
 pub const OPENING: [u8; 2] = [0x04, 0x01];
 
 /// What a datagram is, by its first byte.
@@ -103,8 +104,9 @@ impl DataHeader {
     }
 }
 
-/// The packet number whose low 32 bits are `low` and which is nearest to the one after `largest`, the largest
-/// received on the path so far (RFC 9000, appendix A.3). Correct while the two are less than 2^31 apart.
+/// The packet number whose low 32 bits are `low` and which is nearest to the one after `largest`,
+/// the largest received on the path so far (RFC 9000, appendix A.3). Correct while the two are less
+/// than 2^31 apart.
 pub fn expand_pn(low: u32, largest: Option<u64>) -> u64 {
     const WINDOW: u64 = 1 << 32;
     let expected = largest.map_or(0, |largest| largest.saturating_add(1));

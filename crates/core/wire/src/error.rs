@@ -49,7 +49,8 @@ pub enum DecodeError {
     },
     /// The peer speaks another version of the protocol.
     #[error(
-        "it is of protocol version {found} and this release speaks version {version}: install the same release on both hosts",
+        "it is of protocol version {found} and this release speaks version {version}: install the \
+         same release on both hosts",
         version = crate::VERSION
     )]
     UnsupportedVersion {

@@ -1,5 +1,6 @@
-//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus: decode anything; what decodes must
-//! come out the same after encoding and decoding once more. These functions panic where the codecs are wrong.
+//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus: decode anything;
+//! what decodes must come out the same after encoding and decoding once more. These functions panic
+//! where the codecs are wrong.
 
 use crate::relay::{
     Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType,

@@ -59,7 +59,8 @@ pub struct Reply<'a> {
     pub noise: &'a [u8],
 }
 
-/// What a listener under load answers instead of a [`Reply`], to learn whether the sender is where it seems to be.
+/// What a listener under load answers instead of a [`Reply`], to learn whether the sender is where
+/// it seems to be.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cookie {
     /// The initiator's connection id for path 0, from its INIT.
@@ -70,7 +71,8 @@ pub struct Cookie {
     pub masked: [u8; COOKIE_VALUE_LEN],
 }
 
-/// A decoded handshake datagram with its `mac1`, which is *not* checked yet. Dereferences to the message.
+/// A decoded handshake datagram with its `mac1`, which is *not* checked yet. Dereferences to the
+/// message.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Signed<'a, M> {
     /// The message: an [`Init`], a [`Reply`] or a [`Cookie`].
@@ -93,7 +95,8 @@ impl<'a> Init<'a> {
     /// Reads an INIT.
     ///
     /// # Errors
-    /// The datagram is no INIT, of another version, of another length than [`INIT_LEN`], or its padding isn't zero.
+    /// The datagram is no INIT, of another version, of another length than [`INIT_LEN`], or its
+    /// padding isn't zero.
     pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         start(DatagramType::Init, &mut reader)?;
@@ -128,7 +131,8 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// The INIT as it is sent, [`INIT_LEN`] bytes, with the `mac1` that `sign` makes of the bytes before it.
+    /// The INIT as it is sent, [`INIT_LEN`] bytes, with the `mac1` that `sign` makes of the bytes
+    /// before it.
     ///
     /// # Panics
     /// If `noise` is longer than [`MAX_INIT_NOISE`].
@@ -153,7 +157,8 @@ impl<'a> Reply<'a> {
     /// Reads a REPLY.
     ///
     /// # Errors
-    /// The datagram is no REPLY, of another version, or longer or shorter than its Noise message says.
+    /// The datagram is no REPLY, of another version, or longer or shorter than its Noise message
+    /// says.
     pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         start(DatagramType::Reply, &mut reader)?;
@@ -234,7 +239,8 @@ impl Cookie {
         })
     }
 
-    /// The COOKIE as it is sent, [`COOKIE_LEN`] bytes, with the `mac1` that `sign` makes of the bytes before it.
+    /// The COOKIE as it is sent, [`COOKIE_LEN`] bytes, with the `mac1` that `sign` makes of the
+    /// bytes before it.
     pub fn seal(&self, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(COOKIE_LEN);
         datagram.extend_from_slice(&[DatagramType::Cookie as u8, VERSION]);
@@ -245,7 +251,8 @@ impl Cookie {
     }
 }
 
-/// Type and version. The version comes before all else, so that an old release says the right thing of a new one.
+/// Type and version. The version comes before all else, so that an old release says the right thing
+/// of a new one.
 fn start(kind: DatagramType, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     kind.expect(reader)?;
     match reader.u8("the protocol version")? {

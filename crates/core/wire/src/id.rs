@@ -6,7 +6,8 @@ pub const CID_LEN: usize = 8;
 /// Bytes of a ticket's id.
 pub const TICKET_ID_LEN: usize = 8;
 
-/// What a receiver finds the connection and the path of a packet by: random, one per path and direction.
+/// What a receiver finds the connection and the path of a packet by: random, one per path and
+/// direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub [u8; CID_LEN]);
 
@@ -26,8 +27,9 @@ impl fmt::Display for PathId {
     }
 }
 
-/// A stream's number in its connection, at most 2^62 - 1. Bit 0 says who opened it (0: the side that opened the
-/// connection, 1: the listener), the others count that side's streams. All streams go both ways.
+/// A stream's number in its connection, at most 2^62 - 1. Bit 0 says who opened it (0: the side
+/// that opened the connection, 1: the listener), the others count that side's streams. All streams
+/// go both ways.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 

@@ -1,9 +1,10 @@
-//! The codecs of the manyway protocol, and nothing else: datagrams, frames, transport parameters, tickets,
-//! and what relays are spoken to with.
+//! The codecs of the manyway protocol, and nothing else: datagrams, frames, transport parameters,
+//! tickets, and what relays are spoken to with.
 //!
-//! Every decoder takes bytes a hostile peer may have chosen. None panics, none allocates in proportion to
-//! what the bytes claim, and frames borrow from the packet they arrived in. What the fields mean and when
-//! they are sent is in `docs/protocol.md` and, for [`relay`], in `docs/relays.md`.
+//! Every decoder takes bytes a hostile peer may have chosen. None panics, none allocates in
+//! proportion to what the bytes claim, and frames borrow from the packet they arrived in. What the
+//! fields mean and when they are sent is in `docs/protocol.md` and, for [`relay`], in
+//! `docs/relays.md`.
 //!
 //! ```
 //! use manyway_wire::{Frame, Frames, StreamId};

@@ -17,17 +17,21 @@ pub struct TransportParameters {
     pub initial_max_stream_data: u64,
     /// Streams that the peer may open at first (4; default 128, at most 2^61).
     pub initial_max_streams: u64,
-    /// Milliseconds of silence on all paths after which this side gives the connection up (5; default 30,000).
+    /// Milliseconds of silence on all paths after which this side gives the connection up (5;
+    /// default 30,000).
     pub max_idle_ms: u64,
     /// Milliseconds that this side may put off an ACK (6; default 10, at most 16,383).
     pub ack_delay_ms: u64,
-    /// Ack-eliciting packets on a path after which this side sends an ACK (7; default 10, at least 1).
+    /// Ack-eliciting packets on a path after which this side sends an ACK (7; default 10, at least
+    /// 1).
     pub ack_every: u64,
     /// Paths that this side keeps open at a time (8; default 64, at least 1).
     pub max_paths: u64,
-    /// Largest UDP payload that this side takes, in bytes (9; default and least 1200, at most 65,527).
+    /// Largest UDP payload that this side takes, in bytes (9; default and least 1200, at most
+    /// 65,527).
     pub max_datagram: u64,
-    /// What goes in front of the receiver's datagrams, if they have to go through a relay (10; none unless given).
+    /// What goes in front of the receiver's datagrams, if they have to go through a relay (10; none
+    /// unless given).
     pub grant: Option<Grant>,
 }
 
@@ -48,10 +52,12 @@ impl TransportParameters {
         }
     }
 
-    /// Reads a list of parameters: id, length in bytes, value; id and length are varints. Unknown ids are skipped.
+    /// Reads a list of parameters: id, length in bytes, value; id and length are varints. Unknown
+    /// ids are skipped.
     ///
     /// # Errors
-    /// A known parameter occurs twice, has a wrong length or a value out of its range, or the connection id is missing.
+    /// A known parameter occurs twice, has a wrong length or a value out of its range, or the
+    /// connection id is missing.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut params = Self::new(ConnectionId::default());
         let mut seen = 0u16;
@@ -83,7 +89,8 @@ impl TransportParameters {
         Ok(params)
     }
 
-    /// Writes all parameters, in the order of their ids. A value out of its range is written as the nearest in it.
+    /// Writes all parameters, in the order of their ids. A value out of its range is written as the
+    /// nearest in it.
     pub fn encode(&self, buf: &mut impl BufMut) {
         varint::put(buf, CID);
         varint::put(buf, CID_LEN as u64);

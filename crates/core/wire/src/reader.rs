@@ -69,7 +69,8 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// A varint that counts bytes or things which follow: it can't be more than the bytes that are left.
+    /// A varint that counts bytes or things which follow: it can't be more than the bytes that are
+    /// left.
     pub(crate) fn count(&mut self, what: &'static str) -> Result<usize, DecodeError> {
         let value = self.varint(what)?;
         match usize::try_from(value) {

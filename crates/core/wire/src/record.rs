@@ -26,7 +26,8 @@ pub fn record_header(len: usize) -> Result<[u8; RECORD_HEADER_LEN], RecordError>
     }
 }
 
-/// Takes a byte stream apart into records. Its memory grows with what has arrived, up to 256 KiB, never with what a length says.
+/// Takes a byte stream apart into records. Its memory grows with what has arrived, up to 256 KiB,
+/// never with what a length says.
 #[derive(Debug, Default)]
 pub struct RecordReader {
     buf: Vec<u8>,
@@ -140,7 +141,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a stream is cut, its records come out whole and in order, and the memory is bounded.
+        /// However a stream is cut, its records come out whole and in order, and the memory is
+        /// bounded.
         #[test]
         fn records_survive_any_cut(
             lens in prop::collection::vec(prop_oneof![1usize..100, 1usize..=MAX_RECORD], 0..60),

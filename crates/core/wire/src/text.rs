@@ -20,7 +20,8 @@ pub enum TextError {
     },
     /// It begins like one of another version.
     #[error(
-        "the {what} is of a version that this release doesn't know: install the same release on both hosts"
+        "the {what} is of a version that this release doesn't know: install the same release on \
+         both hosts"
     )]
     UnknownVersion {
         /// What it should be.
@@ -62,8 +63,9 @@ pub enum TextError {
     },
 }
 
-/// How bytes of one kind are written for people: prefix, base32 (RFC 4648's alphabet in lower case, no padding) of
-/// the bytes and of their CRC-32, which also covers the prefix and finds any one or two wrong characters.
+/// How bytes of one kind are written for people: prefix, base32 (RFC 4648's alphabet in lower case,
+/// no padding) of the bytes and of their CRC-32, which also covers the prefix and finds any one or
+/// two wrong characters.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct TextFormat {
     /// What it is, in words.
@@ -83,8 +85,8 @@ impl TextFormat {
         format!("{}{}", self.prefix, BASE32.encode(&bytes))
     }
 
-    /// The bytes of a text, with white space around it ignored. Length and characters are checked before anything
-    /// is allocated.
+    /// The bytes of a text, with white space around it ignored. Length and characters are checked
+    /// before anything is allocated.
     pub(crate) fn decode(&self, text: &str) -> Result<Vec<u8>, TextError> {
         let what = self.what;
         let text = text.trim();
@@ -164,7 +166,8 @@ pub(crate) const fn encoded_len(bytes: usize) -> usize {
     (bytes * 8).div_ceil(5)
 }
 
-/// One run of CRC-32's shift register (the polynomial of IEEE 802.3, reflected), bit by bit: the texts are short.
+/// One run of CRC-32's shift register (the polynomial of IEEE 802.3, reflected), bit by bit: the
+/// texts are short.
 pub(crate) fn crc(start: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(start, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {

@@ -9,10 +9,12 @@ use crate::relay::RelayId;
 use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, MAX_ADDRESSES, TICKET_ID_LEN, address};
 
-/// What a listener hands out so that others can connect: where it is, who it is, and the right to ask.
+/// What a listener hands out so that others can connect: where it is, who it is, and the right to
+/// ask.
 ///
-/// Written as `mw1` and base32 (RFC 4648, lower case, no padding) of the fields below and a CRC-32 that finds any
-/// one or two wrong characters. Whoever holds the text can connect, so `Debug` shows neither it nor the secret.
+/// Written as `mw1` and base32 (RFC 4648, lower case, no padding) of the fields below and a CRC-32
+/// that finds any one or two wrong characters. Whoever holds the text can connect, so `Debug` shows
+/// neither it nor the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// Version of the ticket's format: [`Ticket::VERSION`].
@@ -23,9 +25,11 @@ pub struct Ticket {
     pub public_key: [u8; 32],
     /// The pre-shared key of the handshake.
     pub secret: [u8; 32],
-    /// Where the listener can be reached; only the first [`MAX_ADDRESSES`] are written, without IPv6 scopes.
+    /// Where the listener can be reached; only the first [`MAX_ADDRESSES`] are written, without
+    /// IPv6 scopes.
     pub addresses: Vec<SocketAddr>,
-    /// Relays at which the listener can be found under a name that the secret gives; only the first [`MAX_TICKET_RELAYS`] are written.
+    /// Relays at which the listener can be found under a name that the secret gives; only the first
+    /// [`MAX_TICKET_RELAYS`] are written.
     pub relays: Vec<(SocketAddr, RelayId)>,
 }
 
@@ -320,12 +324,12 @@ mod tests {
         }
     }
 
-    /// Proves for tickets of every length that any two wrong characters are found: the checksum is linear, so it
-    /// is enough that no two ways to change one character change the checksum alike.
+    /// Proves for tickets of every length that any two wrong characters are found: the checksum is
+    /// linear, so it is enough that no two ways to change one character change the checksum alike.
     #[test]
     fn every_two_wrong_characters_are_found() {
-        // What counts is the distance from the end, so the longest ticket stands for all with its padding bits,
-        // and there are as many paddings as remainders of a length by 5.
+        // What counts is the distance from the end, so the longest ticket stands for all with its
+        // padding bits, and there are as many paddings as remainders of a length by 5.
         for len in MAX_LEN..=MAX_LEN + 4 {
             let mut seen = HashSet::new();
             for at in 0..encoded_len(len) {
@@ -357,7 +361,8 @@ mod tests {
         }
     }
 
-    /// The bytes in which a ticket of `len` bytes changes when `change` is added to its base32 digit `at`.
+    /// The bytes in which a ticket of `len` bytes changes when `change` is added to its base32
+    /// digit `at`.
     fn flipped(len: usize, at: usize, change: u8) -> Option<Vec<u8>> {
         let mut bytes = vec![0; len];
         for bit in (0..5).filter(|bit| change >> (4 - bit) & 1 == 1) {

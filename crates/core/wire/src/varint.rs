@@ -1,5 +1,5 @@
-//! Variable-length integers of 1, 2, 4 or 8 bytes (RFC 9000, section 16): the two highest bits of the first
-//! byte say how many, the rest is the number, big-endian.
+//! Variable-length integers of 1, 2, 4 or 8 bytes (RFC 9000, section 16): the two highest bits of
+//! the first byte say how many, the rest is the number, big-endian.
 
 use bytes::BufMut;
 
@@ -27,7 +27,8 @@ pub fn put(buf: &mut impl BufMut, value: u64) {
     }
 }
 
-/// Takes a varint from the front of `bytes`, in any of its encodings; `None`, and nothing taken, if it is cut short.
+/// Takes a varint from the front of `bytes`, in any of its encodings; `None`, and nothing taken, if
+/// it is cut short.
 pub fn get(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, _) = bytes.split_first()?;
     let (field, rest) = bytes.split_at_checked(1 << (first >> 6))?;

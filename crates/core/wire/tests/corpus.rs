@@ -1,4 +1,5 @@
-//! Replays the fuzz targets' corpus, so that whatever a fuzzer found once stays found, without a fuzzer.
+//! Replays the fuzz targets' corpus, so that whatever a fuzzer found once stays found, without a
+//! fuzzer.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! How exact optima are, and how long they take: random networks of growing size, and as many as asked for of up to 200 links and 500 flows.
+//! How exact optima are, and how long they take: random networks of growing size, and as many as
+//! asked for of up to 200 links and 500 flows.
 //!
 //! ```sh
 //! cargo run --release -p manyway-fluid --example optima -- 1000
@@ -53,7 +54,8 @@ fn main() -> ExitCode {
         most = (most.0.max(gap), most.1.max(residual));
     }
     println!(
-        "{count} random networks of up to 200 links and 500 flows: gap at most {:.1e}, residual at most {:.1e}",
+        "{count} random networks of up to 200 links and 500 flows: gap at most {:.1e}, residual at \
+         most {:.1e}",
         most.0, most.1
     );
     if failed {
@@ -72,7 +74,8 @@ fn worst(found: &Result<Allocation, OptimumError>) -> (f64, f64) {
     }
 }
 
-/// Links of 1 to 1000 Mbps, flows with two to four routes of one to four links, weights of 0.1 to 10.
+/// Links of 1 to 1000 Mbps, flows with two to four routes of one to four links, weights of 0.1 to
+/// 10.
 fn random(links: usize, flows: usize, seed: u64) -> Network {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let mut exponent = |least: f64, range: f64| 10f64.powf(least + range * rng.random::<f64>());

@@ -4,10 +4,12 @@ use manyway_network::LinkConfig;
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 
-/// When an experiment's network changes: flows and subflows that come and go, links whose timetable says so. Begins with 0 and ends before the experiment does; at most `most`
-/// moments are found, earliest first.
+/// When an experiment's network changes: flows and subflows that come and go, links whose timetable
+/// says so. Begins with 0 and ends before the experiment does; at most `most` moments are found,
+/// earliest first.
 ///
-/// Between two of them the network is [`Network::at`](crate::Network::at) the first. Random starts count as of their earliest.
+/// Between two of them the network is [`Network::at`](crate::Network::at) the first. Random starts
+/// count as of their earliest.
 pub fn epochs(experiment: &Experiment, most: usize) -> Vec<Time> {
     let end = Time::ZERO + experiment.duration;
     let mut moments = BTreeSet::from([Time::ZERO]);

@@ -4,21 +4,24 @@ use manyway_control::{Path, Scalar, WindowLaw};
 use nalgebra::{DMatrix, DVector};
 use num_dual::Dual64;
 
-/// A law as a fluid: `ẋ_r = k_r(x_s) (φ_r(x_s) − q_r)⁺` with `k_r = (x_r/τ_r) D_r` and `φ_r = I_r/D_r`, by the very code of the window law (Peng et al., section II).
+/// A law as a fluid: `ẋ_r = k_r(x_s) (φ_r(x_s) − q_r)⁺` with `k_r = (x_r/τ_r) D_r` and `φ_r =
+/// I_r/D_r`, by the very code of the window law (Peng et al., section II).
 ///
 /// Rates are in packets/s, round-trip times in seconds, `φ` is a loss probability.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum FluidLaw {
     /// A window law of the registry, as it runs.
     Window(AnyLaw),
-    /// Max, the paper's fluid of LIA: without the minimum with Reno's increase, `φ_r = 2 max_k(x_k/τ_k)/(x_r τ_r S²)`.
+    /// Max, the paper's fluid of LIA: without the minimum with Reno's increase, `φ_r = 2
+    /// max_k(x_k/τ_k)/(x_r τ_r S²)`.
     Max,
 }
 
 /// A law that has no fluid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{law} has no fluid form, as it is more than an increase and a decrease by windows and round-trip times: run it with --level packet, or {instead}"
+    "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
+     round-trip times: run it with --level packet, or {instead}"
 )]
 pub struct NoFluid {
     /// The law's name.
@@ -42,7 +45,8 @@ impl FluidLaw {
                     "take its nearest window law (ewtcp:a=D², D its weight)"
                 }
                 name if name.starts_with("wvegas") => {
-                    "see `manyway run --level fluid`, which has wvegas by its prices, and `manyway optimum`, which has its equilibrium"
+                    "see `manyway run --level fluid`, which has wvegas by its prices, and `manyway \
+                     optimum`, which has its equilibrium"
                 }
                 _ => "take its nearest window law (lia)",
             },
@@ -81,7 +85,8 @@ impl FluidLaw {
         DVector::from_fn(rates.len(), |r, _| self.phi(&paths, r))
     }
 
-    /// `∂Φ_s/∂x_s`, exact to rounding by dual numbers; at ties of a maximum it is a one-sided derivative.
+    /// `∂Φ_s/∂x_s`, exact to rounding by dual numbers; at ties of a maximum it is a one-sided
+    /// derivative.
     pub fn jacobian(&self, rates: &[f64], rtts: &[f64]) -> DMatrix<f64> {
         let n = rates.len();
         let mut jacobian = DMatrix::zeros(n, n);
@@ -196,8 +201,9 @@ mod tests {
         }
     }
 
-    /// Balia as it runs, eq. (1)-(2), has `φ_r ∝ (1+α)(4+α)/min{α, 1.5}`, which falls until the cap takes over: there a path that gets less of the flow has the lower
-    /// φ, against C2. Eq. (16), for which the paper proves it, only grows.
+    /// Balia as it runs, eq. (1)-(2), has `φ_r ∝ (1+α)(4+α)/min{α, 1.5}`, which falls until the cap
+    /// takes over: there a path that gets less of the flow has the lower φ, against C2. Eq. (16),
+    /// for which the paper proves it, only grows.
     #[test]
     fn balia_as_it_runs_is_not_monotone_before_its_cap() {
         let phi = |text: &str, alpha: f64| {
@@ -217,7 +223,9 @@ mod tests {
         let error = FluidLaw::of(&"olia".parse().unwrap()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "olia has no fluid form, as it is more than an increase and a decrease by windows and round-trip times: run it with --level packet, or take its nearest window law (coupled or lia)"
+            "olia has no fluid form, as it is more than an increase and a decrease by windows and \
+             round-trip times: run it with --level packet, or take its nearest window law (coupled \
+             or lia)"
         );
     }
 }

@@ -1,7 +1,9 @@
-//! Theory that runs: what a network would share out at best, and what laws make of it in the limit of a fluid.
+//! Theory that runs: what a network would share out at best, and what laws make of it in the limit
+//! of a fluid.
 //!
-//! [`Network`] is the network of Peng et al. and of Cao et al.: links with capacities, flows with routes over them. [`optimum`] shares it out
-//! by a utility, to a certificate. A [`Model`] gives each flow a law of the transport as a [`FluidLaw`], and has an [`Equilibrium`].
+//! [`Network`] is the network of Peng et al. and of Cao et al.: links with capacities, flows with
+//! routes over them. [`optimum`] shares it out by a utility, to a certificate. A [`Model`] gives
+//! each flow a law of the transport as a [`FluidLaw`], and has an [`Equilibrium`].
 
 pub mod criteria;
 pub mod dynamics;

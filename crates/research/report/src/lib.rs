@@ -1,7 +1,8 @@
 //! Results for people: aligned tables and SVG plots.
 //!
 //! This room is pure and knows results, not how they were made: a [`Table`] of cells, a [`Plot`] of
-//! named series. The same input gives the same bytes, so that reports can be committed and compared.
+//! named series. The same input gives the same bytes, so that reports can be committed and
+//! compared.
 
 mod plot;
 mod table;

@@ -8,8 +8,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 pub enum Kind {
     /// Each series is a line of its own; the legend stands beside them, where it hides nothing.
     Lines,
-    /// Each series is a band that stands on the one before it; the top edge is their sum. All series
-    /// need the same x values.
+    /// Each series is a band that stands on the one before it; the top edge is their sum. All
+    /// series need the same x values.
     Stacked,
 }
 
@@ -23,10 +23,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// The same line with at most four points in each of `columns` equal parts of its x range: the first, the last, the least and the
-    /// greatest. Drawn on that many pixels it looks no different, peaks included (M4: Jugel et al., VLDB 2014).
+    /// The same line with at most four points in each of `columns` equal parts of its x range: the
+    /// first, the last, the least and the greatest. Drawn on that many pixels it looks no
+    /// different, peaks included (M4: Jugel et al., VLDB 2014).
     ///
-    /// The points' x values must not decrease. Not for the series of a stack, which need the same x values in all.
+    /// The points' x values must not decrease. Not for the series of a stack, which need the same x
+    /// values in all.
     #[must_use]
     pub fn thinned(mut self, columns: usize) -> Self {
         let columns = columns.max(1);
@@ -64,8 +66,9 @@ pub struct Mark {
     pub label: String,
 }
 
-/// A plot with a title, two axes, a legend and any number of series. The x axis covers the points and
-/// marks; the y axis runs from 0 (or the least value, when negative) to a little above the greatest.
+/// A plot with a title, two axes, a legend and any number of series. The x axis covers the points
+/// and marks; the y axis runs from 0 (or the least value, when negative) to a little above the
+/// greatest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
     /// The line above the plot.
@@ -247,7 +250,8 @@ impl Plot {
         Ok(())
     }
 
-    /// Pixels that the names take, as far as that can be told without the font; at most half of the picture.
+    /// Pixels that the names take, as far as that can be told without the font; at most half of the
+    /// picture.
     fn legend_width(&self) -> u32 {
         let longest = self
             .series

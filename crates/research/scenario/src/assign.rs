@@ -33,8 +33,8 @@ pub(crate) fn canonical(key: &Key) -> Result<Key, String> {
         None => hint(name, top.iter().chain(flow).copied()),
     };
     Err(format!(
-        "there is no such key{hint}: a bare key is one of the top level or of [defaults] ({}); others are written with dots, such as \
-         links.NAME.rate, or links.*.rate for all",
+        "there is no such key{hint}: a bare key is one of the top level or of [defaults] ({}); \
+         others are written with dots, such as links.NAME.rate, or links.*.rate for all",
         flow.join(", "),
     ))
 }
@@ -161,7 +161,8 @@ pub(crate) fn check_default_used(root: &Table, target: &Key) -> Result<(), Strin
     }
     let name = flows.keys().next().map_or("NAME", String::as_str);
     Err(format!(
-        "this is [defaults].{key}, which no flow uses, as each has its own: write flows.{name}.{key} or flows.*.{key}"
+        "this is [defaults].{key}, which no flow uses, as each has its own: write \
+         flows.{name}.{key} or flows.*.{key}"
     ))
 }
 

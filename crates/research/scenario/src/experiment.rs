@@ -7,7 +7,8 @@ use manyway_control::{Options, SenderConfig};
 use manyway_network::{LinkConfig, Topology};
 use manyway_units::{Rate, Time};
 
-/// One point of a scenario, resolved: no names to look up, no units to read, every flow of every group spelled out.
+/// One point of a scenario, resolved: no names to look up, no units to read, every flow of every
+/// group spelled out.
 ///
 /// This is what the levels (fluid, packet, …) take. It holds no randomness: a run adds the seed.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,8 +55,8 @@ pub struct Flow {
     pub access: Option<LinkConfig>,
     /// More propagation delay for data, one way, behind the last link.
     pub extra_delay: Duration,
-    /// More delay for acknowledgements, beside the path's way back: that of the access link and `extra_delay` once
-    /// more.
+    /// More delay for acknowledgements, beside the path's way back: that of the access link and
+    /// `extra_delay` once more.
     pub extra_return: Duration,
     /// When it starts.
     pub start: Time,
@@ -67,9 +68,11 @@ pub struct Flow {
     pub size: Option<u64>,
     /// The application's rate in payload bytes; it fills the window without.
     pub rate: Option<Rate>,
-    /// Bytes of the headers within each packet ([`SenderConfig::packet_size`]): goodput leaves them out.
+    /// Bytes of the headers within each packet ([`SenderConfig::packet_size`]): goodput leaves them
+    /// out.
     pub headers: u32,
-    /// Each packet leaves after a random time, uniform between 0 and this, but never before the one sent before it.
+    /// Each packet leaves after a random time, uniform between 0 and this, but never before the one
+    /// sent before it.
     pub jitter: Duration,
     /// The subflow sender: packet size, initial window, pacing, loss detection.
     pub sender: SenderConfig,
@@ -77,12 +80,14 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
-    /// How its path manager behaves, if its law has one and it has several paths; `None` for the defaults.
+    /// How its path manager behaves, if its law has one and it has several paths; `None` for the
+    /// defaults.
     pub relays: Option<Relays>,
 }
 
-/// What a flow of law `mpath` with several paths leaves to choose. The first of its paths is the direct one; the others, each through a
-/// relay, are known to a registration server, and opened and closed by the path manager.
+/// What a flow of law `mpath` with several paths leaves to choose. The first of its paths is the
+/// direct one; the others, each through a relay, are known to a registration server, and opened and
+/// closed by the path manager.
 #[derive(Debug, Copy, Clone, PartialEq, Default)]
 pub struct Relays {
     /// The server gives so many relays at a time, drawn at random from all; `None` for all of them.
@@ -91,8 +96,9 @@ pub struct Relays {
     pub manager: ManagerConfig,
 }
 
-/// When a subflow takes part, within the life of its flow: it joins at `from` or when the flow starts, whichever is
-/// later, and sends nothing new from `until` or when the flow stops, whichever is earlier.
+/// When a subflow takes part, within the life of its flow: it joins at `from` or when the flow
+/// starts, whichever is later, and sends nothing new from `until` or when the flow stops, whichever
+/// is earlier.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
 pub struct Lifetime {
     /// When it joins; 0 is with its flow.

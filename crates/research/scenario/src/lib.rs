@@ -1,7 +1,9 @@
-//! Scenario files: one TOML file says what a network is like, who sends over it and what is measured.
+//! Scenario files: one TOML file says what a network is like, who sends over it and what is
+//! measured.
 //!
-//! [`Scenario`] is a file as written, with assignments made to it; [`Scenario::points`] resolves it into
-//! [`Experiment`]s, one for each combination of what it sweeps; [`Scenario::overlay_points`] does the same for a file with an `[overlay]`. The guide is `docs/scenarios.md`.
+//! [`Scenario`] is a file as written, with assignments made to it; [`Scenario::points`] resolves it
+//! into [`Experiment`]s, one for each combination of what it sweeps; [`Scenario::overlay_points`]
+//! does the same for a file with an `[overlay]`. The guide is `docs/scenarios.md`.
 
 mod assign;
 mod experiment;

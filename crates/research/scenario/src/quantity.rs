@@ -52,7 +52,8 @@ quantity!(
 );
 
 quantity!(
-    /// A duration, or a point in time as the duration since the beginning: `"10 ms"`. At most 365 days.
+    /// A duration, or a point in time as the duration since the beginning: `"10 ms"`. At most 365
+    /// days.
     TimeSpan(Duration), "duration", ["10 ms", "1.5 s", "250 us", "1 h 30 min"],
     r"^\s*(([0-9]+\.?[0-9]*|\.[0-9]+)\s*(ns|us|µs|μs|ms|s|sec|m|min|h|d)\s*)+$",
     |text| {
@@ -176,7 +177,10 @@ fn whole_packets(text: &str) -> Result<u32, String> {
         .and_then(|number| number.parse().ok())
         .ok_or_else(|| {
             let most = u32::MAX;
-            format!("{text:?} is not a whole number of packets up to {most}: write it like \"100 packets\"")
+            format!(
+                "{text:?} is not a whole number of packets up to {most}: write it like \"100 \
+                packets\""
+            )
         })
 }
 
@@ -216,8 +220,8 @@ impl<T> Visitor<'_> for Quantity<T> {
     }
 }
 
-/// A name of a link, a path, a flow or a span: ASCII letters, digits, `_` and `-`, at most 64 of them. Names become
-/// part of the names of files and columns, and of dotted keys.
+/// A name of a link, a path, a flow or a span: ASCII letters, digits, `_` and `-`, at most 64 of
+/// them. Names become part of the names of files and columns, and of dotted keys.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(String);
 
@@ -246,7 +250,8 @@ impl<'de> Deserialize<'de> for Name {
         if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) {
             let shown: String = name.chars().take(40).collect();
             return Err(de::Error::custom(format!(
-                "{shown:?} can't be a name: names consist of the letters A-Z and a-z, digits, _ and -, at most 64 of them"
+                "{shown:?} can't be a name: names consist of the letters A-Z and a-z, digits, _ \
+                 and -, at most 64 of them"
             )));
         }
         Ok(Name(name))

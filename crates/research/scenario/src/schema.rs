@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use crate::file::File;
 
-/// The JSON schema of scenario files, for editors and other programs; `docs/scenario.schema.json` is this.
+/// The JSON schema of scenario files, for editors and other programs; `docs/scenario.schema.json`
+/// is this.
 ///
 /// It knows keys, types, units and laws; whether the parts fit together,
 /// [`Scenario::points`](crate::Scenario::points) finds out.

@@ -210,7 +210,8 @@ fn collect(table: &Table, place: &Key, outer: &Key, axes: &mut Vec<Axis>) -> Res
             Value::Table(inner) => collect(inner, &place, &key, axes)?,
             other => {
                 let message = format!(
-                    "{other} is not a list: give the values to go through, as in {name:?} = [{other}]"
+                    "{other} is not a list: give the values to go through, as in {name:?} = \
+                     [{other}]"
                 );
                 return Err(Fault::new(&place, message));
             }
@@ -235,7 +236,8 @@ fn cases(nodes: &[Node], place: Key) -> Result<Axis, Fault> {
         let place = place.at(n);
         let Value::Table(table) = &node.value else {
             let message = format!(
-                "{} is not a table of assignments, such as {{ law = \"lia\", duration = \"10 s\" }}",
+                "{} is not a table of assignments, such as \
+                 {{ law = \"lia\", duration = \"10 s\" }}",
                 node.value
             );
             return Err(Fault::new(&place, message));

@@ -346,7 +346,8 @@ fn flows() {
         .replace("law = \"reno\"", "count = 0");
     assert_eq!(
         message(run(&none, &[])),
-        "scenarios/x.toml:22:2: flows: no flows: a scenario needs at least one, with a `count` of at least 1"
+        "scenarios/x.toml:22:2: flows: no flows: a scenario needs at least one, with a `count` of \
+         at least 1"
     );
 }
 
@@ -377,7 +378,8 @@ fn measurements() {
         ),
         (
             "",
-            "[[measure.spans]]\nname = \"a\"\nfrom = \"2 s\"\nuntil = \"6 s\"\n[[measure.spans]]\nname = \"a\"\nfrom = \"2 s\"\nuntil = \"6 s\"",
+            "[[measure.spans]]\nname = \"a\"\nfrom = \"2 s\"\nuntil = \"6 \
+             s\"\n[[measure.spans]]\nname = \"a\"\nfrom = \"2 s\"\nuntil = \"6 s\"",
         ),
     ]));
 }
@@ -386,12 +388,14 @@ fn measurements() {
 fn sweeps() {
     let hundred = format!("[{}]", "\"1 ms\", ".repeat(100));
     let large = format!(
-        "[sweep]\n\"links.wifi.delay\" = {hundred}\n\"links.5g.delay\" = {hundred}\n\"paths.p1.return_delay\" = {hundred}"
+        "[sweep]\n\"links.wifi.delay\" = {hundred}\n\"links.5g.delay\" = \
+         {hundred}\n\"paths.p1.return_delay\" = {hundred}"
     );
     let said = message(run(&changed("", &large), &[]));
     assert_eq!(
         said,
-        "scenarios/x.toml:29:1: sweep: 100 × 100 × 100 combinations are too many: at most 100000 are possible"
+        "scenarios/x.toml:29:1: sweep: 100 × 100 × 100 combinations are too many: at most 100000 \
+         are possible"
     );
     snapshot!(transcript(&[
         ("name = \"good\"", "sweep = 5\nname = \"good\""),

@@ -1,4 +1,5 @@
-//! Scenarios with an `[overlay]`: what they resolve to, and what is said about those that can't be run.
+//! Scenarios with an `[overlay]`: what they resolve to, and what is said about those that can't be
+//! run.
 
 use std::fmt::Write;
 
@@ -127,7 +128,8 @@ fn selections_and_rates_may_be_given() {
 #[test]
 fn connections_have_the_keys_of_flows() {
     let text = format!(
-        "{GOOD}[overlay.packets]\nrtt = \"40 ms\"\n[defaults]\nlaw = \"cubic\"\npacket_size = \"500 B\"\npacing = false\n"
+        "{GOOD}[overlay.packets]\nrtt = \"40 ms\"\n[defaults]\nlaw = \"cubic\"\npacket_size = \
+         \"500 B\"\npacing = false\n"
     );
     let only = points(&text, &[]).unwrap().remove(0);
     let packets = only.packets.unwrap();
@@ -140,7 +142,8 @@ fn connections_have_the_keys_of_flows() {
 #[test]
 fn every_key_can_be_swept_and_assigned() {
     let text = format!(
-        "{GOOD}[sweep]\n\"overlay.skew\" = [0, 0.5, 1]\n\"overlay.control.increment\" = [0.1, \"12 kbps\"]\n"
+        "{GOOD}[sweep]\n\"overlay.skew\" = [0, 0.5, 1]\n\"overlay.control.increment\" = [0.1, \"12 \
+         kbps\"]\n"
     );
     assert_eq!(points(&text, &[]).unwrap().len(), 6);
     let one = points(&text, &["overlay.skew=1", "overlay.paths=4"]).unwrap();
@@ -197,7 +200,8 @@ fn what_cannot_be_run_is_told() {
         "[overlay.packets]\nqueue = \"50 packets\"",
         "[overlay.packets]\nrtt = \"40 ms\"\ninterval = \"10 ms\"\nsend_buffer = \"0 packets\"",
         "[overlay.packets]\nrtt = \"40 ms\"\ninterval = \"300 d\"",
-        "[overlay.packets]\nrtt = \"40 ms\"\n[defaults]\nlaw = \"reno\"\ncount = 3\nrate = \"1 Mbps\"",
+        "[overlay.packets]\nrtt = \"40 ms\"\n[defaults]\nlaw = \"reno\"\ncount = 3\nrate = \"1 \
+         Mbps\"",
         "[overlay.packets]\nrtt = \"40 ms\"\n[overlay.reselect]\nscheme = \"k\"",
     ] {
         case(more, &format!("{GOOD}{more}\n"));

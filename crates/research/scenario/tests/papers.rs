@@ -1,4 +1,5 @@
-//! The format can say what the papers' experiments need; the experiments themselves are in `scenarios/`.
+//! The format can say what the papers' experiments need; the experiments themselves are in
+//! `scenarios/`.
 
 use std::time::Duration;
 
@@ -28,7 +29,8 @@ fn flow<'a>(experiment: &'a Experiment, name: &str) -> &'a manyway_scenario::Flo
         .unwrap()
 }
 
-/// Balia, Table III and V: laws side by side, crowds of flows, delayed acknowledgements, flows that come and go.
+/// Balia, Table III and V: laws side by side, crowds of flows, delayed acknowledgements, flows that
+/// come and go.
 #[test]
 fn balia() {
     let points = points(
@@ -134,8 +136,8 @@ fn wvegas_domino() {
     assert_eq!(flow(&experiment, "7").start, secs(300));
 }
 
-/// BMC, Fig. 5.2-5.9: N weighted flows against N of TCP, receivers at n/3 ms behind a RED bottleneck, N and the
-/// weight swept.
+/// BMC, Fig. 5.2-5.9: N weighted flows against N of TCP, receivers at n/3 ms behind a RED
+/// bottleneck, N and the weight swept.
 #[test]
 fn bmc() {
     let points = points(
@@ -171,8 +173,8 @@ fn bmc() {
     assert_eq!(thirtieth.extra_return.as_micros(), 11_999);
 }
 
-/// mPath, Fig. 7 and 13: paths over several links with a common first one, and flows behind narrow access links of
-/// their own.
+/// mPath, Fig. 7 and 13: paths over several links with a common first one, and flows behind narrow
+/// access links of their own.
 #[test]
 fn mpath() {
     let experiment = only(

@@ -17,6 +17,7 @@ fn the_committed_schema_is_current() {
     let first = committed.lines().zip(now.lines()).find(|(a, b)| a != b);
     assert!(
         committed == now,
-        "docs/scenario.schema.json is not up to date, first at {first:?}: run {UPDATE}=1 cargo test -p manyway-scenario --test schema"
+        "docs/scenario.schema.json is not up to date, first at {first:?}: run {UPDATE}=1 cargo \
+         test -p manyway-scenario --test schema"
     );
 }

@@ -1,12 +1,16 @@
-//! The speed of the packet level: packets forwarded by the bottlenecks per second of one thread, beside a bare mover.
+//! The speed of the packet level: packets forwarded by the bottlenecks per second of one thread,
+//! beside a bare mover.
 //!
-//! The mover pushes packets through the same links by the same events, with fixed windows and nothing else: no congestion control, no
-//! loss, no measurement. It is what this machine can do at best, so the ratio says what the senders and the laws cost, on any machine.
+//! The mover pushes packets through the same links by the same events, with fixed windows and
+//! nothing else: no congestion control, no loss, no measurement. It is what this machine can do at
+//! best, so the ratio says what the senders and the laws cost, on any machine.
 //!
-//! Beside that, what a packet costs in a connection of 200 paths and in one of two; the mover has no part in it.
+//! Beside that, what a packet costs in a connection of 200 paths and in one of two; the mover has
+//! no part in it.
 //!
-//! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below its bound; with `-- --guard`, if it is
-//! below three quarters of it, for machines that do other things at the same time.
+//! `cargo bench -p manyway-simulate --bench packet` prints a table and fails if a ratio is below
+//! its bound; with `-- --guard`, if it is below three quarters of it, for machines that do other
+//! things at the same time.
 #![allow(clippy::print_stdout)]
 
 #[path = "packet/mover.rs"]
@@ -24,9 +28,11 @@ use manyway_simulate::packet::Simulation;
 use mover::Mover;
 use scenes::Scene;
 
-/// Each side runs so often at least, in turns; the fastest run counts, which other processes disturb least.
+/// Each side runs so often at least, in turns; the fastest run counts, which other processes
+/// disturb least.
 const ROUNDS: usize = 5;
-/// A scene of half a second could fall into somebody else's: while it is below its bound it is run for so long. What has become slow stays so.
+/// A scene of half a second could fall into somebody else's: while it is below its bound it is run
+/// for so long. What has become slow stays so.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
@@ -84,7 +90,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A packet of a connection of 200 paths should cost at most twice one of two, which is about what it does; this much is an error.
+/// A packet of a connection of 200 paths should cost at most twice one of two, which is about what
+/// it does; this much is an error.
 const MOST: f64 = 2.5;
 
 /// Whether it is so, if `only` this or everything is to be run.

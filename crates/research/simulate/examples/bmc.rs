@@ -1,4 +1,5 @@
-//! Runs the experiments of the BMC thesis (`scenarios/bmc`) and writes tables with its numbers beside ours.
+//! Runs the experiments of the BMC thesis (`scenarios/bmc`) and writes tables with its numbers
+//! beside ours.
 //!
 //! `cargo run --release -p manyway-simulate --example bmc -- [--full] [--out DIR]`
 //!
@@ -151,7 +152,8 @@ impl Tables {
                 "bmc/fig3-2",
                 &[],
                 &[
-                    "sweep.\"flows.bundle.law\"=[\"bmc\", \"bmc:d1=0.25,d2=0.75\", \"bmc-proportion\", \"bmc-balance\"]",
+                    "sweep.\"flows.bundle.law\"=[\"bmc\", \"bmc:d1=0.25,d2=0.75\", \
+                     \"bmc-proportion\", \"bmc-balance\"]",
                     red,
                 ],
                 &["bundle", "over 4", "over 12", "TCP"],

@@ -1,4 +1,5 @@
-//! Runs the Emulab experiments of the mPath paper (`scenarios/mpath`) and writes tables with the paper's numbers beside ours.
+//! Runs the Emulab experiments of the mPath paper (`scenarios/mpath`) and writes tables with the
+//! paper's numbers beside ours.
 //!
 //! `cargo run --release -p manyway-simulate --example mpath -- [--full] [--out DIR]`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -375,7 +376,8 @@ fn fig12_gates(table: &Table) -> Vec<Gate> {
     let found = |n: usize| format!("{:.0} %", row[n]);
     vec![
         Gate::new(
-            "Fig. 12: a TCP flow loses at most 35 % of its window beside mPath (the paper has 25 %)",
+            "Fig. 12: a TCP flow loses at most 35 % of its window beside mPath (the paper has 25 \
+             %)",
             found(5),
             row[5] <= 35.0,
         ),
@@ -403,7 +405,8 @@ fn fig13_gates(table: &Table, with: &str, explained: Option<&'static str>) -> Ve
     vec![
         Gate::new(
             &format!(
-                "Fig. 14, {with}: with two TCP flows on path 2 what mPath has is 0.95 ± 0.10 of that with one"
+                "Fig. 14, {with}: with two TCP flows on path 2 what mPath has is 0.95 ± 0.10 of \
+                 that with one"
             ),
             format!("{two:.2}"),
             (two - 0.95).abs() <= 0.1,
@@ -435,7 +438,8 @@ fn alpha_gates(table: &Table) -> Vec<Gate> {
             above.iter().all(|rate| *rate < 0.95 * best),
         ),
         Gate::new(
-            "α of 0.25 and less takes more than 30 minutes to drop path 1, in the median of runs of 60",
+            "α of 0.25 and less takes more than 30 minutes to drop path 1, in the median of runs \
+             of 60",
             format!("minute {}", listed(slow.iter().copied(), 0)),
             slow.iter().all(|minute| *minute > 30.0),
         ),

@@ -1,9 +1,12 @@
-//! Runs the experiments that manyway is judged by, under the virtual clock, and writes a table and the raw results.
+//! Runs the experiments that manyway is judged by, under the virtual clock, and writes a table and
+//! the raw results.
 //!
-//! `cargo run --release -p manyway-simulate --features stack --example must_show -- [--full] [--stateful] [--out DIR]`
+//! `cargo run --release -p manyway-simulate --features stack --example must_show -- [--full]
+//! [--stateful] [--out DIR]`
 //!
-//! Without `--full` it is a short version (fewer seeds, shorter runs) that shows the same picture with wider intervals. With `--stateful` it is
-//! the laws that keep a state of their own which run (wVegas, BMC, mPath), and the results are called `must_show_stateful`.
+//! Without `--full` it is a short version (fewer seeds, shorter runs) that shows the same picture
+//! with wider intervals. With `--stateful` it is the laws that keep a state of their own which run
+//! (wVegas, BMC, mPath), and the results are called `must_show_stateful`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::fmt::Write as _;
@@ -288,15 +291,22 @@ fn markdown(results: &Results, laws: &Laws) -> String {
     let _ = write!(
         out,
         "# Aggregation and fairness under the virtual clock\n\n\
-         Production sessions (handshake, sealing, streams, scheduler, congestion control) over virtual links: one-way delays, DropTail of one \
-         bandwidth-delay product (rate × round trip), outer packets of {packet} bytes. Made by `cargo run --release -p manyway-simulate --features \
-         stack --example must_show -- --full{stateful} --out docs/results`; every run repeats bit for bit.\n\n\
+         Production sessions (handshake, sealing, streams, scheduler, congestion control) over \
+         virtual links: one-way delays, DropTail of one bandwidth-delay product (rate × round \
+         trip), outer packets of {packet} bytes. Made by `cargo run --release -p manyway-simulate \
+         --features stack --example must_show -- --full{stateful} --out docs/results`; every run \
+         repeats bit for bit.\n\n\
          ## Aggregation\n\n\
-         One connection alone, mean goodput (stream bytes read in order) over {aggregation_from}-{aggregation_until} s, median of \
-         {aggregation_seeds} seeds. Without sender jitter nothing in such a run is random but keys, so seeds hardly matter; with it they do. *After headers* is the fraction of Σ rate × {payload}/{packet}: {payload} stream bytes in a packet of {packet} (28 \
-         IPv4 and UDP, 14 header, 16 tag, {frame} frame header); *of the wire* is the fraction of Σ rate. Ramp-up: from the first handshake packet to the \
-         begin of the first second in which 90 % of the sum after headers arrived.{aggregation_gate}\n\n\
-         | network | sender jitter | law | after headers | min - max | of the wire | ramp-up, s |\n|---|---|---|---|---|---|---|\n",
+         One connection alone, mean goodput (stream bytes read in order) over \
+         {aggregation_from}-{aggregation_until} s, median of {aggregation_seeds} seeds. Without \
+         sender jitter nothing in such a run is random but keys, so seeds hardly matter; with it \
+         they do. *After headers* is the fraction of Σ rate × {payload}/{packet}: {payload} stream \
+         bytes in a packet of {packet} (28 IPv4 and UDP, 14 header, 16 tag, {frame} frame header); \
+         *of the wire* is the fraction of Σ rate. Ramp-up: from the first handshake packet to the \
+         begin of the first second in which 90 % of the sum after headers \
+         arrived.{aggregation_gate}\n\n\
+         | network | sender jitter | law | after headers | min - max | of the wire | ramp-up, s \
+         |\n|---|---|---|---|---|---|---|\n",
         frame = packet - 28 - 14 - 16 - payload,
         stateful = if laws.name == USUAL.name {
             ""
@@ -334,10 +344,13 @@ fn markdown(results: &Results, laws: &Laws) -> String {
     let _ = write!(
         out,
         "\n## Fairness\n\n\
-         Two subflows of one connection against one single-path Reno connection through a bottleneck of 20 Mbps and 10 ms one way; {fairness_seeds} seeds, \
-         {fairness_from}-{fairness_until} s, staggered starts, sender jitter uniform in 0-1 ms per packet without reordering, no pacing. Share of the \
-         connection with two subflows, mean and 95 % interval.{fairness_gate}\n\n\
-         | law | share | 95 % interval | min - max | multipath, Mbps | single path, Mbps | windows, packets |\n|---|---|---|---|---|---|---|\n",
+         Two subflows of one connection against one single-path Reno connection through a \
+         bottleneck of 20 Mbps and 10 ms one way; {fairness_seeds} seeds, \
+         {fairness_from}-{fairness_until} s, staggered starts, sender jitter uniform in 0-1 ms per \
+         packet without reordering, no pacing. Share of the connection with two subflows, mean and \
+         95 % interval.{fairness_gate}\n\n\
+         | law | share | 95 % interval | min - max | multipath, Mbps | single path, Mbps | \
+         windows, packets |\n|---|---|---|---|---|---|---|\n",
     );
     for row in &results.fairness {
         let mean = |of: fn(&FairnessRun) -> f64| summary(row.runs.iter().map(of)).mean;
@@ -366,9 +379,11 @@ fn return_path_markdown(rows: &[ReturnPathRow]) -> String {
         return String::new();
     }
     let mut out = "\n## A congested way back\n\n\
-        One connection over two paths of 10 Mbps, 25 ms one way; acknowledgements of the first one come back through a DropTail queue of 100 packets, 120 ms, that so \
-        many Reno flows fill. 20 to 80 s: both paths' links there, used of their capacity.\n\n\
-        | law | Reno flows on the way back | path 1 | path 2 | goodput, Mbps | path 1's round trip at the end, ms |\n|---|--:|--:|--:|--:|--:|\n"
+        One connection over two paths of 10 Mbps, 25 ms one way; acknowledgements of the first one \
+        come back through a DropTail queue of 100 packets, 120 ms, that so many Reno flows fill. \
+        20 to 80 s: both paths' links there, used of their capacity.\n\n\
+        | law | Reno flows on the way back | path 1 | path 2 | goodput, Mbps | path 1's round trip \
+        at the end, ms |\n|---|--:|--:|--:|--:|--:|\n"
         .to_owned();
     for ReturnPathRow { law, against, run } in rows {
         let ([one, two], goodput, [rtt, _]) = (run.utilisation, run.goodput_mbps, run.rtt_ms);

@@ -1,4 +1,5 @@
-//! Runs the experiments of the wVegas paper (`scenarios/wvegas`) and writes tables with the paper's numbers beside ours.
+//! Runs the experiments of the wVegas paper (`scenarios/wvegas`) and writes tables with the paper's
+//! numbers beside ours.
 //!
 //! `cargo run --release -p manyway-simulate --example wvegas -- [--full] [--out DIR]`
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -137,7 +138,8 @@ fn page(repeat: u32) -> Result<(String, Results), String> {
     Ok((text, Results { gates, tables }))
 }
 
-/// Flow 2's subflows in each span, and how much their means of 1 s change from one to the next within the spans.
+/// Flow 2's subflows in each span, and how much their means of 1 s change from one to the next
+/// within the spans.
 fn shifting(run: &RunResult) -> Vec<f64> {
     let two = run
         .flows
@@ -162,7 +164,8 @@ fn of(run: &RunResult, kind: &str) -> Vec<Vec<f64>> {
     series.map(|series| series.values.clone()).collect()
 }
 
-/// Rates as the paper's figures have them, window over round-trip time, bits/s: packets are of 1000 B.
+/// Rates as the paper's figures have them, window over round-trip time, bits/s: packets are of 1000
+/// B.
 fn instantaneous(run: &RunResult) -> Vec<Vec<f64>> {
     let both = of(run, "window").into_iter().zip(of(run, "rtt"));
     let rate = |(window, rtt): (&f64, &f64)| 8000.0 * window / rtt;
@@ -351,7 +354,8 @@ fn table2_gates(table: &Table, variations: &[Table]) -> Vec<Gate> {
         Gate::new(
             "Table II: variation of means of 1 s at most half of LIA's, senders pacing",
             format!(
-                "{paced:.3} against {paced_lia:.3} (not pacing {:.3} against {:.3}; of window over round-trip time {:.3} against {:.3})",
+                "{paced:.3} against {paced_lia:.3} (not pacing {:.3} against {:.3}; of window over \
+                 round-trip time {:.3} against {:.3})",
                 ours[8], lia[8], ours[9], lia[9]
             ),
             paced <= 0.5 * paced_lia,
@@ -359,8 +363,9 @@ fn table2_gates(table: &Table, variations: &[Table]) -> Vec<Gate> {
     ]
 }
 
-/// What the floor of α leaves of Fig. 1(b)'s 9 Mbps. A queueing delay of q on each link: the long path's 2 packets, its floor, stand in two queues,
-/// so its rate is 1/q; both paths together have 10/q, as weights share out 10 packets by rates; a link carries 11/q = 9 Mbps.
+/// What the floor of α leaves of Fig. 1(b)'s 9 Mbps. A queueing delay of q on each link: the long
+/// path's 2 packets, its floor, stand in two queues, so its rate is 1/q; both paths together have
+/// 10/q, as weights share out 10 packets by rates; a link carries 11/q = 9 Mbps.
 const FLOORED_RING: f64 = 90.0 / 11.0;
 
 fn fig1b_gates(table: &Table) -> Vec<Gate> {
@@ -368,7 +373,8 @@ fn fig1b_gates(table: &Table) -> Vec<Gate> {
     let low = table.means(&["wvegas:min_alpha=0.1"])[0];
     vec![
         Gate::new(
-            "Fig. 1(b): each flow within 2 % of 8.18 Mbps, which is what the floor of α leaves of 9",
+            "Fig. 1(b): each flow within 2 % of 8.18 Mbps, which is what the floor of α leaves of \
+             9",
             format!("{ours:.2}"),
             (ours / FLOORED_RING - 1.0).abs() <= 0.02,
         ),
@@ -390,7 +396,8 @@ fn fig2a_gates(table: &Table) -> Vec<Gate> {
         100.0 * off.fold(0.0, f64::max)
     };
     let found = format!(
-        "furthest {:.1} % (with 1 ms of jitter {:.1} %; told the true base {:.1} %, told it with the jitter's mean in it {:.1} %)",
+        "furthest {:.1} % (with 1 ms of jitter {:.1} %; told the true base {:.1} %, told it with \
+         the jitter's mean in it {:.1} %)",
         off(["wvegas", "0 ms"]),
         off(["wvegas", "1 ms"]),
         off(["wvegas:base=0.1", "1 ms"]),
@@ -410,7 +417,8 @@ fn return_path_gates(table: &Table) -> Vec<Gate> {
     let lost = ["1", "4"].map(|flows| rate("wvegas", flows));
     vec![
         Gate::new(
-            "return path congested by 1 and 4 TCP flows: at least 85 % of the path there with forward delay",
+            "return path congested by 1 and 4 TCP flows: at least 85 % of the path there with \
+             forward delay",
             format!("{:.1} and {:.1} of 10 Mbps", kept[0], kept[1]),
             kept.iter().all(|rate| *rate >= 8.5),
         ),
@@ -427,7 +435,8 @@ fn fig6_gates(table: &Table) -> Vec<Gate> {
     // Of the means over all runs, as the paper's bars are.
     vec![
         Gate::new(
-            "Fig. 6: every flow's share within 35 % of equal in each 50 s, mean over runs of the worst",
+            "Fig. 6: every flow's share within 35 % of equal in each 50 s, mean over runs of the \
+             worst",
             format!("{:.0} %", row[6]),
             row[6] <= 35.0,
         ),

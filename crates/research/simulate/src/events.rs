@@ -5,8 +5,9 @@ use manyway_units::Time;
 
 /// What is going to happen, in the order of time.
 ///
-/// Among events of one moment a seeded rule decides, so that no lane (a route, a host) is always served before another; events of
-/// the same lane and moment stay in the order in which they were scheduled.
+/// Among events of one moment a seeded rule decides, so that no lane (a route, a host) is always
+/// served before another; events of the same lane and moment stay in the order in which they were
+/// scheduled.
 #[derive(Debug)]
 pub(crate) struct Events<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
@@ -78,7 +79,8 @@ impl<E> PartialEq for Entry<E> {
 
 impl<E> Eq for Entry<E> {}
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of `x` bears on every bit of the result.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of `x` bears on
+/// every bit of the result.
 pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

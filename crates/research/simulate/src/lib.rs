@@ -1,8 +1,9 @@
 //! Virtual-clock runs over the network model.
 //!
-//! [`World`] moves datagrams between [`Host`]s over shared [`Link`](manyway_network::Link)s, with every impairment a network can have, on an integer clock: the
-//! same seed gives the same run, bit for bit ([`World::trace_hash`]). It knows nothing about what hosts are. With the feature
-//! `stack` they are production sessions (the module `stack`).
+//! [`World`] moves datagrams between [`Host`]s over shared [`Link`](manyway_network::Link)s, with
+//! every impairment a network can have, on an integer clock: the same seed gives the same run, bit
+//! for bit ([`World::trace_hash`]). It knows nothing about what hosts are. With the feature `stack`
+//! they are production sessions (the module `stack`).
 
 pub mod batch;
 mod events;

@@ -60,7 +60,8 @@ impl Goodput {
         Rate::of(self.bytes_between(from, until), time)
     }
 
-    /// The end of the first span of `span` (a whole number of intervals) whose mean rate is at least `rate`.
+    /// The end of the first span of `span` (a whole number of intervals) whose mean rate is at
+    /// least `rate`.
     pub fn first_reaching(&self, rate: Rate, span: Duration) -> Option<Time> {
         let width = (span.as_nanos() / self.interval.as_nanos()).max(1) as usize;
         let needed = rate.bytes_per_sec() * (self.interval * width as u32).as_secs_f64();
@@ -89,7 +90,8 @@ pub struct Summary {
     pub min: f64,
     /// Largest value.
     pub max: f64,
-    /// Half the width of the 95 % confidence interval of the mean, by Student's t; 0 for a single run.
+    /// Half the width of the 95 % confidence interval of the mean, by Student's t; 0 for a single
+    /// run.
     pub ci95: f64,
 }
 
@@ -117,8 +119,9 @@ impl Summary {
     }
 }
 
-/// The 97.5 % quantile of Student's t distribution; beyond 30 degrees of freedom by its expansion around the normal
-/// quantile (Abramowitz and Stegun 26.7.5, first two terms; the error is below 1e-4 there).
+/// The 97.5 % quantile of Student's t distribution; beyond 30 degrees of freedom by its expansion
+/// around the normal quantile (Abramowitz and Stegun 26.7.5, first two terms; the error is below
+/// 1e-4 there).
 fn student_t975(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -136,8 +139,9 @@ fn student_t975(degrees: usize) -> f64 {
     }
 }
 
-/// Mean and spread of a sample that arrives one value at a time, without keeping the values (Welford, "Note on a method for
-/// calculating corrected sums of squares and products", Technometrics 4, 1962).
+/// Mean and spread of a sample that arrives one value at a time, without keeping the values
+/// (Welford, "Note on a method for calculating corrected sums of squares and products",
+/// Technometrics 4, 1962).
 #[derive(Debug, Copy, Clone, Default, PartialEq)]
 pub struct Moments {
     count: u32,
@@ -168,7 +172,8 @@ impl Moments {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// Half the width of the 95 % confidence interval of the mean, by Student's t; one value alone has none.
+    /// Half the width of the 95 % confidence interval of the mean, by Student's t; one value alone
+    /// has none.
     pub fn ci95(&self) -> Option<f64> {
         let degrees = self.count.checked_sub(2)? + 1;
         let variance = self.squares / f64::from(degrees) / f64::from(self.count);
@@ -176,8 +181,8 @@ impl Moments {
     }
 }
 
-/// Jain's index of fairness, (Σx)² / (n Σx²): 1 when all have the same, 1/n when one has everything. `None` when nobody has
-/// anything (Jain, Chiu, Hawe, DEC TR-301, 1984).
+/// Jain's index of fairness, (Σx)² / (n Σx²): 1 when all have the same, 1/n when one has
+/// everything. `None` when nobody has anything (Jain, Chiu, Hawe, DEC TR-301, 1984).
 pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in shares {
@@ -188,7 +193,8 @@ pub fn jain(shares: impl IntoIterator<Item = f64>) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (n * squares))
 }
 
-/// Runs `job` for each of `inputs` on up to `threads` threads; the results are in the order of the inputs, whatever the number of threads.
+/// Runs `job` for each of `inputs` on up to `threads` threads; the results are in the order of the
+/// inputs, whatever the number of threads.
 ///
 /// # Panics
 ///

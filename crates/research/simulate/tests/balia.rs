@@ -1,7 +1,9 @@
-//! The Balia paper's experiments in short: fewer and shorter runs than `cargo run --example balia -- --full`, judged by the same gates.
+//! The Balia paper's experiments in short: fewer and shorter runs than `cargo run --example balia
+//! -- --full`, judged by the same gates.
 //!
-//! Nothing here depends on chance, as seeds are fixed, but the means keep their distance from each bound and from each other: several
-//! times their 95 % interval, so that a change which only draws other random numbers changes no verdict.
+//! Nothing here depends on chance, as seeds are fixed, but the means keep their distance from each
+//! bound and from each other: several times their 95 % interval, so that a change which only draws
+//! other random numbers changes no verdict.
 
 // The example uses all of it.
 #[allow(dead_code)]

@@ -1,4 +1,5 @@
-//! Short versions of the experiments of `examples/must_show.rs`, with bounds as wide as short runs need. `docs/results` has the full ones.
+//! Short versions of the experiments of `examples/must_show.rs`, with bounds as wide as short runs
+//! need. `docs/results` has the full ones.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ fn aggregation(network: usize, law: &str) -> AggregationRun {
     experiment.run()
 }
 
-/// The gate of the full version, over as long a span: a shorter one may deliver more than the links carry in it, what waited for the slower path before.
+/// The gate of the full version, over as long a span: a shorter one may deliver more than the links
+/// carry in it, what waited for the slower path before.
 fn carries_nearly_the_sum(law: &str) {
     let equal = aggregation(0, law);
     assert!(
@@ -78,7 +80,8 @@ fn share(law: &str) -> f64 {
     Summary::of(&shares).expect("two seeds").mean
 }
 
-/// The gates of the full version: LIA 0.45-0.59, Balia 0.45-0.56, Balia ≤ LIA < uncoupled (near 0.67).
+/// The gates of the full version: LIA 0.45-0.59, Balia 0.45-0.56, Balia ≤ LIA < uncoupled (near
+/// 0.67).
 #[test]
 fn two_subflows_through_one_bottleneck_are_no_two_connections() {
     let (lia, balia, uncoupled) = (share("lia"), share("balia"), share("reno"));
@@ -94,8 +97,8 @@ fn two_subflows_through_one_bottleneck_are_no_two_connections() {
     );
 }
 
-/// Beside one Reno flow; in full .42, .52, .52 and .58. wVegas keeps few packets queued and gets what that is worth, BMC's weights make one
-/// flow of two paths.
+/// Beside one Reno flow; in full .42, .52, .52 and .58. wVegas keeps few packets queued and gets
+/// what that is worth, BMC's weights make one flow of two paths.
 #[test]
 fn shares_of_laws_with_a_state() {
     for (law, range) in [
@@ -109,8 +112,8 @@ fn shares_of_laws_with_a_state() {
     }
 }
 
-/// Receive timestamps get to the law: queues on the way back are none of its business then. What is lost with four flows there is lost to
-/// acknowledgements that come in lumps; LIA loses as much.
+/// Receive timestamps get to the law: queues on the way back are none of its business then. What is
+/// lost with four flows there is lost to acknowledgements that come in lumps; LIA loses as much.
 #[test]
 fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
     for (law, against, range) in [

@@ -32,15 +32,16 @@ fn handshakes(run: &mut Run) -> (usize, ResponderStats) {
     run.world.host_mut(server).endpoint_mut().handshakes()
 }
 
-/// `rate` first messages per millisecond, for two seconds before the true client knocks and until it is in; each from the
-/// address that `from` gives. What the server sent to whom.
+/// `rate` first messages per millisecond, for two seconds before the true client knocks and until
+/// it is in; each from the address that `from` gives. What the server sent to whom.
 fn flood(mut run: Run, rate: u64, from: impl Fn(u64) -> SocketAddr) -> (Run, Vec<Captured>, u64) {
     let server_addr = run.pair.addresses[0].1;
     let client = run.pair.client;
     run.world.set_frozen(client, true);
     let (mut sent, mut answers) = (0, Vec::new());
-    // The same messages again and again would be answered from the cache; these are all different. Making one costs its
-    // sender a Diffie-Hellman, so after some thousands they come again, from other addresses.
+    // The same messages again and again would be answered from the cache; these are all different.
+    // Making one costs its sender a Diffie-Hellman, so after some thousands they come again, from
+    // other addresses.
     let supply: Vec<Vec<u8>> = (0..4_000).map(|seed| init(&run, seed)).collect();
     let mut after = 0;
     for step in 0..10_000 {
@@ -103,7 +104,8 @@ fn a_true_sender_gets_in_while_spoofed_first_messages_come() {
     run.complete(30_000 * MS);
 }
 
-/// The attacker has one address of his own, answers COOKIEs and holds the ticket: he gets his share and no more.
+/// The attacker has one address of his own, answers COOKIEs and holds the ticket: he gets his share
+/// and no more.
 #[test]
 fn a_flood_from_one_host_does_not_fill_the_table() {
     let mallory: SocketAddr = "198.51.100.66:666".parse().unwrap();

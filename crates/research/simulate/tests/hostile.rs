@@ -1,4 +1,5 @@
-//! Garbage, truncated, replayed and forged datagrams, and peers that stop in the middle of the handshake.
+//! Garbage, truncated, replayed and forged datagrams, and peers that stop in the middle of the
+//! handshake.
 
 mod common;
 
@@ -24,7 +25,8 @@ fn mallory() -> SocketAddr {
     MALLORY.parse().unwrap()
 }
 
-/// Runs to the end while `attack` gets every datagram that the hosts send, 5 ms after the last time.
+/// Runs to the end while `attack` gets every datagram that the hosts send, 5 ms after the last
+/// time.
 fn under_attack(
     mut run: Run,
     mut attack: impl FnMut(&mut Run, Vec<Captured>, &mut Pcg64Mcg),
@@ -124,8 +126,9 @@ fn replayed_datagrams_are_harmless() {
         "{:?}",
         run.server_stats()
     );
-    // A copy may arrive before its original and open a path to where it came from. That address never answers the challenge,
-    // so it gets no more than three times what it sent, and never counts as a path.
+    // A copy may arrive before its original and open a path to where it came from. That address
+    // never answers the challenge, so it gets no more than three times what it sent, and never
+    // counts as a path.
     for host in [run.pair.client, run.pair.server] {
         let paths = run.world.host_mut(host).stats().unwrap().paths;
         for path in paths.iter().filter(|p| p.remote == mallory()) {
@@ -170,7 +173,8 @@ fn a_flood_of_handshakes_gets_no_more_than_it_sends_and_keeps_nobody_out() {
     assert_eq!((init.data.len(), init.data[0]), (1200, 1));
     run.world.capture(100_000);
     let before = run.world.captured().len();
-    // The same INIT from a thousand addresses: the listener has one half-open handshake and one cached answer for all.
+    // The same INIT from a thousand addresses: the listener has one half-open handshake and one
+    // cached answer for all.
     for n in 0..1000u16 {
         let from = SocketAddr::from(([192, 0, 2, (n % 250) as u8], 1000 + n));
         run.world.inject(from, init.to, init.data.clone());
@@ -219,7 +223,8 @@ fn a_listener_that_stops_after_its_answer_ends_the_connection_with_a_reason() {
     run.run_for(40_000 * MS);
     let (_, reason) = run.client().traffic().closed().expect("an end");
     assert!(matches!(reason, CloseReason::TimedOut { .. }), "{reason:?}");
-    // It never had a packet that proves the peer, so its application heard of nobody, and it has forgotten the attempt.
+    // It never had a packet that proves the peer, so its application heard of nobody, and it has
+    // forgotten the attempt.
     run.world.set_frozen(run.pair.server, false);
     run.run_for(1000 * MS);
     assert!(

@@ -1,4 +1,5 @@
-//! Two ends behind NAT that let in only what was sent for: each learns its address from somebody else, both send at once.
+//! Two ends behind NAT that let in only what was sent for: each learns its address from somebody
+//! else, both send at once.
 
 mod common;
 
@@ -85,7 +86,8 @@ fn both_ends_send_at_once_and_meet() {
         let called = net.world.now();
         call(&mut net, true, late);
         let at = connected(&mut net).expect("they meet");
-        // Half a round trip for the opening, then the next copy of INIT, which comes after 250 or 750 ms, and its answer.
+        // Half a round trip for the opening, then the next copy of INIT, which comes after 250 or
+        // 750 ms, and its answer.
         let took = at.since(called);
         assert!(took < MS * (late as u32 + 900), "{took:?}");
         let stats = net.client_stats();

@@ -1,4 +1,5 @@
-//! The memory of a run with two thousand flows. Alone in its file, so that it has a process of its own.
+//! The memory of a run with two thousand flows. Alone in its file, so that it has a process of its
+//! own.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -16,7 +17,8 @@ fn peak() -> u64 {
     kilobytes * 1024
 }
 
-/// Runs S2-1000: 1000 flows of two subflows and 1000 of one, 6 Gbps, 10,000 packets in each queue, some 60,000 under way.
+/// Runs S2-1000: 1000 flows of two subflows and 1000 of one, 6 Gbps, 10,000 packets in each queue,
+/// some 60,000 under way.
 fn check(duration: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/speed/s2-1000.toml");
     let mut scenario = Scenario::load(&file).expect("the scenario is sound");

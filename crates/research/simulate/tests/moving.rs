@@ -14,8 +14,8 @@ fn setup(seed: u64) -> Setup {
     Setup::new(seed).path(mbps(20.0, 20))
 }
 
-/// Gives one end of the only path another address, as a NAT in front of it would. `keep`: what is sent to the old one
-/// still arrives.
+/// Gives one end of the only path another address, as a NAT in front of it would. `keep`: what is
+/// sent to the old one still arrives.
 fn rebind(run: &mut Run, end: End, to: &str, keep: bool) -> SocketAddr {
     let to: SocketAddr = to.parse().unwrap();
     let (client, server) = run.pair.addresses[0];
@@ -86,8 +86,8 @@ fn one_path(run: &mut Run) {
     }
 }
 
-/// Either end's NAT binds anew in mid-transfer, whoever sends: the other end follows within some round trips, the window
-/// stays, and it costs no loss event.
+/// Either end's NAT binds anew in mid-transfer, whoever sends: the other end follows within some
+/// round trips, the window stays, and it costs no loss event.
 #[test]
 fn a_nat_that_binds_anew_costs_a_moment() {
     for end in [End::Client, End::Server] {
@@ -157,8 +157,8 @@ fn only_another_ip_address_starts_anew() {
 
 const MALLORY: &str = "192.0.2.66:666";
 
-/// What an attacker does with the datagrams that he sees on their way from the client to the server, and what the server
-/// sends him.
+/// What an attacker does with the datagrams that he sees on their way from the client to the
+/// server, and what the server sends him.
 #[derive(Copy, Clone, Debug, PartialEq)]
 enum Attack {
     /// A copy of each arrives from his address before the original does.
@@ -239,8 +239,9 @@ fn a_copy_from_elsewhere_never_captures_the_path() {
             assert!(to_him > 0, "{attack:?}: he was challenged");
         }
         let done = run.complete(20_000 * MS);
-        // 4 MiB at 20 Mbps and the slow start; the attack neither stops nor much slows the transfer. (Some packets that
-        // overtake 40 ms of others, or come by a way without delay, are reordering, whoever does it, and cost what it costs.)
+        // 4 MiB at 20 Mbps and the slow start; the attack neither stops nor much slows the
+        // transfer. (Some packets that overtake 40 ms of others, or come by a way without delay,
+        // are reordering, whoever does it, and cost what it costs.)
         if matches!(attack, Attack::Before | Attack::After) {
             assert!(done < 3_200 * MS, "{attack:?}: {done:?}");
         }
@@ -259,7 +260,8 @@ fn a_copied_first_packet_does_not_capture_a_new_path() {
             .upload(4 << 20)
             .build();
         let (client, _) = run.pair.addresses[number];
-        // Every packet that leaves by this path in the first 250 ms: the handshake is through after 40 ms.
+        // Every packet that leaves by this path in the first 250 ms: the handshake is through after
+        // 40 ms.
         for _ in 0..250 {
             run.world.capture(0);
             run.world.capture(4096);
@@ -322,8 +324,8 @@ fn reordering_across_the_change_does_no_harm() {
     }
 }
 
-/// An address that changes every 700 ms is followed each time; one that changes faster than it can be challenged costs
-/// time, but neither the connection nor a byte.
+/// An address that changes every 700 ms is followed each time; one that changes faster than it can
+/// be challenged costs time, but neither the connection nor a byte.
 #[test]
 fn a_flapping_address_is_followed_as_far_as_it_can_be() {
     for (period, changes) in [(700, 8), (30, 60)] {
@@ -344,7 +346,8 @@ fn a_flapping_address_is_followed_as_far_as_it_can_be() {
     }
 }
 
-/// The NAT's old binding still leads to the client: the path stays as long as it does, and moves when it ends.
+/// The NAT's old binding still leads to the client: the path stays as long as it does, and moves
+/// when it ends.
 #[test]
 fn an_old_binding_that_lingers_is_used_until_it_ends() {
     let mut run = setup(6).upload(8 << 20).download(8 << 20).build();
@@ -364,8 +367,8 @@ fn an_old_binding_that_lingers_is_used_until_it_ends() {
     assert!(done < 7_000 * MS, "{done:?}");
 }
 
-/// An end loses its only socket, and gets one on another network: the listener takes its path along, the initiator opens
-/// a new one.
+/// An end loses its only socket, and gets one on another network: the listener takes its path
+/// along, the initiator opens a new one.
 #[test]
 fn an_end_that_roams_keeps_its_connection() {
     for end in [End::Client, End::Server] {
@@ -402,7 +405,8 @@ fn an_end_that_roams_keeps_its_connection() {
     }
 }
 
-/// Who has received data and hears nothing more says once where it is, and then lets the connection rest.
+/// Who has received data and hears nothing more says once where it is, and then lets the connection
+/// rest.
 #[test]
 fn silence_after_a_transfer_is_broken_once() {
     let mut run = setup(9).upload(1 << 20).build();
@@ -410,8 +414,8 @@ fn silence_after_a_transfer_is_broken_once() {
     let sent = |run: &Run| run.world.stats().sent;
     let before = sent(&run);
     run.run_for(9_000 * MS);
-    // Last ACKs; from each side (the server has ended its direction of the stream) a PING and its ACK. The next thing to
-    // happen is the keep-alive, 10 s after.
+    // Last ACKs; from each side (the server has ended its direction of the stream) a PING and its
+    // ACK. The next thing to happen is the keep-alive, 10 s after.
     let sent = sent(&run) - before;
     assert!(
         (4..=8).contains(&sent),

@@ -82,7 +82,8 @@ fn probes_that_vanish_do_not_touch_the_window() {
     assert!(dropped >= 6, "{dropped} probes were tried");
 }
 
-/// The path takes less from the third second on: it is noticed, and the transfer goes on with what it takes.
+/// The path takes less from the third second on: it is noticed, and the transfer goes on with what
+/// it takes.
 #[test]
 fn a_path_that_shrinks_is_no_black_hole() {
     for (paths, before, after) in [
@@ -186,7 +187,8 @@ fn darkness_is_no_small_mtu() {
     run.complete(30_000 * MS);
 }
 
-/// Two paths of the same rate, one of small and one of large packets: the coupled law compares bytes, and both are used up.
+/// Two paths of the same rate, one of small and one of large packets: the coupled law compares
+/// bytes, and both are used up.
 #[test]
 fn paths_of_different_sizes_share_by_bytes() {
     let mut run = Setup::new(8)
@@ -224,7 +226,8 @@ fn larger_packets_carry_more() {
         (got(&run) - before) as f64 / 20.0
     };
     let (base, full) = (goodput(1228), goodput(1500));
-    // Payload of a packet: 1500 − 28 − 14 − 16 − 8 = 1434 of 1500, and 1162 of 1228; that is a factor of 1.0103.
+    // Payload of a packet: 1500 − 28 − 14 − 16 − 8 = 1434 of 1500, and 1162 of 1228; that is a
+    // factor of 1.0103.
     let gain = full / base;
     // A third of it for the moments after cuts in which the link idles.
     assert!((1.007..1.014).contains(&gain), "{gain}");

@@ -1,4 +1,5 @@
-//! Sessions through production relays, over a virtual network: every byte once and in order whatever a relay does.
+//! Sessions through production relays, over a virtual network: every byte once and in order
+//! whatever a relay does.
 
 mod common;
 
@@ -245,7 +246,8 @@ fn a_hostile_relay_achieves_nothing_but_delay() {
             let mut net = started(net(seed, law, 3 << 20, &[link.clone(), link.clone(), link]));
             net.relay(0).set_mischief(mischief);
             net.relay(1).set_mischief(mischief);
-            // 3 MiB over the direct path alone take 2.7 s. What is sent into the relays and lost has to be sent again.
+            // 3 MiB over the direct path alone take 2.7 s. What is sent into the relays and lost
+            // has to be sent again.
             let took = complete(&mut net, 20_000 * MS);
             assert!(took < 5000 * MS, "{seed} {law}: {took:?}");
             assert!(net.client().traffic().closed().is_none());
@@ -363,7 +365,8 @@ fn a_relay_that_stays_after_all_is_used_again() {
         net.relay(0).restart();
         let back = net.world.now();
         let before = through(&mut net, 0);
-        // mPath's manager lets a relay rest for a minute after its path was lost, and needs losses then to open one again.
+        // mPath's manager lets a relay rest for a minute after its path was lost, and needs losses
+        // then to open one again.
         let limit = MS * if law == "mpath" { 180_000 } else { 20_000 };
         while through(&mut net, 0) < before + 4_000_000 {
             assert!(net.world.now() < back + limit, "{law}");
@@ -385,7 +388,8 @@ fn a_forged_word_of_leaving_costs_little() {
             goodput(&mut net, 5000 * MS, 30_000 * MS)
         };
         let (honest, forged) = (rate(0.0), rate(1.0));
-        // A round trip of 20 ms and a queue in every five seconds, and the window is a little old then.
+        // A round trip of 20 ms and a queue in every five seconds, and the window is a little old
+        // then.
         assert!(forged > 0.95 * honest, "{law}: {forged} of {honest}");
     }
 }
@@ -445,7 +449,8 @@ fn hundreds_of_relays_are_all_probed_and_the_good_ones_used() {
             .partition(|n| hole(*n));
         assert_eq!(bad, [0; 0], "{law}");
         match law {
-            // It opens a quarter of the direct path's window at each loss, when those before have met loss too.
+            // It opens a quarter of the direct path's window at each loss, when those before have
+            // met loss too.
             "mpath" => assert!(good.len() >= 10, "{good:?}"),
             _ => assert_eq!(good.len(), relays as usize * 4 / 5),
         }
@@ -465,9 +470,11 @@ fn goodput(net: &mut Relayed, warm_up: Duration, span: Duration) -> f64 {
     (received_bytes(net) - before) as f64 / span.as_secs_f64()
 }
 
-/// With the queue of a path's bandwidth-delay product, 17 packets, one flow fills the link, and paths behind it have as much together. With half of
-/// that one flow leaves 6 % of the link idle after each of its cuts. Several cut at different times and fill it: that is no lack of consideration, since
-/// beside a Reno flow LIA's paths have less than half of such a link (`docs/laws.md`).
+/// With the queue of a path's bandwidth-delay product, 17 packets, one flow fills the link, and
+/// paths behind it have as much together. With half of that one flow leaves 6 % of the link idle
+/// after each of its cuts. Several cut at different times and fill it: that is no lack of
+/// consideration, since beside a Reno flow LIA's paths have less than half of such a link
+/// (`docs/laws.md`).
 #[test]
 fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
     // All paths share the access link; what is behind it is wide. A round trip takes 40 ms.
@@ -578,7 +585,8 @@ fn a_connection_without_any_direct_path_outlives_its_grants_and_a_restart() {
         let rate = goodput(&mut net, Duration::ZERO, 10_000 * MS);
         assert!(rate > 1_800_000.0, "{rate} at {:?}", net.world.now());
     }
-    // Both at once, one of them without its keys: nothing gets through but to the relays themselves.
+    // Both at once, one of them without its keys: nothing gets through but to the relays
+    // themselves.
     net.relay(0).kill();
     net.relay(1).kill();
     run_for(&mut net, 4000 * MS);
@@ -589,8 +597,9 @@ fn a_connection_without_any_direct_path_outlives_its_grants_and_a_restart() {
     assert!(net.client().traffic().closed().is_none());
 }
 
-/// The listener's NAT binds anew, or it roams, while every path leads through a relay: what it sends isn't forwarded any more, since its
-/// grants are for the old address, and what is sent to it doesn't arrive.
+/// The listener's NAT binds anew, or it roams, while every path leads through a relay: what it
+/// sends isn't forwarded any more, since its grants are for the old address, and what is sent to it
+/// doesn't arrive.
 #[test]
 fn a_listener_whose_address_changes_is_found_again_at_its_relays() {
     for (seed, to) in [(36, "10.0.0.2:50001"), (37, "198.51.100.7:4433")] {
@@ -632,8 +641,9 @@ fn nobody_is_found_at_a_relay_without_the_ticket() {
     assert!(net.relay(0).counters().refused > 0);
 }
 
-/// mPath's Fig. 7: an access link of 20 Mbps for all; behind it the direct path's core link of 10 Mbps, which relay 0's path shares, and others for
-/// relays 1 (8 Mbps) and 2 (5 Mbps). Round trips of 20 ms without queues, a fifth of what the paper seems to have, so that windows are as much
+/// mPath's Fig. 7: an access link of 20 Mbps for all; behind it the direct path's core link of 10
+/// Mbps, which relay 0's path shares, and others for relays 1 (8 Mbps) and 2 (5 Mbps). Round trips
+/// of 20 ms without queues, a fifth of what the paper seems to have, so that windows are as much
 /// smaller and loss epochs as much shorter.
 fn fig7(seed: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
     let config = Config {
@@ -675,9 +685,11 @@ fn sent(net: &mut Relayed) -> Vec<u64> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in the end, in the others nothing. Of twenty
-/// (seeds 40 to 59) it has 11 to 25 % in seven, 6.1 % in the mean: with windows of tens of packets it is left by chance, and a change in the timing of
-/// any packet draws anew. What holds in every run, with smaller windows, is tested beside the demo (`manyway-cli`).
+/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in
+/// the end, in the others nothing. Of twenty (seeds 40 to 59) it has 11 to 25 % in seven, 6.1 % in
+/// the mean: with windows of tens of packets it is left by chance, and a change in the timing of
+/// any packet draws anew. What holds in every run, with smaller windows, is tested beside the demo
+/// (`manyway-cli`).
 #[test]
 fn good_detours_pay_and_a_useless_one_is_left() {
     let (warm_up, span) = (20_000 * MS, 40_000 * MS);

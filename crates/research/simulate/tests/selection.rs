@@ -1,4 +1,5 @@
-//! Sessions that use so many of their relays at a time, over a virtual network: the overlay paper's path selection, live.
+//! Sessions that use so many of their relays at a time, over a virtual network: the overlay paper's
+//! path selection, live.
 
 mod common;
 
@@ -21,7 +22,8 @@ use rand::rngs::ChaCha20Rng;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Sources that send to one receiver through relays, each of which has a link to it: the paper's single-receiver setting, limited by the second hop.
+/// Sources that send to one receiver through relays, each of which has a link to it: the paper's
+/// single-receiver setting, limited by the second hop.
 struct Spec<'a> {
     seed: u64,
     /// Of the relays, Mbps.
@@ -177,7 +179,8 @@ impl Fleet {
         open.map(|p| p.remote).collect()
     }
 
-    /// Lets time go by in steps of 100 ms while `go_on` says so; each time looks whether somebody uses more relays than he wants, or one twice.
+    /// Lets time go by in steps of 100 ms while `go_on` says so; each time looks whether somebody
+    /// uses more relays than he wants, or one twice.
     fn watch(&mut self, limit: Duration, mut go_on: impl FnMut(&mut Self) -> bool) {
         let until = self.world.now() + limit;
         while self.world.now() < until && go_on(self) {
@@ -233,8 +236,9 @@ fn connect(
     }
 }
 
-/// Six relays, of which two have the bandwidth, and a demand that only these two satisfy together. An iteration of k-reselection finds them with a probability of 1/15: that 150 in a row
-/// don't has one of 3e-5. By 1-reselection a good one stays, and the other is found with 1/4 each time.
+/// Six relays, of which two have the bandwidth, and a demand that only these two satisfy together.
+/// An iteration of k-reselection finds them with a probability of 1/15: that 150 in a row don't has
+/// one of 3e-5. By 1-reselection a good one stays, and the other is found with 1/4 each time.
 #[test]
 fn both_reselections_find_the_relays_that_satisfy_and_keep_them() {
     for (reselection, most) in [(Reselection::All, 150), (Reselection::Slowest, 60)] {
@@ -320,7 +324,8 @@ fn a_relay_that_dies_is_replaced_and_nothing_is_lost() {
         assert_eq!((first.len(), fleet.open(0).len()), (2, 2), "{seed}");
         let dead = *first.first().unwrap();
         fleet.kill(dead);
-        // A probe timeout, of a path that has its queue full of its own packets, and a second of patience.
+        // A probe timeout, of a path that has its queue full of its own packets, and a second of
+        // patience.
         fleet.watch(4 * SECOND, |fleet| fleet.picked(0).contains(&dead));
         let second = fleet.picked(0);
         assert!(
@@ -378,7 +383,8 @@ fn with_too_few_that_live_it_goes_on_and_says_so_once() {
     assert!(fleet.received() - before > 3_000_000);
 }
 
-/// Nobody can reach the receiver but through relays, and what there is never satisfies: whatever is picked anew, data flows on.
+/// Nobody can reach the receiver but through relays, and what there is never satisfies: whatever is
+/// picked anew, data flows on.
 #[test]
 fn without_a_direct_path_what_is_picked_anew_takes_over_before_what_was_is_closed() {
     for seed in 1..=4 {
@@ -407,7 +413,8 @@ fn without_a_direct_path_what_is_picked_anew_takes_over_before_what_was_is_close
     }
 }
 
-/// Six sources with different demands share six relays: they choose until all are satisfied, and that is a selection for which the linear programme says that it is possible.
+/// Six sources with different demands share six relays: they choose until all are satisfied, and
+/// that is a selection for which the linear programme says that it is possible.
 #[test]
 fn sources_with_different_demands_end_satisfied_where_that_is_possible() {
     let relays = [6.0, 4.0, 3.0, 2.0, 1.0, 1.0];

@@ -1,4 +1,5 @@
-//! Dry runs: what the paths carry, and which of them share a bottleneck, found out by real sessions with nothing to say.
+//! Dry runs: what the paths carry, and which of them share a bottleneck, found out by real sessions
+//! with nothing to say.
 
 mod common;
 
@@ -91,7 +92,8 @@ fn rate(found: &[PathSurvey]) -> f64 {
     bytes as f64 * 8e-6 / SPAN.as_secs_f64()
 }
 
-/// Two paths through one core link of 10 Mbps, a third through another just like it. Ten runs, none left out.
+/// Two paths through one core link of 10 Mbps, a third through another just like it. Ten runs, none
+/// left out.
 #[test]
 fn paths_through_one_link_are_found_to_share_it() {
     let net = Net {
@@ -118,7 +120,8 @@ fn paths_through_one_link_are_found_to_share_it() {
     }
 }
 
-/// Four links of one rate, with delays that differ as real ones do: with the very same a simulator without noise keeps their flows in step.
+/// Four links of one rate, with delays that differ as real ones do: with the very same a simulator
+/// without noise keeps their flows in step.
 #[test]
 fn paths_over_links_of_their_own_are_found_to_share_nothing() {
     let delays = [20, 17, 23, 28];
@@ -135,7 +138,8 @@ fn paths_over_links_of_their_own_are_found_to_share_nothing() {
     }
 }
 
-/// A slow access link in front of everything, with a queue of one bandwidth-delay product of its own. One-way delays of the link and of what is behind it, in ms.
+/// A slow access link in front of everything, with a queue of one bandwidth-delay product of its
+/// own. One-way delays of the link and of what is behind it, in ms.
 fn behind_an_access_link(access: u64, behind: [u64; 3]) -> Net {
     let [direct, first, second] = behind;
     Net {
@@ -161,7 +165,8 @@ fn an_access_link_is_everybodys_bottleneck() {
     }
 }
 
-/// A queue of 10 packets hardly shows in means over 200 ms. Paths may be missed then, which is known; what the link carries isn't.
+/// A queue of 10 packets hardly shows in means over 200 ms. Paths may be missed then, which is
+/// known; what the link carries isn't.
 #[test]
 fn a_short_queue_hides_who_shares_it() {
     let net = behind_an_access_link(5, [20, 10, 30]);

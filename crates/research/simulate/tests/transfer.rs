@@ -329,7 +329,8 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(run(1).0, run(2).0);
 }
 
-// A fixed seed, so that a run of this test repeats; PROPTEST_CASES=1000 and another seed look further.
+// A fixed seed, so that a run of this test repeats; PROPTEST_CASES=1000 and another seed look
+// further.
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 40, failure_persistence: None, rng_seed: RngSeed::Fixed(2),  ..ProptestConfig::default() })]
 
@@ -352,7 +353,8 @@ proptest! {
             let spare = run.is_path_up(1 - path);
             run.set_path_up(path, false);
             if !spare {
-                // The other path may not be open yet, nor ever be: then both ends have to say that it's over.
+                // The other path may not be open yet, nor ever be: then both ends have to say that
+                // it's over.
                 run.complete_or_time_out(600_000 * MS);
                 return Ok(());
             }

@@ -1,4 +1,5 @@
-//! wVegas' delay of the way there, on the packet level: a short version of `scenarios/wvegas/return-path.toml`, judged as in full.
+//! wVegas' delay of the way there, on the packet level: a short version of
+//! `scenarios/wvegas/return-path.toml`, judged as in full.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

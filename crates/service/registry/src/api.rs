@@ -1,5 +1,5 @@
-//! What is said over HTTPS, as JSON. Binary fields are base64url without padding (RFC 4648), keys the text that
-//! `manyway` shows elsewhere too (52 characters of base32).
+//! What is said over HTTPS, as JSON. Binary fields are base64url without padding (RFC 4648), keys
+//! the text that `manyway` shows elsewhere too (52 characters of base32).
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 /// How often relays renew their lease, in seconds.
 pub const HEARTBEAT_S: u32 = 30;
 
-/// How long a lease lasts without renewal, in seconds: who is silent vanishes within two heartbeats.
+/// How long a lease lasts without renewal, in seconds: who is silent vanishes within two
+/// heartbeats.
 pub const LEASE_S: u32 = 2 * HEARTBEAT_S;
 
 /// Relays in a subset unless asked for more or fewer.
@@ -63,7 +64,8 @@ pub struct EnrolRelay {
     /// Where it is reached: 1 to 8 addresses with ports. Each has to answer a HELLO.
     #[schema(value_type = Vec<String>, min_items = 1, max_items = 8, example = json!(["203.0.113.7:45170"]))]
     pub addresses: Vec<SocketAddr>,
-    /// It forwards streams over TCP at each of them too, and has to answer a HELLO there over TCP as well.
+    /// It forwards streams over TCP at each of them too, and has to answer a HELLO there over TCP
+    /// as well.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tcp: bool,
     /// From `GET /v1/challenge`.
@@ -226,8 +228,8 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         .ok()
 }
 
-/// What a relay signs to enrol: a context, who is asked, the challenge, the addresses and whether they are good for TCP, so that a
-/// registry can't use it at another one.
+/// What a relay signs to enrol: a context, who is asked, the challenge, the addresses and whether
+/// they are good for TCP, so that a registry can't use it at another one.
 pub fn enrolment_bytes(
     registry: &[u8; 32],
     challenge: &str,

@@ -19,13 +19,15 @@ use crate::meetings::{Bounds, Meetings, Name, Publication};
 use crate::tokens::Role;
 use crate::{Problem, RegistryKey, Tokens};
 
-/// How long a challenge can be used: shorter than a lease, so that what an enrolment leaves behind outlasts it.
+/// How long a challenge can be used: shorter than a lease, so that what an enrolment leaves behind
+/// outlasts it.
 const CHALLENGE_LIFE: Duration = Duration::from_secs(30);
 /// How long a lease lasts.
 pub(crate) const LEASE: Duration = Duration::from_secs(api::LEASE_S as u64);
 /// How long a credential is good.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// How long a voucher is good unless the operator says otherwise. A thief of a client's key has this long.
+/// How long a voucher is good unless the operator says otherwise. A thief of a client's key has
+/// this long.
 const VOUCHER_LIFE: Duration = Duration::from_secs(2 * 3600);
 
 /// What requests count for: the time and room that they take.
@@ -50,7 +52,8 @@ pub struct Limits {
     pub listeners: usize,
     /// Most of them of one account.
     pub listeners_per_account: u32,
-    /// Requests per second from one address (IPv4, or IPv6 /64), twice as many at once. A heartbeat is one.
+    /// Requests per second from one address (IPv4, or IPv6 /64), twice as many at once. A heartbeat
+    /// is one.
     pub rate: u64,
     /// HELLOs per second that are sent to addresses that relays claim, altogether.
     pub probes: u64,
@@ -155,7 +158,8 @@ impl Core {
         &mut self.fleet
     }
 
-    /// Forgets what is over. Call it now and then; decisions don't depend on it but by at most that.
+    /// Forgets what is over. Call it now and then; decisions don't depend on it but by at most
+    /// that.
     pub fn tick(&mut self, now: Duration) {
         self.fleet.expire(now);
     }
@@ -189,7 +193,8 @@ impl Core {
         self.codes.seal(Code::Challenge, &issued.to_be_bytes())
     }
 
-    /// Looks at an enrolment; what is right about it is a [`Candidate`], whose addresses should now be probed.
+    /// Looks at an enrolment; what is right about it is a [`Candidate`], whose addresses should now
+    /// be probed.
     ///
     /// # Errors
     /// What is wrong.
@@ -284,8 +289,8 @@ impl Core {
         }
     }
 
-    /// Takes the HELLOs to these addresses from what may be sent to each host, and altogether: the registry must not be
-    /// a weapon.
+    /// Takes the HELLOs to these addresses from what may be sent to each host, and altogether: the
+    /// registry must not be a weapon.
     fn probe(&mut self, now: Duration, addresses: &[SocketAddr], tcp: bool) -> Result<(), Problem> {
         let hellos = 1 + u64::from(tcp);
         for address in addresses {
@@ -387,7 +392,8 @@ impl Core {
         }
     }
 
-    /// Vouchers for relays that are named and for others at random, first those that have to forward streams over TCP.
+    /// Vouchers for relays that are named and for others at random, first those that have to
+    /// forward streams over TCP.
     ///
     /// # Errors
     /// What is wrong.

@@ -23,10 +23,11 @@ pub struct Record {
     pub owner: Arc<str>,
     /// Its lease's number; a new one with every enrolment.
     pub lease: i64,
-    /// When the challenge that it signed was issued: Unix time in ms. An enrolment with the same or an older one is a
-    /// repetition.
+    /// When the challenge that it signed was issued: Unix time in ms. An enrolment with the same or
+    /// an older one is a repetition.
     pub challenged: u64,
-    /// It has said that it leaves: nobody is sent there. What remains until the lease ends guards against repetitions.
+    /// It has said that it leaves: nobody is sent there. What remains until the lease ends guards
+    /// against repetitions.
     pub left: bool,
 }
 
@@ -36,11 +37,12 @@ struct Entry {
     expires: Duration,
 }
 
-/// All relays, with random access to those that can be used: every operation takes the same time however many there
-/// are, but for the logarithm of a queue.
+/// All relays, with random access to those that can be used: every operation takes the same time
+/// however many there are, but for the logarithm of a queue.
 #[derive(Default)]
 pub struct Fleet {
-    // First those that can be used over TCP too, then the others that can be used, then those that left.
+    // First those that can be used over TCP too, then the others that can be used, then those that
+    // left.
     entries: Vec<Entry>,
     tcp: usize,
     usable: usize,
@@ -163,8 +165,9 @@ impl Fleet {
         self.tcp
     }
 
-    /// `count` of the relays that can be used, or all if there aren't so many: first `tcp` of those that forward streams over TCP, or
-    /// all of these, and then others of any kind. Each set has the same chance.
+    /// `count` of the relays that can be used, or all if there aren't so many: first `tcp` of those
+    /// that forward streams over TCP, or all of these, and then others of any kind. Each set has
+    /// the same chance.
     pub fn sample(&self, count: usize, tcp: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<&Record> {
         let count = count.min(self.usable);
         let tcp = tcp.min(count).min(self.tcp);
@@ -306,7 +309,8 @@ mod tests {
         );
     }
 
-    /// Of eight, two at least over TCP: each of the 27 that do has the same chance, and so has each of the 53 that don't.
+    /// Of eight, two at least over TCP: each of the 27 that do has the same chance, and so has each
+    /// of the 53 that don't.
     #[test]
     fn samples_with_tcp_in_them_are_fair() {
         let mut fleet = Fleet::default();
@@ -318,7 +322,8 @@ mod tests {
                 seen[usize::from(record.relay.0[0])] += 1;
             }
         }
-        // Two of 27, then six of the 78 that are left: 603 and 308 expected, with standard deviations of 23 and 17: five of them.
+        // Two of 27, then six of the 78 that are left: 603 and 308 expected, with standard
+        // deviations of 23 and 17: five of them.
         for (n, times) in seen.iter().enumerate() {
             let expected = if n.is_multiple_of(3) {
                 490..=720

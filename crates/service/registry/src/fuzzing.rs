@@ -15,7 +15,8 @@ use crate::{Core, Limits, Problem, RegistryKey, RegistryUrl, Token, Tokens};
 
 const TOKENS: &str = "relay r 0123456789abcdef0123\nclient c abcdefabcdefabcdefabcd 3\n";
 
-/// A request: its first byte chooses the path, the next line is the bearer and the name, the rest is the body.
+/// A request: its first byte chooses the path, the next line is the bearer and the name, the rest
+/// is the body.
 pub fn request(bytes: &[u8]) {
     let Some((&path, rest)) = bytes.split_first() else {
         return;

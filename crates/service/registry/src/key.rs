@@ -17,9 +17,10 @@ const HEADER: &str = "manyway registry key 1";
 /// No key file is longer.
 const LONGEST: u64 = 4096;
 
-/// A registry's Ed25519 key, which signs vouchers and, unless it has a certificate of another kind, proves in TLS who
-/// it is. The contexts of these signatures differ (RFC 8446, section 4.4.3), so neither passes for the other. Registries
-/// that serve one fleet share it. Zeroed when dropped; `Debug` shows the public key only.
+/// A registry's Ed25519 key, which signs vouchers and, unless it has a certificate of another kind,
+/// proves in TLS who it is. The contexts of these signatures differ (RFC 8446, section 4.4.3), so
+/// neither passes for the other. Registries that serve one fleet share it. Zeroed when dropped;
+/// `Debug` shows the public key only.
 #[derive(Clone)]
 pub struct RegistryKey {
     seed: Zeroizing<[u8; 32]>,
@@ -34,7 +35,8 @@ pub enum KeyError {
     File(#[from] SecretError),
     /// It is something else.
     #[error(
-        "{0} is no key file of a registry: restore it from a copy, or remove it to start with a new identity"
+        "{0} is no key file of a registry: restore it from a copy, or remove it to start with a \
+         new identity"
     )]
     Content(PathBuf),
 }

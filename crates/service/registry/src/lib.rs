@@ -1,8 +1,8 @@
 //! The manyway registry: which relays there are, who may use them, and where peers behind NAT meet.
 //!
-//! [`Core`] decides, without sockets, clock and disk; [`store`] keeps leases in memory or in etcd; [`server`] puts both
-//! behind HTTPS, and [`client`] is for relays and for those who look for relays. `docs/registry.md` has the interface and
-//! the threats.
+//! [`Core`] decides, without sockets, clock and disk; [`store`] keeps leases in memory or in etcd;
+//! [`server`] puts both behind HTTPS, and [`client`] is for relays and for those who look for
+//! relays. `docs/registry.md` has the interface and the threats.
 
 pub mod api;
 pub mod client;

@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 
 use crate::api::{ErrorBody, ErrorDetail, HEARTBEAT_S};
 
-/// Why a request isn't granted: what is wrong and how to mend it. Never quotes what was sent but for addresses, since the
-/// rest may be secret.
+/// Why a request isn't granted: what is wrong and how to mend it. Never quotes what was sent but
+/// for addresses, since the rest may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The body can't be read.
@@ -28,7 +28,8 @@ pub enum Problem {
     Slow,
     /// No or a wrong token.
     #[error(
-        "the registry knows no such token for this: ask its operator for one, and check --token-file"
+        "the registry knows no such token for this: ask its operator for one, and check \
+         --token-file"
     )]
     Token,
     /// No lease, or an invented one.
@@ -42,7 +43,8 @@ pub enum Problem {
     Credential,
     /// The challenge isn't ours or too old.
     #[error(
-        "the challenge isn't this registry's or is older than 30 s: get a new one from /v1/challenge"
+        "the challenge isn't this registry's or is older than 30 s: get a new one from \
+         /v1/challenge"
     )]
     Challenge,
     /// The enrolment was made before.
@@ -50,24 +52,26 @@ pub enum Problem {
     Repeated,
     /// The relay didn't sign what it should have.
     #[error(
-        "the signature isn't the relay's over this challenge, these addresses and this registry's key"
+        "the signature isn't the relay's over this challenge, these addresses and this registry's \
+         key"
     )]
     Signature,
     /// An address that relays can't have.
     #[error(
-        "{0} can't be a relay's address: it has to be public, with a port; inside one network start the registry \
-             with --allow-private"
+        "{0} can't be a relay's address: it has to be public, with a port; inside one network \
+         start the registry with --allow-private"
     )]
     Address(SocketAddr),
     /// An address at which the relay doesn't answer.
     #[error(
-        "the relay doesn't answer a HELLO at {0}: start it before it enrols, open its UDP port, and say with \
-             --advertise where it is reached"
+        "the relay doesn't answer a HELLO at {0}: start it before it enrols, open its UDP port, \
+         and say with --advertise where it is reached"
     )]
     Unproved(SocketAddr),
     /// An address at which it doesn't answer over TCP, although it says that it does.
     #[error(
-        "the relay doesn't answer a HELLO over TCP at {0}: open its TCP port of that number too, or leave out --tcp"
+        "the relay doesn't answer a HELLO over TCP at {0}: open its TCP port of that number too, \
+         or leave out --tcp"
     )]
     NoTcp(SocketAddr),
     /// A table is full.

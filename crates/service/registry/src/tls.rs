@@ -1,4 +1,5 @@
-//! TLS 1.3: by the registry's own key, which its clients pin, or by certificates that everybody trusts.
+//! TLS 1.3: by the registry's own key, which its clients pin, or by certificates that everybody
+//! trusts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +35,8 @@ pub enum TlsError {
     Config(String),
     /// No certificates to trust.
     #[error(
-        "this system has no certificates that could vouch for a registry: install ca-certificates, or use the URL \
-             that the registry prints, with its key after #"
+        "this system has no certificates that could vouch for a registry: install ca-certificates, \
+         or use the URL that the registry prints, with its key after #"
     )]
     NoRoots,
 }

@@ -34,8 +34,8 @@ impl Token {
         &self.0
     }
 
-    /// The token of a file: either the file has nothing but it, or it is a registry's token file with exactly one token
-    /// of this role.
+    /// The token of a file: either the file has nothing but it, or it is a registry's token file
+    /// with exactly one token of this role.
     ///
     /// # Errors
     /// What is wrong; the file's content isn't quoted.
@@ -76,8 +76,8 @@ pub enum TokenFileError {
     Name(usize),
     /// A token that can't be.
     #[error(
-        "the token in line {0} must have 20 to 128 printable ASCII characters, and be there once: make one \
-             with openssl rand -hex 16"
+        "the token in line {0} must have 20 to 128 printable ASCII characters, and be there once: \
+         make one with openssl rand -hex 16"
     )]
     Token(usize),
     /// Too many.
@@ -104,8 +104,9 @@ pub(crate) struct Holder {
 pub struct Tokens(Vec<(Holder, [u8; 32])>);
 
 impl Tokens {
-    /// Reads a file: a line each, `relay NAME TOKEN` or `client NAME TOKEN [CLASS]`; empty lines and those that begin
-    /// with # are for people. A client's traffic counts for its name, and its rate class is 2ⁿ Mbit/s.
+    /// Reads a file: a line each, `relay NAME TOKEN` or `client NAME TOKEN [CLASS]`; empty lines
+    /// and those that begin with # are for people. A client's traffic counts for its name, and its
+    /// rate class is 2ⁿ Mbit/s.
     ///
     /// # Errors
     /// What is wrong, by line, without its content.

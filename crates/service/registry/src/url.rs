@@ -3,8 +3,9 @@ use std::str::FromStr;
 
 use manyway_wire::relay::RelayId;
 
-/// Where a registry is: `https://HOST[:PORT][/][#KEY]`. With a key, only a registry that has it is believed, whatever
-/// certificates say; without, the host's certificate has to be one that this system trusts.
+/// Where a registry is: `https://HOST[:PORT][/][#KEY]`. With a key, only a registry that has it is
+/// believed, whatever certificates say; without, the host's certificate has to be one that this
+/// system trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryUrl {
     /// Name or IP address, without brackets.
@@ -26,7 +27,8 @@ pub enum UrlError {
     Scheme,
     /// The host can't be read.
     #[error(
-        "the URL's host isn't a name or an address, as in https://registry.example:45180 or https://[2001:db8::1]:45180"
+        "the URL's host isn't a name or an address, as in https://registry.example:45180 or \
+         https://[2001:db8::1]:45180"
     )]
     Host,
     /// The port can't be read.

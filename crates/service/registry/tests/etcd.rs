@@ -40,8 +40,9 @@ fn installed() -> bool {
     if there() {
         return true;
     }
-    let install = "export DEBIAN_FRONTEND=noninteractive; sudo=; [ $(id -u) = 0 ] || sudo='sudo -n'; \
-                   ($sudo apt-get update -q; $sudo apt-get install -y -q --no-install-recommends etcd-server) >&2";
+    let install = "export DEBIAN_FRONTEND=noninteractive; sudo=; [ $(id -u) = 0 ] || sudo='sudo \
+        -n'; ($sudo apt-get update -q; $sudo apt-get install -y -q --no-install-recommends \
+        etcd-server) >&2";
     Command::new("sh")
         .args(["-c", install])
         .stdin(Stdio::null())
@@ -53,8 +54,8 @@ fn installed() -> bool {
 /// `None`, and loudly so, where there is none and none can be had.
 fn start() -> Option<EtcdProcess> {
     if !installed() {
-        let note = "\n*** NOT TESTED: registries on etcd. There is no etcd, and apt-get can't install one: \
-                    install Debian's etcd-server.\n";
+        let note = "\n*** NOT TESTED: registries on etcd. There is no etcd, and apt-get can't \
+            install one: install Debian's etcd-server.\n";
         // Not by a macro, whose output the test runner keeps back.
         std::io::stderr().write_all(note.as_bytes()).unwrap();
         assert!(std::env::var_os("MANYWAY_REQUIRE_ETCD").is_none(), "{note}");

@@ -157,7 +157,8 @@ async fn a_running_membership_survives_its_registrys_restart_and_leaves_at_the_e
     })
     .await;
     first.kill().await;
-    // The next heartbeat is 30 s away; what it does is what a membership does whose registry is gone.
+    // The next heartbeat is 30 s away; what it does is what a membership does whose registry is
+    // gone.
     let mut again = relay.membership(&[first.url.clone(), second.url.clone()]);
     again.heartbeat().await.unwrap();
     let mut both = client(&[first.url.clone(), second.url.clone()]);

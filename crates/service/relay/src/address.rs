@@ -7,14 +7,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub enum Kind {
     /// Somewhere on the Internet.
     Public,
-    /// This host, or a network that only some can reach: forwarding there could open it to outsiders.
+    /// This host, or a network that only some can reach: forwarding there could open it to
+    /// outsiders.
     Private,
     /// No single host, or none that the address alone finds.
     Never,
 }
 
-/// The kind of `address`, which must be canonical (no mapped IPv4 addresses). IPv6 addresses that stand for an IPv4
-/// address (NAT64, 6to4, Teredo, compatible ones) are what that one is, at best.
+/// The kind of `address`, which must be canonical (no mapped IPv4 addresses). IPv6 addresses that
+/// stand for an IPv4 address (NAT64, 6to4, Teredo, compatible ones) are what that one is, at best.
 pub fn kind(address: SocketAddr) -> Kind {
     if address.port() == 0 {
         return Kind::Never;
@@ -69,16 +70,19 @@ mod tests {
         let table = [
             (
                 Kind::Public,
-                "8.8.8.8 203.0.113.1 100.128.0.1 2a00::1 2001:db8::1 64:ff9b::808:808 2002:808:808::1",
+                "8.8.8.8 203.0.113.1 100.128.0.1 2a00::1 2001:db8::1 64:ff9b::808:808 \
+                 2002:808:808::1",
             ),
             (
                 Kind::Private,
-                "127.0.0.1 10.0.0.1 172.16.5.5 192.168.1.1 169.254.1.1 100.64.0.1 198.18.0.1 192.0.0.8 \
-                 ::1 fd00::1 fec0::1 64:ff9b::a00:1 64:ff9b:1::1 2002:a00:1::1 2001::1 ::7f00:1 ::ffff:10.0.0.1",
+                "127.0.0.1 10.0.0.1 172.16.5.5 192.168.1.1 169.254.1.1 100.64.0.1 198.18.0.1 \
+                 192.0.0.8 ::1 fd00::1 fec0::1 64:ff9b::a00:1 64:ff9b:1::1 2002:a00:1::1 2001::1 \
+                 ::7f00:1 ::ffff:10.0.0.1",
             ),
             (
                 Kind::Never,
-                "0.0.0.0 0.1.2.3 224.0.0.1 255.255.255.255 240.0.0.1 :: ff02::1 fe80::1 64:ff9b::e000:1",
+                "0.0.0.0 0.1.2.3 224.0.0.1 255.255.255.255 240.0.0.1 :: ff02::1 fe80::1 \
+                 64:ff9b::e000:1",
             ),
         ];
         for (expected, addresses) in table {

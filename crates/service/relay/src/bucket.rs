@@ -1,7 +1,7 @@
 //! Token buckets, one or many, in memory that doesn't grow.
 //!
-//! A bucket is one number: the time at which it would be full again if nothing more were taken (GCRA, ITU-T I.371).
-//! Taking `cost` is allowed while that time is at most `burst` ahead of now.
+//! A bucket is one number: the time at which it would be full again if nothing more were taken
+//! (GCRA, ITU-T I.371). Taking `cost` is allowed while that time is at most `burst` ahead of now.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,7 +44,8 @@ impl Allowance {
         }
     }
 
-    /// `weight` events, of which `per_second` are allowed in the long run and twice as many at once.
+    /// `weight` events, of which `per_second` are allowed in the long run and twice as many at
+    /// once.
     pub const fn events(weight: u64, per_second: u64) -> Self {
         Self {
             cost: weight * 1_000_000_000 / per_second,
@@ -100,19 +101,21 @@ fn nanos(now: Duration) -> u64 {
     now.as_secs() * 1_000_000_000 + u64::from(now.subsec_nanos())
 }
 
-/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each, and the fuller one
-/// counts (a count-min sketch with conservative update). A key never gets less than its own bucket would give it unless
-/// both its cells are shared with keys that use theirs; it never gets more than its own.
+/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each,
+/// and the fuller one counts (a count-min sketch with conservative update). A key never gets less
+/// than its own bucket would give it unless both its cells are shared with keys that use theirs; it
+/// never gets more than its own.
 ///
-/// Threads may share one. Of two that take for the same key within some nanoseconds, one may take for nothing.
+/// Threads may share one. Of two that take for the same key within some nanoseconds, one may take
+/// for nothing.
 pub struct Sketch {
     rows: [Box<[AtomicU64]>; 2],
     key: SipHasher13,
 }
 
 impl Sketch {
-    /// `cells` per row, a power of two; the hash's keys come from `random`, so that nobody can choose whom to collide
-    /// with.
+    /// `cells` per row, a power of two; the hash's keys come from `random`, so that nobody can
+    /// choose whom to collide with.
     pub fn new(cells: usize, mut random: impl FnMut() -> u64) -> Self {
         let len = cells.next_power_of_two();
         let row = || {
@@ -247,7 +250,8 @@ mod tests {
     fn keys_of_a_sketch_dont_eat_each_others_share() {
         let sketch = Sketch::new(4096, counting());
         let allowance = Allowance::events(1, 10);
-        // A hog fills its two cells; of a thousand others hardly one has both cells in common with it.
+        // A hog fills its two cells; of a thousand others hardly one has both cells in common with
+        // it.
         let hog = sketch.cells(b"hog");
         while sketch.take(hog, START, allowance) {}
         let served = (0..1000u32)

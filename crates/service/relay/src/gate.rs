@@ -21,7 +21,8 @@ use crate::relay::{account_tag, source, standing};
 use crate::stream_counters::{Ending, StreamCounters};
 use crate::{Config, StreamLimits};
 
-/// CONNECTs per second whose two signatures are checked: a sixteenth of a processor core. A stream lasts long.
+/// CONNECTs per second whose two signatures are checked: a sixteenth of a processor core. A stream
+/// lasts long.
 const VERIFICATIONS: u64 = 500;
 /// CONNECTs and LISTENs per second from one source; twice as many at once.
 const SOURCE_REQUESTS: u64 = 20;
@@ -58,8 +59,9 @@ pub struct StreamTerms {
     pub class: RateClass,
 }
 
-/// Decides about TCP connections without sockets and clock. It keeps an entry per connection, of which there are at most
-/// [`StreamLimits::connections`], and forgets it when the connection is closed.
+/// Decides about TCP connections without sockets and clock. It keeps an entry per connection, of
+/// which there are at most [`StreamLimits::connections`], and forgets it when the connection is
+/// closed.
 pub struct Gate {
     config: Config,
     limits: StreamLimits,
@@ -171,8 +173,8 @@ impl Gate {
         self.counters.end(why);
     }
 
-    /// Takes a connection that was accepted; and the one that has to make way for it, if there is one. None if it is
-    /// to be closed at once.
+    /// Takes a connection that was accepted; and the one that has to make way for it, if there is
+    /// one. None if it is to be closed at once.
     pub fn open(&mut self, from: SocketAddr) -> Option<(ConnectionId, Option<ConnectionId>)> {
         self.counters.accepted += 1;
         let from = canonical(from);
@@ -212,8 +214,9 @@ impl Gate {
         (self.connections.len() >= self.limits.connections).then_some(Ending::Full)
     }
 
-    /// Decides on a message of a connection's: as many bytes as [`stream_request_len`] says, or fewer if it is none.
-    /// `now` is Unix time and never goes back; `rng` makes what nobody may guess.
+    /// Decides on a message of a connection's: as many bytes as [`stream_request_len`] says, or
+    /// fewer if it is none. `now` is Unix time and never goes back; `rng` makes what nobody may
+    /// guess.
     ///
     /// [`stream_request_len`]: manyway_wire::relay::stream_request_len
     pub fn receive(
@@ -413,7 +416,8 @@ impl Gate {
             return Err(StreamRefusal::CallOver.into());
         };
         let (tag, terms) = (*tag, *terms);
-        // Counted for its account before it is given up as a caller, so that it doesn't fall out between.
+        // Counted for its account before it is given up as a caller, so that it doesn't fall out
+        // between.
         *self.accounts.entry(tag).or_default() += 1;
         self.leave_role(caller, Role::Spliced(Some(tag)));
         self.leave_role(id, Role::Spliced(None));

@@ -49,7 +49,8 @@ pub enum KeysError {
     Header,
     /// A line isn't what it has to be. The line itself may be secret.
     #[error(
-        "line {line} is damaged: restore the file from a copy, or remove it to start with a new identity"
+        "line {line} is damaged: restore the file from a copy, or remove it to start with a new \
+         identity"
     )]
     Line {
         /// Its number, from 1.
@@ -88,8 +89,8 @@ impl Keys {
         Duration::from_secs(self.codes[0].created.into())
     }
 
-    /// Puts a new key in front, and forgets all but the previous one. Does nothing before every grant of the key
-    /// which that would forget has expired; whether it did.
+    /// Puts a new key in front, and forgets all but the previous one. Does nothing before every
+    /// grant of the key which that would forget has expired; whether it did.
     pub fn rotate(&mut self, now: Duration, rng: &mut (impl CryptoRng + ?Sized)) -> bool {
         if now < self.newest() + GRANT_LIFE {
             return false;
@@ -162,8 +163,8 @@ impl Keys {
         .seal(|bytes| sign(&self.seed, bytes))
     }
 
-    /// A grant as a relay with these keys mints it, without anybody's consent: for measurements and tests of what comes
-    /// after.
+    /// A grant as a relay with these keys mints it, without anybody's consent: for measurements and
+    /// tests of what comes after.
     pub fn grant(&self, terms: &GrantTerms) -> Grant {
         let header = ForwardHeader {
             key: 0,
@@ -226,8 +227,9 @@ fn secret(hex: &str) -> Option<Zeroizing<[u8; SECRET_LEN]>> {
 
 /// A key that consents and grants are made with.
 ///
-/// The codes are SipHash-2-4 (Aumasson, Bernstein 2012) under keys of their own, a pseudorandom function with 128 bits
-/// of key and a result of 64, which DNS servers use for the same purpose (RFC 9018).
+/// The codes are SipHash-2-4 (Aumasson, Bernstein 2012) under keys of their own, a pseudorandom
+/// function with 128 bits of key and a result of 64, which DNS servers use for the same purpose
+/// (RFC 9018).
 pub(crate) struct CodeKey {
     pub(crate) id: u8,
     created: u32,
@@ -328,8 +330,8 @@ impl CodeKey {
         verify_slices_are_equal(&self.mac(header, source).0, &header.mac.0).is_ok()
     }
 
-    /// Whether this key made the header for packets from anywhere, in constant time. A guess is right with a chance
-    /// of 2⁻³²; all that it gains is a STALE.
+    /// Whether this key made the header for packets from anywhere, in constant time. A guess is
+    /// right with a chance of 2⁻³²; all that it gains is a STALE.
     pub(crate) fn made_for_another(&self, header: &ForwardHeader) -> bool {
         verify_slices_are_equal(&self.check(header), &header.check).is_ok()
     }
@@ -365,7 +367,8 @@ impl KeyType for SipKey {
     }
 }
 
-/// What a code is over. It begins with a byte that tells the families of the addresses in it, and so its layout.
+/// What a code is over. It begins with a byte that tells the families of the addresses in it, and
+/// so its layout.
 struct Message {
     bytes: [u8; Self::MAX],
     len: usize,

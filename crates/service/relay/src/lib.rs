@@ -1,8 +1,8 @@
 //! The manyway relay: forwards packets that carry a grant, and keeps nothing per flow.
 //!
-//! [`Relay`] decides, datagram by datagram, and [`Gate`] about TCP connections, without sockets or a clock. `server` puts
-//! them on sockets. The protocol
-//! and the threats are in `docs/relays.md`, the codecs in [`manyway_wire::relay`].
+//! [`Relay`] decides, datagram by datagram, and [`Gate`] about TCP connections, without sockets or
+//! a clock. `server` puts them on sockets. The protocol and the threats are in `docs/relays.md`,
+//! the codecs in [`manyway_wire::relay`].
 
 pub mod address;
 pub mod bucket;

@@ -8,8 +8,8 @@ use siphasher::sip128::SipHasher13;
 /// Entries that a name can be in.
 const WAYS: usize = 4;
 
-/// Names, and where those who listen under them were last heard of. An entry is over a minute later; where there is no
-/// room, the oldest makes it.
+/// Names, and where those who listen under them were last heard of. An entry is over a minute
+/// later; where there is no room, the oldest makes it.
 ///
 /// Columns of integers, all zero at first, so that the system gives memory only to what is used.
 pub(crate) struct Listeners {

@@ -4,9 +4,9 @@ use manyway_wire::relay::RateClass;
 
 use crate::bucket::{Allowance, Bucket, Sketch};
 
-/// Token buckets per row of the sketches for accounts and for sources, 256 KiB each: small enough for a processor's
-/// cache. Of a thousand accounts that use up their rates, far more than a relay can carry, both cells of another
-/// account are in use with a chance of 0.4 %.
+/// Token buckets per row of the sketches for accounts and for sources, 256 KiB each: small enough
+/// for a processor's cache. Of a thousand accounts that use up their rates, far more than a relay
+/// can carry, both cells of another account are in use with a chance of 0.4 %.
 pub(crate) const CELLS: usize = 1 << 14;
 /// What accounts, and all together, may still send: over UDP and TCP alike.
 pub struct Rates {

@@ -19,8 +19,9 @@ use crate::listeners::Listeners;
 use crate::rates::{CELLS, Rates};
 use crate::{Counters, Reason, Reply};
 
-/// Answers per second that one source address gets; it gets twice as many at once. A source is an IPv4 address or an
-/// IPv6 /64: behind one of them may be many users, of whom each says HELLO four times a minute.
+/// Answers per second that one source address gets; it gets twice as many at once. A source is an
+/// IPv4 address or an IPv6 /64: behind one of them may be many users, of whom each says HELLO four
+/// times a minute.
 const SOURCE_REPLIES: u64 = 100;
 /// What a LISTEN and a MINT count for among them: the former takes room, the latter time.
 const LISTEN_WEIGHT: u64 = 10;
@@ -75,7 +76,8 @@ pub struct Relay {
     rates: Arc<Rates>,
     sources: Sketch,
     listeners: Listeners,
-    /// Answers to those who haven't shown that they are where they seem to be, and to those who have.
+    /// Answers to those who haven't shown that they are where they seem to be, and to those who
+    /// have.
     replies: [Bucket; 2],
     verifications: Bucket,
     /// The last grant that held: the next packet of its run needs no check.
@@ -122,7 +124,8 @@ impl std::fmt::Debug for Relay {
 }
 
 impl Relay {
-    /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to collide with.
+    /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to
+    /// collide with.
     pub fn new(config: Config, keys: Keys, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut random = || rng.next_u64();
         let own = config.own.iter().copied().map(canonical).collect();
@@ -486,8 +489,8 @@ impl Relay {
             .then(|| fresh(now, consent.issued))?
     }
 
-    /// Takes an answer from what its source, and all together, may get. Whoever has shown its address has shares that
-    /// others can't use up by sending from it.
+    /// Takes an answer from what its source, and all together, may get. Whoever has shown its
+    /// address has shares that others can't use up by sending from it.
     fn admit(
         &mut self,
         now: Duration,
@@ -546,13 +549,15 @@ struct At {
     since: u32,
 }
 
-/// Whether something issued then can still be used now; a relay's clock that was set back doesn't prolong it.
+/// Whether something issued then can still be used now; a relay's clock that was set back doesn't
+/// prolong it.
 fn fresh(now: Duration, issued: u32) -> Option<()> {
     let age = now.as_secs().checked_sub(issued.into())?;
     (age <= CONSENT_LIFE.as_secs()).then_some(())
 }
 
-/// What stands for an account in grants: those of different signers have nothing to do with each other.
+/// What stands for an account in grants: those of different signers have nothing to do with each
+/// other.
 pub(crate) fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
     let message = [b"manyway relay account", &signer.0[..], account].concat();
     let hash = digest(&SHA256, &message);

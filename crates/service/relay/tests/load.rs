@@ -1,4 +1,5 @@
-//! What a relay bears: floods, accounts that want more than their rate, years of keys, any number of flows.
+//! What a relay bears: floods, accounts that want more than their rate, years of keys, any number
+//! of flows.
 
 mod common;
 
@@ -44,7 +45,8 @@ fn a_flood_of_hello_and_mint_is_bounded() {
     let mut from_one = 0;
     for round in 0..100_000u32 {
         world.later(0.0001);
-        // A new source each time, never seen again: no reply to the MINTs, and to HELLOs within the total.
+        // A new source each time, never seen again: no reply to the MINTs, and to HELLOs within the
+        // total.
         let random: u32 = world.rng.random();
         let source = SocketAddr::new(
             Ipv4Addr::from_bits(random % 0xd000_0000).into(),
@@ -129,7 +131,8 @@ fn a_flood_of_mints_from_a_proved_source_is_limited() {
     assert!(world.bytes.1 <= world.bytes.0);
 }
 
-/// Hundreds of hosts that receive what is sent to them, and send signatures that have to be checked to be refused.
+/// Hundreds of hosts that receive what is sent to them, and send signatures that have to be checked
+/// to be refused.
 #[test]
 fn a_botnet_with_true_addresses_costs_a_bounded_number_of_signature_checks() {
     let mut world = World::new();

@@ -52,8 +52,8 @@ fn bit_flipped_grants_forward_nothing() {
             datagram[bit / 8] ^= 1 << (bit % 8);
             match world.send_raw(from, &datagram) {
                 Sent::Dropped(_) => {}
-                // Its fields are genuine, so it looks as if minted for another source: its sender may be told, within
-                // limits.
+                // Its fields are genuine, so it looks as if minted for another source: its sender
+                // may be told, within limits.
                 Sent::Stale(_) if bit / 8 >= mac_from => stale += 1,
                 other => panic!("bit {bit}: {other:?}"),
             }
@@ -230,7 +230,8 @@ fn consent_ends_and_with_it_all_that_was_minted_on_it() {
     );
 }
 
-/// Somebody with a voucher wants traffic to flow back to a victim, from a receiver that plays along.
+/// Somebody with a voucher wants traffic to flow back to a victim, from a receiver that plays
+/// along.
 #[test]
 fn a_spoofed_source_obtains_no_return_grant() {
     let mut world = World::new();
@@ -515,7 +516,8 @@ fn private_addresses_are_refused_unless_allowed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever arrives, from wherever: nothing is forwarded without a grant and no reply is longer than the request.
+    /// Whatever arrives, from wherever: nothing is forwarded without a grant and no reply is longer
+    /// than the request.
     #[test]
     fn nothing_is_forwarded_without_a_grant(datagrams in prop::collection::vec(
         (any::<u32>(), any::<u16>(), 0x20u8..0x29, prop::collection::vec(any::<u8>(), 0..400),
@@ -533,8 +535,8 @@ proptest! {
         }
     }
 
-    /// Mutations of a genuine conversation: only packets with the grant as it was minted, from where it was minted
-    /// for, get through, and only to where it was minted for.
+    /// Mutations of a genuine conversation: only packets with the grant as it was minted, from
+    /// where it was minted for, get through, and only to where it was minted for.
     #[test]
     fn altered_packets_dont_get_through(at: prop::sample::Index, change in 1u8..=255, port: u16) {
         let mut world = World::new();

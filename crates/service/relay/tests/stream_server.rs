@@ -241,8 +241,8 @@ fn the_same_where_bytes_have_to_be_copied() {
     assert_eq!(relay.counters().copied, 2, "both directions");
 }
 
-/// What a relay has taken and not got rid of is what a pipe and two sockets hold, however long the far end doesn't read.
-/// Then nothing of it is lost.
+/// What a relay has taken and not got rid of is what a pipe and two sockets hold, however long the
+/// far end doesn't read. Then nothing of it is lost.
 #[test]
 fn a_side_that_doesnt_read_stops_the_other() {
     const BUFFER: usize = 64 << 10;
@@ -278,7 +278,8 @@ fn a_side_that_doesnt_read_stops_the_other() {
             before = it.received_bytes;
             stands
         });
-        // The kernel doubles the buffers that are asked for: what one pipe, the relay's socket and the reader's hold.
+        // The kernel doubles the buffers that are asked for: what one pipe, the relay's socket and
+        // the reader's hold.
         let most = (64 << 10) + 2 * 2 * BUFFER as u64;
         assert!(before > 0 && before <= most, "{before} of at most {most}");
         let mut got = Vec::new();
@@ -466,8 +467,8 @@ fn metrics_tell_of_streams() {
     }
 }
 
-/// Beside a connection without a relay, in the same minute: two hops cost about half, and a twentieth would be a mistake.
-/// The best of three, since others use the machine.
+/// Beside a connection without a relay, in the same minute: two hops cost about half, and a
+/// twentieth would be a mistake. The best of three, since others use the machine.
 #[test]
 fn two_hops_are_not_much_slower_than_one() {
     const LEN: usize = 32 << 20;

@@ -1,7 +1,7 @@
 //! Move data over every path you have.
 //!
-//! A [`Connection`] runs over all pairs of local interfaces and peer addresses that carry packets, at
-//! the same time, with one coupled congestion controller over all of them: where paths share a
+//! A [`Connection`] runs over all pairs of local interfaces and peer addresses that carry packets,
+//! at the same time, with one coupled congestion controller over all of them: where paths share a
 //! bottleneck they together take no more than one TCP flow would. Everything is encrypted and
 //! authenticated end to end; a [`Ticket`] is all that one side must know of the other.
 //!
@@ -66,7 +66,8 @@ pub use manyway_session::{
 pub use manyway_units::{ByteSize, Rate};
 
 /// Congestion control: the laws, the coupled controller, the subflow sender. [`Config::cc`] takes a
-/// name of [`control::registry::names`], with parameters if need be: see [`control::registry::LawSpec`].
+/// name of [`control::registry::names`], with parameters if need be: see
+/// [`control::registry::LawSpec`].
 pub use manyway_control as control;
 
 /// Relays as people paste them: see [`Connection::add_relays`].

@@ -1,4 +1,5 @@
-//! CPU per byte over loopback by packet size, all sizes in turn in one run so that they share the machine's mood.
+//! CPU per byte over loopback by packet size, all sizes in turn in one run so that they share the
+//! machine's mood.
 //!
 //! `cargo run --release -p manyway-runtime --example packet_sizes [megabytes] [rounds]`
 #![allow(clippy::print_stdout)]

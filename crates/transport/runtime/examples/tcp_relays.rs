@@ -1,11 +1,11 @@
-//! Two relays over TCP, behind emulated links of 20 and 10 Mbit/s: what arrives, against the most that can; and what memory
-//! it takes.
+//! Two relays over TCP, behind emulated links of 20 and 10 Mbit/s: what arrives, against the most
+//! that can; and what memory it takes.
 //!
 //!     cargo run --release -p manyway-runtime --example tcp_relays
 //!
-//! The links are on the level of TCP: each takes from one connection and gives to another at its rate, with 8 KiB and two
-//! socket buffers in between, and stops reading when it can't send on. With one receiver the optimum of the paper's linear
-//! program is the sum of the links' rates.
+//! The links are on the level of TCP: each takes from one connection and gives to another at its
+//! rate, with 8 KiB and two socket buffers in between, and stops reading when it can't send on.
+//! With one receiver the optimum of the paper's linear program is the sum of the links' rates.
 
 #![allow(clippy::print_stdout, reason = "it is what this is for")]
 
@@ -70,8 +70,8 @@ async fn measure(run: usize) -> u64 {
     assert_eq!(got, LEN, "nothing is lost");
     let most: f64 = RATES.iter().sum();
     println!(
-        "run {run}: {whole:.2} Mbit/s from dialling to the end, {steady:.2} Mbit/s once under way; optimum {most:.0}: \
-         {:.1} % and {:.1} %",
+        "run {run}: {whole:.2} Mbit/s from dialling to the end, {steady:.2} Mbit/s once under way; \
+         optimum {most:.0}: {:.1} % and {:.1} %",
         100.0 * whole / most,
         100.0 * steady / most
     );

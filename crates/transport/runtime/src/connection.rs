@@ -19,8 +19,8 @@ use crate::tcp::carrier::{NewCarrier, start};
 
 /// A connection over every path that works between two hosts.
 ///
-/// A cheap handle. When the last one is gone, and every stream of the connection, the connection is closed with code
-/// 0; what the peer hasn't acknowledged by then is lost, so wait for
+/// A cheap handle. When the last one is gone, and every stream of the connection, the connection is
+/// closed with code 0; what the peer hasn't acknowledged by then is lost, so wait for
 /// [`AsyncWriteExt::shutdown`](tokio::io::AsyncWriteExt::shutdown) of what matters.
 #[derive(Debug)]
 pub struct Connection {
@@ -47,7 +47,8 @@ impl Connection {
         &self.signals
     }
 
-    /// Opens a stream; waits while the peer allows no more. The peer hears of it with its first bytes, or its end.
+    /// Opens a stream; waits while the peer allows no more. The peer hears of it with its first
+    /// bytes, or its end.
     ///
     /// # Errors
     /// The connection is over.
@@ -110,11 +111,13 @@ impl Connection {
         self.hold.shared.look(connection).unwrap_or_default()
     }
 
-    /// Offers relays to go through, as many as there may be (the side that dialled only; 256 at a time are kept). More can follow at any
-    /// time. How many were new. Those that are known already are asked with the access given now, over TCP too.
+    /// Offers relays to go through, as many as there may be (the side that dialled only; 256 at a
+    /// time are kept). More can follow at any time. How many were new. Those that are known already
+    /// are asked with the access given now, over TCP too.
     ///
-    /// With the law `mpath` they are candidates that are probed and used as they prove useful; with any other one, a path is opened through
-    /// each as soon as the relay and the other side agree. What has come of them is in [`ConnectionStats::relays`].
+    /// With the law `mpath` they are candidates that are probed and used as they prove useful; with
+    /// any other one, a path is opened through each as soon as the relay and the other side agree.
+    /// What has come of them is in [`ConnectionStats::relays`].
     pub fn add_relays(&self, relays: &[RelayAccess]) -> usize {
         let now = self.hold.shared.clock.now();
         let add = |state: &mut State| {
@@ -125,8 +128,8 @@ impl Connection {
         self.hold.shared.act(add).unwrap_or(0)
     }
 
-    /// Opens another path over this TCP connection, which leads to the other side in a way of the caller's, as through a relay (the side that
-    /// dialled only). `name` is what people call it.
+    /// Opens another path over this TCP connection, which leads to the other side in a way of the
+    /// caller's, as through a relay (the side that dialled only). `name` is what people call it.
     ///
     /// # Errors
     /// The TCP connection is broken already, or this connection has no use for it.
@@ -140,7 +143,8 @@ impl Connection {
         start(&self.hold.shared, new).map(drop)
     }
 
-    /// The listener may be at these addresses too: they are tried as the ticket's are (the side that dialled only).
+    /// The listener may be at these addresses too: they are tried as the ticket's are (the side
+    /// that dialled only).
     pub fn add_remotes(&self, addresses: &[SocketAddr]) {
         let now = self.hold.shared.clock.now();
         self.hold.shared.act(|state| {
@@ -148,8 +152,9 @@ impl Connection {
         });
     }
 
-    /// Sends so many bytes that say nothing, within congestion control and [`Config::limit`](crate::Config::limit), for
-    /// [`Connection::survey`]; 0 ends it. The peer needs to do nothing.
+    /// Sends so many bytes that say nothing, within congestion control and
+    /// [`Config::limit`](crate::Config::limit), for [`Connection::survey`]; 0 ends it. The peer
+    /// needs to do nothing.
     pub fn fill(&self, bytes: u64) {
         let now = self.hold.shared.clock.now();
         let fill = |state: &mut State| {
@@ -159,7 +164,8 @@ impl Connection {
         self.hold.shared.act(fill);
     }
 
-    /// What was seen of every path in use since [`Connection::fill`]; empty without [`Config::watch`](crate::Config::watch).
+    /// What was seen of every path in use since [`Connection::fill`]; empty without
+    /// [`Config::watch`](crate::Config::watch).
     pub fn survey(&self) -> Vec<PathSurvey> {
         let now = self.hold.shared.clock.now();
         let survey =
@@ -184,8 +190,8 @@ impl Connection {
             })
     }
 
-    /// Closes the connection and tells the peer why. What it hasn't acknowledged yet is dropped. Codes below 0x100 are
-    /// the protocol's own; of the reason, 1024 bytes are sent.
+    /// Closes the connection and tells the peer why. What it hasn't acknowledged yet is dropped.
+    /// Codes below 0x100 are the protocol's own; of the reason, 1024 bytes are sent.
     pub fn close(&self, code: u64, reason: &str) {
         let now = self.hold.shared.clock.now();
         self.hold

@@ -42,8 +42,8 @@ const PORT_TRIES: u32 = 16;
 pub struct EndpointOptions {
     /// How connections behave.
     pub config: Config,
-    /// The ways out of the host to use. Empty: every interface that is up and leads outside this host (bridges to
-    /// containers and guests don't), or loopback if none does.
+    /// The ways out of the host to use. Empty: every interface that is up and leads outside this
+    /// host (bridges to containers and guests don't), or loopback if none does.
     pub paths: Vec<PathSelector>,
     /// UDP port of every socket; 0 for any, the same on all addresses where possible.
     pub port: u16,
@@ -53,8 +53,9 @@ pub struct EndpointOptions {
 
 /// A set of sockets, one per local address, and every connection over them.
 ///
-/// A cheap handle; the sockets live in a task of their own until every endpoint, connection and stream handle is gone
-/// and the connections have said goodbye. Interfaces that come and go are followed.
+/// A cheap handle; the sockets live in a task of their own until every endpoint, connection and
+/// stream handle is gone and the connections have said goodbye. Interfaces that come and go are
+/// followed.
 #[derive(Debug)]
 pub struct Endpoint {
     shared: Arc<Shared>,
@@ -97,7 +98,8 @@ impl Endpoint {
         Self { shared }
     }
 
-    /// Accepts connections of those who hold the ticket returned, which names this endpoint's addresses.
+    /// Accepts connections of those who hold the ticket returned, which names this endpoint's
+    /// addresses.
     ///
     /// # Errors
     /// The system gave no random numbers for the ticket's secrets.
@@ -108,7 +110,8 @@ impl Endpoint {
         Ok(self.listen_with(secrets))
     }
 
-    /// As [`Endpoint::listen`], for a ticket whose secrets were kept, so that earlier copies of it work again.
+    /// As [`Endpoint::listen`], for a ticket whose secrets were kept, so that earlier copies of it
+    /// work again.
     pub fn listen_with(&self, secrets: Secrets) -> Ticket {
         let mut addresses: Vec<_> = self.locals().into_iter().map(|(_, addr)| addr).collect();
         addresses.truncate(MAX_ADDRESSES);
@@ -117,7 +120,8 @@ impl Endpoint {
         ticket
     }
 
-    /// Accepts TCP connections too, at the addresses and the port of the sockets, for those who can't come by UDP, or don't want to.
+    /// Accepts TCP connections too, at the addresses and the port of the sockets, for those who
+    /// can't come by UDP, or don't want to.
     ///
     /// # Errors
     /// Not one of the addresses can be bound, as when another program listens on the port.
@@ -125,7 +129,8 @@ impl Endpoint {
         tcp::listen::listen(&self.shared)
     }
 
-    /// Takes a TCP connection as if it had been accepted: one that a relay has passed on, say. `name` is what people call its way.
+    /// Takes a TCP connection as if it had been accepted: one that a relay has passed on, say.
+    /// `name` is what people call its way.
     ///
     /// # Errors
     /// It is broken already, or the endpoint is closed.
@@ -139,8 +144,9 @@ impl Endpoint {
         tcp::carrier::start(&self.shared, new).map(drop)
     }
 
-    /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the right to use one of them, finds this endpoint
-    /// there even if no address of its own can be reached, over TCP too unless that is switched off. A ticket has room for 8.
+    /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the
+    /// right to use one of them, finds this endpoint there even if no address of its own can be
+    /// reached, over TCP too unless that is switched off. A ticket has room for 8.
     pub fn listen_at(&self, ticket: &mut Ticket, relays: &[RelayAddress]) {
         tcp::called::listen_at(&self.shared, &ticket.secret, relays);
         let now = self.shared.clock.now();
@@ -150,7 +156,8 @@ impl Endpoint {
         ticket.relays.extend(named);
     }
 
-    /// Asks these, relays or registries, which address our datagrams come from, and goes on asking: it keeps a NAT's mapping too.
+    /// Asks these, relays or registries, which address our datagrams come from, and goes on asking:
+    /// it keeps a NAT's mapping too.
     pub fn observe_at(&self, observers: &[RelayAddress]) {
         let now = self.shared.clock.now();
         self.shared
@@ -162,7 +169,8 @@ impl Endpoint {
         self.shared.look(|state| state.session.observed())
     }
 
-    /// Somebody is about to connect from one of these addresses: opens our NAT for it, by a few datagrams that say nothing.
+    /// Somebody is about to connect from one of these addresses: opens our NAT for it, by a few
+    /// datagrams that say nothing.
     pub fn open_towards(&self, addresses: &[SocketAddr]) {
         let now = self.shared.clock.now();
         self.shared
@@ -192,17 +200,19 @@ impl Endpoint {
         Some(Connection::new(self.shared.clone(), handle.await?))
     }
 
-    /// Connects to the listener that made the ticket, over every pair of addresses that can reach each other.
+    /// Connects to the listener that made the ticket, over every pair of addresses that can reach
+    /// each other.
     ///
     /// # Errors
-    /// Nobody answered, the ticket can't be used from here, or the endpoint was closed. Dropping the future gives the
-    /// attempt up.
+    /// Nobody answered, the ticket can't be used from here, or the endpoint was closed. Dropping
+    /// the future gives the attempt up.
     pub async fn connect(&self, ticket: &Ticket) -> Result<Connection, ConnectError> {
         self.connect_through(ticket, &[]).await
     }
 
-    /// As [`Endpoint::connect`], and if no address can be reached, through the relays that the ticket names, as far as they are among `relays`. All
-    /// of `relays` are then offered to the connection: see [`Connection::add_relays`].
+    /// As [`Endpoint::connect`], and if no address can be reached, through the relays that the
+    /// ticket names, as far as they are among `relays`. All of `relays` are then offered to the
+    /// connection: see [`Connection::add_relays`].
     ///
     /// # Errors
     /// As [`Endpoint::connect`].
@@ -215,8 +225,9 @@ impl Endpoint {
             .await
     }
 
-    /// As [`Endpoint::connect_through`], and as soon as `met` tells further addresses of the listener's, at those too: what it has
-    /// left at a place where both meet. It should send to ours at the same time ([`Endpoint::open_towards`]).
+    /// As [`Endpoint::connect_through`], and as soon as `met` tells further addresses of the
+    /// listener's, at those too: what it has left at a place where both meet. It should send to
+    /// ours at the same time ([`Endpoint::open_towards`]).
     ///
     /// # Errors
     /// As [`Endpoint::connect`].
@@ -230,8 +241,8 @@ impl Endpoint {
         self.answered(connection, ticket, relays, met).await
     }
 
-    /// As [`Endpoint::connect_through`], and over these TCP connections too, which lead to the listener in ways of the caller's. Each has a name that
-    /// people call it by.
+    /// As [`Endpoint::connect_through`], and over these TCP connections too, which lead to the
+    /// listener in ways of the caller's. Each has a name that people call it by.
     ///
     /// # Errors
     /// As [`Endpoint::connect`].
@@ -330,8 +341,8 @@ impl Endpoint {
     /// Adds a way out of the host; live connections start to use it.
     ///
     /// # Errors
-    /// There is no such interface or address now, or the endpoint is closed. An address that can't be bound is tried
-    /// again each second.
+    /// There is no such interface or address now, or the endpoint is closed. An address that can't
+    /// be bound is tried again each second.
     pub async fn add_path(&self, selector: PathSelector) -> Result<(), BindError> {
         let present = scan().await?;
         let places = check(&selector, &present)?;
@@ -378,8 +389,8 @@ impl Endpoint {
         self.shared.look(|state| state.events.subscribe())
     }
 
-    /// Closes every connection, tells the peers, and gives the sockets back. Handles that remain see
-    /// [`CloseReason::Local`].
+    /// Closes every connection, tells the peers, and gives the sockets back. Handles that remain
+    /// see [`CloseReason::Local`].
     pub async fn close(self) {
         let now = self.shared.clock.now();
         self.shared
@@ -516,7 +527,8 @@ async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
     }
 }
 
-/// Where the system chooses the port, one that no TCP connection has: [`Endpoint::listen_tcp`] wants the same.
+/// Where the system chooses the port, one that no TCP connection has: [`Endpoint::listen_tcp`]
+/// wants the same.
 fn bind_sockets(
     places: &BTreeSet<Place>,
     port: u16,

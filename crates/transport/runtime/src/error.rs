@@ -19,7 +19,8 @@ pub enum BindError {
     },
     /// The interface has no address that a peer could answer.
     #[error(
-        "interface `{name}` is down or has no usable address (link-local ones don't count): bring it up, or choose one of {available}"
+        "interface `{name}` is down or has no usable address (link-local ones don't count): bring \
+         it up, or choose one of {available}"
     )]
     Unusable {
         /// The interface.
@@ -77,7 +78,8 @@ fn remedy(error: &io::Error) -> &'static str {
 pub enum ConnectError {
     /// No address answered.
     #[error(
-        "no answer from {}: check that the receiver still runs, that the ticket is its newest one and that UDP{} gets through{}{}",
+        "no answer from {}: check that the receiver still runs, that the ticket is its newest one \
+         and that UDP{} gets through{}{}",
         list(addresses),
         if tcp.is_empty() { "" } else { " or TCP" },
         problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>(),

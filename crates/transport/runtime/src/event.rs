@@ -6,8 +6,9 @@ use crate::problem::PathProblem;
 
 /// News from an endpoint or a connection, for those who watch.
 ///
-/// [`Endpoint::events`](crate::Endpoint::events) tells what concerns the local sockets, [`Connection::events`](crate::Connection::events)
-/// that and what concerns the connection. Who falls behind loses the oldest; nothing depends on them being read.
+/// [`Endpoint::events`](crate::Endpoint::events) tells what concerns the local sockets,
+/// [`Connection::events`](crate::Connection::events) that and what concerns the connection. Who
+/// falls behind loses the oldest; nothing depends on them being read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -20,7 +21,8 @@ pub enum Event {
         /// The peer's address on it.
         remote: SocketAddr,
     },
-    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new one has answered.
+    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new
+    /// one has answered.
     PathMoved {
         /// The path.
         path: PathId,
@@ -42,17 +44,21 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
-    /// Every relay that was offered has been tried, and more would be welcome: [`Connection::add_relays`](crate::Connection::add_relays).
-    /// Told again after half a minute if there are none.
+    /// Every relay that was offered has been tried, and more would be welcome:
+    /// [`Connection::add_relays`](crate::Connection::add_relays). Told again after half a minute if
+    /// there are none.
     MoreRelays,
-    /// Other relays carry paths from now on, or will as soon as they answer: [`Config::selection`](crate::Config::selection) has picked them.
+    /// Other relays carry paths from now on, or will as soon as they answer:
+    /// [`Config::selection`](crate::Config::selection) has picked them.
     RelaysPicked {
         /// All that are picked now.
         relays: Vec<SocketAddr>,
         /// Why others than before.
         reason: PickReason,
     },
-    /// For long there have been fewer relays alive than [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are used.
+    /// For long there have been fewer relays alive than
+    /// [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are
+    /// used.
     FewRelays {
         /// Relays that are alive.
         alive: usize,

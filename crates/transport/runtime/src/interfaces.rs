@@ -10,16 +10,19 @@ use crate::os::addresses::{InterfaceAddress, interface_addresses, interface_mtu}
 /// What a user calls a way out of the host: an interface or one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathSelector {
-    /// Every usable address of this interface: packets leave by it whatever the routing table prefers.
+    /// Every usable address of this interface: packets leave by it whatever the routing table
+    /// prefers.
     Interface(String),
-    /// This address: packets carry it as their source, and leave by the interface that the routing rules give it.
+    /// This address: packets carry it as their source, and leave by the interface that the routing
+    /// rules give it.
     Address(IpAddr),
 }
 
 /// A path selector that is neither an address nor a possible interface name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is neither an IP address nor an interface name: write for example `192.0.2.7`, `2001:db8::7` or `eth0`"
+    "`{0}` is neither an IP address nor an interface name: write for example `192.0.2.7`, \
+     `2001:db8::7` or `eth0`"
 )]
 pub struct PathSelectorError(String);
 
@@ -31,7 +34,8 @@ impl FromStr for PathSelector {
         if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
             return Ok(Self::Address(ip));
         }
-        // Linux's rules for a device name (dev_valid_name): 1 to 15 bytes, no slash, colon or white space.
+        // Linux's rules for a device name (dev_valid_name): 1 to 15 bytes, no slash, colon or white
+        // space.
         let forbidden = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if text.is_empty()
             || text.len() > 15
@@ -70,7 +74,8 @@ pub(crate) struct Device {
 }
 
 impl Place {
-    /// The largest IP packet that leaves from here in one piece, in bytes; `None` if that isn't known.
+    /// The largest IP packet that leaves from here in one piece, in bytes; `None` if that isn't
+    /// known.
     pub(crate) fn mtu(&self) -> Option<u32> {
         if let Some(device) = &self.device {
             return interface_mtu(&device.name);
@@ -121,7 +126,8 @@ impl Selection {
                     .filter(|a| !a.ip.is_loopback() && !a.host_only),
             ));
         }
-        // An address can be bound once. An interface's wish is the stronger one: it says by where packets leave.
+        // An address can be bound once. An interface's wish is the stronger one: it says by where
+        // packets leave.
         let bound: BTreeSet<IpAddr> = places
             .iter()
             .filter(|p| p.device.is_some())

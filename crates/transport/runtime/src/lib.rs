@@ -1,7 +1,8 @@
 //! Sockets, interfaces, the async API and disk: the tokio edge of manyway.
 //!
-//! [`Endpoint`] binds a UDP socket per local address and runs every connection over them in a task of its own.
-//! [`Connection`] is what both sides hold, [`SendStream`] and [`RecvStream`] are what they write and read:
+//! [`Endpoint`] binds a UDP socket per local address and runs every connection over them in a task
+//! of its own. [`Connection`] is what both sides hold, [`SendStream`] and [`RecvStream`] are what
+//! they write and read:
 //!
 //! ```no_run
 //! use manyway_runtime::{Endpoint, EndpointOptions};
@@ -24,7 +25,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What a connection can't do on a path, it says: [`Event::PathProblem`] names the place and the remedy.
+//! What a connection can't do on a path, it says: [`Event::PathProblem`] names the place and the
+//! remedy.
 
 pub mod files;
 

@@ -26,13 +26,14 @@ pub struct PathProblem {
 pub enum ProblemKind {
     /// No route leads to the peer from there.
     NoRoute,
-    /// The kernel drops the peer's answers: the reverse-path filter (RFC 3704) is strict and the route to the peer
-    /// leaves by another interface.
+    /// The kernel drops the peer's answers: the reverse-path filter (RFC 3704) is strict and the
+    /// route to the peer leaves by another interface.
     ReversePathFilter {
         /// The interface that the route to the peer leaves by.
         route: String,
     },
-    /// The socket is bound to an address of which packets leave by an interface that doesn't have it.
+    /// The socket is bound to an address of which packets leave by an interface that doesn't have
+    /// it.
     OtherInterface {
         /// The interface that they leave by.
         route: String,
@@ -64,39 +65,45 @@ impl fmt::Display for PathProblem {
             ProblemKind::NoRoute if *name == local.to_string() => {
                 write!(
                     f,
-                    "{name} has no route to {to}: give its interface one, `ip{six} route add default via GATEWAY dev INTERFACE metric 600`"
+                    "{name} has no route to {to}: give its interface one, `ip{six} route add \
+                     default via GATEWAY dev INTERFACE metric 600`"
                 )
             }
             ProblemKind::NoRoute => {
                 write!(
                     f,
-                    "{name} has no route to {to}: `ip{six} route add default via GATEWAY dev {name} metric 600`"
+                    "{name} has no route to {to}: `ip{six} route add default via GATEWAY dev \
+                     {name} metric 600`"
                 )
             }
             ProblemKind::ReversePathFilter { route } => write!(
                 f,
-                "{name} drops the answers of {to}, because the route there leaves by {route} and the reverse-path filter is strict: \
-                 `sysctl net.ipv4.conf.{name}.rp_filter=2`"
+                "{name} drops the answers of {to}, because the route there leaves by {route} and \
+                 the reverse-path filter is strict: `sysctl net.ipv4.conf.{name}.rp_filter=2`"
             ),
             ProblemKind::OtherInterface { route } => write!(
                 f,
-                "packets from {local} to {to} leave by {route}, which doesn't have that address: name the interface instead of the \
-                 address, or `ip{six} rule add from {local} table N` with a default route in table N"
+                "packets from {local} to {to} leave by {route}, which doesn't have that address: \
+                 name the interface instead of the address, or `ip{six} rule add from {local} \
+                 table N` with a default route in table N"
             ),
             ProblemKind::TooBig { bytes } => write!(
                 f,
-                "{name} doesn't take datagrams of {bytes} bytes to {to}: choose a smaller datagram size, or raise the interface's MTU"
+                "{name} doesn't take datagrams of {bytes} bytes to {to}: choose a smaller datagram \
+                 size, or raise the interface's MTU"
             ),
             ProblemKind::Forbidden => {
                 write!(
                     f,
-                    "{name} may not send to {remote}: the local firewall forbids it; allow outgoing UDP to that port"
+                    "{name} may not send to {remote}: the local firewall forbids it; allow \
+                     outgoing UDP to that port"
                 )
             }
             ProblemKind::Refused => {
                 write!(
                     f,
-                    "{remote} refuses: nothing listens there any more; start the receiver and use its newest ticket"
+                    "{remote} refuses: nothing listens there any more; start the receiver and use \
+                     its newest ticket"
                 )
             }
             ProblemKind::Other(error) => write!(f, "{name} can't send to {remote}: {error}"),
@@ -104,8 +111,8 @@ impl fmt::Display for PathProblem {
     }
 }
 
-/// What the routing table and the reverse-path filter say about a pair before anything was sent; `None` when nothing
-/// speaks against it.
+/// What the routing table and the reverse-path filter say about a pair before anything was sent;
+/// `None` when nothing speaks against it.
 pub(crate) fn foresee(place: &Place, remote: IpAddr) -> Option<ProblemKind> {
     let query = Query {
         destination: remote,
@@ -121,7 +128,8 @@ pub(crate) fn foresee(place: &Place, remote: IpAddr) -> Option<ProblemKind> {
             {
                 return Some(ProblemKind::NoRoute);
             }
-            // The filter looks the other way round: would a packet to the peer leave by the interface it came in by?
+            // The filter looks the other way round: would a packet to the peer leave by the
+            // interface it came in by?
             let Answer::Device(index) = look_up(query) else {
                 return None;
             };
@@ -212,8 +220,9 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
         )
 }
 
-/// Whether the kernel would reject the pair outright: families that differ, loopback with the outside, an address
-/// that is no host's. Asking it all the same would make quinn-udp take the refusal for missing offloads.
+/// Whether the kernel would reject the pair outright: families that differ, loopback with the
+/// outside, an address that is no host's. Asking it all the same would make quinn-udp take the
+/// refusal for missing offloads.
 pub(crate) fn is_impossible(local: IpAddr, remote: SocketAddr) -> bool {
     let ip = remote.ip();
     let broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
@@ -245,7 +254,8 @@ mod tests {
         let no_route = problem(ProblemKind::NoRoute);
         assert_eq!(
             no_route.to_string(),
-            "wlan0 has no route to 203.0.113.5: `ip route add default via GATEWAY dev wlan0 metric 600`"
+            "wlan0 has no route to 203.0.113.5: `ip route add default via GATEWAY dev wlan0 metric \
+             600`"
         );
         let six = PathProblem {
             remote: "[2001:db8::1]:1".parse().unwrap(),

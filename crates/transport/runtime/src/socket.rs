@@ -1,4 +1,5 @@
-//! A UDP socket of ours: batches both ways, ECN, and a short queue for what the kernel won't take yet.
+//! A UDP socket of ours: batches both ways, ECN, and a short queue for what the kernel won't take
+//! yet.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};
@@ -14,7 +15,8 @@ use tokio::net::UdpSocket;
 pub(crate) const MAX_BATCH_BYTES: usize = 65_507;
 /// Most datagrams of one send call (the kernel's UDP_MAX_SEGMENTS, older value).
 pub(crate) const MAX_BATCH_SEGMENTS: usize = 64;
-/// Batches that wait for a full send buffer; what comes on top is dropped, as a full network queue would.
+/// Batches that wait for a full send buffer; what comes on top is dropped, as a full network queue
+/// would.
 const MAX_WAITING: usize = 8;
 
 /// Hosts remembered for having refused something.
@@ -51,7 +53,8 @@ pub(crate) struct Socket {
     segments: usize,
     /// The kernel reports ICMP errors on the socket's error queue.
     reports_errors: bool,
-    /// Hosts that refused a datagram (ICMP port unreachable) since the last [`Socket::take_refusals`].
+    /// Hosts that refused a datagram (ICMP port unreachable) since the last
+    /// [`Socket::take_refusals`].
     refusals: BTreeSet<IpAddr>,
 }
 
@@ -101,12 +104,14 @@ impl Socket {
         self.addr
     }
 
-    /// Datagrams thrown away since the last call because the kernel's send buffer and our queue were full.
+    /// Datagrams thrown away since the last call because the kernel's send buffer and our queue
+    /// were full.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Sends a batch, or queues what the kernel won't take now (then [`Socket::poll_flush`] sends it).
+    /// Sends a batch, or queues what the kernel won't take now (then [`Socket::poll_flush`] sends
+    /// it).
     ///
     /// # Errors
     /// What the kernel refused for good; the rest of the batch is given up with it.
@@ -152,7 +157,8 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     first.sent = sent;
                     self.waiting.push_front(first);
-                    // Readiness was cleared by the attempt. An error here means the runtime is shutting down.
+                    // Readiness was cleared by the attempt. An error here means the runtime is
+                    // shutting down.
                     if ready!(self.io.poll_send_ready(cx)).is_err() {
                         return Poll::Pending;
                     }
@@ -178,7 +184,8 @@ impl Socket {
                 src_ip: None,
             }) {
                 Ok(()) => *sent += now.len(),
-                // A device without segmentation offload: quinn-udp has just noted it, so go on datagram by datagram.
+                // A device without segmentation offload: quinn-udp has just noted it, so go on
+                // datagram by datagram.
                 Err(_) if now.len() > segment && self.state.max_gso_segments() == 1 => {}
                 Err(error) => return Err(error),
             }
@@ -188,7 +195,8 @@ impl Socket {
 
     fn send_once(&mut self, transmit: &Transmit<'_>) -> io::Result<()> {
         match self.attempt(transmit) {
-            // An ICMP error about an earlier datagram fails the next call, whatever that call is about.
+            // An ICMP error about an earlier datagram fails the next call, whatever that call is
+            // about.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock && self.clear_reports() => {
                 self.attempt(transmit)
             }
@@ -217,7 +225,8 @@ impl Socket {
             {
                 Ok(count) => return Poll::Ready(Ok(count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Reports about what we sent; a few may be pending, but don't spin on a broken socket.
+                // Reports about what we sent; a few may be pending, but don't spin on a broken
+                // socket.
                 Err(error) if failures == 8 => return Poll::Ready(Err(error)),
                 Err(_) => {
                     failures += 1;
@@ -251,8 +260,8 @@ impl Socket {
         any
     }
 
-    /// The hosts that said since the last call that nobody listens where we sent to. ICMP is easily forged: this is
-    /// for error messages, not for decisions.
+    /// The hosts that said since the last call that nobody listens where we sent to. ICMP is easily
+    /// forged: this is for error messages, not for decisions.
     pub(crate) fn take_refusals(&mut self) -> BTreeSet<IpAddr> {
         self.clear_reports();
         std::mem::take(&mut self.refusals)

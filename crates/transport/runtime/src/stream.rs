@@ -18,9 +18,9 @@ const LARGEST_COPY: usize = 256 << 10;
 
 /// Our side of a stream, to be written.
 ///
-/// [`AsyncWrite::poll_write`] takes what fits into the send buffer, [`AsyncWrite::poll_shutdown`] ends the stream and
-/// waits until the peer has everything. Dropped without [`SendStream::finish`] or shutdown, the stream is reset with
-/// code 0: a reader must not take a part for the whole.
+/// [`AsyncWrite::poll_write`] takes what fits into the send buffer, [`AsyncWrite::poll_shutdown`]
+/// ends the stream and waits until the peer has everything. Dropped without [`SendStream::finish`]
+/// or shutdown, the stream is reset with code 0: a reader must not take a part for the whole.
 #[derive(Debug)]
 pub struct SendStream {
     hold: Hold,
@@ -46,8 +46,8 @@ impl SendStream {
     /// Writes all of `data`, without copying it.
     ///
     /// # Errors
-    /// The peer stopped the stream, it was ended before, or the connection is over. If the future is dropped, a part may
-    /// have been written; [`SendStream::write_chunk`] tells how much.
+    /// The peer stopped the stream, it was ended before, or the connection is over. If the future
+    /// is dropped, a part may have been written; [`SendStream::write_chunk`] tells how much.
     pub async fn write_bytes(&mut self, mut data: Bytes) -> Result<(), WriteError> {
         while !data.is_empty() {
             self.write_chunk(&mut data).await?;
@@ -55,8 +55,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Writes what fits of `data`, without copying it, and takes it off its front; how much. Waits for room for the
-    /// first byte. Nothing is lost if the future is dropped.
+    /// Writes what fits of `data`, without copying it, and takes it off its front; how much. Waits
+    /// for room for the first byte. Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// As [`SendStream::write_bytes`].
@@ -85,8 +85,8 @@ impl SendStream {
         })
     }
 
-    /// Ends the stream behind what was written, without waiting. What was written is delivered as long as the connection
-    /// lives.
+    /// Ends the stream behind what was written, without waiting. What was written is delivered as
+    /// long as the connection lives.
     ///
     /// # Errors
     /// The peer stopped the stream, it was ended before, or the connection is over.
@@ -102,7 +102,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Gives the stream up: what the peer doesn't have yet is never sent, and its reader gets `code`.
+    /// Gives the stream up: what the peer doesn't have yet is never sent, and its reader gets
+    /// `code`.
     pub fn reset(&mut self, code: u64) {
         self.ended = true;
         let id = self.id;
@@ -114,7 +115,8 @@ impl SendStream {
         });
     }
 
-    /// Waits until the peer has everything (`None`; only after [`SendStream::finish`]) or wants no more (its code).
+    /// Waits until the peer has everything (`None`; only after [`SendStream::finish`]) or wants no
+    /// more (its code).
     ///
     /// # Errors
     /// The connection is over.
@@ -214,7 +216,8 @@ impl RecvStream {
         self.id
     }
 
-    /// The next bytes, at most `max`, without copying them; `None` at the end. Nothing is lost if the future is dropped.
+    /// The next bytes, at most `max`, without copying them; `None` at the end. Nothing is lost if
+    /// the future is dropped.
     ///
     /// # Errors
     /// The peer gave the stream up, it was stopped here, or the connection is over.
@@ -244,7 +247,8 @@ impl RecvStream {
         });
     }
 
-    /// Reads into `sink` while it has room and there is something to read; ready with nothing added at the end.
+    /// Reads into `sink` while it has room and there is something to read; ready with nothing added
+    /// at the end.
     fn poll_read_with<S>(
         &mut self,
         cx: &mut Context<'_>,

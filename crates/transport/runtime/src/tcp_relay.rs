@@ -1,7 +1,8 @@
-//! Streams through a relay over TCP: who calls, and who is called. `docs/relays.md` has what is said.
+//! Streams through a relay over TCP: who calls, and who is called. `docs/relays.md` has what is
+//! said.
 //!
-//! After that both ends hold a TCP connection whose bytes are the other end's. The relay connects to nobody: a listener
-//! keeps a connection open over which it is called, and calls back.
+//! After that both ends hold a TCP connection whose bytes are the other end's. The relay connects
+//! to nobody: a listener keeps a connection open over which it is called, and calls back.
 
 use std::fmt;
 use std::future::Future;
@@ -26,7 +27,8 @@ use tokio::time::{sleep, timeout};
 const CONNECT_TIME: Duration = Duration::from_secs(15);
 /// How long a relay may take to say anything else.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How often a listener tells the relay that it is still there; a relay forgets those that it didn't hear for a minute.
+/// How often a listener tells the relay that it is still there; a relay forgets those that it
+/// didn't hear for a minute.
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// Calls that are answered at a time: more than one may make is not asked of us by honest callers.
 const CALLS: usize = 16;
@@ -51,12 +53,14 @@ pub enum TcpRelayProblem {
     Io(#[from] io::Error),
     /// It took the connection and then said nothing.
     #[error(
-        "it took the connection and has said nothing for {} s: give it up and use another relay", .0.as_secs()
+        "it took the connection and has said nothing for {} s: give it up and use another \
+         relay", .0.as_secs()
     )]
     Silent(Duration),
     /// It has closed the connection without a word, as it does with those who mean another relay.
     #[error(
-        "it closed the connection without a word: another relay may have its address now, or it serves as many as it can"
+        "it closed the connection without a word: another relay may have its address now, or it \
+         serves as many as it can"
     )]
     Closed,
     /// It has said why not.
@@ -79,8 +83,8 @@ impl TcpRelayProblem {
     }
 }
 
-/// Asks the relay at the other end of `stream` to connect it with who listens there under `name`, on the account that
-/// `relay` gives access to. The next byte of the stream is the listener's.
+/// Asks the relay at the other end of `stream` to connect it with who listens there under `name`,
+/// on the account that `relay` gives access to. The next byte of the stream is the listener's.
 ///
 /// # Errors
 /// [`TcpRelayError`]: the relay refuses, or doesn't answer within 15 seconds.
@@ -119,7 +123,8 @@ pub enum ListenStatus {
     Failed(Arc<TcpRelayError>),
 }
 
-/// Lets others reach us through a relay over TCP, until it is dropped. It connects to the relay as often as needed.
+/// Lets others reach us through a relay over TCP, until it is dropped. It connects to the relay as
+/// often as needed.
 pub struct TcpRelayListener {
     streams: mpsc::Receiver<TcpStream>,
     status: watch::Receiver<ListenStatus>,
@@ -127,8 +132,9 @@ pub struct TcpRelayListener {
 }
 
 impl TcpRelayListener {
-    /// Listens at `relay` under the [name](manyway_session::listener_name) of `key`. `connect` opens a connection to the
-    /// relay, by whatever interface and with whatever options are wanted: one to be called on, and one for each call.
+    /// Listens at `relay` under the [name](manyway_session::listener_name) of `key`. `connect`
+    /// opens a connection to the relay, by whatever interface and with whatever options are wanted:
+    /// one to be called on, and one for each call.
     pub fn start<C, F>(relay: RelayAddress, key: ListenKey, connect: C) -> Self
     where
         C: Fn(SocketAddr) -> F + Send + Sync + 'static,
@@ -247,7 +253,8 @@ where
         }
     }
 
-    /// Takes a call, beside others. A relay that makes more calls than there are callers gains nothing.
+    /// Takes a call, beside others. A relay that makes more calls than there are callers gains
+    /// nothing.
     fn answer(&self, token: manyway_wire::relay::CallToken) {
         let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else {
             tracing::debug!(relay = %self.relay.address, "too many calls at a time");

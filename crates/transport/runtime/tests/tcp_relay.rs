@@ -1,4 +1,5 @@
-//! Callers and listeners through a relay over TCP: a real one, and such as don't do what they should.
+//! Callers and listeners through a relay over TCP: a real one, and such as don't do what they
+//! should.
 
 use std::future::Future;
 use std::net::SocketAddr;

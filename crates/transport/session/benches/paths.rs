@@ -1,11 +1,16 @@
-//! What a packet costs when a connection has hundreds of paths through relays: `cargo bench -p manyway-session --bench paths`.
+//! What a packet costs when a connection has hundreds of paths through relays: `cargo bench -p
+//! manyway-session --bench paths`.
 //!
-//! Two endpoints and production relays in one thread, in lockstep: all that may be sent is sent, arrives, is acknowledged. The network takes so many
-//! packets per round on each path, the same number over all of them, queues as many more and drops what comes on top. Counted is the
-//! processor time of the endpoints' calls alone. Fails if a packet costs more than 1.5 times with 130 or 200 relays than it does with 2.
+//! Two endpoints and production relays in one thread, in lockstep: all that may be sent is sent,
+//! arrives, is acknowledged. The network takes so many packets per round on each path, the same
+//! number over all of them, queues as many more and drops what comes on top. Counted is the
+//! processor time of the endpoints' calls alone. Fails if a packet costs more than 1.5 times with
+//! 130 or 200 relays than it does with 2.
 //!
-//! Batches have four datagrams at the most, whatever the number of paths: on the way out, and on arrival, after each of which the receiver may answer. Were
-//! all packets of a round to arrive at once, 800 of them would share an ACK with two relays and 8 with two hundred, and it would be ACKs that are compared.
+//! Batches have four datagrams at the most, whatever the number of paths: on the way out, and on
+//! arrival, after each of which the receiver may answer. Were all packets of a round to arrive at
+//! once, 800 of them would share an ACK with two relays and 8 with two hundred, and it would be
+//! ACKs that are compared.
 #![allow(clippy::print_stdout)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -367,7 +372,8 @@ fn main() {
         }
     }
     println!(
-        "relays   sender   receiver   ns per packet   datagrams per batch   bytes   answers     lost   times that with 2"
+        "relays   sender   receiver   ns per packet   datagrams per \
+         batch   bytes   answers     lost   times that with 2"
     );
     let base = best[0].sender + best[0].receiver;
     let mut worst = 0.0_f64;
@@ -375,7 +381,8 @@ fn main() {
         let ratio = (cost.sender + cost.receiver) / base;
         worst = worst.max(ratio);
         println!(
-            "{:>6}   {:>6.0}   {:>8.0}   {:>13.0}   {:>19.2}   {:>5.0}   {:>7.3}   {:>4.1} %   {ratio:>17.2}",
+            "{:>6}   {:>6.0}   {:>8.0}   {:>13.0}   {:>19.2}   {:>5.0}   {:>7.3}   {:>4.1} \
+             %   {ratio:>17.2}",
             cost.relays,
             cost.sender,
             cost.receiver,

@@ -50,7 +50,8 @@ impl Facts {
 
 /// What carries the packets of one path, and was set up by the driver: a TCP connection.
 ///
-/// It has a [`Local`] of its own, with an id that no socket has: datagrams that come in and go out name it by that.
+/// It has a [`Local`] of its own, with an id that no socket has: datagrams that come in and go out
+/// name it by that.
 #[derive(Clone, Debug)]
 pub struct Carrier {
     /// Its number and name; its own end's address.
@@ -77,7 +78,8 @@ pub enum Purpose {
 pub enum CarrierError {
     /// It isn't what the session has a sender for.
     #[error(
-        "a carrier has to be reliable and ordered, control congestion itself, and take packets of at most 16 KiB"
+        "a carrier has to be reliable and ordered, control congestion itself, and take packets of \
+         at most 16 KiB"
     )]
     Facts,
     /// Its number is that of a socket or another carrier.

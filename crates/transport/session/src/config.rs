@@ -10,22 +10,25 @@ use crate::crypto::Suite;
 /// How an endpoint's connections behave. Both sides may differ in everything but [`Config::suite`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Largest UDP payload sent and accepted, in bytes. Each path looks for the largest that it carries, up to this, what
-    /// the peer accepts and what the interface takes.
+    /// Largest UDP payload sent and accepted, in bytes. Each path looks for the largest that it
+    /// carries, up to this, what the peer accepts and what the interface takes.
     pub max_datagram: usize,
-    /// UDP payload that a path starts with, in bytes; 1200 passes every path worth having. As large as `max_datagram`, it
-    /// is what every packet has: nothing is looked for.
+    /// UDP payload that a path starts with, in bytes; 1200 passes every path worth having. As large
+    /// as `max_datagram`, it is what every packet has: nothing is looked for.
     pub initial_datagram: usize,
-    /// Congestion-control law, a name of `manyway_control`'s registry, with parameters if need be: `ewtcp:a=0.25`.
+    /// Congestion-control law, a name of `manyway_control`'s registry, with parameters if need be:
+    /// `ewtcp:a=0.25`.
     pub cc: String,
     /// How a subflow's slow start ends.
     pub slow_start: SlowStartKind,
-    /// Spread packets over the round trip instead of sending on each ACK at once. With the law `mpath` they never are: it tells a common
-    /// bottleneck by losses at the same time, and paced flows lose at different times.
+    /// Spread packets over the round trip instead of sending on each ACK at once. With the law
+    /// `mpath` they never are: it tells a common bottleneck by losses at the same time, and paced
+    /// flows lose at different times.
     pub pacing: bool,
     /// Mark packets ECN-capable and treat CE marks as congestion.
     pub ecn: bool,
-    /// Most bytes buffered for the application over all streams, in bytes (the window is tuned up to it).
+    /// Most bytes buffered for the application over all streams, in bytes (the window is tuned up
+    /// to it).
     pub receive_window: u64,
     /// Most bytes written by the application and not yet acknowledged, in bytes.
     pub send_buffer: u64,
@@ -43,7 +46,8 @@ pub struct Config {
     pub max_paths: u32,
     /// Upper bound of the rate at which stream data leaves, over all paths.
     pub limit: Option<Rate>,
-    /// Keep a record of each path by which [`Connection::survey`](crate::Connection::survey) tells what they are worth.
+    /// Keep a record of each path by which [`Connection::survey`](crate::Connection::survey) tells
+    /// what they are worth.
     pub watch: Option<BottleneckConfig>,
     /// Cipher; part of the handshake's prologue, so both sides must agree.
     pub suite: Suite,
@@ -53,8 +57,8 @@ pub struct Config {
     pub udp: bool,
     /// How the rates of paths on carriers are controlled; `None` leaves them to the carriers.
     pub rate_control: Option<RateConfig>,
-    /// Which of the relays that are offered carry paths at a time, and when others are tried; `None` leaves it to the law `mpath`, or has a path through each. For
-    /// whoever connects.
+    /// Which of the relays that are offered carry paths at a time, and when others are tried;
+    /// `None` leaves it to the law `mpath`, or has a path through each. For whoever connects.
     pub selection: Option<LiveConfig>,
 }
 

@@ -4,7 +4,8 @@ use manyway_wire::PathId;
 
 use crate::streams::StreamEvent;
 
-/// What happened on a connection; taken by the driver with [`Endpoint::poll_event`](crate::Endpoint::poll_event).
+/// What happened on a connection; taken by the driver with
+/// [`Endpoint::poll_event`](crate::Endpoint::poll_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The handshake is complete: streams may be opened.
@@ -18,7 +19,8 @@ pub enum Event {
         /// The peer's address on it.
         remote: SocketAddr,
     },
-    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new one has answered.
+    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new
+    /// one has answered.
     PathMoved {
         /// The path.
         path: PathId,
@@ -40,16 +42,20 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
-    /// Every relay that was offered has been tried, and another one may help: see [`Connection::add_relays`](crate::Connection::add_relays).
+    /// Every relay that was offered has been tried, and another one may help: see
+    /// [`Connection::add_relays`](crate::Connection::add_relays).
     MoreRelays,
-    /// Other relays carry paths from now on, or will as soon as they answer: [`Config::selection`](crate::Config::selection) has picked them.
+    /// Other relays carry paths from now on, or will as soon as they answer:
+    /// [`Config::selection`](crate::Config::selection) has picked them.
     RelaysPicked {
         /// All that are picked now.
         relays: Vec<SocketAddr>,
         /// Why others than before.
         reason: PickReason,
     },
-    /// For long there have been fewer relays alive than [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are used.
+    /// For long there have been fewer relays alive than
+    /// [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are
+    /// used.
     FewRelays {
         /// Relays that are alive.
         alive: usize,
@@ -60,7 +66,8 @@ pub enum Event {
     },
     /// Something happened on a stream.
     Stream(StreamEvent),
-    /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to do.
+    /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to
+    /// do.
     Closed(CloseReason),
 }
 
@@ -119,7 +126,8 @@ pub enum CloseReason {
     },
     /// Nothing was heard for the idle timeout.
     #[error(
-        "nothing was heard from the peer for {seconds} s on any of {paths} path(s): check that it still runs and is reachable"
+        "nothing was heard from the peer for {seconds} s on any of {paths} path(s): check that it \
+         still runs and is reachable"
     )]
     TimedOut {
         /// The idle timeout, in seconds.
@@ -129,7 +137,8 @@ pub enum CloseReason {
     },
     /// The handshake went unanswered.
     #[error(
-        "no answer from {addresses}: check that the receiver still runs, that the ticket is its newest one and that UDP gets through"
+        "no answer from {addresses}: check that the receiver still runs, that the ticket is its \
+         newest one and that UDP gets through"
     )]
     ConnectTimedOut {
         /// The addresses that were tried.

@@ -1,8 +1,9 @@
 //! The manyway session protocol, sans-IO: one encrypted connection over every path two hosts have.
 //!
-//! [`Endpoint`] owns the sockets' names, the handshakes and the connections; a driver hands it datagrams
-//! and the time, and takes datagrams, deadlines and events out of it. The same code runs under tokio in
-//! `manyway-runtime` and under a virtual clock in `manyway-simulate`. `docs/protocol.md` has the wire format.
+//! [`Endpoint`] owns the sockets' names, the handshakes and the connections; a driver hands it
+//! datagrams and the time, and takes datagrams, deadlines and events out of it. The same code runs
+//! under tokio in `manyway-runtime` and under a virtual clock in `manyway-simulate`.
+//! `docs/protocol.md` has the wire format.
 
 pub mod crypto;
 pub mod handshake;

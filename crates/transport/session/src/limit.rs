@@ -6,7 +6,8 @@ use manyway_units::{Rate, Time};
 pub(crate) struct Limiter(TokenBucket);
 
 impl Limiter {
-    /// Holds at most 10 ms of the rate, and at least two full datagrams so that one can always leave.
+    /// Holds at most 10 ms of the rate, and at least two full datagrams so that one can always
+    /// leave.
     pub(crate) fn new(rate: Rate, max_datagram: usize, now: Time) -> Self {
         let bytes_per_sec = rate.bits_per_sec() / 8.0;
         let burst = (bytes_per_sec * 0.01).max(2.0 * max_datagram as f64);

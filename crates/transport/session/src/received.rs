@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-/// Packets the replay window looks back over: twice what a 32 MiB send buffer can have in flight in 1200-byte packets.
+/// Packets the replay window looks back over: twice what a 32 MiB send buffer can have in flight in
+/// 1200-byte packets.
 const REPLAY_WINDOW: u64 = 1 << 16;
 /// Ranges an ACK reports; older ones are forgotten, which costs at worst a spurious retransmission.
 const MAX_RANGES: usize = 32;

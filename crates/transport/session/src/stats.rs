@@ -138,7 +138,8 @@ pub struct PathStats {
     pub relay: bool,
     /// What carries its packets.
     pub carrier: CarrierKind,
-    /// The rate that the path is held to, if the source's rate controller has set one (on TCP only), in bytes/s.
+    /// The rate that the path is held to, if the source's rate controller has set one (on TCP
+    /// only), in bytes/s.
     pub target: Option<f64>,
     /// The rate at which it has been delivering (on TCP only), in bytes/s.
     pub delivers: Option<f64>,

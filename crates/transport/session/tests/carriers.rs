@@ -1,5 +1,5 @@
-//! Sessions over reliable pipes with a rate, a delay and a sender's buffer, as TCP connections are: what the session does with paths that control
-//! congestion themselves.
+//! Sessions over reliable pipes with a rate, a delay and a sender's buffer, as TCP connections are:
+//! what the session does with paths that control congestion themselves.
 
 mod net;
 
@@ -43,7 +43,8 @@ fn two_carriers_add_up() {
     assert!(mbps > 0.97 * 30.0, "{mbps}");
     let controlled: Vec<_> = net.stats(0).paths.iter().map(|p| p.target).collect();
     assert!(controlled.iter().all(Option::is_some), "{controlled:?}");
-    // 10 MB in flight would be 2.7 s of waiting: what is handed over stays near what the pipes take.
+    // 10 MB in flight would be 2.7 s of waiting: what is handed over stays near what the pipes
+    // take.
     assert!(
         net.stats(0)
             .paths
@@ -60,7 +61,8 @@ fn a_carrier_that_grows_is_found() {
     for pipe in net.pipes.get_mut(&LocalId(1000)).expect("there") {
         pipe.rate = 20e6 / 8.0;
     }
-    // It is probed about every second time, and increased by a tenth and more: some twenty intervals.
+    // It is probed about every second time, and increased by a tenth and more: some twenty
+    // intervals.
     flow.run(&mut net, Time::from_millis(40_000));
     let before = flow.read;
     flow.run(&mut net, Time::from_millis(60_000));

@@ -1,4 +1,5 @@
-//! Two endpoints joined by pipes of constant delay: the protocol's own behaviour, without a network model.
+//! Two endpoints joined by pipes of constant delay: the protocol's own behaviour, without a network
+//! model.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -167,7 +168,8 @@ impl Pair {
         self.server().expect("just checked")
     }
 
-    /// Sends `len` bytes from side 0 to side 1 on one stream, checking each; returns when the end was read.
+    /// Sends `len` bytes from side 0 to side 1 on one stream, checking each; returns when the end
+    /// was read.
     fn transfer(&mut self, len: usize, until: Time, mut each_step: impl FnMut(&mut Self, usize)) {
         let server = self.connected();
         let client = self.client;
@@ -225,7 +227,8 @@ fn a_stream_crosses_one_path() {
 
 #[test]
 fn a_stream_crosses_three_paths_and_uses_them_all() {
-    // None is more than twice as slow as another: beyond that, wires without a rate are worth waiting for.
+    // None is more than twice as slow as another: beyond that, wires without a rate are worth
+    // waiting for.
     let mut pair = Pair::new(Config::default(), &[10, 14, 18]);
     pair.transfer(20_000_000, Time::from_millis(20_000), |_, _| {});
     let client = pair.client;

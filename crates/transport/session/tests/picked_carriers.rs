@@ -1,4 +1,5 @@
-//! So many of the relays at a time, over TCP: which ones are to be dialled, and what becomes of those that aren't any more.
+//! So many of the relays at a time, over TCP: which ones are to be dialled, and what becomes of
+//! those that aren't any more.
 
 mod net;
 
@@ -105,7 +106,8 @@ impl Fleet {
     }
 }
 
-/// One of ten pairs satisfies: that 120 iterations of k-reselection don't find it has a probability of 3e-6.
+/// One of ten pairs satisfies: that 120 iterations of k-reselection don't find it has a probability
+/// of 3e-6.
 #[test]
 fn the_relays_that_satisfy_are_found() {
     for reselection in [Reselection::All, Reselection::Slowest] {
@@ -148,7 +150,8 @@ fn a_carrier_that_breaks_is_replaced_and_nothing_is_lost() {
     assert_eq!(fleet.selection().iterations, 0, "nothing to judge by");
 }
 
-/// Relays that can't be dialled are tried one after the other, and rest; with none that works the connection goes on over what it has.
+/// Relays that can't be dialled are tried one after the other, and rest; with none that works the
+/// connection goes on over what it has.
 #[test]
 fn relays_that_cant_be_dialled_rest() {
     let mut fleet = Fleet::new(&[8.0; 3], Reselection::Slowest, Some(100.0), usize::MAX);

@@ -7,12 +7,14 @@ use std::fmt;
 /// How a receiver treats names that exist already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Nothing is received if any file of the transfer exists already. Existing directories are filled.
+    /// Nothing is received if any file of the transfer exists already. Existing directories are
+    /// filled.
     #[default]
     Refuse,
     /// Existing files are replaced once the new ones are complete. Existing directories are filled.
     Overwrite,
-    /// What exists is left alone, directories included; what arrives gets a new name: `name (1).ext`.
+    /// What exists is left alone, directories included; what arrives gets a new name: `name
+    /// (1).ext`.
     Rename,
 }
 
@@ -61,7 +63,8 @@ pub enum Decision {
 pub enum Conflict {
     /// The file exists, and the policy is to refuse.
     #[error(
-        "it exists already at the receiver; receive with --overwrite to replace it, with --rename to keep both"
+        "it exists already at the receiver; receive with --overwrite to replace it, with --rename \
+         to keep both"
     )]
     Exists,
     /// A file is to go where a directory is.
@@ -72,14 +75,17 @@ pub enum Conflict {
     /// A directory is to go where something else is.
     #[error("at the receiver that name is not a directory; move it away, or receive with --rename")]
     NotDirectory,
-    /// A directory is to go where a symbolic link is. Following it could lead out of the receiving directory.
+    /// A directory is to go where a symbolic link is. Following it could lead out of the receiving
+    /// directory.
     #[error(
-        "at the receiver that name is a symbolic link, which is not followed; move it away, or receive with --rename"
+        "at the receiver that name is a symbolic link, which is not followed; move it away, or \
+         receive with --rename"
     )]
     IsSymlink,
     /// A file is to go where a device, pipe or socket is.
     #[error(
-        "at the receiver that name is a device, pipe or socket; move it away, or receive with --rename"
+        "at the receiver that name is a device, pipe or socket; move it away, or receive with \
+         --rename"
     )]
     IsSpecial,
 }
@@ -100,7 +106,8 @@ pub fn decide(policy: Policy, kind: Kind, existing: Existing) -> Decision {
     }
 }
 
-/// The `n`-th other name for a file or directory: `notes.txt` gives `notes (1).txt`, `a.tar.gz` gives `a (1).tar.gz`.
+/// The `n`-th other name for a file or directory: `notes.txt` gives `notes (1).txt`, `a.tar.gz`
+/// gives `a (1).tar.gz`.
 ///
 /// `name` is one component of a [`SafeName`], and so is the result: where it would be longer than
 /// [`SafeName::MAX_COMPONENT`], the part before the number is cut.

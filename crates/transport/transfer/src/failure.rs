@@ -1,4 +1,5 @@
-//! The vocabulary of things that go wrong: what travels to the other side, so that both say the same.
+//! The vocabulary of things that go wrong: what travels to the other side, so that both say the
+//! same.
 
 use crate::conflict::{Conflict, cut};
 use crate::manifest::ManifestError;
@@ -10,7 +11,8 @@ use std::io;
 
 /// Why a transfer ends before it is done: which file, and the cause.
 ///
-/// Both texts are safe to print: they are bounded and free of control characters, whichever side they come from.
+/// Both texts are safe to print: they are bounded and free of control characters, whichever side
+/// they come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The class of the failure, for programs.
@@ -42,7 +44,8 @@ impl Failure {
         self
     }
 
-    /// A failed disk operation on `name` (`doing`: "reading", "writing", …), with its class and a remedy from the error.
+    /// A failed disk operation on `name` (`doing`: "reading", "writing", …), with its class and a
+    /// remedy from the error.
     pub fn disk(side: Side, doing: &str, name: impl AsRef<str>, error: &io::Error) -> Self {
         let (code, remedy) = classify(side, error);
         Self::new(
@@ -82,7 +85,8 @@ impl fmt::Display for Side {
     }
 }
 
-/// The class of a [`Failure`]. The numbers are the wire's; unknown ones read as [`FailureCode::Other`].
+/// The class of a [`Failure`]. The numbers are the wire's; unknown ones read as
+/// [`FailureCode::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureCode {

@@ -1,16 +1,20 @@
 //! What a file transfer is, without files or sockets: names, manifests, messages, verification.
 //!
-//! The protocol runs over one reliable, ordered, bidirectional stream and is specified in `docs/transfer.md`. Nothing here
-//! touches a disk or a clock; `manyway-runtime`'s `files` module puts it over real streams and real directories.
+//! The protocol runs over one reliable, ordered, bidirectional stream and is specified in
+//! `docs/transfer.md`. Nothing here touches a disk or a clock; `manyway-runtime`'s `files` module
+//! puts it over real streams and real directories.
 //!
 //! The life of a transfer, and where its parts live:
 //!
 //! 1. both sides say [`Hello`] ([`message`]);
-//! 2. the sender offers [`Entry`] after [`Entry`]; a [`Manifest`] checks that they make a tree of [`SafeName`]s
-//!    ([`name`], [`manifest`]);
-//! 3. the receiver decides what to do with names that exist already ([`conflict`]) and accepts or fails;
-//! 4. the sender sends the bytes of each file and its BLAKE3 hash; a [`Verifier`] holds both to the manifest ([`verify`]);
-//! 5. whatever goes wrong becomes a [`Failure`] that names the file and the cause, and both sides get to see it ([`failure`]).
+//! 2. the sender offers [`Entry`] after [`Entry`]; a [`Manifest`] checks that they make a tree of
+//!    [`SafeName`]s ([`name`], [`manifest`]);
+//! 3. the receiver decides what to do with names that exist already ([`conflict`]) and accepts or
+//!    fails;
+//! 4. the sender sends the bytes of each file and its BLAKE3 hash; a [`Verifier`] holds both to the
+//!    manifest ([`verify`]);
+//! 5. whatever goes wrong becomes a [`Failure`] that names the file and the cause, and both sides
+//!    get to see it ([`failure`]).
 
 pub mod conflict;
 pub mod failure;

@@ -58,9 +58,10 @@ pub struct Totals {
 
 /// The running check of a manifest, by its sender as by its receiver.
 ///
-/// Entries must come in strictly ascending order of their names, and the parent of each must be a directory of the same
-/// manifest. In that order an open directory is the last entry or one of its ancestors, so that both rules, and with them
-/// the absence of duplicates, are checked against the last entry alone.
+/// Entries must come in strictly ascending order of their names, and the parent of each must be a
+/// directory of the same manifest. In that order an open directory is the last entry or one of its
+/// ancestors, so that both rules, and with them the absence of duplicates, are checked against the
+/// last entry alone.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     last: Option<(SafeName, Kind)>,
@@ -84,7 +85,8 @@ impl Manifest {
     /// Takes the next entry.
     ///
     /// # Errors
-    /// Names the entry that is out of order, without a parent, or too much; the manifest is then of no further use.
+    /// Names the entry that is out of order, without a parent, or too much; the manifest is then of
+    /// no further use.
     pub fn push(&mut self, entry: &Entry) -> Result<(), ManifestError> {
         self.check_order(entry)?;
         self.check_parent(entry)?;
@@ -168,9 +170,11 @@ pub enum ManifestError {
     /// No directory of the manifest holds it.
     #[error("`{0}` is offered without the directory that holds it")]
     NoParent(SafeName),
-    /// More than [`Manifest::MAX_ENTRIES`], [`Manifest::MAX_NAME_BYTES`] or [`Manifest::MAX_BYTES`].
+    /// More than [`Manifest::MAX_ENTRIES`], [`Manifest::MAX_NAME_BYTES`] or
+    /// [`Manifest::MAX_BYTES`].
     #[error(
-        "too much for one transfer at `{0}`: at most 2^24 entries, 2^31 bytes of names and 2^63 bytes of content; send it in several parts"
+        "too much for one transfer at `{0}`: at most 2^24 entries, 2^31 bytes of names and 2^63 \
+         bytes of content; send it in several parts"
     )]
     TooMuch(SafeName),
     /// The sender's totals are not those of its entries.

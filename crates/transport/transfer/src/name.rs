@@ -5,9 +5,10 @@ use std::fmt;
 
 /// A relative name whose every component is harmless: the only kind of name that reaches a disk.
 ///
-/// Components are separated by `/`. There are no empty components, no `.` or `..`, no backslash, no NUL or other control
-/// character; a component has at most [`SafeName::MAX_COMPONENT`] bytes, the whole at most [`SafeName::MAX_LEN`], and there
-/// are at most [`SafeName::MAX_DEPTH`] of them. Names are UTF-8.
+/// Components are separated by `/`. There are no empty components, no `.` or `..`, no backslash, no
+/// NUL or other control character; a component has at most [`SafeName::MAX_COMPONENT`] bytes, the
+/// whole at most [`SafeName::MAX_LEN`], and there are at most [`SafeName::MAX_DEPTH`] of them.
+/// Names are UTF-8.
 ///
 /// The order is by component, bytewise, so that a directory comes directly before what it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,8 +25,8 @@ impl SafeName {
     /// Checks a name that came from elsewhere.
     ///
     /// # Errors
-    /// Says which rule the name breaks; the message carries the name with control characters escaped and cut to a
-    /// printable length.
+    /// Says which rule the name breaks; the message carries the name with control characters
+    /// escaped and cut to a printable length.
     pub fn parse(name: &str) -> Result<Self, NameError> {
         match problem_with(name) {
             None => Ok(Self(name.to_owned())),
@@ -163,7 +164,8 @@ pub enum NameProblem {
     TooDeep,
 }
 
-/// Text from elsewhere made fit for a terminal: control characters escaped, at most `max` characters, then `…`.
+/// Text from elsewhere made fit for a terminal: control characters escaped, at most `max`
+/// characters, then `…`.
 pub fn printable(text: &str, max: usize) -> String {
     let mut out = String::new();
     for (n, c) in text.chars().enumerate() {
@@ -171,7 +173,8 @@ pub fn printable(text: &str, max: usize) -> String {
             out.push('…');
             break;
         }
-        // U+202A.. and U+2066.. turn the direction of what follows: they can make a name look like another.
+        // U+202A.. and U+2066.. turn the direction of what follows: they can make a name look like
+        // another.
         if c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
             out.extend(c.escape_default());
         } else {
@@ -306,7 +309,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever parses stays below the directory it is joined to, on this system's own reading of paths.
+        /// Whatever parses stays below the directory it is joined to, on this system's own reading
+        /// of paths.
         #[test]
         fn what_parses_stays_inside(name in "[a./\\\\\0é\n]{0,12}|\\PC{0,40}|(\\.\\.|\\.|/|a|b){0,8}") {
             if let Ok(safe) = SafeName::parse(&name) {

@@ -110,7 +110,8 @@ pub enum VerifyError {
     },
     /// Another hash than the sender's.
     #[error(
-        "its BLAKE3 hash is {actual} here and {expected} at the sender: the content was damaged; send it again"
+        "its BLAKE3 hash is {actual} here and {expected} at the sender: the content was damaged; \
+         send it again"
     )]
     Mismatch {
         /// The sender's.

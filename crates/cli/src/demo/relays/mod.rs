@@ -1,5 +1,5 @@
-//! `manyway demo --relays`: mPath's Fig. 7 on this host. Real relays, of which one adds nothing because its path shares the direct path's
-//! bottleneck.
+//! `manyway demo --relays`: mPath's Fig. 7 on this host. Real relays, of which one adds nothing
+//! because its path shares the direct path's bottleneck.
 
 mod relay;
 mod result;
@@ -27,7 +27,8 @@ use crate::screen::Screen;
 const SINGLE_LAW: &str = "reno";
 /// What the direct path carries in 20 s: long enough that slow start doesn't count.
 const SINGLE_SIZE: u64 = 11_000_000;
-/// With relays, about two and a half minutes: 200 loss epochs of the direct path take less than 100 s.
+/// With relays, about two and a half minutes: 200 loss epochs of the direct path take less than 100
+/// s.
 const SIZE: u64 = 150_000_000;
 /// Datagrams have one size, so that a queue of packets is one of bytes.
 const DATAGRAM: usize = 1200;
@@ -52,13 +53,15 @@ impl Line {
     }
 }
 
-/// The first is the sender's access link, which all share, the second the core link that the direct path shares with relay 1's; then those of
-/// relays 2 and 3.
+/// The first is the sender's access link, which all share, the second the core link that the direct
+/// path shares with relay 1's; then those of relays 2 and 3.
 ///
-/// The paper's Fig. 7 with half of its rates, and windows a tenth of what they seem to be there (`scenarios/mpath/fig7.toml`): the core link and its
-/// queue hold nine packets. mPath drains a path that loses together with the direct one when it has less than four; how long that takes is chance, and with
-/// windows of nine packets and more a matter of minutes. The detours take longer than the direct path, but not twice as long, which is what mPath
-/// admits. Relay 2's link has less than the core link, so that the direct path is the best single one.
+/// The paper's Fig. 7 with half of its rates, and windows a tenth of what they seem to be there
+/// (`scenarios/mpath/fig7.toml`): the core link and its queue hold nine packets. mPath drains a
+/// path that loses together with the direct one when it has less than four; how long that takes is
+/// chance, and with windows of nine packets and more a matter of minutes. The detours take longer
+/// than the direct path, but not twice as long, which is what mPath admits. Relay 2's link has less
+/// than the core link, so that the direct path is the best single one.
 const LINES: [Line; 4] = [
     line("access", 10.0, 2, 10),
     line("core", 5.0, 3, 4),
@@ -204,7 +207,8 @@ impl Stage {
     }
 }
 
-/// The direct path's near end, then each relay's address: its senders are behind the access link, the receiver behind the relay's own.
+/// The direct path's near end, then each relay's address: its senders are behind the access link,
+/// the receiver behind the relay's own.
 fn gates(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpGate> {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let direct = UdpGate {

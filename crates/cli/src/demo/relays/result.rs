@@ -319,8 +319,9 @@ impl Demo {
         let epochs = self.all.loss_epochs(0);
         let share = match self.epochs_reached() {
             Some(at) => format!(
-                "After {EPOCHS} loss epochs of the direct path at {:.0} s ({epochs} in all) the useless relay's share went from {:.1} % in the \
-                 first half to {:.1} % in the last 10 s, {}: less, and under {:.0} %.",
+                "After {EPOCHS} loss epochs of the direct path at {:.0} s ({epochs} in all) the \
+                 useless relay's share went from {:.1} % in the first half to {:.1} % in the last \
+                 10 s, {}: less, and under {:.0} %.",
                 at.as_secs_f64(),
                 100.0 * before,
                 100.0 * after,
@@ -328,8 +329,8 @@ impl Demo {
                 100.0 * LITTLE,
             ),
             None => format!(
-                "The direct path met only {epochs} loss epochs: too few to tell whether the useless relay is left ({:.1} % in the first half, \
-                 {:.1} % in the last 10 s).",
+                "The direct path met only {epochs} loss epochs: too few to tell whether the \
+                 useless relay is left ({:.1} % in the first half, {:.1} % in the last 10 s).",
                 100.0 * before,
                 100.0 * after,
             ),
@@ -377,9 +378,10 @@ pub(super) fn introduction() -> String {
     let behind = |relay: usize| describe(&LINES[BEHIND[relay]]);
     let trip = |relay: usize| format_duration(round_trip(BEHIND[relay]));
     format!(
-        "The access link of all paths: {}. Behind it the direct path over a core link of {}, and three relays: relay 1 over the same core link, so \
-         that it adds nothing, relay 2 over {}, relay 3 over {}. Queues of {}, {}, {} and {} packets. Without them, a round trip takes {} over the core link, {} and {} over the \
-         other two.",
+        "The access link of all paths: {}. Behind it the direct path over a core link of {}, and \
+         three relays: relay 1 over the same core link, so that it adds nothing, relay 2 over {}, \
+         relay 3 over {}. Queues of {}, {}, {} and {} packets. Without them, a round trip takes {} \
+         over the core link, {} and {} over the other two.",
         describe(&LINES[ACCESS]),
         behind(USELESS),
         behind(1),

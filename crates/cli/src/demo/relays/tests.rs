@@ -1,4 +1,5 @@
-//! The demo's links and files under the virtual clock, with real sessions and relays: what the demo promises holds in every run.
+//! The demo's links and files under the virtual clock, with real sessions and relays: what the demo
+//! promises holds in every run.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! `manyway run --level optimum,fluid,packet`: what levels say about the same scenario, side by side.
+//! `manyway run --level optimum,fluid,packet`: what levels say about the same scenario, side by
+//! side.
 
 mod report;
 mod text;
@@ -28,7 +29,8 @@ const MOST_EPOCHS: usize = 200;
 pub(super) async fn run(screen: &Screen, file: &Path, args: &RunArgs) -> anyhow::Result<()> {
     if args.out.is_some() {
         return Err(usage(
-            "--out goes with one --level: run each into a folder of its own, or take the comparison from --json",
+            "--out goes with one --level: run each into a folder of its own, or take the \
+             comparison from --json",
         ));
     }
     let (scenario, points) = read(file, args).map_err(|error| usage(error.to_string()))?;

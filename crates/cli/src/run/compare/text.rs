@@ -148,7 +148,8 @@ fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     format!("{table}{note}")
 }
 
-/// Of a group's members: an interval is shown of one alone, as it says nothing about a mean over members.
+/// Of a group's members: an interval is shown of one alone, as it says nothing about a mean over
+/// members.
 fn mean(members: impl Iterator<Item = Estimate>) -> Estimate {
     let all: Vec<Estimate> = members.collect();
     let known: Vec<f64> = all.iter().filter_map(|(value, _)| *value).collect();

@@ -181,7 +181,8 @@ impl Measured {
         }
     }
 
-    /// The relative difference between rates at the end of an epoch and at rest, the largest of the flows'.
+    /// The relative difference between rates at the end of an epoch and at rest, the largest of the
+    /// flows'.
     pub(crate) fn unrest(&self, epoch: &Epoch) -> f64 {
         let mut totals: IndexMap<&str, (f64, f64)> = IndexMap::new();
         for subflow in &epoch.subflows {

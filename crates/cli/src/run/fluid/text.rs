@@ -260,7 +260,8 @@ fn unsettled(measured: &Measured, epoch: &Epoch) -> String {
     if epoch.converged == Some(false) {
         let residual = epoch.residual.unwrap_or(f64::NAN);
         return format!(
-            "{}: no equilibrium was found, the conditions for it are off by {residual:.1e}; these rates are the nearest to one.\n",
+            "{}: no equilibrium was found, the conditions for it are off by {residual:.1e}; these \
+             rates are the nearest to one.\n",
             epoch.heading()
         );
     }

@@ -1,4 +1,5 @@
-//! `manyway run` of a scenario with an `[overlay]`: at the flow level, or over TCP connections packet by packet.
+//! `manyway run` of a scenario with an `[overlay]`: at the flow level, or over TCP connections
+//! packet by packet.
 
 mod files;
 mod plots;
@@ -22,7 +23,8 @@ use crate::scenario;
 use crate::screen::Screen;
 use crate::summary::{print_failure, print_json};
 
-/// What carries the file's runs out, if it has an `[overlay]`; what is wrong with it otherwise is for others to tell.
+/// What carries the file's runs out, if it has an `[overlay]`; what is wrong with it otherwise is
+/// for others to tell.
 ///
 /// # Errors
 ///
@@ -37,10 +39,12 @@ pub(super) fn level(file: &Path, args: &RunArgs) -> anyhow::Result<Option<Overla
         (true, [Level::Flow]) => Ok(Some(OverlayLevel::Flow)),
         (true, [Level::Packet]) => Ok(Some(OverlayLevel::Packet)),
         (true, _) => Err(usage(format!(
-            "{shown} has an [overlay], which runs with --level flow or --level packet, one at a time"
+            "{shown} has an [overlay], which runs with --level flow or --level packet, one at a \
+             time"
         ))),
         (false, _) if flow => Err(usage(format!(
-            "{shown} has no [overlay], and --level flow is for overlays: use packet, fluid or optimum"
+            "{shown} has no [overlay], and --level flow is for overlays: use packet, fluid or \
+             optimum"
         ))),
         (false, _) => Ok(None),
     }
@@ -59,7 +63,8 @@ pub(super) async fn run(
             .any(|point| point.experiment.packets.is_none())
     {
         return Err(usage(format!(
-            "{}: the packet level needs [overlay.packets] with the rtt: add it, or use --level flow",
+            "{}: the packet level needs [overlay.packets] with the rtt: add it, or use --level \
+             flow",
             file.display()
         )));
     }
@@ -145,7 +150,8 @@ fn read(file: &Path, args: &RunArgs) -> Result<(Scenario, Vec<OverlayPoint>), Sc
     Ok((scenario, points))
 }
 
-/// The swept values of a report's points, and the one that changes fastest if it is a number everywhere.
+/// The swept values of a report's points, and the one that changes fastest if it is a number
+/// everywhere.
 fn numeric_axis(report: &OverlayReport) -> Option<&str> {
     let key = report.points.first()?.set.keys().last()?;
     let number = |value: &String| value.parse::<f64>().is_ok();

@@ -40,7 +40,8 @@ fn runs(report: &OverlayReport) -> String {
     match repeat {
         1 => format!("{points}1 run (seed {seed})"),
         _ => format!(
-            "{points}{repeat} runs (seeds {seed} to {}); ± is the 95 % confidence interval of the mean",
+            "{points}{repeat} runs (seeds {seed} to {}); ± is the 95 % confidence interval of the \
+             mean",
             seed.wrapping_add(u64::from(repeat) - 1)
         ),
     }

@@ -9,7 +9,8 @@ use super::{BottleneckConfig, ENOUGH_INTERVALS};
 #[derive(Clone, Debug)]
 pub struct Estimator {
     config: BottleneckConfig,
-    /// Number of the interval that is being filled, counted from the clock's zero: the same for all paths.
+    /// Number of the interval that is being filled, counted from the clock's zero: the same for all
+    /// paths.
     number: Option<u64>,
     open: Interval,
     /// Closed ones, the newest last, with their numbers.
@@ -116,8 +117,8 @@ impl Estimator {
         })
     }
 
-    /// The means of the closed intervals, with the intervals' numbers: `(number, seconds)`, oldest first. Intervals without a delay are
-    /// left out.
+    /// The means of the closed intervals, with the intervals' numbers: `(number, seconds)`, oldest
+    /// first. Intervals without a delay are left out.
     pub fn means(&self) -> impl Iterator<Item = (u64, f64)> {
         self.closed
             .iter()
@@ -133,7 +134,8 @@ impl Estimator {
         (count > 0).then(|| sum / f64::from(count))
     }
 
-    /// `freq_est`: how often the interval means have gone from well above the long-term mean to well below it, or back.
+    /// `freq_est`: how often the interval means have gone from well above the long-term mean to
+    /// well below it, or back.
     fn frequency(&self, variability: f64) -> Option<f64> {
         let recent = self.closed.iter().rev().take(self.config.intervals);
         let means: Vec<f64> = recent.filter_map(|(_, interval)| interval.mean()).collect();

@@ -5,19 +5,22 @@ use super::{BottleneckConfig, ENOUGH_INTERVALS, LossLog, chance_of_overlaps};
 /// One path, as [`groups`] looks at it.
 #[derive(Copy, Clone, Debug)]
 pub struct Observed<'a> {
-    /// Interval means as `(number, seconds)` in the order of their numbers, which mean the same times for all paths.
+    /// Interval means as `(number, seconds)` in the order of their numbers, which mean the same
+    /// times for all paths.
     pub means: &'a [(u64, f64)],
     /// Its losses.
     pub losses: &'a LossLog,
 }
 
-/// Sorts paths into groups that share a bottleneck: each path's group, numbered from 0 in the order of the paths. A path that shares with nobody has
-/// a group of its own. `span` is how long was looked.
+/// Sorts paths into groups that share a bottleneck: each path's group, numbered from 0 in the order
+/// of the paths. A path that shares with nobody has a group of its own. `span` is how long was
+/// looked.
 ///
 /// That A shares with B and B with C puts all three together.
 pub fn groups(config: &BottleneckConfig, span: Duration, paths: &[Observed<'_>]) -> Vec<usize> {
     let pairs = paths.len() * paths.len().saturating_sub(1) / 2;
-    // The more pairs are looked at, the more often chance brings some of them together (Bonferroni).
+    // The more pairs are looked at, the more often chance brings some of them together
+    // (Bonferroni).
     let chance = config.chance / pairs.max(1) as f64;
     let mut group: Vec<usize> = (0..paths.len()).collect();
     for (b, second) in paths.iter().enumerate() {
@@ -53,8 +56,9 @@ fn same_queue(config: &BottleneckConfig, one: &Observed<'_>, other: &Observed<'_
     correlation(&changes(one.means), &changes(other.means)).is_some_and(|r| r >= config.similarity)
 }
 
-/// From each interval to the next one, as `(the later one's number, seconds)`. What windows that grow at the same time, or clocks that drift,
-/// do to the delays of all paths is nearly the same in every interval; a queue's own ups and downs are not.
+/// From each interval to the next one, as `(the later one's number, seconds)`. What windows that
+/// grow at the same time, or clocks that drift, do to the delays of all paths is nearly the same in
+/// every interval; a queue's own ups and downs are not.
 fn changes(means: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let pairs = means.windows(2).filter(|pair| pair[0].0 + 1 == pair[1].0);
     pairs
@@ -62,8 +66,8 @@ fn changes(means: &[(u64, f64)]) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// Pearson's correlation of two series of interval means over the intervals that both have; `None` if these are fewer than
-/// [`ENOUGH_INTERVALS`], or one of the series doesn't vary.
+/// Pearson's correlation of two series of interval means over the intervals that both have; `None`
+/// if these are fewer than [`ENOUGH_INTERVALS`], or one of the series doesn't vary.
 pub fn correlation(one: &[(u64, f64)], other: &[(u64, f64)]) -> Option<f64> {
     let mut others = other.iter().peekable();
     let mut common = Vec::new();

@@ -6,7 +6,8 @@ use manyway_units::Time;
 /// Loss intervals kept of a path: the newest.
 const KEPT: usize = 2048;
 
-/// From the sending of the last lost packet to the detection of its loss, both ends included (mPath, Section III-E).
+/// From the sending of the last lost packet to the detection of its loss, both ends included
+/// (mPath, Section III-E).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct LossInterval {
     sent: Time,
@@ -85,9 +86,11 @@ impl LossLog {
     }
 }
 
-/// How likely it is that two paths that have nothing to do with each other lose packets at the same time as often as these two did, in
-/// `span`: a probability from 0 to 1. With the intervals of one path anywhere in the span, each overlaps one of the other's with the probability
-/// `q = min(1, n (a + b) / span)`, where `n` is the other's number of intervals and `a`, `b` are the mean lengths; the overlaps are then binomial.
+/// How likely it is that two paths that have nothing to do with each other lose packets at the same
+/// time as often as these two did, in `span`: a probability from 0 to 1. With the intervals of one
+/// path anywhere in the span, each overlaps one of the other's with the probability `q = min(1, n
+/// (a + b) / span)`, where `n` is the other's number of intervals and `a`, `b` are the mean
+/// lengths; the overlaps are then binomial.
 pub fn chance_of_overlaps(one: &LossLog, other: &LossLog, span: Duration) -> f64 {
     let (few, many) = if one.len() <= other.len() {
         (one, other)

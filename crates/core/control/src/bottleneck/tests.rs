@@ -230,7 +230,8 @@ fn a_watched_controller_is_the_one_inside() {
 }
 
 proptest! {
-    /// Whatever is seen: no panic, statistics within their bounds, and groups that are a numbering of the paths.
+    /// Whatever is seen: no panic, statistics within their bounds, and groups that are a numbering
+    /// of the paths.
     #[test]
     fn any_delays_and_losses_are_borne(
         steps in prop::collection::vec((0usize..4, 0u64..400, -1e3f64..1e3, any::<bool>()), 0..300),

@@ -13,8 +13,8 @@ const EXACT_PATHS: usize = 8;
 /// make rates infinite.
 const MIN_RTT: f64 = 1e-6;
 
-/// The controller that runs a law over all paths of a connection: any [`WindowLaw`](crate::WindowLaw), or a
-/// [`Law`] that remembers.
+/// The controller that runs a law over all paths of a connection: any
+/// [`WindowLaw`](crate::WindowLaw), or a [`Law`] that remembers.
 ///
 /// Slow start is each path's own; the law couples congestion avoidance. A law costs O(n) in the
 /// number of paths, so with more than eight paths `I_r` is kept for n/8 acknowledgements of path r

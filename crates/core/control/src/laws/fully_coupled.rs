@@ -3,7 +3,8 @@ use crate::law::{Path, Scalar, WindowLaw, total_rate};
 /// Coupled (Kelly and Voice 2005, Han et al. 2006), as in section II of Peng et al.:
 /// `I_r = (w_r/τ_r²) / S²`, `D_r = w_r/2`.
 ///
-/// All traffic moves to the least congested paths, and windows that have become small grow back slowly.
+/// All traffic moves to the least congested paths, and windows that have become small grow back
+/// slowly.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct FullyCoupled;
 

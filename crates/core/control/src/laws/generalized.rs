@@ -7,17 +7,20 @@ use crate::law::{Path, Scalar, WindowLaw, largest_rate, smaller, total_rate};
 /// `I_r = ((1−β) x_r + β‖x‖_n) / (τ_r S²) · (1+η(α_r−1))` and `D_r = w_r/2 · (1+η(α_r−1))`.
 ///
 /// A slow path's `D_r` may exceed its window, and the controller's floor is what is left of it.
-/// [`cap`](Self::cap) bounds it, `D_r = w_r/2 · min{1+η(α_r−1), cap}`, and leaves `I_r` alone: that is
-/// how the paper makes Balia of `(β, n, η) = (0.2, ∞, 0.5)` (end of section IV). Balia itself has
-/// `D_r = w_r/2 · min{α_r, 1.5}`, eq. (2), which no cap gives; its `I_r`, eq. (1), is the one here.
+/// [`cap`](Self::cap) bounds it, `D_r = w_r/2 · min{1+η(α_r−1), cap}`, and leaves `I_r` alone: that
+/// is how the paper makes Balia of `(β, n, η) = (0.2, ∞, 0.5)` (end of section IV). Balia itself
+/// has `D_r = w_r/2 · min{α_r, 1.5}`, eq. (2), which no cap gives; its `I_r`, eq. (1), is the one
+/// here.
 ///
-/// `(0, ·, 0)` is Coupled and `(1, 1, 0)` is Semicoupled; `(1, ∞, 0)` is LIA where all round-trip times are equal.
+/// `(0, ·, 0)` is Coupled and `(1, 1, 0)` is Semicoupled; `(1, ∞, 0)` is LIA where all round-trip
+/// times are equal.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Generalized {
-    /// `β ≥ 0`: less is friendlier, more responds quicker. Theorem IV.1 promises a unique and stable
-    /// equilibrium for `0 < β ≤ 1` with at most eight paths of equal round-trip times.
+    /// `β ≥ 0`: less is friendlier, more responds quicker. Theorem IV.1 promises a unique and
+    /// stable equilibrium for `0 < β ≤ 1` with at most eight paths of equal round-trip times.
     pub beta: f64,
-    /// `n ≥ 1`, the order of the norm, infinite for the maximum: more is friendlier, less responds quicker.
+    /// `n ≥ 1`, the order of the norm, infinite for the maximum: more is friendlier, less responds
+    /// quicker.
     pub n: f64,
     /// `η ≥ 0`: more responds quicker and oscillates more.
     pub eta: f64,
@@ -50,8 +53,8 @@ impl WindowLaw for Generalized {
         "generalized"
     }
 
-    /// 1 with more than one path: section IV speaks of windows that a loss takes to 1, and section V gives
-    /// Coupled and Balia, both of this class, that minimum.
+    /// 1 with more than one path: section IV speaks of windows that a loss takes to 1, and section
+    /// V gives Coupled and Balia, both of this class, that minimum.
     fn min_ssthresh(&self, paths: usize) -> f64 {
         if paths > 1 { 1.0 } else { 2.0 }
     }
@@ -67,7 +70,8 @@ fn norm<D: Scalar>(paths: &[Path<D>], n: f64) -> D {
     if n.is_infinite() {
         return largest;
     }
-    // In units of the largest rate, a constant here, so that no power overflows and the derivatives stay exact.
+    // In units of the largest rate, a constant here, so that no power overflows and the derivatives
+    // stay exact.
     let unit = largest.re();
     let shares = paths.iter().map(|path| path.rate() / unit);
     let powers: D = if n <= 64.0 && n.fract() == 0.0 {

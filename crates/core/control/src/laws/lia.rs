@@ -6,7 +6,8 @@ use crate::law::{Path, Scalar, WindowLaw, larger, smaller, total_rate};
 pub struct Lia;
 
 impl Lia {
-    /// The linked increase alone, `max_k(w_k/τ_k²) / S²`, the same on every path: what the fluid models call Max have nothing else.
+    /// The linked increase alone, `max_k(w_k/τ_k²) / S²`, the same on every path: what the fluid
+    /// models call Max have nothing else.
     #[inline]
     pub fn linked<D: Scalar>(paths: &[Path<D>]) -> D {
         let total = total_rate(paths);

@@ -4,8 +4,9 @@ use manyway_units::Time;
 
 /// A token bucket: lets through `rate` per second in the long run, and at most `burst` at once.
 ///
-/// It enforces a path's rate `y` (overlay paper, section 3: "set at the application level"). Amounts have whatever unit the owner counts in, bytes
-/// or packets; the rate is in that unit per second. Time is handed in and may stand still; it never runs backwards here.
+/// It enforces a path's rate `y` (overlay paper, section 3: "set at the application level").
+/// Amounts have whatever unit the owner counts in, bytes or packets; the rate is in that unit per
+/// second. Time is handed in and may stand still; it never runs backwards here.
 ///
 /// ```
 /// use manyway_control::overlay::TokenBucket;
@@ -67,7 +68,8 @@ impl TokenBucket {
         (self.tokens + elapsed * self.rate).min(self.burst)
     }
 
-    /// Whether `amount` may leave at `now`. More than a burst never fits, so it may leave when the bucket is full.
+    /// Whether `amount` may leave at `now`. More than a burst never fits, so it may leave when the
+    /// bucket is full.
     ///
     /// # Errors
     /// When to ask again; [`Time::MAX`] if the rate is 0.
@@ -85,7 +87,8 @@ impl TokenBucket {
         Err(now + Duration::from_secs_f64(wait) + Duration::from_nanos(1))
     }
 
-    /// So much has left at `now`, permitted or not: what is too much has to be earned before anything else leaves.
+    /// So much has left at `now`, permitted or not: what is too much has to be earned before
+    /// anything else leaves.
     pub fn spend(&mut self, now: Time, amount: f64) {
         self.refill(now);
         self.tokens -= sound(amount);
@@ -145,7 +148,8 @@ mod tests {
     }
 
     proptest! {
-        /// Never more than burst + rate × time, and not less than that by more than one unit of sending.
+        /// Never more than burst + rate × time, and not less than that by more than one unit of
+        /// sending.
         #[test]
         fn the_rate_holds(rate in 1.0f64..1e9, burst in 1.0f64..1e6, share in 0.01f64..1.0, ms in 1u64..2000) {
             let amount = burst * share;

@@ -1,11 +1,13 @@
-/// The *maxmin* procedure (section 3, "Initial path rates"): each unit of data goes to the next path in turn that takes it, so that paths fill as in max-min flow control.
+/// The *maxmin* procedure (section 3, "Initial path rates"): each unit of data goes to the next
+/// path in turn that takes it, so that paths fill as in max-min flow control.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cycle {
     next: usize,
 }
 
 impl Cycle {
-    /// The path for the next unit: of `paths`, the first in turn that is writable. `None` if none is; the turn stays where it is then.
+    /// The path for the next unit: of `paths`, the first in turn that is writable. `None` if none
+    /// is; the turn stays where it is then.
     pub fn next(&mut self, paths: usize, writable: impl Fn(usize) -> bool) -> Option<usize> {
         let turns = (0..paths).map(|step| (self.next + step) % paths);
         let path = turns.into_iter().find(|&path| writable(path))?;

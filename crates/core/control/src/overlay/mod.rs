@@ -1,9 +1,13 @@
-//! Multipath above the transport: how fast on each path, and through which relays, for paths that control congestion themselves.
+//! Multipath above the transport: how fast on each path, and through which relays, for paths that
+//! control congestion themselves.
 //!
-//! The heuristic of the overlay paper ("Application-level multipath data transfer via TCP", sections 3 and 4). A source has a demand `m` and `k` paths, each through a
-//! relay. Its [`RateController`] sets how fast it writes to each path, by what arrived at the receiver; its [`PathSelector`] chooses the relays, and others as long as the
-//! source isn't satisfied; a [`LiveSelector`] does so where relays come and go. [`Cycle`] is the *maxmin* procedure, which finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. None of them knows sockets or clocks: the owner measures rates and calls once per
-//! control interval.
+//! The heuristic of the overlay paper ("Application-level multipath data transfer via TCP",
+//! sections 3 and 4). A source has a demand `m` and `k` paths, each through a relay. Its
+//! [`RateController`] sets how fast it writes to each path, by what arrived at the receiver; its
+//! [`PathSelector`] chooses the relays, and others as long as the source isn't satisfied; a
+//! [`LiveSelector`] does so where relays come and go. [`Cycle`] is the *maxmin* procedure, which
+//! finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. None of them
+//! knows sockets or clocks: the owner measures rates and calls once per control interval.
 //!
 //! ```
 //! use manyway_control::overlay::{RateConfig, RateController};
@@ -57,7 +61,8 @@ pub enum InvalidOverlay {
     },
     /// More paths than relays.
     #[error(
-        "overlay: {paths} paths need as many relays, but there are {relays}: choose fewer paths, or add relays"
+        "overlay: {paths} paths need as many relays, but there are {relays}: choose fewer paths, \
+         or add relays"
     )]
     TooFewRelays {
         /// Paths wanted.

@@ -16,7 +16,8 @@ pub(super) struct Book {
     open: usize,
     /// Open paths that have not met loss.
     fresh: usize,
-    /// Bytes delivered over all relays together, and the seconds that their paths have been open in sum up to `at`.
+    /// Bytes delivered over all relays together, and the seconds that their paths have been open in
+    /// sum up to `at`.
     delivered: u64,
     path_seconds: f64,
     at: Time,
@@ -27,7 +28,8 @@ pub(super) struct Book {
 pub(super) struct Record {
     pub(super) relay: Relay,
     pub(super) state: State,
-    /// Bytes delivered by its paths, and how long they were open, the present one left out of the latter.
+    /// Bytes delivered by its paths, and how long they were open, the present one left out of the
+    /// latter.
     delivered: u64,
     open_for: Duration,
     /// Times its path was closed for now.
@@ -149,8 +151,8 @@ impl Book {
         self.delivered = self.delivered.saturating_add(bytes);
     }
 
-    /// What the open path at `at` has delivered, as a share of what the other proxied paths did on the average in its lifetime; `None` if there
-    /// were no others, or if they delivered nothing.
+    /// What the open path at `at` has delivered, as a share of what the other proxied paths did on
+    /// the average in its lifetime; `None` if there were no others, or if they delivered nothing.
     pub(super) fn contribution(&mut self, at: usize, now: Time) -> Option<f64> {
         self.advance(now);
         let record = &self.records[at];

@@ -6,13 +6,16 @@ use crate::laws::MpathRules;
 #[derive(Copy, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ManagerConfig {
-    /// `β`: so many new paths per packet of the direct path's window are created at a loss; in (0, 1].
+    /// `β`: so many new paths per packet of the direct path's window are created at a loss; in (0,
+    /// 1].
     pub beta: f64,
     /// The time between two probes.
     pub probe_interval: Duration,
-    /// `τ/RTT_0`: a probe is answered in time within this many of the direct path's round-trip times; at least 1.
+    /// `τ/RTT_0`: a probe is answered in time within this many of the direct path's round-trip
+    /// times; at least 1.
     pub probe_patience: f64,
-    /// A relay that leaves so many probes in a row without an answer in time is unusable; at least 1.
+    /// A relay that leaves so many probes in a row without an answer in time is unusable; at least
+    /// 1.
     pub strikes: u32,
     /// At most so many proxied paths are open at a time; at least 1.
     pub max_open: usize,
@@ -20,26 +23,29 @@ pub struct ManagerConfig {
     pub max_relays: usize,
     /// Which path is created once every relay has been used.
     pub reuse: Reuse,
-    /// A relay whose path was closed for now is left alone for so long, for twice as long after the second time, and so on up to
-    /// [`max_rest`](Self::max_rest).
+    /// A relay whose path was closed for now is left alone for so long, for twice as long after the
+    /// second time, and so on up to [`max_rest`](Self::max_rest).
     pub rest: Duration,
     /// The longest rest.
     pub max_rest: Duration,
-    /// A path that times out is given up for good if it delivered less than this share of what the other proxied paths delivered on the average
-    /// in its lifetime; 0 to 1.
+    /// A path that times out is given up for good if it delivered less than this share of what the
+    /// other proxied paths delivered on the average in its lifetime; 0 to 1.
     pub poor_share: f64,
-    /// A relay whose paths have been open for less than this altogether is neither given up for good nor taken for worse than others.
+    /// A relay whose paths have been open for less than this altogether is neither given up for
+    /// good nor taken for worse than others.
     pub trial: Duration,
     /// When a request for relays has brought nothing new, the next one follows after so long.
     pub ask_again: Duration,
 }
 
-/// Which relay gets a new path when all available ones have been used: the best seen (the paper's words), by what its paths delivered per
-/// second of their lives, of those that have none and have rested. But is any good enough?
+/// Which relay gets a new path when all available ones have been used: the best seen (the paper's
+/// words), by what its paths delivered per second of their lives, of those that have none and have
+/// rested. But is any good enough?
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
-    /// If it did better than the worst of those in use, or if none is in use for long. So a path that was found useless stays closed, as in the paper's
-    /// Fig. 8, and one that was closed by bad luck comes back when others have become worse.
+    /// If it did better than the worst of those in use, or if none is in use for long. So a path
+    /// that was found useless stays closed, as in the paper's Fig. 8, and one that was closed by
+    /// bad luck comes back when others have become worse.
     #[default]
     Best,
     /// Always: every relay gets another chance, again and again.

@@ -1,6 +1,7 @@
 //! Names of laws and controllers, their parameters and how to make them, in one place.
 //!
-//! The table at the top is all there is to a name: a new law is a file in [`crate::laws`] and an entry here.
+//! The table at the top is all there is to a name: a new law is a file in [`crate::laws`] and an
+//! entry here.
 
 use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
 use crate::coupled::Coupled;
@@ -25,17 +26,22 @@ table! {
     // Window laws: `Type "name" "about" { field: default, range, "meaning"; }`.
     laws {
         Reno "reno"
-            "uncoupled Reno on every path (RFC 5681): n paths take n shares of a common bottleneck" {}
+            "uncoupled Reno on every path (RFC 5681): n paths take n shares of a common \
+             bottleneck" {}
         Ewtcp "ewtcp"
-            "weighted Reno on every path (Honda et al.): n paths with a = 1/n² take one share of a common bottleneck" {
-            a: 1.0, Range::above(0.0, 1000.0), "packets per round trip that a path adds to its window";
+            "weighted Reno on every path (Honda et al.): n paths with a = 1/n² take one share of a \
+             common bottleneck" {
+            a: 1.0, Range::above(0.0, 1000.0), "packets per round trip that a path adds to its \
+                window";
         }
         FullyCoupled "coupled"
-            "fully coupled (Kelly and Voice): the friendliest and slowest, moves all traffic to the best paths" {}
+            "fully coupled (Kelly and Voice): the friendliest and slowest, moves all traffic to \
+             the best paths" {}
         Semicoupled "semicoupled"
             "semicoupled (Wischik et al.): between ewtcp and lia" {}
         Lia "lia"
-            "linked increases (RFC 6356): as much as one flow on the best path, never more than one on any" {}
+            "linked increases (RFC 6356): as much as one flow on the best path, never more than \
+             one on any" {}
         Balia "balia"
             "balanced linked adaptation (Peng et al.): friendlier than lia, and quick to respond" {}
         Generalized "generalized"
@@ -51,28 +57,37 @@ table! {
     // Laws that remember, made by `Default`.
     remembering {
         Olia "olia"
-            "opportunistic linked increases (Khalili et al.): moves window to the paths with the fewest losses"
+            "opportunistic linked increases (Khalili et al.): moves window to the paths with the \
+             fewest losses"
     }
-    // Controllers of their own: `Variant "name" "about" { parameters } Type = |options| how it is made, or why not;`
+    // Controllers of their own: `Variant "name" "about" { parameters } Type = |options| how it is
+    // made, or why not;`
     controllers {
         Cubic "cubic"
             "uncoupled CUBIC on every path (RFC 9438): the kernel's default, as a baseline" {}
             Cubic = |options| Ok(Cubic::new(options));
         Mpath "mpath"
-            "mPath (Xu et al.): one direct path and many through relays; moves load to the direct one where they share a bottleneck" {
+            "mPath (Xu et al.): one direct path and many through relays; moves load to the direct \
+             one where they share a bottleneck" {
             alpha: 0.5, Range::above(0.0, 1.0),
-                "share of a relayed path's window that moves to the direct path at a loss that both meet";
-            beta: 0.25, Range::above(0.0, 1.0), "new relayed paths per packet of the direct path's window, at a loss";
+                "share of a relayed path's window that moves to the direct path at a loss that \
+                 both meet";
+            beta: 0.25, Range::above(0.0, 1.0), "new relayed paths per packet of the direct path's \
+                window, at a loss";
             }
             Mpath = |options| Mpath::new(MpathRules { alpha, beta }, options);
         Wvegas "wvegas"
-            "weighted Vegas (Cao et al.): acts on delay, and drains a queue when others have let it grow" {
+            "weighted Vegas (Cao et al.): acts on delay, and drains a queue when others have let \
+             it grow" {
             total_alpha: 10.0, Range::above(0.0, 1e6), "packets that the connection keeps queued";
             min_alpha: 2.0, Range::above(0.0, 1e6), "packets that a path keeps queued at least";
             gamma: 1.0, Range::above(0.0, 1e6), "queued packets that end slow start";
-            base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in seconds; 0 to measure it";
-            forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer says when packets arrived";
-            least: 0.0, Range::switch(), "1: a round's delay is the least of its samples instead of their mean, against noise of hosts";
+            base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in \
+                seconds; 0 to measure it";
+            forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer \
+                says when packets arrived";
+            least: 0.0, Range::switch(), "1: a round's delay is the least of its samples instead \
+                of their mean, against noise of hosts";
             drain: 1.0, Range::switch(), "0: never back off to empty the queue";
             }
             Wvegas = |options| {
@@ -83,12 +98,15 @@ table! {
                 Ok(Wvegas::new("wvegas", config, options))
             };
         WvegasPrinted "wvegas-printed"
-            "weighted Vegas with the drain rule as printed, which fractions of a packet in the queue set off" {
+            "weighted Vegas with the drain rule as printed, which fractions of a packet in the \
+             queue set off" {
             total_alpha: 10.0, Range::above(0.0, 1e6), "packets that the connection keeps queued";
             min_alpha: 2.0, Range::above(0.0, 1e6), "packets that a path keeps queued at least";
             gamma: 1.0, Range::above(0.0, 1e6), "queued packets that end slow start";
-            base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in seconds; 0 to measure it";
-            forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer says when packets arrived";
+            base: 0.0, Range::between(0.0, 3600.0), "the paths' round-trip time without queues, in \
+                seconds; 0 to measure it";
+            forward: 0.0, Range::switch(), "1: queues on the way back don't count, where the peer \
+                says when packets arrived";
             }
             Wvegas = |options| {
                 let (forward, drain, loss_keeps_alpha) = (forward != 0.0, Drain::AsPrinted, true);
@@ -96,17 +114,24 @@ table! {
                 Ok(Wvegas::new("wvegas-printed", config, options))
             };
         Bmc "bmc"
-            "weighted AIMD on every path (Honda): together as aggressive as one flow, or as p flows" {
-            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
+            "weighted AIMD on every path (Honda): together as aggressive as one flow, or as p \
+             flows" {
+            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the \
+                weights sum to";
             ramp: 0.0, Range::switch(), "1: slow start is weighted, too";
-            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
-            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
+            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for \
+                equal weights";
+            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none \
+                given";
             d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
-            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none given";
+            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none \
+                given";
             d5: 0.0, Range::between(0.0, 1000.0), "the fifth path's weight; 0 if it has none given";
             d6: 0.0, Range::between(0.0, 1000.0), "the sixth path's weight; 0 if it has none given";
-            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none given";
-            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none given";
+            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none \
+                given";
+            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none \
+                given";
             }
             Bmc = |options| {
                 let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
@@ -114,19 +139,26 @@ table! {
             };
         BmcProportion "bmc-proportion"
             "bmc with the proportion manager as published, which never rests" {
-            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
+            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the \
+                weights sum to";
             k: 1.0, Range::within(0.0, 4.0), "how much weight moves at once";
-            epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose are the longest";
+            epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose \
+                are the longest";
             j: 0.0, Range::between(0.0, 86400.0), "J is at least so many seconds";
             min: 0.05, Range::within(0.0, 1.0), "no path's part of p falls below this";
-            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
-            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
+            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for \
+                equal weights";
+            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none \
+                given";
             d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
-            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none given";
+            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none \
+                given";
             d5: 0.0, Range::between(0.0, 1000.0), "the fifth path's weight; 0 if it has none given";
             d6: 0.0, Range::between(0.0, 1000.0), "the sixth path's weight; 0 if it has none given";
-            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none given";
-            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none given";
+            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none \
+                given";
+            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none \
+                given";
             }
             Bmc = |options| {
                 let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
@@ -134,20 +166,29 @@ table! {
                 Ok(Bmc::new("bmc-proportion", weights, manager, options))
             };
         BmcBalance "bmc-balance"
-            "bmc with a proportion manager that comes to rest: small steps on the mean of many intervals, and a dead band" {
-            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the weights sum to";
-            gain: 2.0, Range::above(0.0, 1000.0), "the k-th step corrects gain/k of a deviation, between an eighth and all of it";
+            "bmc with a proportion manager that comes to rest: small steps on the mean of many \
+             intervals, and a dead band" {
+            p: 1.0, Range::above(0.0, 1000.0), "flow shares of the whole connection: what the \
+                weights sum to";
+            gain: 2.0, Range::above(0.0, 1000.0), "the k-th step corrects gain/k of a deviation, \
+                between an eighth and all of it";
             band: 0.03, Range::between(0.0, 10.0), "relative deviations that are left alone";
-            epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose are the longest";
+            epochs: 1.0, Range::between(1.0, 1000.0), "J, in congestion epochs of the path whose \
+                are the longest";
             min: 0.05, Range::within(0.0, 1.0), "no path's part of p falls below this";
-            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for equal weights";
-            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none given";
+            d1: 0.0, Range::between(0.0, 1000.0), "the first path's weight, in flow shares; 0 for \
+                equal weights";
+            d2: 0.0, Range::between(0.0, 1000.0), "the second path's weight; 0 if it has none \
+                given";
             d3: 0.0, Range::between(0.0, 1000.0), "the third path's weight; 0 if it has none given";
-            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none given";
+            d4: 0.0, Range::between(0.0, 1000.0), "the fourth path's weight; 0 if it has none \
+                given";
             d5: 0.0, Range::between(0.0, 1000.0), "the fifth path's weight; 0 if it has none given";
             d6: 0.0, Range::between(0.0, 1000.0), "the sixth path's weight; 0 if it has none given";
-            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none given";
-            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none given";
+            d7: 0.0, Range::between(0.0, 1000.0), "the seventh path's weight; 0 if it has none \
+                given";
+            d8: 0.0, Range::between(0.0, 1000.0), "the eighth path's weight; 0 if it has none \
+                given";
             }
             Bmc = |options| {
                 let weights = Weights::given(p, [d1, d2, d3, d4, d5, d6, d7, d8])?;
@@ -161,7 +202,8 @@ struct Entry {
     name: &'static str,
     about: &'static str,
     parameters: &'static [Parameter],
-    /// The controller, or what is wrong with parameters that are in range one by one and how to mend it.
+    /// The controller, or what is wrong with parameters that are in range one by one and how to
+    /// mend it.
     controller: fn(&[f64], &Options) -> Result<AnyController, String>,
     /// The window law, where the controller is one.
     law: Option<fn(&[f64]) -> AnyLaw>,
@@ -226,7 +268,8 @@ pub fn controller(name: &str, options: &Options) -> Result<Box<dyn Controller>, 
     Ok(Box::new(name.parse::<LawSpec>()?.controller(options)))
 }
 
-/// A window law by its name or its text form; `None` where the named controller is not a window law (`cubic`).
+/// A window law by its name or its text form; `None` where the named controller is not a window law
+/// (`cubic`).
 ///
 /// # Errors
 /// [`LawError`] if there is no such name, or if it doesn't take these parameters.

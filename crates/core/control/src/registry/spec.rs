@@ -7,9 +7,9 @@ use crate::options::Options;
 
 /// A law by name with its parameters, checked.
 ///
-/// Its text form is `name` or `name:key=value,key=value`, and parameters that are not named have their
-/// defaults: `ewtcp`, `ewtcp:a=0.25`. [`Display`] names those only that differ from the default, so that equal
-/// specifications have equal text.
+/// Its text form is `name` or `name:key=value,key=value`, and parameters that are not named have
+/// their defaults: `ewtcp`, `ewtcp:a=0.25`. [`Display`] names those only that differ from the
+/// default, so that equal specifications have equal text.
 ///
 /// ```
 /// use manyway_control::registry::LawSpec;
@@ -29,8 +29,8 @@ impl LawSpec {
     /// The law `name` with some of its parameters chosen.
     ///
     /// # Errors
-    /// [`LawError`] if there is no such law, if it has no such parameter, if a parameter comes twice or is out of
-    /// its range, or if the parameters don't fit together.
+    /// [`LawError`] if there is no such law, if it has no such parameter, if a parameter comes
+    /// twice or is out of its range, or if the parameters don't fit together.
     pub fn new(
         name: &str,
         parameters: impl IntoIterator<Item = (String, f64)>,
@@ -216,7 +216,8 @@ pub enum LawError {
         value: f64,
     },
     /// A parameter's value is not a number.
-    #[error("{law}: {} = {text:?} is not a number; allowed is {}", .parameter.key, .parameter.range)]
+    #[error("{law}: {} = {text:?} is not a number; allowed is \
+        {}", .parameter.key, .parameter.range)]
     NotANumber {
         /// The law.
         law: &'static str,

@@ -1,7 +1,7 @@
 use super::*;
 
-/// The law `name` with each parameter at a fraction, 0 to 1, of its range; an infinite end stands for itself at 1.
-/// BMC's weights, which have to fit together, are left equal.
+/// The law `name` with each parameter at a fraction, 0 to 1, of its range; an infinite end stands
+/// for itself at 1. BMC's weights, which have to fit together, are left equal.
 pub(crate) fn spec_from(name: &str, fractions: [f64; 4]) -> LawSpec {
     let is_weight = |key: &str| key.starts_with('d') && key.len() == 2;
     let parameters = parameters_of(name).unwrap().iter();
@@ -151,8 +151,9 @@ fn unknown_names_are_told_what_exists() {
     let error = controller("Ballia", &Options::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, coupled, \
-         semicoupled, lia, balia, generalized, olia, cubic, mpath, wvegas, wvegas-printed, bmc, bmc-proportion, bmc-balance"
+        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, \
+         coupled, semicoupled, lia, balia, generalized, olia, cubic, mpath, wvegas, \
+         wvegas-printed, bmc, bmc-proportion, bmc-balance"
     );
     let error = controller("x:a=1", &Options::default()).unwrap_err();
     let unknown = UnknownLaw {
@@ -170,8 +171,8 @@ fn wrong_parameters_are_told_what_is_allowed() {
     for (text, message) in [
         (
             "generalized:bata=1",
-            "generalized has no parameter \"bata\" (did you mean \"beta\"?); it takes beta (0 to 1000), n (1 to inf), \
-             eta (0 to 1000), cap (1 to inf)",
+            "generalized has no parameter \"bata\" (did you mean \"beta\"?); it takes beta (0 to \
+             1000), n (1 to inf), eta (0 to 1000), cap (1 to inf)",
         ),
         ("lia:a=1", "lia has no parameter \"a\"; it takes none"),
         (
@@ -200,7 +201,8 @@ fn wrong_parameters_are_told_what_is_allowed() {
         ),
         (
             "bmc:d1=0.5,d2=0.4",
-            "bmc: the weights d1 to d2 sum to 0.9, but weights must sum to p = 1: change one, or set p=0.9",
+            "bmc: the weights d1 to d2 sum to 0.9, but weights must sum to p = 1: change one, or \
+             set p=0.9",
         ),
         (
             "bmc:d1=0.5",

@@ -7,11 +7,13 @@ use super::types::{AckError, AckInfo, Outcome, Permit, SenderStats, Sent, TimerE
 use crate::overlay::TokenBucket;
 use crate::rtt::Rtt;
 
-/// No acknowledgement for this long, or for three round trips if that is longer, and the carrier counts as stuck.
+/// No acknowledgement for this long, or for three round trips if that is longer, and the carrier
+/// counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The carrier's rate is measured over so long, or a round trip if that is longer.
 const RATE_WINDOW: Duration = Duration::from_millis(50);
-/// Unwritten bytes that the owner may hold: so much time at the carrier's rate, between so many packets.
+/// Unwritten bytes that the owner may hold: so much time at the carrier's rate, between so many
+/// packets.
 const UNWRITTEN: Duration = Duration::from_millis(20);
 const UNWRITTEN_PACKETS: [u64; 2] = [2, 16];
 /// How long a path that is held to a rate may save up.
@@ -40,12 +42,15 @@ pub struct Arrived {
     pub at: Option<Time>,
 }
 
-/// The sender of a path that is reliable, ordered and controls congestion itself, such as a TCP connection.
+/// The sender of a path that is reliable, ordered and controls congestion itself, such as a TCP
+/// connection.
 ///
-/// It numbers packets, keeps what they carry until the peer has acknowledged it, and measures. There is no window, no pacing, no loss detection and no
-/// probe timeout: what was handed over arrives, or the carrier breaks ([`Carried::drain`]), or it is stuck: no acknowledgement for max(1 s, 3 round trips), of
-/// which [`Carried::on_timeout`] tells. What may be sent is bounded by what the owner still has to write, by what is in flight, and by the
-/// path's rate if it has one ([`Carried::set_rate`]).
+/// It numbers packets, keeps what they carry until the peer has acknowledged it, and measures.
+/// There is no window, no pacing, no loss detection and no probe timeout: what was handed over
+/// arrives, or the carrier breaks ([`Carried::drain`]), or it is stuck: no acknowledgement for
+/// max(1 s, 3 round trips), of which [`Carried::on_timeout`] tells. What may be sent is bounded by
+/// what the owner still has to write, by what is in flight, and by the path's rate if it has one
+/// ([`Carried::set_rate`]).
 #[derive(Debug)]
 pub struct Carried<P> {
     config: CarriedConfig,
@@ -127,8 +132,8 @@ impl<P> Carried<P> {
         }
     }
 
-    /// Whether another small packet may be handed over whatever [`Carried::permit`] says: acknowledgements go on while data waits, but what nobody
-    /// writes is bounded.
+    /// Whether another small packet may be handed over whatever [`Carried::permit`] says:
+    /// acknowledgements go on while data waits, but what nobody writes is bounded.
     pub fn takes_small(&self) -> bool {
         self.unwritten < 2 * self.most_unwritten()
     }
@@ -164,7 +169,8 @@ impl<P> Carried<P> {
     /// Takes an acknowledgement. Nothing is ever lost by one.
     ///
     /// # Errors
-    /// [`AckError`] if it acknowledges a packet that was never sent or contradicts itself; nothing has changed then.
+    /// [`AckError`] if it acknowledges a packet that was never sent or contradicts itself; nothing
+    /// has changed then.
     pub fn on_ack(
         &mut self,
         now: Time,
@@ -225,7 +231,8 @@ impl<P> Carried<P> {
         })
     }
 
-    /// The time given by [`Carried::timeout`] has come; harmless at any other time. The count is of timeouts without progress.
+    /// The time given by [`Carried::timeout`] has come; harmless at any other time. The count is of
+    /// timeouts without progress.
     pub fn on_timeout(&mut self, now: Time) -> TimerEvent {
         if self.timeout().is_none_or(|due| due > now) {
             return TimerEvent::Nothing;
@@ -269,13 +276,15 @@ impl<P> Carried<P> {
         self.arrived
     }
 
-    /// The rate at which the carrier has been delivering, bytes/s; `None` before anything was measured.
+    /// The rate at which the carrier has been delivering, bytes/s; `None` before anything was
+    /// measured.
     pub fn rate(&self) -> Option<f64> {
         self.rate
     }
 
-    /// How long it would take a packet that is handed over now to arrive: the carrier's shortest round trip, and what waits before it, which is what
-    /// is in flight beyond a round trip's worth.
+    /// How long it would take a packet that is handed over now to arrive: the carrier's shortest
+    /// round trip, and what waits before it, which is what is in flight beyond a round trip's
+    /// worth.
     pub fn delivery(&self) -> Duration {
         let Some(rate) = self.rate.filter(|rate| *rate > 0.0) else {
             return self.rtt.smoothed();

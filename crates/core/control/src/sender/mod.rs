@@ -29,13 +29,14 @@ const MAX_BACKOFF: u64 = 60_000_000_000;
 /// the packet is acknowledged or lost, `()` in simulations.
 ///
 /// Every ack-eliciting packet's payload is handed back exactly once: as acknowledged or lost in an
-/// [`Outcome`], or by [`Sender::retire`]. Packets that elicit no acknowledgement count neither as in
-/// flight nor as lost; their payload comes back if they are acknowledged in time, else it is dropped.
+/// [`Outcome`], or by [`Sender::retire`]. Packets that elicit no acknowledgement count neither as
+/// in flight nor as lost; their payload comes back if they are acknowledged in time, else it is
+/// dropped.
 ///
 /// Loss detection is RFC 9002's, with one packet number space per path. What differs, and why:
 ///
-/// * The one packet that may leave at the beginning of a recovery period always may (§7.3.2): as with TCP's fast retransmit,
-///   recovery then takes one round trip.
+/// * The one packet that may leave at the beginning of a recovery period always may (§7.3.2): as
+///   with TCP's fast retransmit, recovery then takes one round trip.
 /// * Recovery periods are delimited by packet number instead of sending time, which is the same for
 ///   consecutive numbers but tells packets of one instant apart. They outlive a persistent
 ///   congestion event, so that more old losses don't lower the threshold again.
@@ -112,8 +113,8 @@ impl<P> Sender<P> {
         sender
     }
 
-    /// Takes the path from `controller` and yields what was still in flight, oldest first. From then
-    /// on the sender permits nothing and tells the controller nothing.
+    /// Takes the path from `controller` and yields what was still in flight, oldest first. From
+    /// then on the sender permits nothing and tells the controller nothing.
     pub fn retire<C: Controller + ?Sized>(
         &mut self,
         controller: &mut C,
@@ -126,8 +127,9 @@ impl<P> Sender<P> {
         self.flight.drain()
     }
 
-    /// The path is opened again: it gets a new place in `controller`, and its window, round-trip time and recovery begin anew. What is in
-    /// flight is forgotten. Packet numbers and counters go on, so that acknowledgements of the life before do no harm.
+    /// The path is opened again: it gets a new place in `controller`, and its window, round-trip
+    /// time and recovery begin anew. What is in flight is forgotten. Packet numbers and counters go
+    /// on, so that acknowledgements of the life before do no harm.
     pub fn reopen<C: Controller + ?Sized>(&mut self, now: Time, controller: &mut C) {
         self.retire(controller).for_each(drop);
         let (stats, ce_count) = (self.stats, self.ce_count);
@@ -137,8 +139,9 @@ impl<P> Sender<P> {
         (self.stats, self.ce_count) = (stats, ce_count);
     }
 
-    /// The path leads to another address from now on: what is in flight went where nobody is any more. It is handed out as
-    /// lost, and the controller isn't told: that is no sign of congestion (RFC 9000 §9.4). Window and round-trip time stay.
+    /// The path leads to another address from now on: what is in flight went where nobody is any
+    /// more. It is handed out as lost, and the controller isn't told: that is no sign of congestion
+    /// (RFC 9000 §9.4). Window and round-trip time stay.
     pub fn abandon_flight(&mut self, now: Time, outcome: &mut Outcome<P>) {
         let next = self.flight.next();
         self.recovery.skip_to(next);
@@ -165,7 +168,8 @@ impl<P> Sender<P> {
         }
     }
 
-    /// A sender that hasn't sent anything yet, whose first packet will have this number: the ones before were sent by other means.
+    /// A sender that hasn't sent anything yet, whose first packet will have this number: the ones
+    /// before were sent by other means.
     #[must_use]
     pub fn starting_at(mut self, number: u64) -> Self {
         self.flight = Flight::starting_at(number);
@@ -196,7 +200,8 @@ impl<P> Sender<P> {
         let room = (window + 1e-6) * size - self.flight.bytes() as i64 as f64;
         // No number is no window.
         if room < size || room.is_nan() {
-            // Without it, nothing would leave for half a round trip after a cut, and recovery last that much longer.
+            // Without it, nothing would leave for half a round trip after a cut, and recovery last
+            // that much longer.
             return match self.retransmit {
                 true => Permit::Now { packets: 1 },
                 false => Permit::WindowFull,
@@ -243,8 +248,8 @@ impl<P> Sender<P> {
     /// Takes an acknowledgement. Duplicates and old ones are harmless.
     ///
     /// # Errors
-    /// [`AckError`] if it acknowledges a packet that was never sent or contradicts itself; nothing has
-    /// changed then, and the peer is not to be trusted.
+    /// [`AckError`] if it acknowledges a packet that was never sent or contradicts itself; nothing
+    /// has changed then, and the peer is not to be trusted.
     pub fn on_ack<C: Controller + ?Sized>(
         &mut self,
         now: Time,
@@ -397,8 +402,9 @@ impl<P> Sender<P> {
         self.stats
     }
 
-    /// What most acknowledgements are where each packet is acknowledged: that of the oldest packet in flight alone, none that
-    /// was sent later having been acknowledged before, without marks. `None` if this one is not.
+    /// What most acknowledgements are where each packet is acknowledged: that of the oldest packet
+    /// in flight alone, none that was sent later having been acknowledged before, without marks.
+    /// `None` if this one is not.
     #[inline]
     fn take_oldest(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
         let [range] = ack.ranges else {
@@ -451,8 +457,8 @@ impl<P> Sender<P> {
         newly
     }
 
-    /// RFC 9002 §5.1: a sample needs the largest acknowledged to be new, and something ack-eliciting.
-    /// Returns it without the peer's delay.
+    /// RFC 9002 §5.1: a sample needs the largest acknowledged to be new, and something
+    /// ack-eliciting. Returns it without the peer's delay.
     #[inline]
     fn sample_rtt(&mut self, now: Time, ack: &AckInfo<'_>, newly: &Newly) -> Option<Duration> {
         if newly.number != ack.largest || !newly.eliciting {
@@ -511,8 +517,8 @@ impl<P> Sender<P> {
         bytes as f64 / f64::from(self.config.packet_size)
     }
 
-    /// Window validation: was enough of the window in flight lately to let it grow? Half of it in slow
-    /// start, where the window has doubled since; three quarters otherwise; less a packet.
+    /// Window validation: was enough of the window in flight lately to let it grow? Half of it in
+    /// slow start, where the window has doubled since; three quarters otherwise; less a packet.
     #[inline]
     fn window_used<C: Controller + ?Sized>(&self, controller: &C) -> bool {
         let share = if controller.in_slow_start(self.slot) {

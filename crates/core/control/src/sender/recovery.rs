@@ -24,7 +24,8 @@ pub(super) struct Recovery {
     loss_time: Option<Time>,
     /// Packets below this number were sent before the last window cut.
     period: u64,
-    /// The packet that was sent at the beginning of the last period: its acknowledgement ends the period, its loss is part of it.
+    /// The packet that was sent at the beginning of the last period: its acknowledgement ends the
+    /// period, its loss is part of it.
     opener: Option<u64>,
     /// Packets below this number were sent before the first round-trip sample.
     sampled_from: Option<u64>,
@@ -92,7 +93,8 @@ impl Recovery {
         advanced
     }
 
-    /// The oldest packet in flight was acknowledged, and none that was sent later before: nothing is overdue.
+    /// The oldest packet in flight was acknowledged, and none that was sent later before: nothing
+    /// is overdue.
     #[inline]
     pub(super) fn on_oldest_acked(&mut self, number: u64) {
         self.on_largest_acked(number);

@@ -16,14 +16,15 @@ pub struct SenderConfig {
     pub max_ack_delay: Duration,
     /// A packet is lost when one sent this many packets later is acknowledged (RFC 9002 §6.1.1).
     pub packet_threshold: u32,
-    /// A packet is lost when a later one is acknowledged and this many round trips have passed since it
-    /// was sent (RFC 9002 §6.1.2).
+    /// A packet is lost when a later one is acknowledged and this many round trips have passed
+    /// since it was sent (RFC 9002 §6.1.2).
     pub time_threshold: f64,
     /// Spread packets over the round trip instead of sending as soon as the window opens.
     pub pacing: bool,
     /// The window to start from, in packets.
     pub initial_window: f64,
-    /// Persistent congestion is a run of losses longer than this many probe timeouts (RFC 9002 §7.6.1).
+    /// Persistent congestion is a run of losses longer than this many probe timeouts (RFC 9002
+    /// §7.6.1).
     pub persistent_congestion_threshold: u32,
 }
 
@@ -43,7 +44,8 @@ impl Default for SenderConfig {
 }
 
 impl SenderConfig {
-    /// The same with values that would make nonsense of the arithmetic replaced by the nearest sound.
+    /// The same with values that would make nonsense of the arithmetic replaced by the nearest
+    /// sound.
     pub(super) fn sane(mut self) -> Self {
         self.packet_size = self.packet_size.max(1);
         self.packet_threshold = self.packet_threshold.max(1);

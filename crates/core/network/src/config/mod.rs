@@ -19,8 +19,8 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Packets lost on the wire, after they took their time in the queue.
     pub loss: Loss,
-    /// On top of `delay`, each packet takes a time of its own, uniform between 0 and this. No packet overtakes another: one that would
-    /// arrives together with the one before it.
+    /// On top of `delay`, each packet takes a time of its own, uniform between 0 and this. No
+    /// packet overtakes another: one that would arrives together with the one before it.
     pub jitter: Duration,
     /// How rate and delay change over time, and when the link is down.
     pub timetable: Timetable,
@@ -29,8 +29,8 @@ pub struct LinkConfig {
 }
 
 impl LinkConfig {
-    /// A link of this rate and one-way delay with DropTail of one bandwidth-delay product ([`Queue::bandwidth_delay`]), without
-    /// losses, jitter or changes.
+    /// A link of this rate and one-way delay with DropTail of one bandwidth-delay product
+    /// ([`Queue::bandwidth_delay`]), without losses, jitter or changes.
     pub fn new(rate: Rate, delay: Duration) -> Self {
         Self {
             rate,
@@ -59,7 +59,8 @@ impl LinkConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the link's `{field}` is {value}: {allowed}")]
 pub struct InvalidLink {
-    /// The field within [`LinkConfig`], with dots and indices: `rate`, `queue.max_p`, `timetable.changes[2].rate`.
+    /// The field within [`LinkConfig`], with dots and indices: `rate`, `queue.max_p`,
+    /// `timetable.changes[2].rate`.
     pub field: String,
     /// What it is.
     pub value: String,

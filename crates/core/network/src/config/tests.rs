@@ -137,7 +137,8 @@ fn timetables() {
             with(&wrong, None),
             "timetable.changes[1].at",
             &format!(
-                "the link's `timetable.changes[1].at` is {:?}: changes are in the order of time, at least 1 µs after the one before",
+                "the link's `timetable.changes[1].at` is {:?}: changes are in the order of time, \
+                 at least 1 µs after the one before",
                 Time::from_nanos(wrong[1])
             ),
         );
@@ -147,7 +148,8 @@ fn timetables() {
             with(at, Some(period)),
             "timetable.period",
             &format!(
-                "the link's `timetable.period` is {:?}: choose one that ends at least 1 µs after the last change",
+                "the link's `timetable.period` is {:?}: choose one that ends at least 1 µs after \
+                 the last change",
                 Duration::from_nanos(period)
             ),
         );
@@ -163,6 +165,7 @@ fn timetables() {
     assert_refused(
         idle,
         "timetable.changes[0]",
-        "the link's `timetable.changes[0]` is empty: a change has a rate, a delay, or says up or down",
+        "the link's `timetable.changes[0]` is empty: a change has a rate, a delay, or says up or \
+         down",
     );
 }

@@ -1,7 +1,7 @@
 /// Accepted packets and when they leave the queue, in order: a ring that is cleared out lazily.
 ///
-/// A queue only has to know how many packets have left when it seems full, so a packet costs a write here and nothing else most of the
-/// time.
+/// A queue only has to know how many packets have left when it seems full, so a packet costs a
+/// write here and nothing else most of the time.
 #[derive(Debug, Clone)]
 pub(crate) struct Backlog {
     /// A power of two of them.
@@ -102,7 +102,8 @@ impl Backlog {
         (self.pushed - first, bytes)
     }
 
-    /// How long the packets that have not left by `now` still stay, summed, in ns. Costs O(packets).
+    /// How long the packets that have not left by `now` still stay, summed, in ns. Costs
+    /// O(packets).
     pub(crate) fn stay_after(&self, now: u64) -> u128 {
         (self.first_after(now)..self.pushed)
             .map(|number| u128::from(self.slot(number).departs - now))
@@ -117,7 +118,8 @@ impl Backlog {
 
     /// The number of the first packet that leaves after `now`.
     fn first_after(&self, now: u64) -> u64 {
-        // From the head while it is near, as it is when somebody drains with every packet; else by halving.
+        // From the head while it is near, as it is when somebody drains with every packet; else by
+        // halving.
         let near = (self.popped + 4).min(self.pushed);
         for number in self.popped..near {
             if self.slot(number).departs > now {

@@ -3,7 +3,8 @@ use manyway_units::{Rate, Time};
 /// Bits of a fraction of a nanosecond. With 31 of them a byte's time at 1 bps still fits 64 bits.
 pub(crate) const FRACTION_BITS: u32 = 31;
 
-/// A point or a span of time, finer than a nanosecond, so that the fractions of many packets add up. Arithmetic saturates.
+/// A point or a span of time, finer than a nanosecond, so that the fractions of many packets add
+/// up. Arithmetic saturates.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Fine {
     nanos: u64,
@@ -65,7 +66,8 @@ impl Fine {
     }
 }
 
-/// Time that one byte takes, in 2^-31 ns, rounded up from the exact quotient: no rounding ever makes a link faster than its rate.
+/// Time that one byte takes, in 2^-31 ns, rounded up from the exact quotient: no rounding ever
+/// makes a link faster than its rate.
 ///
 /// `rate` is at least 1 bps. 8·10⁹ · 2^31 has 64 bits.
 pub(crate) fn time_per_byte(rate: Rate) -> u64 {

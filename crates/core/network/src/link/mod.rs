@@ -19,8 +19,9 @@ use schedule::{Schedule, Service};
 
 /// A one-way link: a queue, a serialiser, a wire.
 ///
-/// FIFO and work-conserving, and its timetable is known, so that a packet's fate is computed when it is offered. An offer costs
-/// amortised O(1) and allocates nothing once the backlog's ring has grown to what the queue holds.
+/// FIFO and work-conserving, and its timetable is known, so that a packet's fate is computed when
+/// it is offered. An offer costs amortised O(1) and allocates nothing once the backlog's ring has
+/// grown to what the queue holds.
 #[derive(Debug, Clone)]
 pub struct Link {
     /// Nothing but DropTail, and up: what `offer` does itself.
@@ -124,8 +125,8 @@ impl Link {
         }
     }
 
-    /// Takes the link down, which loses everything queued and on the wire, or brings it up again, empty. A link that has a timetable is
-    /// up when both say so.
+    /// Takes the link down, which loses everything queued and on the wire, or brings it up again,
+    /// empty. A link that has a timetable is up when both say so.
     pub fn set_up(&mut self, now: Time, up: bool) {
         let now = now.as_nanos().max(self.latest_offer);
         self.latest_offer = now;
@@ -142,8 +143,9 @@ impl Link {
         self.up
     }
 
-    /// To be asked when a packet of `bytes` bytes that was offered at `offered` gets to the far end, if anybody ever takes the link down
-    /// with [`Link::set_up`]: whether it really does, or was lost because the link went down meanwhile (then the counters are put right).
+    /// To be asked when a packet of `bytes` bytes that was offered at `offered` gets to the far
+    /// end, if anybody ever takes the link down with [`Link::set_up`]: whether it really does, or
+    /// was lost because the link went down meanwhile (then the counters are put right).
     pub fn survived(&mut self, offered: Time, bytes: u32) -> bool {
         if self.went_down.is_none_or(|at| at < offered.as_nanos()) {
             return true;
@@ -187,8 +189,9 @@ impl Link {
         }
     }
 
-    /// What happened so far, with `busy` and `sojourn` up to `now` (not before the latest offer) and no further: differences between two
-    /// moments give exact means over the time between. Costs O(backlog).
+    /// What happened so far, with `busy` and `sojourn` up to `now` (not before the latest offer)
+    /// and no further: differences between two moments give exact means over the time between.
+    /// Costs O(backlog).
     pub fn stats_at(&self, now: Time) -> LinkStats {
         let now = now.as_nanos().max(self.latest_offer);
         let ahead = self
@@ -211,7 +214,8 @@ impl Link {
         busy.saturating_sub(self.rest.busy_cut)
     }
 
-    /// By a count that may include packets that have left: only if this says yes somebody has to look.
+    /// By a count that may include packets that have left: only if this says yes somebody has to
+    /// look.
     #[inline]
     fn seems_full(&self, bytes: u32) -> bool {
         self.backlog.is_crowded() || !self.has_room(bytes)
@@ -356,9 +360,11 @@ impl Rest {
         state.up
     }
 
-    /// When a packet that leaves the queue at `departs`, served to the end or not, comes out of the wire.
+    /// When a packet that leaves the queue at `departs`, served to the end or not, comes out of the
+    /// wire.
     ///
-    /// Every packet draws from every generator, so that the fate of one doesn't change the draws for the next.
+    /// Every packet draws from every generator, so that the fate of one doesn't change the draws
+    /// for the next.
     fn pass_wire(&mut self, departs: u64, delay: u64, served: bool) -> Result<u64, DropReason> {
         let lost = self.losses.as_mut().is_some_and(Losses::next);
         let jitter = self.jitter.as_mut().map_or(0, Jitter::next);
@@ -370,7 +376,8 @@ impl Rest {
             None => delay,
         };
         let arrives = departs.saturating_add(delay).saturating_add(jitter);
-        // Lost packets keep their place in the order too: losses don't change when the others arrive.
+        // Lost packets keep their place in the order too: losses don't change when the others
+        // arrive.
         self.latest_arrival = self.latest_arrival.max(arrives);
         if lost {
             return Err(DropReason::RandomLoss);

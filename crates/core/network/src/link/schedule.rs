@@ -46,7 +46,8 @@ impl Service {
     }
 }
 
-/// Bits of a fraction of a byte. A packet of 2^32 bytes still takes 2^124 units of 2^-28 bytes × 2^-31 ns at 1 bps.
+/// Bits of a fraction of a byte. A packet of 2^32 bytes still takes 2^124 units of 2^-28 bytes ×
+/// 2^-31 ns at 1 bps.
 const WORK_BITS: u32 = 28;
 /// A time that does not come.
 const NEVER: u64 = u64::MAX;
@@ -82,7 +83,8 @@ impl Schedule {
         self.now.state
     }
 
-    /// Whether the link goes down before `at`, which loses what is queued or on the wire until then.
+    /// Whether the link goes down before `at`, which loses what is queued or on the wire until
+    /// then.
     pub(crate) fn goes_down_before(&self, at: u64) -> bool {
         self.next_down < at
     }
@@ -118,7 +120,8 @@ impl Schedule {
             if finish <= until || self.service.until == NEVER {
                 return Service::new(start, finish, true);
             }
-            // `need` is more than what is left of this state, so that something is left of the work.
+            // `need` is more than what is left of this state, so that something is left of the
+            // work.
             work -= ((until.bits() - at.bits()) << WORK_BITS) / per_byte;
             at = until;
             if self.is_down_at(self.service.until) {
@@ -277,7 +280,8 @@ impl Track {
         start.saturating_add(self.step(number).at)
     }
 
-    /// When the link goes down for the first time after so many changes, in ns; [`NEVER`] if it does not.
+    /// When the link goes down for the first time after so many changes, in ns; [`NEVER`] if it
+    /// does not.
     fn next_down(&self, changes: u64) -> u64 {
         let Some(&first) = self.downs.first() else {
             return NEVER;
@@ -291,10 +295,12 @@ impl Track {
         })
     }
 
-    /// As many whole rounds after a cursor's end as are shorter than `work`, so that a packet that takes many is served in a few steps.
+    /// As many whole rounds after a cursor's end as are shorter than `work`, so that a packet that
+    /// takes many is served in a few steps.
     fn rounds(&self, cursor: &Cursor, work: u128) -> Rounds {
         let steady = cursor.changes >= self.first.len() as u64;
-        // Two rounds at least, for less is not worth it; a link that goes down in a round never serves for a whole one.
+        // Two rounds at least, for less is not worth it; a link that goes down in a round never
+        // serves for a whole one.
         if !steady || !self.downs.is_empty() || work <= 2 * self.work_per_round || self.period == 0
         {
             return Rounds { time: 0, work: 0 };

@@ -11,8 +11,9 @@ pub enum Loss {
     None,
     /// Each packet with this probability, independently of all others.
     Bernoulli(f64),
-    /// In bursts: a chain of two states, good and bad, takes a step with every packet (E. N. Gilbert, 1960; E. O. Elliott, 1963). The
-    /// first packet finds it in its stationary distribution.
+    /// In bursts: a chain of two states, good and bad, takes a step with every packet (E. N.
+    /// Gilbert, 1960; E. O. Elliott, 1963). The first packet finds it in its stationary
+    /// distribution.
     GilbertElliott {
         /// Probability of a step from good to bad.
         to_bad: f64,

@@ -42,7 +42,8 @@ fn mean_loss_in_closed_form() {
 fn bursts_have_the_stationary_loss_and_the_lengths_of_the_chain() {
     const PACKETS: usize = 400_000;
     let lost = losses(BURSTS, 5, PACKETS);
-    // Neighbours correlate by r = 1 − 0.01 − 0.2, which multiplies the variance p(1 − p)/n by (1 + r)/(1 − r).
+    // Neighbours correlate by r = 1 − 0.01 − 0.2, which multiplies the variance p(1 − p)/n by (1 +
+    // r)/(1 − r).
     let p = BURSTS.mean();
     let deviation = (p * (1.0 - p) * 1.79 / 0.21 / PACKETS as f64).sqrt();
     assert!((share(&lost) - p).abs() < 4.0 * deviation);

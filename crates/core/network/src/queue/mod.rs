@@ -20,8 +20,9 @@ pub enum Queue {
 
 /// How much a queue holds.
 ///
-/// What counts against it is everything that has not left yet, the packet in service included: with room for one packet, a packet that
-/// arrives while another is being serialised is dropped. A packet larger than a limit in bytes never passes.
+/// What counts against it is everything that has not left yet, the packet in service included: with
+/// room for one packet, a packet that arrives while another is being serialised is dropped. A
+/// packet larger than a limit in bytes never passes.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Limit {
     /// In bytes.
@@ -31,8 +32,8 @@ pub enum Limit {
 }
 
 impl Queue {
-    /// DropTail of one bandwidth-delay product, in bytes: what is under way in one round trip of twice the one-way `delay`; at
-    /// least two packets of 1500 bytes, for very short links.
+    /// DropTail of one bandwidth-delay product, in bytes: what is under way in one round trip of
+    /// twice the one-way `delay`; at least two packets of 1500 bytes, for very short links.
     pub fn bandwidth_delay(rate: Rate, delay: Duration) -> Self {
         let product = rate.times_delay(delay.saturating_mul(2)).bytes();
         Queue::DropTail(Limit::Bytes(product.max(3000)))

@@ -31,7 +31,8 @@ pub struct PathSpec {
     pub links: Vec<usize>,
     /// Indices of the links that acknowledgements pass, in order; none of them twice.
     pub reverse: Vec<usize>,
-    /// What an acknowledgement's way takes beside the reverse links: all of it where there are none.
+    /// What an acknowledgement's way takes beside the reverse links: all of it where there are
+    /// none.
     pub return_delay: Duration,
 }
 
@@ -135,7 +136,8 @@ pub struct InvalidTopology {
     pub index: usize,
     /// … and by its name.
     pub name: String,
-    /// The field within [`NamedLink`], [`LinkConfig`] or [`PathSpec`], as in [`InvalidLink::field`].
+    /// The field within [`NamedLink`], [`LinkConfig`] or [`PathSpec`], as in
+    /// [`InvalidLink::field`].
     pub field: String,
     /// What is wrong with it and what is allowed: goes on where "its `rate` …" begins.
     pub problem: String,

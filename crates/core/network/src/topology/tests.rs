@@ -48,7 +48,8 @@ fn a_links_error_names_the_link() {
     assert_refused(
         |topology| topology.links[1].config.loss = Loss::Bernoulli(2.0),
         (Part::Link, 1, "core", "loss"),
-        "link number 1 (counted from 0), `core`: its `loss` is 2: choose a probability of at least 0 and less than 1",
+        "link number 1 (counted from 0), `core`: its `loss` is 2: choose a probability of at least \
+         0 and less than 1",
     );
 }
 
@@ -57,12 +58,14 @@ fn names_are_unique() {
     assert_refused(
         |topology| topology.links[1].name = "access".to_owned(),
         (Part::Link, 1, "access", "name"),
-        "link number 1 (counted from 0), `access`: its `name` is that of link number 0 (counted from 0) too: choose another",
+        "link number 1 (counted from 0), `access`: its `name` is that of link number 0 (counted \
+         from 0) too: choose another",
     );
     assert_refused(
         |topology| topology.paths.push(topology.paths[0].clone()),
         (Part::Path, 1, "both", "name"),
-        "path number 1 (counted from 0), `both`: its `name` is that of path number 0 (counted from 0) too: choose another",
+        "path number 1 (counted from 0), `both`: its `name` is that of path number 0 (counted from \
+         0) too: choose another",
     );
     assert_refused(
         |topology| topology.paths[0].name.clear(),
@@ -76,16 +79,19 @@ fn paths_pass_links_that_exist_and_each_once() {
     assert_refused(
         |topology| topology.paths[0].links.clear(),
         (Part::Path, 0, "both", "links"),
-        "path number 0 (counted from 0), `both`: its `links` is empty: a path needs at least one link",
+        "path number 0 (counted from 0), `both`: its `links` is empty: a path needs at least one \
+         link",
     );
     assert_refused(
         |topology| topology.paths[0].reverse = vec![1, 2],
         (Part::Path, 0, "both", "reverse"),
-        "path number 0 (counted from 0), `both`: its `reverse` has link number 2 (counted from 0), but there are 2 links",
+        "path number 0 (counted from 0), `both`: its `reverse` has link number 2 (counted from 0), \
+         but there are 2 links",
     );
     assert_refused(
         |topology| topology.paths[0].links = vec![0, 1, 0],
         (Part::Path, 0, "both", "links"),
-        "path number 0 (counted from 0), `both`: its `links` passes the link `access` twice: leave the loop out",
+        "path number 0 (counted from 0), `both`: its `links` passes the link `access` twice: leave \
+         the loop out",
     );
 }

@@ -1,8 +1,9 @@
-//! Userspace UDP links: the network model under the wall clock, for demonstrations and tests on one machine, without root.
+//! Userspace UDP links: the network model under the wall clock, for demonstrations and tests on one
+//! machine, without root.
 //!
-//! Clients send to a gate; their datagrams pass its links to the target, whose answers pass them back. Each client has an upstream socket
-//! of its own, as behind a NAT. ECN marks are not carried over. A [`UdpNetwork`] has any number of links and gates, a [`UdpLink`] one of
-//! each.
+//! Clients send to a gate; their datagrams pass its links to the target, whose answers pass them
+//! back. Each client has an upstream socket of its own, as behind a NAT. ECN marks are not carried
+//! over. A [`UdpNetwork`] has any number of links and gates, a [`UdpLink`] one of each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +27,8 @@ pub struct UdpLinkConfig {
     pub forward: LinkConfig,
     /// From the target to the clients.
     pub reverse: LinkConfig,
-    /// Bytes that count on the links beside each datagram's payload; 28 are an IPv4 and a UDP header.
+    /// Bytes that count on the links beside each datagram's payload; 28 are an IPv4 and a UDP
+    /// header.
     pub header_bytes: u32,
 }
 
@@ -62,8 +64,9 @@ impl UdpLink {
     /// Binds `listen` and starts the threads.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] when a link's configuration can't work, else what the operating system says about
-    /// binding `listen` or starting threads; the message names the address.
+    /// [`io::ErrorKind::InvalidInput`] when a link's configuration can't work, else what the
+    /// operating system says about binding `listen` or starting threads; the message names the
+    /// address.
     pub fn start(config: UdpLinkConfig) -> io::Result<Self> {
         let network = UdpNetwork::start(UdpNetworkConfig {
             links: vec![[config.forward, config.reverse]],

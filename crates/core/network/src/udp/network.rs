@@ -17,16 +17,18 @@ use crate::{InvalidLink, Link, LinkConfig, LinkStats};
 /// How a [`UdpNetwork`] is set up. The links' timetables begin when it starts.
 #[derive(Debug, Clone, Default)]
 pub struct UdpNetworkConfig {
-    /// The links, each as its forward and its reverse direction; hops name them by their place here.
+    /// The links, each as its forward and its reverse direction; hops name them by their place
+    /// here.
     pub links: Vec<[LinkConfig; 2]>,
     /// Where datagrams enter, and how they go on.
     pub gates: Vec<UdpGate>,
-    /// Bytes that count on the links beside each datagram's payload; 28 are an IPv4 and a UDP header.
+    /// Bytes that count on the links beside each datagram's payload; 28 are an IPv4 and a UDP
+    /// header.
     pub header_bytes: u32,
 }
 
-/// An address that clients send to, and what lies between it and the target. Each client has an upstream socket of its own, as
-/// behind a NAT.
+/// An address that clients send to, and what lies between it and the target. Each client has an
+/// upstream socket of its own, as behind a NAT.
 #[derive(Debug, Clone)]
 pub struct UdpGate {
     /// Where clients send to; port 0 lets the system choose ([`UdpNetwork::gate`] tells).
@@ -35,7 +37,8 @@ pub struct UdpGate {
     pub target: SocketAddr,
     /// The way of a client's datagrams; what the target answers goes the same way back.
     pub route: Vec<Hop>,
-    /// Clients who come another way: a relay has its senders on one side and its receivers on the other.
+    /// Clients who come another way: a relay has its senders on one side and its receivers on the
+    /// other.
     pub others: Vec<(SocketAddr, Vec<Hop>)>,
 }
 
@@ -112,8 +115,9 @@ impl UdpNetwork {
     /// Binds the gates and starts the threads.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] when a link's configuration can't work or a route names a link that isn't there, else what the
-    /// operating system says about binding a gate or starting threads; the message names the address.
+    /// [`io::ErrorKind::InvalidInput`] when a link's configuration can't work or a route names a
+    /// link that isn't there, else what the operating system says about binding a gate or starting
+    /// threads; the message names the address.
     pub fn start(config: UdpNetworkConfig) -> io::Result<Self> {
         check_routes(&config)?;
         let invalid = |error: InvalidLink| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -150,7 +154,8 @@ impl UdpNetwork {
         self.gates.get(number).copied()
     }
 
-    /// Takes both directions of a link down, which loses all that is under way, or brings them up again.
+    /// Takes both directions of a link down, which loses all that is under way, or brings them up
+    /// again.
     pub fn set_up(&self, link: usize, up: bool) {
         let now = self.shared.now();
         for hop in [Hop::forward(link), Hop::reverse(link)] {
@@ -166,7 +171,8 @@ impl UdpNetwork {
         stats.unwrap_or_default()
     }
 
-    /// Datagrams from new clients, refused because their gate had [`UdpNetwork::MAX_CLIENTS`] already.
+    /// Datagrams from new clients, refused because their gate had [`UdpNetwork::MAX_CLIENTS`]
+    /// already.
     pub fn clients_refused(&self) -> u64 {
         self.shared.clients_refused.load(Ordering::Relaxed)
     }
@@ -275,7 +281,8 @@ fn serve(shared: &Arc<Shared>, gate: &Arc<Gate>) {
     let mut clients: HashMap<SocketAddr, Client> = HashMap::new();
     let mut buffer = vec![0; RECEIVE_BUFFER];
     while !shared.stopped() {
-        // Errors are timeouts, or ICMP messages about earlier datagrams: nothing that concerns the next one.
+        // Errors are timeouts, or ICMP messages about earlier datagrams: nothing that concerns the
+        // next one.
         let Ok((len, from)) = gate.socket.recv_from(&mut buffer) else {
             continue;
         };

@@ -12,8 +12,8 @@ use crate::{Link, Packet, Verdict};
 
 /// All links, the datagrams under way on them and the thread that takes these from hop to hop.
 ///
-/// A datagram is offered to its next link at the time when it leaves the one before, however late the thread gets the processor: only where
-/// datagrams enter and leave is the wall clock in play.
+/// A datagram is offered to its next link at the time when it leaves the one before, however late
+/// the thread gets the processor: only where datagrams enter and leave is the wall clock in play.
 #[derive(Debug)]
 pub(super) struct Plane {
     traffic: Mutex<Traffic>,
@@ -71,7 +71,8 @@ impl Plane {
         lock(&self.traffic).links.get_mut(lane).map(act)
     }
 
-    /// A datagram enters. What is under way is bounded by the links' queues and bandwidth-delay products.
+    /// A datagram enters. What is under way is bounded by the links' queues and bandwidth-delay
+    /// products.
     pub(super) fn offer(
         &self,
         now: Time,

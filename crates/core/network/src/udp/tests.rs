@@ -207,7 +207,8 @@ fn refuses_what_cannot_work_and_frees_its_address_when_dropped() {
     assert!(error.to_string().contains("`loss`"), "{error}");
 }
 
-/// A relay's place: its senders behind link 0 alone, its receiver behind link 1; a direct way over both.
+/// A relay's place: its senders behind link 0 alone, its receiver behind link 1; a direct way over
+/// both.
 #[test]
 fn links_are_shared_between_gates_and_routes_differ_by_client() {
     let (relay, receiver, sender) = (socket(), socket(), socket());
@@ -241,7 +242,8 @@ fn links_are_shared_between_gates_and_routes_differ_by_client() {
     receiver.send_to(b"hello", detour).unwrap();
     let (_, seen) = relay.recv_from(&mut buffer).unwrap();
     let began = Instant::now();
-    // Ten each of 1000 B on the wire at 8 Mbps: the link they share takes 20 ms for all, and each has 5 ms of delay.
+    // Ten each of 1000 B on the wire at 8 Mbps: the link they share takes 20 ms for all, and each
+    // has 5 ms of delay.
     for _ in 0..10 {
         sender.send_to(&[1; 972], direct).unwrap();
         sender.send_to(&[2; 972], detour).unwrap();

@@ -13,7 +13,8 @@ pub const CHALLENGE_LEN: usize = 8;
 /// Most bytes of a CLOSE frame's reason.
 pub const MAX_REASON_LEN: usize = 1024;
 
-/// Most streams a side can open in the life of a connection: their ids are 62 bits, one of which says whose they are.
+/// Most streams a side can open in the life of a connection: their ids are 62 bits, one of which
+/// says whose they are.
 pub const MAX_STREAM_COUNT: u64 = 1 << 61;
 
 /// Relays that the initiator may name at a time: RELAY's slots are below this.
@@ -55,7 +56,8 @@ pub enum Frame<'a> {
     },
     /// Asks for an ACK.
     Ping,
-    /// Asks for an ACK in its time, as data does: what stands for data where only the path is of interest.
+    /// Asks for an ACK in its time, as data does: what stands for data where only the path is of
+    /// interest.
     Filler,
     /// Says which packets of a path arrived. To send one see [`encode_ack`](crate::encode_ack).
     Ack(AckFrame<'a>),
@@ -143,11 +145,13 @@ pub enum Frame<'a> {
         /// The whole list; only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
         addresses: Vec<SocketAddr>,
     },
-    /// Asks the listener to consent to a relay's forwarding to it, or tells it that it needn't any more.
+    /// Asks the listener to consent to a relay's forwarding to it, or tells it that it needn't any
+    /// more.
     Relay {
         /// Below [`MAX_RELAYS`]: what CONSENT names the relay by.
         slot: u16,
-        /// Counts the slot's RELAY frames: the highest one holds. One more for the same relay asks for a new consent.
+        /// Counts the slot's RELAY frames: the highest one holds. One more for the same relay asks
+        /// for a new consent.
         seq: u64,
         /// The relay, by one of its addresses; `None` empties the slot.
         relay: Option<(SocketAddr, RelayId)>,
@@ -174,7 +178,8 @@ pub enum Frame<'a> {
     Close {
         /// Why: below 0x100 the session's codes, above the application's.
         code: u64,
-        /// The same for people; only [`MAX_REASON_LEN`] bytes are encoded. Control characters are left in it.
+        /// The same for people; only [`MAX_REASON_LEN`] bytes are encoded. Control characters are
+        /// left in it.
         reason: &'a str,
     },
 }
@@ -193,7 +198,8 @@ pub const fn stream_frame_overhead(stream: StreamId, offset: u64, len: usize) ->
     1 + varint::len(stream.0) + varint::len(offset) + varint::len(len as u64)
 }
 
-/// The most bytes of data that a STREAM frame of at most `room` bytes can carry; `None` if not even an empty one fits.
+/// The most bytes of data that a STREAM frame of at most `room` bytes can carry; `None` if not even
+/// an empty one fits.
 pub fn stream_frame_capacity(stream: StreamId, offset: u64, room: usize) -> Option<usize> {
     let fixed = 1 + varint::len(stream.0) + varint::len(offset);
     // The largest number that a length field of each size can hold, as far as there is room.
@@ -224,7 +230,8 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    /// Writes the frame: [`encoded_len`](Self::encoded_len) bytes. Numbers above [`varint::MAX`] are written as that.
+    /// Writes the frame: [`encoded_len`](Self::encoded_len) bytes. Numbers above [`varint::MAX`]
+    /// are written as that.
     pub fn encode(&self, buf: &mut impl BufMut) {
         match self {
             Frame::Padding { len } => buf.put_bytes(kind::PADDING, *len),
@@ -481,7 +488,8 @@ fn stream<'a>(reader: &mut Reader<'a>, fin: bool) -> Result<Frame<'a>, DecodeErr
     let offset = reader.varint("STREAM's offset")?;
     let len = reader.count("STREAM's data")?;
     let data = reader.take(len, "STREAM's data")?;
-    // Neither a STREAM's end nor anything that counts bytes may pass what a varint can say (RFC 9000, section 19.8).
+    // Neither a STREAM's end nor anything that counts bytes may pass what a varint can say (RFC
+    // 9000, section 19.8).
     let (end, limit) = (offset + len as u64, varint::MAX);
     if end > limit {
         return Err(DecodeError::TooLarge {

@@ -471,7 +471,8 @@ proptest! {
         prop_assert_eq!(again, payload);
     }
 
-    /// A truncated payload is an error or a shorter list of the same frames, except that data may be shorter: never more.
+    /// A truncated payload is an error or a shorter list of the same frames, except that data may
+    /// be shorter: never more.
     #[test]
     fn every_prefix_is_safe(payload in payload()) {
         let whole = decoded(&payload).unwrap();

@@ -27,7 +27,8 @@ const _: () = assert!(CONSENT_LEN <= HELLO_LEN && CONSENT_LEN <= LISTEN_LEN);
 pub struct Hello {
     /// Comes back in the answer.
     pub nonce: Nonce,
-    /// The relay that is meant: another one doesn't answer, and neither does one whom a stranger asks.
+    /// The relay that is meant: another one doesn't answer, and neither does one whom a stranger
+    /// asks.
     pub relay: RelayId,
 }
 
@@ -57,18 +58,19 @@ impl Hello {
     }
 }
 
-/// Asks a relay to let others reach the address it is sent from under a name, until it is silent for
-/// [`CONSENT_LIFE`](super::CONSENT_LIFE). Answered as a HELLO is.
+/// Asks a relay to let others reach the address it is sent from under a name, until it is silent
+/// for [`CONSENT_LIFE`](super::CONSENT_LIFE). Answered as a HELLO is.
 ///
-/// Without a name it is a HELLO from somebody who has shown to be there: a flood of HELLOs from spoofed addresses doesn't
-/// keep the relay from answering it, so renew a consent with this.
+/// Without a name it is a HELLO from somebody who has shown to be there: a flood of HELLOs from
+/// spoofed addresses doesn't keep the relay from answering it, so renew a consent with this.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// Comes back in the answer.
     pub nonce: Nonce,
     /// The relay that is meant.
     pub relay: RelayId,
-    /// What to be found by, or [`ListenerName::NONE`]. Whoever knows it can take it over, so it should be told to few and be hard to guess.
+    /// What to be found by, or [`ListenerName::NONE`]. Whoever knows it can take it over, so it
+    /// should be told to few and be hard to guess.
     pub name: ListenerName,
     /// From the last answer to the same source address: a spoofed source has none.
     pub proof: Proof,
@@ -109,8 +111,8 @@ pub struct ConsentReply {
     pub nonce: Nonce,
     /// The consent over the address that the request came from: for those who may send there.
     pub consent: Consent,
-    /// That whoever holds it is at that address: for the relay alone, in LISTEN and MINT. It has a MAC of its own, since
-    /// others get the consent and could send from spoofed addresses.
+    /// That whoever holds it is at that address: for the relay alone, in LISTEN and MINT. It has a
+    /// MAC of its own, since others get the consent and could send from spoofed addresses.
     pub proof: Proof,
 }
 
@@ -147,8 +149,8 @@ impl ConsentReply {
     }
 }
 
-/// A relay's statement that whoever is at `address` gets what is sent there, and asked for the relay's service.
-/// Its holder passes it on to those who may send to it through the relay.
+/// A relay's statement that whoever is at `address` gets what is sent there, and asked for the
+/// relay's service. Its holder passes it on to those who may send to it through the relay.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Consent {
     /// Which of the relay's keys the MAC is made with.
@@ -195,7 +197,8 @@ impl Consent {
     }
 }
 
-/// Shows the relay that the sender of a datagram gets what is sent to the address it comes from. Keep it secret.
+/// Shows the relay that the sender of a datagram gets what is sent to the address it comes from.
+/// Keep it secret.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Which of the relay's keys the MAC is made with.

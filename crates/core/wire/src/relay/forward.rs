@@ -12,8 +12,9 @@ pub const STALE_LEN: usize = 1 + 1 + 4 + MAC_LEN;
 
 const _: () = assert!(STALE_LEN < ForwardHeader::LEN_V4);
 
-/// What stands in front of a packet that a relay is to forward. Its fields make the permission: whoever holds one can
-/// send from the address it was minted for, and from no other, until it expires.
+/// What stands in front of a packet that a relay is to forward. Its fields make the permission:
+/// whoever holds one can send from the address it was minted for, and from no other, until it
+/// expires.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ForwardHeader {
     /// Which of the relay's keys the codes are made with.
@@ -71,8 +72,8 @@ impl ForwardHeader {
     /// Reads the header in front of a datagram, which may be longer.
     ///
     /// # Errors
-    /// The datagram is no FORWARD or is cut short; its class is unknown, or its destination an IPv4 address in IPv6's
-    /// clothes (one address has one header).
+    /// The datagram is no FORWARD or is cut short; its class is unknown, or its destination an IPv4
+    /// address in IPv6's clothes (one address has one header).
     #[inline]
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let what = "a FORWARD's header";
@@ -230,8 +231,8 @@ pub struct Stale {
 pub enum StaleReason {
     /// Its time is over.
     Expired = 1,
-    /// It was minted for another address than the packet came from: a NAT has changed its mapping, say. Ask for a
-    /// new consent, then for new grants.
+    /// It was minted for another address than the packet came from: a NAT has changed its mapping,
+    /// say. Ask for a new consent, then for new grants.
     Moved = 2,
     /// The relay still forwards, but is about to stop.
     Leaving = 3,

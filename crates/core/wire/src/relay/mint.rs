@@ -60,8 +60,8 @@ impl Mint {
         bytes
     }
 
-    /// Reads a whole datagram: the message and its signature, which is over [`Mint::signed_bytes`] and *not* checked,
-    /// and neither is the voucher's.
+    /// Reads a whole datagram: the message and its signature, which is over [`Mint::signed_bytes`]
+    /// and *not* checked, and neither is the voucher's.
     ///
     /// # Errors
     /// It is no MINT, has another length, or a field has a value that means nothing.
@@ -159,7 +159,8 @@ impl Minted {
     }
 }
 
-/// A relay's answer to a [`Mint`] that it doesn't grant. Only a sender whose address is proved gets one.
+/// A relay's answer to a [`Mint`] that it doesn't grant. Only a sender whose address is proved gets
+/// one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The request's.

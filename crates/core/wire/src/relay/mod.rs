@@ -1,11 +1,14 @@
-//! What is said to a relay and by it: `docs/relays.md` has the protocol and the threats that shaped it.
+//! What is said to a relay and by it: `docs/relays.md` has the protocol and the threats that shaped
+//! it.
 //!
-//! A relay keeps nothing per flow. A packet carries its destination and a [`Grant`], in front of what is forwarded;
-//! the relay checks the grant, strips it and sends the rest on. Grants are minted against two consents, one of each
-//! end, which show that both get what is sent to their addresses and asked this relay for it.
+//! A relay keeps nothing per flow. A packet carries its destination and a [`Grant`], in front of
+//! what is forwarded; the relay checks the grant, strips it and sends the rest on. Grants are
+//! minted against two consents, one of each end, which show that both get what is sent to their
+//! addresses and asked this relay for it.
 //!
-//! Lengths are fixed, so equal headers compare as bytes, and every reply is shorter than its request. Signatures and
-//! MACs are made and checked by the caller; this crate knows only which bytes they are over.
+//! Lengths are fixed, so equal headers compare as bytes, and every reply is shorter than its
+//! request. Signatures and MACs are made and checked by the caller; this crate knows only which
+//! bytes they are over.
 
 mod consent;
 mod forward;
@@ -43,11 +46,12 @@ use crate::{DecodeError, TextError};
 /// How long after its issue a consent can be used to mint, by the relay's clock.
 pub const CONSENT_LIFE: Duration = Duration::from_secs(60);
 
-/// How long after the issue of its destination's consent a grant is honoured: nobody gets forwarded packets longer
-/// than this after its last sign of consent.
+/// How long after the issue of its destination's consent a grant is honoured: nobody gets forwarded
+/// packets longer than this after its last sign of consent.
 pub const GRANT_LIFE: Duration = Duration::from_secs(120);
 
-/// How often a listener that wants to be reached renews its consent, which also keeps its NAT's mapping alive.
+/// How often a listener that wants to be reached renews its consent, which also keeps its NAT's
+/// mapping alive.
 pub const HELLO_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Bytes of a [`Mac`].
@@ -62,7 +66,8 @@ pub const NONCE_LEN: usize = 8;
 /// Bytes of an address in a message: IPv6 address (IPv4 ones mapped) and port.
 const ADDRESS_LEN: usize = 16 + 2;
 
-/// What a datagram to or from a relay is, by its first byte. The session's datagrams begin with 0x01 to 0x1f.
+/// What a datagram to or from a relay is, by its first byte. The session's datagrams begin with
+/// 0x01 to 0x1f.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RelayType {
@@ -137,9 +142,9 @@ impl RelayType {
     }
 }
 
-/// Whether a datagram is of the kinds that only relays and their clients exchange, known to this release or not: its
-/// first byte is 0x20 to 0x2f. A relay never forwards such a datagram, so nothing that leaves a relay makes another
-/// relay act.
+/// Whether a datagram is of the kinds that only relays and their clients exchange, known to this
+/// release or not: its first byte is 0x20 to 0x2f. A relay never forwards such a datagram, so
+/// nothing that leaves a relay makes another relay act.
 #[inline]
 pub fn is_relay_datagram(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first >> 4 == 2)
@@ -159,8 +164,8 @@ pub enum RelayReply {
 }
 
 impl RelayReply {
-    /// Reads whatever a relay sends to its clients. Match the nonce, or for STALE the grant, before believing it:
-    /// replies aren't authenticated otherwise.
+    /// Reads whatever a relay sends to its clients. Match the nonce, or for STALE the grant, before
+    /// believing it: replies aren't authenticated otherwise.
     ///
     /// # Errors
     /// The datagram is none of these, or malformed.
@@ -214,11 +219,13 @@ impl FromStr for RelayId {
     }
 }
 
-/// Random bytes of a request that its reply repeats: whoever doesn't see the request can't answer it.
+/// Random bytes of a request that its reply repeats: whoever doesn't see the request can't answer
+/// it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Nonce(pub [u8; NONCE_LEN]);
 
-/// A relay's authentication code. `Debug` doesn't show it; compare in constant time where it decides.
+/// A relay's authentication code. `Debug` doesn't show it; compare in constant time where it
+/// decides.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct Mac(pub [u8; MAC_LEN]);
 
@@ -246,7 +253,8 @@ impl fmt::Debug for ListenerName {
     }
 }
 
-/// `address` in the one form it has here: IPv4 as such, never mapped into IPv6, without scope and flow label.
+/// `address` in the one form it has here: IPv4 as such, never mapped into IPv6, without scope and
+/// flow label.
 #[inline]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())

@@ -1,5 +1,5 @@
-//! What is said to a relay over TCP before a stream is forwarded. Every message has a fixed length that its first byte
-//! tells, so a reader takes no byte of the stream that follows.
+//! What is said to a relay over TCP before a stream is forwarded. Every message has a fixed length
+//! that its first byte tells, so a reader takes no byte of the stream that follows.
 
 use std::fmt;
 
@@ -26,7 +26,8 @@ const TOKEN_LEN: usize = 16;
 /// What stands in front of a CONNECT when it is signed.
 const CONTEXT: &[u8] = b"manyway relay connect 1";
 
-/// What a message over TCP is, by its first byte. Neither a session's records nor a relay's datagrams begin so.
+/// What a message over TCP is, by its first byte. Neither a session's records nor a relay's
+/// datagrams begin so.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StreamType {
@@ -85,8 +86,8 @@ impl StreamType {
     }
 }
 
-/// How long a request is that begins with this byte. Messages that belong on UDP have a length too, so that whoever sends
-/// one here can be told.
+/// How long a request is that begins with this byte. Messages that belong on UDP have a length too,
+/// so that whoever sends one here can be told.
 pub fn stream_request_len(first: u8) -> Option<usize> {
     match RelayType::of(&[first]) {
         Some(RelayType::Forward4) => return Some(ForwardHeader::LEN_V4),
@@ -119,11 +120,13 @@ pub fn stream_reply_len(first: u8) -> Option<usize> {
     }
 }
 
-/// Random bytes that a relay draws for one connection: a CONNECT that is signed over them is good for no other.
+/// Random bytes that a relay draws for one connection: a CONNECT that is signed over them is good
+/// for no other.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Challenge(pub [u8; TOKEN_LEN]);
 
-/// Random bytes that a relay draws for one call: who shows them is the one that was called. `Debug` doesn't show them.
+/// Random bytes that a relay draws for one call: who shows them is the one that was called. `Debug`
+/// doesn't show them.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct CallToken(pub [u8; TOKEN_LEN]);
 
@@ -133,8 +136,8 @@ impl fmt::Debug for CallToken {
     }
 }
 
-/// What a listener shows to have a name at a relay over TCP: the name is a hash of it, so who knows the name can call the
-/// listener and can't take its place. `Debug` doesn't show it.
+/// What a listener shows to have a name at a relay over TCP: the name is a hash of it, so who knows
+/// the name can call the listener and can't take its place. `Debug` doesn't show it.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct ListenKey(pub [u8; Self::LEN]);
 
@@ -142,7 +145,8 @@ impl ListenKey {
     /// Bytes of a key.
     pub const LEN: usize = 16;
 
-    /// What the listener's name is the first [`ListenerName::LEN`](super::ListenerName::LEN) bytes of the SHA-256 hash of.
+    /// What the listener's name is the first [`ListenerName::LEN`](super::ListenerName::LEN) bytes
+    /// of the SHA-256 hash of.
     pub fn hashed_bytes(&self) -> Vec<u8> {
         [b"manyway relay listener 1", &self.0[..]].concat()
     }
@@ -159,8 +163,8 @@ impl fmt::Debug for ListenKey {
 pub enum StreamRequest {
     /// HELLO to the relay of this id.
     Hello(RelayId),
-    /// CONNECT, and its signature, which is over [`StreamConnect::signed_bytes`] and *not* checked, and neither is the
-    /// voucher's.
+    /// CONNECT, and its signature, which is over [`StreamConnect::signed_bytes`] and *not* checked,
+    /// and neither is the voucher's.
     Connect(Box<StreamConnect>, [u8; SIGNATURE_LEN]),
     /// LISTEN.
     Listen(StreamListen),
@@ -343,7 +347,8 @@ impl StreamReply {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum StreamRefusal {
-    /// Nobody whom the relay trusts has signed the voucher, or the CONNECT isn't its client's, or for this connection.
+    /// Nobody whom the relay trusts has signed the voucher, or the CONNECT isn't its client's, or
+    /// for this connection.
     #[error("the relay doesn't accept the voucher: ask its operator for a new one")]
     Voucher = 1,
     /// The voucher's time is over.
@@ -351,7 +356,8 @@ pub enum StreamRefusal {
     VoucherExpired = 2,
     /// A grant, a consent or another message for UDP.
     #[error(
-        "that is for the relay's UDP port: over TCP there are no grants and no consents, listeners are called by their name"
+        "that is for the relay's UDP port: over TCP there are no grants and no consents, listeners \
+         are called by their name"
     )]
     ForUdp = 3,
     /// Nobody listens under the name.
@@ -359,7 +365,8 @@ pub enum StreamRefusal {
     UnknownName = 4,
     /// The relay doesn't serve such addresses.
     #[error(
-        "the relay doesn't serve private addresses: inside one network start it with --allow-private"
+        "the relay doesn't serve private addresses: inside one network start it with \
+         --allow-private"
     )]
     Address = 5,
     /// The relay is about to stop.
@@ -502,8 +509,8 @@ mod tests {
         assert!(StreamReply::decode(&[0x37, 0]).is_err());
     }
 
-    /// What one side says makes no sense to itself, so nothing that a relay writes makes a relay act. Only PING is both
-    /// ways, and on a listener's connection alone.
+    /// What one side says makes no sense to itself, so nothing that a relay writes makes a relay
+    /// act. Only PING is both ways, and on a listener's connection alone.
     #[test]
     fn requests_are_no_replies() {
         for first in 0..=255 {

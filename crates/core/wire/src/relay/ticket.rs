@@ -14,8 +14,8 @@ pub const MAX_RELAY_ADDRESSES: usize = 8;
 
 /// A relay as people paste it: who it is, where it is and, if there is one, the right to use it.
 ///
-/// Written as `mr1` and base32 of the fields and a CRC-32, as a session's [`Ticket`](crate::Ticket) is. With
-/// [`Access`] in it, it is a secret, so `Debug` doesn't show that.
+/// Written as `mr1` and base32 of the fields and a CRC-32, as a session's [`Ticket`](crate::Ticket)
+/// is. With [`Access`] in it, it is a secret, so `Debug` doesn't show that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayTicket {
     /// Who the relay is.

@@ -11,7 +11,8 @@ pub const VOUCHER_LEN: usize = TERMS_LEN + SIGNATURE_LEN;
 
 const TERMS_LEN: usize = RelayId::LEN + 32 + 8 + 1 + 4 + 32;
 
-/// What stands in front of the terms when they are signed, so that the signature is good for nothing else.
+/// What stands in front of the terms when they are signed, so that the signature is good for
+/// nothing else.
 const CONTEXT: &[u8] = b"manyway relay voucher 1";
 
 /// How much an account may send: 2ⁿ Mbit/s for class n, both directions together.
@@ -28,7 +29,8 @@ impl RateClass {
         (number <= Self::MAX.0).then_some(Self(number))
     }
 
-    /// The highest class whose rate is at most `bytes_per_second`; `None` if even the lowest is faster.
+    /// The highest class whose rate is at most `bytes_per_second`; `None` if even the lowest is
+    /// faster.
     pub fn within(bytes_per_second: u64) -> Option<Self> {
         (0..=Self::MAX.0)
             .rev()
@@ -71,7 +73,8 @@ pub struct VoucherTerms {
     pub class: RateClass,
     /// Until when: Unix time in seconds.
     pub expires: u32,
-    /// The client's Ed25519 public key: a MINT has to be signed with it, so who sees a voucher can't use it.
+    /// The client's Ed25519 public key: a MINT has to be signed with it, so who sees a voucher
+    /// can't use it.
     pub client: RelayId,
 }
 

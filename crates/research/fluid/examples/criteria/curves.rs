@@ -261,7 +261,10 @@ impl Curves {
             format!("{} and {} 1/s", number(first), number(last))
         };
         Gate {
-            what: "Table II: more responsive with smaller n, at fixed prices: so for β = 1, not as printed for β = 0.2 (n = 1 and n = 10)".to_owned(),
+            what:
+                "Table II: more responsive with smaller n, at fixed prices: so for β = 1, not as \
+                printed for β = 0.2 (n = 1 and n = 10)"
+                    .to_owned(),
             found: format!("β = 1: {}, β = 0.2: {}", told(one), told(fifth)),
             holds: one.0 > one.1 && fifth.0 < fifth.1,
         }

@@ -99,25 +99,48 @@ impl Edges {
         let below = |pair: &Pair| pair.first == "ewtcp";
         vec![
             Gate {
-                what: "Theorem IV.1's limit of 8 paths: 9 are safe too; with n = ∞ 10 break C2 for every β, with n = 1 more than 1 + 8/β do".to_owned(),
+                what:
+                    "Theorem IV.1's limit of 8 paths: 9 are safe too; with n = ∞ 10 break C2 for \
+                    every β, with n = 1 more than 1 + 8/β do"
+                        .to_owned(),
                 found: format!("first broken at {}", told.join("; ")),
-                holds: self.paths.iter().all(|limit| limit.holds.holds == Some(true))
+                holds: self
+                    .paths
+                    .iter()
+                    .all(|limit| limit.holds.holds == Some(true))
                     && infinite.iter().all(|(_, first)| *first == Some(10))
-                    && one.iter().all(|(limit, first)| *first == Some(limit.floor() as usize + 1)),
+                    && one
+                        .iter()
+                        .all(|(limit, first)| *first == Some(limit.floor() as usize + 1)),
             },
             Gate {
-                what: "Order of φ (section IV-A), equal round-trip times: EWTCP ≥ Semicoupled ≥ Max ≥ Coupled".to_owned(),
+                what: "Order of φ (section IV-A), equal round-trip times: EWTCP ≥ Semicoupled ≥ \
+                    Max ≥ Coupled"
+                    .to_owned(),
                 found: orders(&self.phis).join("; "),
                 holds: self.phis.iter().all(|pair| pair.order.holds),
             },
             Gate {
-                what: "Order of Jacobians (section IV-A): not as printed. EWTCP's is below the others', and no other pair of the chain is ordered".to_owned(),
+                what: "Order of Jacobians (section IV-A): not as printed. EWTCP's is below the \
+                    others', and no other pair of the chain is ordered"
+                    .to_owned(),
                 found: orders(&self.jacobians).join("; "),
-                holds: self.jacobians.iter().all(|pair| pair.order.holds == below(pair)),
+                holds: self
+                    .jacobians
+                    .iter()
+                    .all(|pair| pair.order.holds == below(pair)),
             },
             Gate {
-                what: "Theorem IV.1 (1), C1 of the class for all round-trip times: not as printed, there is a witness".to_owned(),
-                found: self.class_c1.witness.as_ref().map(ToString::to_string).unwrap_or_default(),
+                what:
+                    "Theorem IV.1 (1), C1 of the class for all round-trip times: not as printed, \
+                    there is a witness"
+                        .to_owned(),
+                found: self
+                    .class_c1
+                    .witness
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
                 holds: self.class_c1.holds == Some(false),
             },
         ]
@@ -183,7 +206,8 @@ fn pairs(
 }
 
 impl PathLimit {
-    /// By bisection between 9, which is safe by Lemma G.1, and what one path that has nearly all breaks. A violation stays one with a path more that carries next to nothing.
+    /// By bisection between 9, which is safe by Lemma G.1, and what one path that has nearly all
+    /// breaks. A violation stays one with a path more that carries next to nothing.
     fn find(beta: f64, n: &'static str, full: bool) -> Result<Self, String> {
         let law = subject(&format!("generalized:beta={beta},n={n}"))?;
         let limit = 1.0 + 8.0 / beta;

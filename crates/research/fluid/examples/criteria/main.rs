@@ -1,8 +1,10 @@
-//! Table I of Peng et al. with its evidence, what breaks outside its hypotheses, the orders of section IV and the trade-offs of Table II.
+//! Table I of Peng et al. with its evidence, what breaks outside its hypotheses, the orders of
+//! section IV and the trade-offs of Table II.
 //!
 //! `cargo run --release -p manyway-fluid --example criteria -- [--full] [--out DIR]`
 //!
-//! Without `--full` it draws fewer points. It fails if a cell of Table I isn't reproduced, or if something else has changed that is known.
+//! Without `--full` it draws fewer points. It fails if a cell of Table I isn't reproduced, or if
+//! something else has changed that is known.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod curves;
@@ -208,7 +210,9 @@ fn balia(rows: &[Row]) -> Gate {
         .map(|verdict| verdict.criterion)
         .collect();
     Gate {
-        what: "Balia as run, eq. (1)-(2): C0, C1 and C2 are broken by two paths already, the others hold".to_owned(),
+        what: "Balia as run, eq. (1)-(2): C0, C1 and C2 are broken by two paths already, the \
+            others hold"
+            .to_owned(),
         found: format!("broken: {broken:?}"),
         holds: broken == [Criterion::C0, Criterion::C1, Criterion::C2],
     }

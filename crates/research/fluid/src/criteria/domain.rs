@@ -4,16 +4,19 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-/// Where a criterion is looked at: sources with so many paths, their round-trip times and their rates, off ties.
+/// Where a criterion is looked at: sources with so many paths, their round-trip times and their
+/// rates, off ties.
 ///
-/// The laws are homogeneous in rates and in round-trip times, so that only ratios matter: the largest rate is always [`Domain::TOP`].
+/// The laws are homogeneous in rates and in round-trip times, so that only ratios matter: the
+/// largest rate is always [`Domain::TOP`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Domain {
     /// Paths of a source, the least and the most.
     pub paths: RangeInclusive<usize>,
     /// Their round-trip times.
     pub rtts: Rtts,
-    /// Rates are log-uniform over so many decades in half of the points, over fewer in the other half; in a quarter there are a largest, some that are alike, and the rest, alike too.
+    /// Rates are log-uniform over so many decades in half of the points, over fewer in the other
+    /// half; in a quarter there are a largest, some that are alike, and the rest, alike too.
     pub decades: f64,
     /// Points drawn.
     pub samples: usize,
@@ -59,7 +62,8 @@ impl Domain {
     /// The largest rate of every point, packets/s.
     pub const TOP: f64 = 10_000.0;
 
-    /// The largest rate, and the largest rate over round-trip time, exceed the next by this part at least: a maximum has no derivative at ties.
+    /// The largest rate, and the largest rate over round-trip time, exceed the next by this part at
+    /// least: a maximum has no derivative at ties.
     pub const OFF_TIES: f64 = 1e-3;
 
     /// Whether all paths have one round-trip time.
@@ -117,7 +121,8 @@ impl Domain {
         }
     }
 
-    /// A point near another: rates, and round-trip times if they are drawn, times `e^(σ·noise)`. `None` if it ties.
+    /// A point near another: rates, and round-trip times if they are drawn, times `e^(σ·noise)`.
+    /// `None` if it ties.
     pub(super) fn near(&self, point: &Point, sigma: f64, rng: &mut Pcg64Mcg) -> Option<Point> {
         let mut near = point.clone();
         // Few coordinates at a time: what stands at the edge of the domain stays there.

@@ -1,16 +1,19 @@
-//! C3 and C5 and the end of C1: what happens as rates or prices go to 0 or without bound, seen over twelve decades.
+//! C3 and C5 and the end of C1: what happens as rates or prices go to 0 or without bound, seen over
+//! twelve decades.
 
 use super::domain::Point;
 use super::local::Seen;
 use super::verdict::Evidence;
 use crate::law::FluidLaw;
 
-/// Something that goes to 0 or grows without bound changes tenfold at least over the last six of so many decades.
+/// Something that goes to 0 or grows without bound changes tenfold at least over the last six of so
+/// many decades.
 const FAR: f64 = 1e12;
 const NEAR: f64 = 1e6;
 const TENFOLD: f64 = 10.0;
 
-/// C3, `φ_r = ∞` if and only if `x_r = 0`: how little `φ_r` grows as `x_r` vanishes, or how much as the others vanish. More than 0 is a violation.
+/// C3, `φ_r = ∞` if and only if `x_r = 0`: how little `φ_r` grows as `x_r` vanishes, or how much as
+/// the others vanish. More than 0 is a violation.
 pub(super) fn only_empty_paths_pay(law: &FluidLaw, point: &Point) -> Option<Seen> {
     let mut worst: Option<Seen> = None;
     for r in 0..point.rates.len() {

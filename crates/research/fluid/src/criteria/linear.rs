@@ -3,12 +3,14 @@ use nalgebra::{Complex, DMatrix, DVector, Schur};
 use crate::equilibrium::{Equilibrium, Model};
 use crate::law::{FluidLaw, paths_at};
 
-/// The system (3)-(4) around an equilibrium, `δż = J* δz` with `J* = [[Λ_k ∂Φ/∂x, −Λ_k Hᵀ], [Λ_γ H, 0]]` (Peng et al., section III-E).
+/// The system (3)-(4) around an equilibrium, `δż = J* δz` with `J* = [[Λ_k ∂Φ/∂x, −Λ_k Hᵀ], [Λ_γ H,
+/// 0]]` (Peng et al., section III-E).
 ///
 /// Links without a price and routes without traffic are left out, as they don't move.
 #[derive(Clone, Debug)]
 pub struct Linearisation {
-    /// `J*` for `(√(B/k) x, p/√γ)`, 1/s: there the quotient's denominator is the vector's length, and what couples rates and prices is skew. `B` are bits of a packet.
+    /// `J*` for `(√(B/k) x, p/√γ)`, 1/s: there the quotient's denominator is the vector's length,
+    /// and what couples rates and prices is skew. `B` are bits of a packet.
     matrix: DMatrix<f64>,
     /// Rates among its variables; they come first.
     rates: usize,
@@ -19,7 +21,8 @@ pub struct Linearisation {
 const NOTHING: f64 = 1e-6;
 
 impl Linearisation {
-    /// Around this equilibrium; `gamma` is `γ_l` of every link, the change of its loss probability per bit that arrives beyond its capacity.
+    /// Around this equilibrium; `gamma` is `γ_l` of every link, the change of its loss probability
+    /// per bit that arrives beyond its capacity.
     ///
     /// `None` if nothing moves, or if the eigenvalues weren't found.
     pub fn of(model: &Model, equilibrium: &Equilibrium, gamma: &[f64]) -> Option<Self> {
@@ -61,16 +64,19 @@ impl Linearisation {
         &self.eigenvalues
     }
 
-    /// The largest real part of an eigenvalue, 1/s: near the equilibrium distances shrink as `e^{at}`.
+    /// The largest real part of an eigenvalue, 1/s: near the equilibrium distances shrink as
+    /// `e^{at}`.
     pub fn abscissa(&self) -> f64 {
         let parts = self.eigenvalues.iter().map(|value| value.re);
         parts.fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The quotient of `λ̄(J*)`, `x^H [∂Φ/∂x]⁺ x / (x^H Λ_k⁻¹ x + p^H Λ_γ⁻¹ p)`, at each eigenvector, with its eigenvalue.
+    /// The quotient of `λ̄(J*)`, `x^H [∂Φ/∂x]⁺ x / (x^H Λ_k⁻¹ x + p^H Λ_γ⁻¹ p)`, at each
+    /// eigenvector, with its eigenvalue.
     ///
-    /// As printed, `λ̄` is the quotient's maximum over all vectors, which is 0 for every law: take `x = 0`. At an eigenvector the quotient is the eigenvalue's real part
-    /// (the proof of Theorem III.5), so that its maximum over those is [`abscissa`](Self::abscissa).
+    /// As printed, `λ̄` is the quotient's maximum over all vectors, which is 0 for every law: take
+    /// `x = 0`. At an eigenvector the quotient is the eigenvalue's real part (the proof of Theorem
+    /// III.5), so that its maximum over those is [`abscissa`](Self::abscissa).
     pub fn quotients(&self) -> Vec<(Complex<f64>, f64)> {
         let values = self.eigenvalues.iter();
         values
@@ -109,9 +115,11 @@ impl Linearisation {
     }
 }
 
-/// `λ̄` of a source alone, at prices that stay: the largest eigenvalue of `Λ_k^{1/2} [∂Φ/∂x]⁺ Λ_k^{1/2}`, 1/s, which is the quotient's maximum over `p = 0`.
+/// `λ̄` of a source alone, at prices that stay: the largest eigenvalue of `Λ_k^{1/2} [∂Φ/∂x]⁺
+/// Λ_k^{1/2}`, 1/s, which is the quotient's maximum over `p = 0`.
 ///
-/// In some norm distances shrink at least as fast as `e^{λ̄t}`. Theorem III.5 (2) orders it for two laws at one point.
+/// In some norm distances shrink at least as fast as `e^{λ̄t}`. Theorem III.5 (2) orders it for two
+/// laws at one point.
 pub fn at_fixed_prices(law: &FluidLaw, rates: &[f64], rtts: &[f64]) -> f64 {
     let paths = paths_at(rates, rtts);
     let jacobian = law.jacobian(rates, rtts);
@@ -126,12 +134,15 @@ pub fn at_fixed_prices(law: &FluidLaw, rates: &[f64], rtts: &[f64]) -> f64 {
 /// QR steps.
 const STEPS: usize = 1000;
 
-/// What is less than this part of the diagonal is nothing: some roundings, as they can go round in circles.
+/// What is less than this part of the diagonal is nothing: some roundings, as they can go round in
+/// circles.
 const ROUNDING: f64 = 1e-14;
 
-/// By Schur's form of `A + σ1`: a matrix that is nearly skew has next to nothing on its diagonal, and what is small beside that never gets small enough.
+/// By Schur's form of `A + σ1`: a matrix that is nearly skew has next to nothing on its diagonal,
+/// and what is small beside that never gets small enough.
 ///
-/// The library's QR steps have no exceptional shifts and can go round in circles: then other forms with the same eigenvalues are tried.
+/// The library's QR steps have no exceptional shifts and can go round in circles: then other forms
+/// with the same eigenvalues are tried.
 fn eigenvalues(matrix: &DMatrix<f64>) -> Option<Vec<Complex<f64>>> {
     let n = matrix.nrows();
     let reversed = DMatrix::from_fn(n, n, |r, c| matrix[(n - 1 - r, n - 1 - c)]);

@@ -6,7 +6,8 @@ use super::domain::Point;
 use super::verdict::Evidence;
 use crate::law::FluidLaw;
 
-/// How near a point is to a violation, without dimension: more than the criterion's tolerance is one.
+/// How near a point is to a violation, without dimension: more than the criterion's tolerance is
+/// one.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) value: f64,
@@ -46,7 +47,8 @@ pub(super) fn symmetry(law: &FluidLaw, point: &Point) -> Option<Seen> {
     seen
 }
 
-/// C2: the negative of the least eigenvalue of `−[∂Φ/∂x]⁺`, scaled to entries of at most 1. A negative definite symmetric part has a negative one, with a rank of 1 it is 0.
+/// C2: the negative of the least eigenvalue of `−[∂Φ/∂x]⁺`, scaled to entries of at most 1. A
+/// negative definite symmetric part has a negative one, with a rank of 1 it is 0.
 pub(super) fn definiteness(law: &FluidLaw, point: &Point) -> Option<Seen> {
     let jacobian = law.jacobian(&point.rates, &point.rtts);
     let (value, change) = least_negative(&jacobian, &point.rates)?;
@@ -64,7 +66,8 @@ pub(super) fn definiteness(law: &FluidLaw, point: &Point) -> Option<Seen> {
     })
 }
 
-/// The largest eigenvalue of a matrix' symmetric part, scaled, and a change of rates that has it: as large as 1 % of a rate, so that a reader can try it.
+/// The largest eigenvalue of a matrix' symmetric part, scaled, and a change of rates that has it:
+/// as large as 1 % of a rate, so that a reader can try it.
 ///
 /// The scale is a congruence, so that signs stay: `d_r² = 1/max_j(|M_rj| x_j/x_r)`.
 pub(super) fn least_negative(matrix: &DMatrix<f64>, rates: &[f64]) -> Option<(f64, DVector<f64>)> {
@@ -91,7 +94,8 @@ pub(super) fn least_negative(matrix: &DMatrix<f64>, rates: &[f64]) -> Option<(f6
     Some((value, direction * (0.01 / part)))
 }
 
-/// C4: the largest sum of a column of `[∂Φ/∂x]⁻¹`, as a part of its entries' sizes. `None` where there is no inverse.
+/// C4: the largest sum of a column of `[∂Φ/∂x]⁻¹`, as a part of its entries' sizes. `None` where
+/// there is no inverse.
 pub(super) fn columns(law: &FluidLaw, point: &Point) -> Option<Seen> {
     let inverse = inverse(law, point)?;
     let sums = inverse.column_iter().map(|column| {
@@ -108,7 +112,8 @@ pub(super) fn columns(law: &FluidLaw, point: &Point) -> Option<Seen> {
     })
 }
 
-/// The local half of C1: `∂y_l/∂p_l = 1ᵀ [∂Φ/∂x]⁻¹ 1` over the paths that a link carries, as a part of its terms' sizes; the largest over links. `None` where there is no inverse.
+/// The local half of C1: `∂y_l/∂p_l = 1ᵀ [∂Φ/∂x]⁻¹ 1` over the paths that a link carries, as a part
+/// of its terms' sizes; the largest over links. `None` where there is no inverse.
 pub(super) fn own_price(law: &FluidLaw, point: &Point) -> Option<Seen> {
     let inverse = inverse(law, point)?;
     let mut worst: Option<(f64, f64, &Vec<usize>)> = None;
@@ -154,7 +159,8 @@ pub(super) fn inverse(law: &FluidLaw, point: &Point) -> Option<DMatrix<f64>> {
     }))
 }
 
-/// Sets of paths that a link may carry: all there are for few paths, else single paths, pairs, all but one, and all.
+/// Sets of paths that a link may carry: all there are for few paths, else single paths, pairs, all
+/// but one, and all.
 fn subsets(paths: usize) -> Vec<Vec<usize>> {
     if paths <= ALL_SUBSETS {
         let members = |set: usize| (0..paths).filter(|r| set >> r & 1 == 1).collect();

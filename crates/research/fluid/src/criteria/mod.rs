@@ -1,7 +1,9 @@
 //! The design criteria C0-C5 of Peng et al., evaluated over sampled states of one source.
 //!
-//! Each criterion is a number at a point, by the law's own code on dual numbers. Points are drawn by a seed, and from the worst of them a local search goes on: what *holds*
-//! after that is not proved, but nothing near the worst point found breaks it. Where a proof is known, the verdict names it. What doesn't hold comes with a point and numbers to check.
+//! Each criterion is a number at a point, by the law's own code on dual numbers. Points are drawn
+//! by a seed, and from the worst of them a local search goes on: what *holds* after that is not
+//! proved, but nothing near the worst point found breaks it. Where a proof is known, the verdict
+//! names it. What doesn't hold comes with a point and numbers to check.
 
 mod domain;
 mod limits;
@@ -112,7 +114,8 @@ fn verdict(
     }
 }
 
-/// The other half of C1: a solution at drawn prices, and a link's traffic that only falls, to nothing, as its price is raised. Says where no solution was found.
+/// The other half of C1: a solution at drawn prices, and a link's traffic that only falls, to
+/// nothing, as its price is raised. Says where no solution was found.
 fn raise_prices(search: &Search<'_>, found: &mut Found) -> Option<String> {
     let mut rng = Pcg64Mcg::seed_from_u64(search.domain.seed ^ 0xC1);
     let mut unsolved = None;
@@ -174,7 +177,8 @@ fn traffic(law: &FluidLaw, rtts: &[f64], prices: &[f64], carries: &[usize]) -> O
     Some(steps)
 }
 
-/// The largest elasticity of traffic to price between two raises, which shouldn't be positive; or how much is left in the end.
+/// The largest elasticity of traffic to price between two raises, which shouldn't be positive; or
+/// how much is left in the end.
 fn rise(steps: &[Step], carries: &[usize], prices: &[f64]) -> Seen {
     // Below a billionth of the first total is what the solver leaves of nothing.
     let nothing = 1e-9 * steps[0].rates.iter().sum::<f64>();

@@ -21,7 +21,8 @@ pub struct Order {
 /// Relative differences that are rounding.
 const TOLERANCE: f64 = 1e-9;
 
-/// `Φ̂ ≥ Φ̃` on every path: by Theorem III.4 the second law is the friendlier one, if both meet C1-C4.
+/// `Φ̂ ≥ Φ̃` on every path: by Theorem III.4 the second law is the friendlier one, if both meet
+/// C1-C4.
 pub fn phi_order(above: &Subject, below: &FluidLaw, domain: &Domain) -> Order {
     let measure = |law: &FluidLaw, point: &Point| {
         let higher = law.phis(&point.rates, &point.rtts);
@@ -40,7 +41,8 @@ pub fn phi_order(above: &Subject, below: &FluidLaw, domain: &Domain) -> Order {
     order(Search::new(above, domain).run(TOLERANCE, &measure))
 }
 
-/// `∂Φ̂/∂x ⪯ ∂Φ̃/∂x`: by Theorem III.5 the first law is the more responsive one, if gains are equal.
+/// `∂Φ̂/∂x ⪯ ∂Φ̃/∂x`: by Theorem III.5 the first law is the more responsive one, if gains are
+/// equal.
 pub fn jacobian_order(more: &Subject, less: &FluidLaw, domain: &Domain) -> Order {
     let measure = |law: &FluidLaw, point: &Point| {
         let own = law.jacobian(&point.rates, &point.rtts);

@@ -59,7 +59,8 @@ fn max(criterion: Criterion, domain: &Domain) -> Option<&'static str> {
     }
 }
 
-/// Of eq. (16). With unequal round-trip times the paper's proof of C1 has a gap, and for β < 1 there are counterexamples (docs/criteria.md).
+/// Of eq. (16). With unequal round-trip times the paper's proof of C1 has a gap, and for β < 1
+/// there are counterexamples (docs/criteria.md).
 fn class(criterion: Criterion, (beta, n): (f64, f64), domain: &Domain) -> Option<&'static str> {
     let equal = domain.equal_rtts();
     let printed = beta > 0.0 && beta <= 1.0 && (n.is_infinite() || n.fract() == 0.0);

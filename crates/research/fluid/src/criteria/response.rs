@@ -2,10 +2,11 @@ use nalgebra::{DMatrix, DVector};
 
 use crate::law::FluidLaw;
 
-/// A source's answer to fixed prices: rates that solve (8), `x_r ≥ 0, φ_r ≤ q_r`, with equality where `x_r > 0`.
+/// A source's answer to fixed prices: rates that solve (8), `x_r ≥ 0, φ_r ≤ q_r`, with equality
+/// where `x_r > 0`.
 ///
-/// It is sought along a path of `φ_r + μ/x_r = q_r` with `μ → 0`, by Newton steps in logarithms. `from` is where to begin.
-/// `None` if no solution was found, which doesn't say that there is none.
+/// It is sought along a path of `φ_r + μ/x_r = q_r` with `μ → 0`, by Newton steps in logarithms.
+/// `from` is where to begin. `None` if no solution was found, which doesn't say that there is none.
 pub(super) fn response(
     law: &FluidLaw,
     rtts: &[f64],

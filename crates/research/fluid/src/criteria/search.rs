@@ -43,7 +43,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks at all points, then for worse ones near the worst. Values above the tolerance are violations.
+    /// Looks at all points, then for worse ones near the worst. Values above the tolerance are
+    /// violations.
     pub(super) fn run(&self, tolerance: f64, measure: Measure<'_>) -> Found {
         let mut found = Found::default();
         let mut sampled: Vec<(usize, f64)> = Vec::new();
@@ -58,7 +59,8 @@ impl<'a> Search<'a> {
                 None => found.without_value += 1,
             }
         }
-        // What is violated already has its witness among few paths: only that is searched for a clearer one.
+        // What is violated already has its witness among few paths: only that is searched for a
+        // clearer one.
         let fewest = |n: &usize| match found.violated(tolerance) {
             true => self.points[*n].rates.len(),
             false => 0,
@@ -71,7 +73,8 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// An evolution strategy with one parent, whose steps grow when they succeed and shrink when they don't.
+    /// An evolution strategy with one parent, whose steps grow when they succeed and shrink when
+    /// they don't.
     fn climb(&self, from: usize, (tolerance, measure): (f64, Measure<'_>), found: &mut Found) {
         let (name, law) = self.subject.member(from);
         let mut rng = Pcg64Mcg::seed_from_u64(self.domain.seed ^ (from as u64 + 1) << 8);
@@ -136,7 +139,8 @@ impl<'a> Search<'a> {
 }
 
 impl Found {
-    /// Keeps what is worse: a violation before none, of fewer paths before more, a larger value before a smaller.
+    /// Keeps what is worse: a violation before none, of fewer paths before more, a larger value
+    /// before a smaller.
     pub(super) fn offer(&mut self, law: &str, point: &Point, seen: Seen, tolerance: f64) {
         let rank = |value: f64, point: &Point| {
             let violated = value > tolerance;

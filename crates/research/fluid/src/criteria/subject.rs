@@ -40,7 +40,8 @@ impl Subject {
         })
     }
 
-    /// Eq. (16) for `0 < β ≤ 1`, as Theorem IV.1 has it: 24 of its members. η is in `k`, not in `φ`, and doesn't matter to the criteria.
+    /// Eq. (16) for `0 < β ≤ 1`, as Theorem IV.1 has it: 24 of its members. η is in `k`, not in
+    /// `φ`, and doesn't matter to the criteria.
     pub fn class() -> Self {
         let mut members = Vec::new();
         for beta in [0.05, 0.2, 0.5, 1.0] {

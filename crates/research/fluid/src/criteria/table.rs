@@ -14,7 +14,8 @@ pub struct Row {
     pub found: Criteria,
 }
 
-/// Table I as printed: laws as [`Subject`] knows them, and C0 to C5. C2 and C3 share a column there.
+/// Table I as printed: laws as [`Subject`] knows them, and C0 to C5. C2 and C3 share a column
+/// there.
 pub const PAPER: [(&str, [bool; 6]); 5] = [
     ("ewtcp", [true, true, true, true, true, true]),
     ("coupled", [true, true, false, false, true, true]),

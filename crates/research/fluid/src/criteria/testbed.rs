@@ -9,7 +9,8 @@ use manyway_control::registry::AnyLaw;
 /// Bits of every packet.
 pub(super) const PACKET: f64 = 12_000.0;
 
-/// Fig. 1 of Peng et al.: a source whose paths all pass one bottleneck, beside a single-path Reno flow. All other links are wider.
+/// Fig. 1 of Peng et al.: a source whose paths all pass one bottleneck, beside a single-path Reno
+/// flow. All other links are wider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fig1 {
     /// The bottleneck, packets/s.

@@ -7,13 +7,17 @@ use crate::law::{FluidLaw, paths_at};
 /// What a choice of law costs and brings (Table II of Peng et al.), on the paper's two networks.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Tradeoff {
-    /// In Fig. 1, two paths of equal round-trip times through one bottleneck: their rate together over the Reno flow's beside them.
+    /// In Fig. 1, two paths of equal round-trip times through one bottleneck: their rate together
+    /// over the Reno flow's beside them.
     pub shared: f64,
-    /// In Fig. 2, a link of its own and one with a Reno flow: the path's rate on that link over the Reno flow's.
+    /// In Fig. 2, a link of its own and one with a Reno flow: the path's rate on that link over the
+    /// Reno flow's.
     pub beside: f64,
-    /// In Fig. 2, how fast distances from the equilibrium shrink, 1/s: minus the spectral abscissa of `J*`.
+    /// In Fig. 2, how fast distances from the equilibrium shrink, 1/s: minus the spectral abscissa
+    /// of `J*`.
     pub convergence: f64,
-    /// In Fig. 2, how fast the source alone would correct its rates at fixed prices, 1/s: the slowest direction.
+    /// In Fig. 2, how fast the source alone would correct its rates at fixed prices, 1/s: the
+    /// slowest direction.
     pub correction: f64,
     /// In Fig. 2, the part of the source's rate that a loss takes, eq. (13).
     pub oscillation: f64,
@@ -54,7 +58,8 @@ pub fn tradeoff(law: FluidLaw) -> Option<Tradeoff> {
     })
 }
 
-/// `D_s(x) = (1/‖x‖₁) Σ τ_r q_r k_r / Σ τ_r q_r x_r`, eq. (13): the part of a source's rate that a loss event takes in the mean, 1/2 for NewReno.
+/// `D_s(x) = (1/‖x‖₁) Σ τ_r q_r k_r / Σ τ_r q_r x_r`, eq. (13): the part of a source's rate that a
+/// loss event takes in the mean, 1/2 for NewReno.
 ///
 /// Rates in packets/s, round-trip times in seconds, `losses` are probabilities.
 pub fn oscillation(law: &FluidLaw, rates: &[f64], rtts: &[f64], losses: &[f64]) -> f64 {

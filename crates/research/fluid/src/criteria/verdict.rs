@@ -7,15 +7,19 @@ use super::domain::{Domain, Point};
 /// The design criteria of Peng et al., section III.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Criterion {
-    /// The Jacobian of Φ is continuous and symmetric: a utility exists that the equilibrium maximises.
+    /// The Jacobian of Φ is continuous and symmetric: a utility exists that the equilibrium
+    /// maximises.
     C0,
-    /// A solution of (8) exists for all positive prices; a link's traffic from the source falls with the link's own price, and vanishes with it.
+    /// A solution of (8) exists for all positive prices; a link's traffic from the source falls
+    /// with the link's own price, and vanishes with it.
     C1,
     /// The symmetric part of the Jacobian is negative definite.
     C2,
-    /// A path's φ is infinite if and only if it carries nothing. That the routing matrix has full row rank is up to the network.
+    /// A path's φ is infinite if and only if it carries nothing. That the routing matrix has full
+    /// row rank is up to the network.
     C3,
-    /// Column sums of the Jacobian's inverse aren't positive: the source's total falls with any of its prices.
+    /// Column sums of the Jacobian's inverse aren't positive: the source's total falls with any of
+    /// its prices.
     C4,
     /// A path's φ vanishes as its rate grows.
     C5,
@@ -44,7 +48,8 @@ impl Criterion {
         }
     }
 
-    /// Values above this are violations: of a part of something (C0, C1, C4), of an eigenvalue (C2, which must be below 0), of a power of ten (C3, C5).
+    /// Values above this are violations: of a part of something (C0, C1, C4), of an eigenvalue (C2,
+    /// which must be below 0), of a power of ten (C3, C5).
     pub(super) fn tolerance(self) -> f64 {
         match self {
             Criterion::C0 | Criterion::C1 | Criterion::C4 => 1e-9,
@@ -97,7 +102,8 @@ pub struct Witness {
     pub evidence: Evidence,
 }
 
-/// What is seen at a point. Paths count from 1; rates are in packets/s, prices and φ are loss probabilities.
+/// What is seen at a point. Paths count from 1; rates are in packets/s, prices and φ are loss
+/// probabilities.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Evidence {
@@ -117,7 +123,8 @@ pub enum Evidence {
         /// `Δxᵀ (∂Φ/∂x) Δx`.
         product: f64,
     },
-    /// An order of two Jacobians: a change of rates and `Δxᵀ (∂Φ̂/∂x − ∂Φ̃/∂x) Δx`, which shouldn't be positive.
+    /// An order of two Jacobians: a change of rates and `Δxᵀ (∂Φ̂/∂x − ∂Φ̃/∂x) Δx`, which shouldn't
+    /// be positive.
     Difference {
         /// Δx.
         change: Vec<f64>,
@@ -220,7 +227,8 @@ impl fmt::Display for Evidence {
                 traffic,
             } => write!(
                 f,
-                "q = {}, a link with {}: at {} times its price it carries {} packets/s, at {} times {}",
+                "q = {}, a link with {}: at {} times its price it carries {} packets/s, at {} \
+                 times {}",
                 list(prices),
                 paths(link_carries),
                 factors.0,
@@ -265,7 +273,8 @@ pub struct Criteria {
     pub domain: Domain,
     /// C0 to C5.
     pub verdicts: [Verdict; 6],
-    /// By how much the Jacobian jumps where the largest rates tie, as a part of its largest entry: with more than 0 it isn't continuous there, which C0 and C2 ask for.
+    /// By how much the Jacobian jumps where the largest rates tie, as a part of its largest entry:
+    /// with more than 0 it isn't continuous there, which C0 and C2 ask for.
     pub jump_at_ties: f64,
 }
 

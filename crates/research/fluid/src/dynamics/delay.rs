@@ -3,14 +3,19 @@ use nalgebra::{DMatrix, DVector};
 use super::System;
 use crate::network::{InvalidNetwork, Network};
 
-/// wVegas as a fluid: eq. (11)-(12) of Cao et al. over continuous time, with prices that are queueing delays.
+/// wVegas as a fluid: eq. (11)-(12) of Cao et al. over continuous time, with prices that are
+/// queueing delays.
 ///
-/// A link's price is the time that its queue takes to drain, `λ̇_l = (y_l − c_l)⁺/c_l`: eq. (12) with `γ = 1/c_l` per second. A source adjusts windows, as Vegas does,
-/// `ẇ_r = (x_r/τ_r) (U'(y_s) − q_r)` with `U'(y) = α_s/y`: eq. (11) with the step `θ_r = x_r/τ_r` per second. Rates follow by `x_r = w_r/(τ_r + q_r)`, so that queues are filled
-/// by acknowledgements' clock. In words: each round trip, w changes by what the path ought to keep queued, `α_s x_r/y_s` packets, less what it does, `x_r q_r`.
-/// (Vegas itself moves by one packet at most.) At rest all used paths of a flow have one price, and rates are those of `max Σ α_s log y_s`.
+/// A link's price is the time that its queue takes to drain, `λ̇_l = (y_l − c_l)⁺/c_l`: eq. (12)
+/// with `γ = 1/c_l` per second. A source adjusts windows, as Vegas does, `ẇ_r = (x_r/τ_r) (U'(y_s)
+/// − q_r)` with `U'(y) = α_s/y`: eq. (11) with the step `θ_r = x_r/τ_r` per second. Rates follow by
+/// `x_r = w_r/(τ_r + q_r)`, so that queues are filled by acknowledgements' clock. In words: each
+/// round trip, w changes by what the path ought to keep queued, `α_s x_r/y_s` packets, less what it
+/// does, `x_r q_r`. (Vegas itself moves by one packet at most.) At rest all used paths of a flow
+/// have one price, and rates are those of `max Σ α_s log y_s`.
 ///
-/// The state has `ln w_r` of all routes, windows in packets, and then `λ_l` of all links in seconds. A flow's [`weight`](crate::Flow::weight) is `α_s`, in packets.
+/// The state has `ln w_r` of all routes, windows in packets, and then `λ_l` of all links in
+/// seconds. A flow's [`weight`](crate::Flow::weight) is `α_s`, in packets.
 #[derive(Debug, Clone)]
 pub struct DelayModel {
     network: Network,
@@ -22,7 +27,8 @@ pub struct DelayModel {
 }
 
 impl DelayModel {
-    /// A model of flows that all run wVegas, each with its weight for `α_s` in packets (the paper takes 10).
+    /// A model of flows that all run wVegas, each with its weight for `α_s` in packets (the paper
+    /// takes 10).
     ///
     /// # Errors
     /// What is wrong with the network.
@@ -44,8 +50,9 @@ impl DelayModel {
         })
     }
 
-    /// The same with a floor below what paths ought to keep queued, in packets for each route: line 14 of Algorithm 3, where it is 2. Eq. (11)-(12) have none, and with one
-    /// rates come to rest beside the optimum.
+    /// The same with a floor below what paths ought to keep queued, in packets for each route: line
+    /// 14 of Algorithm 3, where it is 2. Eq. (11)-(12) have none, and with one rates come to rest
+    /// beside the optimum.
     #[must_use]
     pub fn with_least(mut self, least: Vec<f64>) -> Self {
         assert_eq!(least.len(), self.least.len(), "a floor for each route");

@@ -11,10 +11,12 @@ pub struct Iterate {
     pub prices: Vec<f64>,
 }
 
-/// The step sizes of eq. (11)-(12), without dimensions: rates and prices are taken in units of about what they will be, so that the same steps suit any network.
+/// The step sizes of eq. (11)-(12), without dimensions: rates and prices are taken in units of
+/// about what they will be, so that the same steps suit any network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
-    /// `θ`, of rates; in Algorithm 1, which has none, it is only the step of rates on routes whose price is 0.
+    /// `θ`, of rates; in Algorithm 1, which has none, it is only the step of rates on routes whose
+    /// price is 0.
     pub theta: f64,
     /// `γ`, of prices.
     pub gamma: f64,
@@ -29,10 +31,12 @@ pub struct Start<'a> {
     pub price: f64,
 }
 
-/// Eq. (11)-(12) of Cao et al. with `U_s = α_s log y_s`, `α_s` being the flows' weights: `x_r ← [x_r + θ (α_s/y_s − q_r)]⁺`, then
-/// `λ_l ← [λ_l − γ (c_l − y_l)]⁺` at the new rates. Every step is kept.
+/// Eq. (11)-(12) of Cao et al. with `U_s = α_s log y_s`, `α_s` being the flows' weights: `x_r ←
+/// [x_r + θ (α_s/y_s − q_r)]⁺`, then `λ_l ← [λ_l − γ (c_l − y_l)]⁺` at the new rates. Every step is
+/// kept.
 ///
-/// It converges if the steps are small enough. Where several splits of a flow are as good, which one it ends at depends on where it begins, or it goes round them.
+/// It converges if the steps are small enough. Where several splits of a flow are as good, which
+/// one it ends at depends on where it begins, or it goes round them.
 ///
 /// # Errors
 /// What is wrong with the network, or that a rate for each route is needed.
@@ -46,11 +50,13 @@ pub fn approximate(
     })
 }
 
-/// Algorithm 1 of Cao et al., the weight adjustment: `x_r ← k_r α_s/q_r` with `k_r = x_r/y_s`, which is eq. (11) with `θ = x_r/q_r`, and `x_r + θ` on routes whose
-/// price is 0. Prices as in [`approximate`].
+/// Algorithm 1 of Cao et al., the weight adjustment: `x_r ← k_r α_s/q_r` with `k_r = x_r/y_s`,
+/// which is eq. (11) with `θ = x_r/q_r`, and `x_r + θ` on routes whose price is 0. Prices as in
+/// [`approximate`].
 ///
-/// A price just above 0 makes a rate beyond all bounds of it, so that it takes very long from prices of 0, and comes to rest in some tens of steps from prices of about 1
-/// with `γ` up to 0.2; larger ones oscillate.
+/// A price just above 0 makes a rate beyond all bounds of it, so that it takes very long from
+/// prices of 0, and comes to rest in some tens of steps from prices of about 1 with `γ` up to 0.2;
+/// larger ones oscillate.
 ///
 /// # Errors
 /// As [`approximate`].
@@ -85,7 +91,8 @@ fn iterate(
     let fine = |&rate: &f64| rate > 0.0 && rate.is_finite();
     if start.rates.len() != routes || !start.rates.iter().all(fine) {
         return Err(InvalidNetwork::unnamed(format!(
-            "has {routes} routes, and {} rates were given to start from: give each route a positive one",
+            "has {routes} routes, and {} rates were given to start from: give each route a \
+             positive one",
             start.rates.len()
         )));
     }

@@ -11,8 +11,10 @@ use crate::network::{Flow, Network};
 
 /// The system (3)-(4) of Peng et al. over time: `ẋ_r = k_r (φ_r − q_r)`, `ṗ_l = γ_l (y_l − c_l)⁺`.
 ///
-/// The state has `ln x_r` of all routes, rates in packets/s, and then `p_l` of all links. As `k_r` has the factor `x_r`, rates that begin above 0 stay there, and the projection of
-/// eq. (3) never acts: in logarithms that is so whatever the step. A floor for windows, which senders have and the paper's model has not, is a projection of its own.
+/// The state has `ln x_r` of all routes, rates in packets/s, and then `p_l` of all links. As `k_r`
+/// has the factor `x_r`, rates that begin above 0 stay there, and the projection of eq. (3) never
+/// acts: in logarithms that is so whatever the step. A floor for windows, which senders have and
+/// the paper's model has not, is a projection of its own.
 #[derive(Debug, Clone)]
 pub struct LossModel<'a> {
     model: &'a Model,
@@ -37,7 +39,8 @@ impl<'a> LossModel<'a> {
         }
     }
 
-    /// The same with other gains, one for each link, in loss probability per bit: equilibria don't depend on them.
+    /// The same with other gains, one for each link, in loss probability per bit: equilibria don't
+    /// depend on them.
     #[must_use]
     pub fn with_gains(mut self, gains: Vec<f64>) -> Self {
         assert_eq!(

@@ -1,4 +1,5 @@
-//! Projected systems over time: `u̇ = f(u)⁺`, where a component on its lower bound does not fall below it.
+//! Projected systems over time: `u̇ = f(u)⁺`, where a component on its lower bound does not fall
+//! below it.
 
 mod delay;
 mod integrator;
@@ -13,7 +14,8 @@ pub use loss::LossModel;
 
 use nalgebra::{DMatrix, DVector};
 
-/// An autonomous system with lower bounds, `u̇_i = f_i(u)` where `u_i > b_i`, else `max(0, f_i(u))`: the projection `(·)⁺` of eq. (3)-(4) of Peng et al.
+/// An autonomous system with lower bounds, `u̇_i = f_i(u)` where `u_i > b_i`, else `max(0,
+/// f_i(u))`: the projection `(·)⁺` of eq. (3)-(4) of Peng et al.
 ///
 /// `f` is continuous; it is asked for states on the bounds or above them only.
 pub trait System {

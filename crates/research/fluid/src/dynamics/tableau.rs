@@ -1,4 +1,5 @@
-//! ARK4(3)6L[2]SA, the implicit part: Kennedy and Carpenter, "Additive Runge-Kutta schemes for convection-diffusion-reaction equations" (2003), appendix C.
+//! ARK4(3)6L[2]SA, the implicit part: Kennedy and Carpenter, "Additive Runge-Kutta schemes for
+//! convection-diffusion-reaction equations" (2003), appendix C.
 
 /// Stages, the first of them explicit.
 pub(super) const STAGES: usize = 6;
@@ -57,7 +58,8 @@ mod tests {
         }
     }
 
-    /// The conditions of order 4 of the method, of order 3 of what is embedded in it (Hairer, Nørsett and Wanner, II.2).
+    /// The conditions of order 4 of the method, of order 3 of what is embedded in it (Hairer,
+    /// Nørsett and Wanner, II.2).
     #[test]
     fn the_orders_are_four_and_three() {
         let c: Vec<f64> = (0..STAGES)

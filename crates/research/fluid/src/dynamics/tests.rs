@@ -101,7 +101,8 @@ fn at_a_given_loss_reno_follows_the_hyperbolic_tangent() {
     }
 }
 
-/// Topologies: one link with three flows, Fig. 2 of Peng et al., a ring with one- and two-hop paths, a chain of links with one that is never full.
+/// Topologies: one link with three flows, Fig. 2 of Peng et al., a ring with one- and two-hop
+/// paths, a chain of links with one that is never full.
 #[test]
 fn trajectories_end_where_equilibria_are_found() {
     for law in [
@@ -171,7 +172,8 @@ fn trajectories_end_where_equilibria_are_found() {
     }
 }
 
-/// With a damping ratio of 1/√2 a deviation `δ e^{-t} (cos t − sin t)` overshoots by `e^{-π/2}` of itself, 2.1 % of 10 %; the deviation is not so small that this is exact.
+/// With a damping ratio of 1/√2 a deviation `δ e^{-t} (cos t − sin t)` overshoots by `e^{-π/2}` of
+/// itself, 2.1 % of 10 %; the deviation is not so small that this is exact.
 #[test]
 fn gains_damp_equal_reno_flows() {
     let model = model(
@@ -342,7 +344,8 @@ fn the_papers_iterations_end_at_the_optimum() {
         );
         assert!(early < 0.01 && late < 1e-5, "{n}: {early} {late}");
 
-        // Algorithm 1 takes as many steps as the paper's figure of Algorithm 2 has, in order of magnitude.
+        // Algorithm 1 takes as many steps as the paper's figure of Algorithm 2 has, in order of
+        // magnitude.
         let steps = Steps {
             gamma: 0.2,
             ..steps
@@ -385,11 +388,13 @@ fn iterations_need_a_rate_for_each_route() {
     let error = approximate(&network, &start, (steps, 1)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the network has 4 routes, and 2 rates were given to start from: give each route a positive one"
+        "the network has 4 routes, and 2 rates were given to start from: give each route a \
+         positive one"
     );
 }
 
-/// Outside the theorems' hypotheses: a Semicoupled flow over paths of very unequal round-trip times has an equilibrium that the network leaves again, for a cycle around it.
+/// Outside the theorems' hypotheses: a Semicoupled flow over paths of very unequal round-trip times
+/// has an equilibrium that the network leaves again, for a cycle around it.
 #[test]
 fn unequal_round_trip_times_can_make_a_cycle() {
     let model = model(
@@ -426,7 +431,8 @@ fn unequal_round_trip_times_can_make_a_cycle() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Where each flow's routes have one round-trip time, as the theorems have it: prices don't fall below 0, and where it rests is the equilibrium.
+    /// Where each flow's routes have one round-trip time, as the theorems have it: prices don't
+    /// fall below 0, and where it rests is the equilibrium.
     #[test]
     fn random_networks_come_to_rest_at_their_equilibrium(
         capacities in prop::collection::vec(1.0f64..100.0, 1..5),
@@ -455,7 +461,8 @@ proptest! {
         let flows: Vec<Spec<'_>> =
             owned.iter().zip(&borrowed).map(|((law, _), routes)| (*law, &routes[..])).collect();
         let model = model(&capacities, &flows);
-        // Where two links on a route are nearly as narrow, the price takes very long to move from one to the other.
+        // Where two links on a route are nearly as narrow, the price takes very long to move from
+        // one to the other.
         let (rates, prices) = after(&model, 1e8, 1e-5);
         prop_assert!(prices.iter().all(|&p| p >= 0.0));
         let found = model.equilibrium();

@@ -4,10 +4,11 @@ use crate::dynamics::{Integrator, LossModel};
 use crate::law::FluidLaw;
 use crate::network::{InvalidNetwork, Network, Route};
 
-/// Flows with laws on a network: the system (3)-(4) of Peng et al., `ẋ_r = k_r (φ_r − q_r)⁺`, `ṗ_l = γ_l (y_l − c_l)⁺`, with `q_r` the sum of the prices on route r and
-/// `y_l` the load of link l.
+/// Flows with laws on a network: the system (3)-(4) of Peng et al., `ẋ_r = k_r (φ_r − q_r)⁺`, `ṗ_l
+/// = γ_l (y_l − c_l)⁺`, with `q_r` the sum of the prices on route r and `y_l` the load of link l.
 ///
-/// Rates are in packets/s of the route's own packets, prices are loss probabilities, loads and capacities bits/s. Demands are left out: a window law knows none.
+/// Rates are in packets/s of the route's own packets, prices are loss probabilities, loads and
+/// capacities bits/s. Demands are left out: a window law knows none.
 #[derive(Clone, Debug)]
 pub struct Model {
     network: Network,
@@ -16,14 +17,16 @@ pub struct Model {
     losses: Vec<f64>,
 }
 
-/// Where a model rests: `φ_r ≤ q_r`, with equality where `x_r > 0`; `y_l ≤ c_l`, with equality where `p_l > 0` (eq. (8)-(9)).
+/// Where a model rests: `φ_r ≤ q_r`, with equality where `x_r > 0`; `y_l ≤ c_l`, with equality
+/// where `p_l > 0` (eq. (8)-(9)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Equilibrium {
     /// `x_r` in packets/s, in the order of [`Network::routes`].
     pub rates: Vec<f64>,
     /// `p_l`, of every link.
     pub prices: Vec<f64>,
-    /// The largest violation of (8)-(9): prices over `φ`'s typical size, rates over the flow's rough share, loads over capacities.
+    /// The largest violation of (8)-(9): prices over `φ`'s typical size, rates over the flow's
+    /// rough share, loads over capacities.
     pub residual: f64,
     /// Whether that is as small as asked for.
     pub converged: bool,
@@ -83,7 +86,8 @@ impl Model {
         })
     }
 
-    /// The same with loss probabilities of routes that nobody's rate changes, such as those of radio links, one for each of [`Network::routes`]: they are added to `q_r`.
+    /// The same with loss probabilities of routes that nobody's rate changes, such as those of
+    /// radio links, one for each of [`Network::routes`]: they are added to `q_r`.
     #[must_use]
     pub fn with_losses(mut self, losses: Vec<f64>) -> Self {
         assert_eq!(
@@ -114,8 +118,10 @@ impl Model {
         &self.laws
     }
 
-    /// Link gains `γ_l`, in loss probability per bit, with which prices are about as fast as sources: `p̂/(c T)`, `p̂` being what the loss of the link's routes is at about
-    /// equal shares and `T = w τ/2` the time constant of their windows. Equal Reno flows on one link have a damping ratio of 1/√2 with it.
+    /// Link gains `γ_l`, in loss probability per bit, with which prices are about as fast as
+    /// sources: `p̂/(c T)`, `p̂` being what the loss of the link's routes is at about equal shares
+    /// and `T = w τ/2` the time constant of their windows. Equal Reno flows on one link have a
+    /// damping ratio of 1/√2 with it.
     pub fn gains(&self) -> Vec<f64> {
         let paces = self.paces().into_iter().zip(&self.network.links);
         paces
@@ -123,7 +129,8 @@ impl Model {
             .collect()
     }
 
-    /// What prices and times are around on each link: means over its routes at about equal shares, weighted by rates.
+    /// What prices and times are around on each link: means over its routes at about equal shares,
+    /// weighted by rates.
     pub(crate) fn paces(&self) -> Vec<Pace> {
         let rates = self.rough_rates();
         let phis = self.phis(&rates);
@@ -150,7 +157,8 @@ impl Model {
         sums.into_iter().map(pace).collect()
     }
 
-    /// What prices come to at about equal shares: on each link, what the routes want for which it is the narrowest. Something to start from.
+    /// What prices come to at about equal shares: on each link, what the routes want for which it
+    /// is the narrowest. Something to start from.
     pub fn rough_prices(&self) -> Vec<f64> {
         let rates = self.rough_rates();
         let phis = self.phis(&rates);
@@ -168,7 +176,8 @@ impl Model {
             .collect()
     }
 
-    /// About equal shares of the narrowest link on each route, in packets/s: something to start from.
+    /// About equal shares of the narrowest link on each route, in packets/s: something to start
+    /// from.
     pub fn rough_rates(&self) -> Vec<f64> {
         let parts = self.network.rough_parts(1.0);
         let routes = self.network.routes().zip(parts).enumerate();
@@ -183,9 +192,10 @@ impl Model {
         (2.0 / self.losses[r]).sqrt() / route.rtt
     }
 
-    /// An equilibrium, by a primal-dual path-following Newton method on (8)-(9) as a complementarity problem; should that fail, by following the trajectory until it rests, and
-    /// Newton's method from there. It always ends; whether it converged, it says. For laws that meet C1-C3 there is exactly one equilibrium; for others (Coupled) it is
-    /// one of several.
+    /// An equilibrium, by a primal-dual path-following Newton method on (8)-(9) as a
+    /// complementarity problem; should that fail, by following the trajectory until it rests, and
+    /// Newton's method from there. It always ends; whether it converged, it says. For laws that
+    /// meet C1-C3 there is exactly one equilibrium; for others (Coupled) it is one of several.
     pub fn equilibrium(&self) -> Equilibrium {
         let scales = Scales::of(self);
         let direct = self.solve(&scales, Point::start(&scales), Method::Newton);
@@ -262,7 +272,8 @@ impl Model {
             .collect()
     }
 
-    /// The conditions (8)-(9) without dimensions: `φ − q` of routes, and load over capacity less 1 of links.
+    /// The conditions (8)-(9) without dimensions: `φ − q` of routes, and load over capacity less 1
+    /// of links.
     fn imbalance(&self, scales: &Scales, point: &Point) -> (DVector<f64>, DVector<f64>) {
         let rates = scales.rates(&point.x);
         let prices: Vec<f64> = point.p.iter().map(|p| p * scales.price).collect();
@@ -304,7 +315,8 @@ impl Model {
         }
     }
 
-    /// One step towards a tenth of the present complementarity; false if the linear system is singular.
+    /// One step towards a tenth of the present complementarity; false if the linear system is
+    /// singular.
     fn newton(&self, scales: &Scales, point: &mut Point) -> bool {
         let (n, links) = (point.x.len(), point.p.len());
         let (excess, overload) = self.imbalance(scales, point);
@@ -426,7 +438,8 @@ impl Point {
         (self.x.dot(&self.s) + self.p.dot(&self.t)) / (self.x.len() + self.p.len()) as f64
     }
 
-    /// Goes along a step of (x, p), slacks following, as far as everything stays positive and no rate changes by more than its linearisation can be good for.
+    /// Goes along a step of (x, p), slacks following, as far as everything stays positive and no
+    /// rate changes by more than its linearisation can be good for.
     fn advance(&mut self, step: &DVector<f64>, target: f64) {
         let (n, links) = (self.x.len(), self.p.len());
         let (dx, dp) = (step.rows(0, n), step.rows(n, links));

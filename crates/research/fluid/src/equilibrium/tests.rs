@@ -59,7 +59,8 @@ fn reno_alone_is_the_square_root_law() {
     }
 }
 
-/// Fig. 2 of Peng et al., one flow of each kind: single-path Reno on the second link beside a flow on both.
+/// Fig. 2 of Peng et al., one flow of each kind: single-path Reno on the second link beside a flow
+/// on both.
 fn beside_reno(law: &str) -> Equilibrium {
     let found = model(
         &[20.0, 20.0],
@@ -85,7 +86,8 @@ fn friendliness_follows_phi() {
     // EWTCP with a = 1 takes Reno's share on the second link.
     let half = 10e6 / 12_000.0;
     assert!((rates[0] / half - 1.0).abs() < 1e-9);
-    // Coupled leaves the second link to others. Both paths have one price then, so that only what is left of complementarity keeps it off.
+    // Coupled leaves the second link to others. Both paths have one price then, so that only what
+    // is left of complementarity keeps it off.
     assert!((rates[4] / (2.0 * half) - 1.0).abs() < 1e-5, "{rates:?}");
 }
 
@@ -123,7 +125,8 @@ fn as_many_laws_as_flows_are_needed() {
     );
 }
 
-/// Balia as it runs isn't monotone in its rates, which leads Newton's method astray on some networks: here the trajectory shows where it rests.
+/// Balia as it runs isn't monotone in its rates, which leads Newton's method astray on some
+/// networks: here the trajectory shows where it rests.
 #[test]
 fn where_newtons_method_fails_the_trajectory_leads_to_the_equilibrium() {
     let mut rng = Pcg64Mcg::seed_from_u64(3);

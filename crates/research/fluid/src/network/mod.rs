@@ -6,7 +6,8 @@ use manyway_scenario::Experiment;
 use manyway_units::Time;
 use nalgebra::DMatrix;
 
-/// Links with capacities, and flows with routes over them: `A` (links by routes) and `B` (flows by routes) of the papers.
+/// Links with capacities, and flows with routes over them: `A` (links by routes) and `B` (flows by
+/// routes) of the papers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Network {
     /// All links.
@@ -51,11 +52,12 @@ pub struct Route {
 }
 
 impl Network {
-    /// What an experiment's network is like at one moment: the flows that are active then, over the links that are up. Links without a flow
-    /// are kept. A subflow over a link that is down is left out, and a flow that has none left too.
+    /// What an experiment's network is like at one moment: the flows that are active then, over the
+    /// links that are up. Links without a flow are kept. A subflow over a link that is down is left
+    /// out, and a flow that has none left too.
     ///
-    /// Capacities and demands count whole packets, headers included. Ways back are taken to be free: acknowledgements take no
-    /// capacity here.
+    /// Capacities and demands count whole packets, headers included. Ways back are taken to be
+    /// free: acknowledgements take no capacity here.
     pub fn at(experiment: &Experiment, now: Time) -> Self {
         let topology = &experiment.topology;
         let states: Vec<_> = topology.links.iter().map(|l| l.config.at(now)).collect();
@@ -137,7 +139,8 @@ impl Network {
         for link in &self.links {
             if !positive(link.capacity) {
                 let problem = format!(
-                    "has a capacity of {} bps: give it a positive one, or leave it out together with the routes over it",
+                    "has a capacity of {} bps: give it a positive one, or leave it out together \
+                     with the routes over it",
                     link.capacity
                 );
                 return Err(InvalidNetwork::new("link", &link.name, problem));
@@ -183,7 +186,8 @@ impl Network {
             for (n, &link) in route.links.iter().enumerate() {
                 if link >= self.links.len() {
                     return wrong(format!(
-                        "has the route `{name}` over link number {link}, but there are {} (counted from 0)",
+                        "has the route `{name}` over link number {link}, but there are {} (counted \
+                         from 0)",
                         self.links.len()
                     ));
                 }
@@ -196,7 +200,8 @@ impl Network {
             }
             if !positive(route.rtt) {
                 return wrong(format!(
-                    "has the route `{name}` with a round-trip time of {} s: give a link on it, or the way back, a delay",
+                    "has the route `{name}` with a round-trip time of {} s: give a link on it, or \
+                     the way back, a delay",
                     route.rtt
                 ));
             }
@@ -230,8 +235,9 @@ impl Network {
         remarks
     }
 
-    /// What makes prices ambiguous at these loads, in bits/s: of links that are full, rows of the routing matrix that depend on each other. (The papers ask for full row rank,
-    /// of all links; those with room to spare have a price of 0 whatever their row.)
+    /// What makes prices ambiguous at these loads, in bits/s: of links that are full, rows of the
+    /// routing matrix that depend on each other. (The papers ask for full row rank, of all links;
+    /// those with room to spare have a price of 0 whatever their row.)
     pub fn remarks_at(&self, loads: &[f64]) -> Vec<Remark> {
         let mut rows: Vec<Vec<usize>> = vec![Vec::new(); self.links.len()];
         for (r, (_, route)) in self.routes().enumerate() {
@@ -274,7 +280,8 @@ impl Network {
         flows.flat_map(|(flow, spec)| spec.routes.iter().map(move |route| (flow, route)))
     }
 
-    /// `A x`: the load of every link, in the unit of `rates`, of which there is one for each of [`routes`](Self::routes).
+    /// `A x`: the load of every link, in the unit of `rates`, of which there is one for each of
+    /// [`routes`](Self::routes).
     pub fn loads(&self, rates: &[f64]) -> Vec<f64> {
         let mut loads = vec![0.0; self.links.len()];
         for ((_, route), rate) in self.routes().zip(rates) {
@@ -300,8 +307,8 @@ impl Network {
         self.routes().map(|(_, route)| price(route)).collect()
     }
 
-    /// About what each flow will get of the network, in bits/s: the largest of its routes' parts of the narrowest link on them, at α-fairness of this exponent
-    /// as if each link were alone.
+    /// About what each flow will get of the network, in bits/s: the largest of its routes' parts of
+    /// the narrowest link on them, at α-fairness of this exponent as if each link were alone.
     pub(crate) fn rough_shares(&self, a: f64) -> Vec<f64> {
         let mut shares = vec![0.0f64; self.flows.len()];
         for ((flow, _), share) in self.routes().zip(self.rough_parts(a)) {
@@ -311,7 +318,8 @@ impl Network {
         shares
     }
 
-    /// Each route's part of the narrowest link on it, in bits/s: see [`rough_shares`](Self::rough_shares).
+    /// Each route's part of the narrowest link on it, in bits/s: see
+    /// [`rough_shares`](Self::rough_shares).
     pub(crate) fn rough_parts(&self, a: f64) -> Vec<f64> {
         let part = |flow: usize| self.flows[flow].weight.powf(1.0 / a.max(0.5));
         let room = self.room(part);
@@ -415,15 +423,18 @@ impl fmt::Display for Remark {
                 second,
             } => write!(
                 f,
-                "`{first}` and `{second}` of the flow `{flow}` pass the same links: only their sum is determined, not how it is split"
+                "`{first}` and `{second}` of the flow `{flow}` pass the same links: only their sum \
+                 is determined, not how it is split"
             ),
             Remark::SameRoutes { first, second } => write!(
                 f,
-                "the links `{first}` and `{second}` are both full and passed by the same routes: only the sum of their prices is determined"
+                "the links `{first}` and `{second}` are both full and passed by the same routes: \
+                 only the sum of their prices is determined"
             ),
             Remark::Rank { links, rank } => write!(
                 f,
-                "of the {links} full links only {rank} are independent (their routing matrix has no full row rank): their prices are not unique"
+                "of the {links} full links only {rank} are independent (their routing matrix has \
+                 no full row rank): their prices are not unique"
             ),
         }
     }

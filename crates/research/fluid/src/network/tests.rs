@@ -34,16 +34,19 @@ fn full_links_that_depend_on_each_other_are_told() {
     assert_eq!(
         told(&series, &[5e5, 5e5]),
         [
-            "the links `l0` and `l1` are both full and passed by the same routes: only the sum of their prices is determined"
+            "the links `l0` and `l1` are both full and passed by the same routes: only the sum of \
+             their prices is determined"
         ]
     );
     assert!(told(&series, &[5e5, 4e5]).is_empty());
-    // In a square of links each route passes two neighbours: any one of them carries what the other three leave it no choice about.
+    // In a square of links each route passes two neighbours: any one of them carries what the other
+    // three leave it no choice about.
     let square = network(4, &[&[0, 1], &[1, 2], &[2, 3], &[3, 0]]);
     assert_eq!(
         told(&square, &[5e5; 4]),
         [
-            "of the 4 full links only 3 are independent (their routing matrix has no full row rank): their prices are not unique"
+            "of the 4 full links only 3 are independent (their routing matrix has no full row \
+             rank): their prices are not unique"
         ]
     );
     let independent = network(3, &[&[0], &[0, 1], &[1, 2]]);
@@ -62,7 +65,8 @@ fn bad_networks_are_told() {
     };
     assert_eq!(
         told(&|network| network.links[1].capacity = 0.0),
-        "the link `l1` has a capacity of 0 bps: give it a positive one, or leave it out together with the routes over it"
+        "the link `l1` has a capacity of 0 bps: give it a positive one, or leave it out together \
+         with the routes over it"
     );
     assert_eq!(
         told(&|network| network.flows[0].routes.clear()),
@@ -78,7 +82,8 @@ fn bad_networks_are_told() {
     );
     assert_eq!(
         told(&|network| network.flows[1].routes[0].rtt = 0.0),
-        "the flow `s1` has the route `r1` with a round-trip time of 0 s: give a link on it, or the way back, a delay"
+        "the flow `s1` has the route `r1` with a round-trip time of 0 s: give a link on it, or the \
+         way back, a delay"
     );
     assert_eq!(
         told(&|network| network.flows.clear()),
@@ -99,7 +104,8 @@ fn duplicate_paths_are_told() {
     assert_eq!(
         remarks,
         [
-            "`r0` and `again` of the flow `s0` pass the same links: only their sum is determined, not how it is split"
+            "`r0` and `again` of the flow `s0` pass the same links: only their sum is determined, \
+             not how it is split"
         ]
     );
 }

@@ -1,13 +1,17 @@
 use crate::network::Network;
 
-/// How far an allocation can be from the optimum, computed from its rates and prices alone: whoever found them needn't be trusted.
+/// How far an allocation can be from the optimum, computed from its rates and prices alone: whoever
+/// found them needn't be trusted.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Certificate {
-    /// The duality gap: prices bound the utility of every possible sharing, and that bound is so far above what the rates reach. Relative, in units of `Σ α_s y_s^(1−a)`:
-    /// for throughput a share of it, for log of `Σ α_s`. For max-min, the largest relative gap of its linear programmes.
+    /// The duality gap: prices bound the utility of every possible sharing, and that bound is so
+    /// far above what the rates reach. Relative, in units of `Σ α_s y_s^(1−a)`: for throughput a
+    /// share of it, for log of `Σ α_s`. For max-min, the largest relative gap of its linear
+    /// programmes.
     pub gap: f64,
-    /// The largest violation of the Karush-Kuhn-Tucker conditions: marginal utilities against the cheapest route's price, and rates on dearer routes, both
-    /// relative to the marginal utility; prices of links with room, relative to all that is paid. For max-min it is `gap`.
+    /// The largest violation of the Karush-Kuhn-Tucker conditions: marginal utilities against the
+    /// cheapest route's price, and rates on dearer routes, both relative to the marginal utility;
+    /// prices of links with room, relative to all that is paid. For max-min it is `gap`.
     pub residual: f64,
 }
 

@@ -10,8 +10,9 @@ use crate::network::{Flow, Network};
 
 /// Maximises `Σ α_s y_s^(1−a)/(1−a)`, or its limits at 0 and 1.
 ///
-/// Conic programmes end with a small gap, and rates are off by the square root of it. So it is followed by Newton steps: quadratic programmes about the point
-/// found, whose stationarity the solver meets as it stands.
+/// Conic programmes end with a small gap, and rates are off by the square root of it. So it is
+/// followed by Newton steps: quadratic programmes about the point found, whose stationarity the
+/// solver meets as it stands.
 pub(super) fn solve(network: &Network, a: f64) -> Result<Allocation, OptimumError> {
     let (mut best, status) =
         Programme::of(network, a, network.rough_shares(a)).conic(network, a)?;
@@ -66,7 +67,8 @@ const IN_VAIN: usize = 3;
 /// A residual that is good enough.
 const POLISHED: f64 = 1e-8;
 
-/// How much of a step to go: all of it, or half, a quarter and so on until the utility grows by a part of what its slope promises.
+/// How much of a step to go: all of it, or half, a quarter and so on until the utility grows by a
+/// part of what its slope promises.
 ///
 /// A step between two feasible points stays feasible, and goes uphill as the utility is concave.
 fn share_of_step(network: &Network, a: f64, from: &[f64], to: &[f64]) -> f64 {
@@ -116,7 +118,8 @@ impl Programme {
         }
     }
 
-    /// The whole programme at once. Beside the rates there is, where the utility is not linear, a bound `t_s` per flow that a cone keeps below it.
+    /// The whole programme at once. Beside the rates there is, where the utility is not linear, a
+    /// bound `t_s` per flow that a cone keeps below it.
     fn conic(&self, network: &Network, a: f64) -> Result<(Allocation, String), OptimumError> {
         let mut program = Program::minimise(self.costs(a));
         self.shape.constrain(network, &mut program);
@@ -149,7 +152,8 @@ impl Programme {
         Ok((self.allocation(network, a, &solved), status))
     }
 
-    /// Maximises the utility's second-order expansion about the flows' units. Away from the optimum it would leave some with nothing.
+    /// Maximises the utility's second-order expansion about the flows' units. Away from the optimum
+    /// it would leave some with nothing.
     fn newton(&self, network: &Network, a: f64, near: bool) -> Option<Allocation> {
         let mut cost = vec![0.0; self.shape.routes];
         for (own, weight) in self.shape.own.iter().zip(&self.weights) {

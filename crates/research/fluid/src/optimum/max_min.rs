@@ -4,8 +4,9 @@ use super::shape::Shape;
 use super::{Allocation, OptimumError, SOLVED};
 use crate::network::Network;
 
-/// Max-min rates, level by level: the largest rate that all flows without a level can have is the level of those that no other split could give more, which
-/// are those whose constraint has a price.
+/// Max-min rates, level by level: the largest rate that all flows without a level can have is the
+/// level of those that no other split could give more, which are those whose constraint has a
+/// price.
 pub(super) fn solve(network: &Network) -> Result<Allocation, OptimumError> {
     let mut levels: Vec<Option<f64>> = vec![None; network.flows.len()];
     let mut prices = vec![0.0; network.links.len()];
@@ -49,7 +50,8 @@ struct Round {
     gap: f64,
 }
 
-/// How much less than its level a flow may have in later rounds, relatively: without any, nothing feasible would have room around it, which solvers need.
+/// How much less than its level a flow may have in later rounds, relatively: without any, nothing
+/// feasible would have room around it, which solvers need.
 const ROOM: f64 = 1e-7;
 
 /// The level is over the least rough share per weight.

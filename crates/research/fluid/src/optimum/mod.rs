@@ -1,7 +1,9 @@
-//! What a network would share out at best: rates that maximise a utility, with prices and a certificate.
+//! What a network would share out at best: rates that maximise a utility, with prices and a
+//! certificate.
 //!
-//! `maximise Σ_s α_s U(y_s)` with `y = B x ≤ m`, `A x ≤ c`, `x ≥ 0`: NUM, problem (1) of Cao et al., with demands `m`; for [`Utility::Throughput`] the
-//! linear programme P of the overlay paper. Solved as a conic programme by `clarabel`; what comes out is judged by our own [`Certificate`].
+//! `maximise Σ_s α_s U(y_s)` with `y = B x ≤ m`, `A x ≤ c`, `x ≥ 0`: NUM, problem (1) of Cao et
+//! al., with demands `m`; for [`Utility::Throughput`] the linear programme P of the overlay paper.
+//! Solved as a conic programme by `clarabel`; what comes out is judged by our own [`Certificate`].
 //!
 //! ```
 //! use manyway_fluid::optimum::{self, Utility};
@@ -100,18 +102,20 @@ impl FromStr for Utility {
 /// A utility that isn't known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown utility {0:?}: choose log, alpha=NUMBER (more than 0, at most 20), max-min or throughput"
+    "unknown utility {0:?}: choose log, alpha=NUMBER (more than 0, at most 20), max-min or \
+     throughput"
 )]
 pub struct InvalidUtility(pub String);
 
 /// How a network is shared out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
-    /// Rate of each route in bits/s, in the order of [`Network::routes`]; within all capacities and demands exactly. Where several splits are
-    /// as good, it is one of them; the flows' totals are unique for strictly concave utilities.
+    /// Rate of each route in bits/s, in the order of [`Network::routes`]; within all capacities and
+    /// demands exactly. Where several splits are as good, it is one of them; the flows' totals are
+    /// unique for strictly concave utilities.
     pub rates: Vec<f64>,
-    /// Price of each link: by how much the utility grows per bit/s of capacity. For [`Utility::MaxMin`], of the first level that the link limits, by how much
-    /// that level grows.
+    /// Price of each link: by how much the utility grows per bit/s of capacity. For
+    /// [`Utility::MaxMin`], of the first level that the link limits, by how much that level grows.
     pub prices: Vec<f64>,
     /// How far it can be from the optimum.
     pub certificate: Certificate,
@@ -133,7 +137,8 @@ pub enum OptimumError {
     },
     /// The solver came no nearer.
     #[error(
-        "the solver stopped with {status} at a relative gap of {gap:.1e}: scale capacities or weights so that they differ less"
+        "the solver stopped with {status} at a relative gap of {gap:.1e}: scale capacities or \
+         weights so that they differ less"
     )]
     Unsolved {
         /// What the solver says.
@@ -146,7 +151,8 @@ pub enum OptimumError {
 /// Shares out a network.
 ///
 /// # Errors
-/// [`OptimumError`] if the network is invalid, or if the solver doesn't come within a relative gap of 1e-6.
+/// [`OptimumError`] if the network is invalid, or if the solver doesn't come within a relative gap
+/// of 1e-6.
 pub fn solve(network: &Network, utility: Utility) -> Result<Allocation, OptimumError> {
     network.validate()?;
     match utility.exponent() {

@@ -1,8 +1,10 @@
 use super::{Allocation, OptimumError, Utility, solve};
 use crate::{Flow, Link, Network, Route};
 
-/// Problem P of the overlay paper for sources that send to one destination through relays: the largest sum of rates with each source's within its demand and each relay's within its
-/// bandwidth. Rates are in the order of the sources, and of each source's relays in `selection`, which counts them from 0.
+/// Problem P of the overlay paper for sources that send to one destination through relays: the
+/// largest sum of rates with each source's within its demand and each relay's within its bandwidth.
+/// Rates are in the order of the sources, and of each source's relays in `selection`, which counts
+/// them from 0.
 ///
 /// ```
 /// // Two sources of 6 Mbps, the first over relay 0 only, the second also over relay 1.
@@ -12,7 +14,8 @@ use crate::{Flow, Link, Network, Route};
 /// ```
 ///
 /// # Errors
-/// [`OptimumError`] if a number is out of range, a source has no relay or one that isn't there, or no solution is found.
+/// [`OptimumError`] if a number is out of range, a source has no relay or one that isn't there, or
+/// no solution is found.
 pub fn over_relays(
     bandwidths: &[f64],
     demands: &[f64],

@@ -1,7 +1,8 @@
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
 
-/// A conic programme as `clarabel` takes it, written row by row: minimise `½ vᵀPv + q·v` with `b − A v` in a product of cones.
+/// A conic programme as `clarabel` takes it, written row by row: minimise `½ vᵀPv + q·v` with `b −
+/// A v` in a product of cones.
 pub(super) struct Program {
     cost: Vec<f64>,
     curvature: (Vec<usize>, Vec<usize>, Vec<f64>),

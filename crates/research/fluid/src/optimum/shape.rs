@@ -2,8 +2,9 @@ use super::into_bounds;
 use super::program::{Program, Solved};
 use crate::network::Network;
 
-/// The linear part of all programmes over a network, without dimensions, so that the solver meets numbers around 1: the first variables are the rates of all
-/// routes, each over its flow's unit, and a link's row is over its capacity.
+/// The linear part of all programmes over a network, without dimensions, so that the solver meets
+/// numbers around 1: the first variables are the rates of all routes, each over its flow's unit,
+/// and a link's row is over its capacity.
 pub(super) struct Shape {
     pub(super) routes: usize,
     /// The routes over each link, with what one of their units takes of it.

@@ -31,7 +31,8 @@ fn route((n, links): (usize, &&[usize])) -> Route {
     }
 }
 
-/// Fig. 2(a) of Cao et al.: links of 5, 10 and 6 Mbps; S1 on the first, S2 on the first and on the other two in series, S3 and S4 on one of those.
+/// Fig. 2(a) of Cao et al.: links of 5, 10 and 6 Mbps; S1 on the first, S2 on the first and on the
+/// other two in series, S3 and S4 on one of those.
 fn fig2a() -> Network {
     network(
         &[5.0, 10.0, 6.0],
@@ -42,7 +43,8 @@ fn fig2a() -> Network {
 /// The paper's optimum, S1, S2 top, S2 bottom, S3, S4.
 const FIG2A: [f64; 5] = [3.1028, 1.8972, 1.2056, 8.7944, 4.7944];
 
-/// Fig. 1(b): three links of 9 Mbps in a ring, each flow with a way over one of them and one over the other two.
+/// Fig. 1(b): three links of 9 Mbps in a ring, each flow with a way over one of them and one over
+/// the other two.
 fn fig1b() -> Network {
     network(
         &[9.0; 3],
@@ -178,7 +180,8 @@ fn what_cannot_be_computed_is_said() {
     bad.links[1].capacity = 0.0;
     assert_eq!(
         message(&bad),
-        "the link `l1` has a capacity of 0 bps: give it a positive one, or leave it out together with the routes over it"
+        "the link `l1` has a capacity of 0 bps: give it a positive one, or leave it out together \
+         with the routes over it"
     );
     let mut bad = good.clone();
     bad.flows[2].routes.clear();
@@ -200,20 +203,23 @@ fn what_cannot_be_computed_is_said() {
     );
     assert_eq!(
         "alpha=-1".parse::<Utility>().unwrap_err().to_string(),
-        "unknown utility \"alpha=-1\": choose log, alpha=NUMBER (more than 0, at most 20), max-min or throughput"
+        "unknown utility \"alpha=-1\": choose log, alpha=NUMBER (more than 0, at most 20), max-min \
+         or throughput"
     );
     let mut twice = good;
     twice.flows[1].routes[1].links = vec![0];
     assert_eq!(twice.remarks().len(), 1);
     assert_eq!(
         twice.remarks()[0].to_string(),
-        "`r0` and `r1` of the flow `s1` pass the same links: only their sum is determined, not how it is split"
+        "`r0` and `r1` of the flow `s1` pass the same links: only their sum is determined, not how \
+         it is split"
     );
     let best = solve(&twice, Utility::Log).unwrap();
     assert_near(&twice.totals(&best.rates), &[2.5, 2.5, 10.0, 6.0], 1e-4);
 }
 
-/// Random networks: up to `links` links of 1 to 1000 Mbps, up to `flows` flows with one to four routes of one to four links.
+/// Random networks: up to `links` links of 1 to 1000 Mbps, up to `flows` flows with one to four
+/// routes of one to four links.
 fn networks(links: usize, flows: usize) -> impl Strategy<Value = Network> {
     let capacities = prop::collection::vec(0.0f64..3.0, 1..=links);
     capacities.prop_flat_map(move |exponents| {
@@ -243,15 +249,17 @@ fn networks(links: usize, flows: usize) -> impl Strategy<Value = Network> {
 }
 
 proptest! {
-    // The same networks every time: of 3,000 others one had a gap of 2.2e-7, the rest of less than 1e-9.
+    // The same networks every time: of 3,000 others one had a gap of 2.2e-7, the rest of less than
+    // 1e-9.
     #![proptest_config(ProptestConfig {
         cases: 128,
         rng_seed: RngSeed::Fixed(1),
         ..ProptestConfig::default()
     })]
 
-    /// Nothing better is possible. By log, where everybody counts for its weight, the conditions of Karush, Kuhn and Tucker hold for each flow, too; otherwise
-    /// one can count for 1e-8 of the others, and the solver's digits end there.
+    /// Nothing better is possible. By log, where everybody counts for its weight, the conditions of
+    /// Karush, Kuhn and Tucker hold for each flow, too; otherwise one can count for 1e-8 of the
+    /// others, and the solver's digits end there.
     #[test]
     fn random_networks_are_shared_out_optimally(network in networks(20, 30), a in prop::sample::select(vec![0.5, 1.0, 2.0])) {
         let best = solve(&network, Utility::AlphaFair(a)).unwrap();
@@ -263,7 +271,8 @@ proptest! {
         }
     }
 
-    /// Nobody with the least can have more, whatever the split: checked against another utility that is nearly max-min.
+    /// Nobody with the least can have more, whatever the split: checked against another utility
+    /// that is nearly max-min.
     #[test]
     fn max_min_gives_the_least_the_most(mut network in networks(12, 12)) {
         for flow in &mut network.flows {

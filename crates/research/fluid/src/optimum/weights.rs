@@ -7,20 +7,24 @@ use crate::network::{Flow, Network};
 /// One step of Algorithm 2.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Iterate {
-    /// `k_{s,r}` of each route, of which a flow's sum to 1: those that the rates were computed with.
+    /// `k_{s,r}` of each route, of which a flow's sum to 1: those that the rates were computed
+    /// with.
     pub weights: Vec<f64>,
     /// The rates for them, in bits/s.
     pub rates: Vec<f64>,
 }
 
-/// Routes with less of their flow's weight than this carry nothing: their rates are beyond what the solver tells from 0.
+/// Routes with less of their flow's weight than this carry nothing: their rates are beyond what the
+/// solver tells from 0.
 const NOTHING: f64 = 1e-9;
 
-/// The weight allocation problem's inner step: `maximise Σ_s α_s Σ_r k_{s,r} log x_{s,r}` with `A x ≤ c` for these weights, of which there is one for each of
-/// [`Network::routes`]; a flow's weights needn't sum to 1. Demands are left out: no route knows its part of them.
+/// The weight allocation problem's inner step: `maximise Σ_s α_s Σ_r k_{s,r} log x_{s,r}` with `A x
+/// ≤ c` for these weights, of which there is one for each of [`Network::routes`]; a flow's weights
+/// needn't sum to 1. Demands are left out: no route knows its part of them.
 ///
 /// # Errors
-/// [`OptimumError`] if the network is invalid, weights are missing or not positive, or the solver gets nowhere.
+/// [`OptimumError`] if the network is invalid, weights are missing or not positive, or the solver
+/// gets nowhere.
 pub fn weight_allocation(network: &Network, weights: &[f64]) -> Result<Allocation, OptimumError> {
     network.validate()?;
     let routes = network.routes().count();
@@ -44,8 +48,10 @@ pub fn weight_allocation(network: &Network, weights: &[f64]) -> Result<Allocatio
     concave::solve(&split, 1.0)
 }
 
-/// Algorithm 2 of Cao et al.: allocate by weights, make each weight the route's part of its flow's rate, and again, for so many steps or until no weight changes by more
-/// than `tolerance`. Every step is kept. At its fixed points all used routes of a flow have one price, so that the rates are NUM's.
+/// Algorithm 2 of Cao et al.: allocate by weights, make each weight the route's part of its flow's
+/// rate, and again, for so many steps or until no weight changes by more than `tolerance`. Every
+/// step is kept. At its fixed points all used routes of a flow have one price, so that the rates
+/// are NUM's.
 ///
 /// # Errors
 /// As [`weight_allocation`].

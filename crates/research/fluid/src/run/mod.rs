@@ -24,7 +24,8 @@ mod remarks;
 /// Epochs that an experiment may have at this level.
 pub const MOST_EPOCHS: usize = 1000;
 
-/// Kinds of subflows and links that an epoch may have at this level: each step solves as many equations.
+/// Kinds of subflows and links that an epoch may have at this level: each step solves as many
+/// equations.
 pub const MOST_EQUATIONS: usize = 1200;
 
 /// What is left to choose of a run.
@@ -34,8 +35,9 @@ pub struct RunOptions {
     pub tolerance: f64,
     /// Where a subflow begins.
     pub start: StartWindow,
-    /// Windows don't fall below what the sender's controller keeps, 1 or 2 packets, and wVegas wants no fewer packets queued on a path than its `min_alpha`. The papers'
-    /// models have no such floors, nor have the equilibria in [`Epoch::rest`].
+    /// Windows don't fall below what the sender's controller keeps, 1 or 2 packets, and wVegas
+    /// wants no fewer packets queued on a path than its `min_alpha`. The papers' models have no
+    /// such floors, nor have the equilibria in [`Epoch::rest`].
     pub floors: bool,
 }
 
@@ -49,11 +51,13 @@ impl Default for RunOptions {
     }
 }
 
-/// The window from which a new subflow begins congestion avoidance, of which alone the model speaks.
+/// The window from which a new subflow begins congestion avoidance, of which alone the model
+/// speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartWindow {
-    /// An equal share of the narrowest link on its path: about what slow start comes to, which takes no time here. Links that nobody has been on begin with about the loss
-    /// that goes with it.
+    /// An equal share of the narrowest link on its path: about what slow start comes to, which
+    /// takes no time here. Links that nobody has been on begin with about the loss that goes with
+    /// it.
     Share,
     /// The sender's initial window, as without slow start.
     Initial,
@@ -100,7 +104,8 @@ pub struct Rest {
     pub rates_bps: Vec<f64>,
     /// Price of each of [`FluidRun::links`].
     pub prices: Vec<f64>,
-    /// How well the conditions for it hold: [`crate::Equilibrium::residual`], for wVegas [`crate::optimum::Certificate::residual`].
+    /// How well the conditions for it hold: [`crate::Equilibrium::residual`], for wVegas
+    /// [`crate::optimum::Certificate::residual`].
     pub residual: f64,
     /// Whether that is as well as asked for.
     pub converged: bool,
@@ -121,7 +126,8 @@ pub enum RunError {
     },
     /// Both kinds of prices are needed at once.
     #[error(
-        "`{delay}` acts on queueing delay and `{loss}` on loss, and a fluid's prices are either: run them with --level packet, or give both laws of one kind"
+        "`{delay}` acts on queueing delay and `{loss}` on loss, and a fluid's prices are either: \
+         run them with --level packet, or give both laws of one kind"
     )]
     Mixed {
         /// A flow with wVegas.
@@ -134,7 +140,8 @@ pub enum RunError {
     Epochs,
     /// There are too many equations.
     #[error(
-        "{0} kinds of subflows and links make as many equations, and {MOST_EQUATIONS} is the most: give flows that are alike one group with a `count`, or see `manyway optimum`"
+        "{0} kinds of subflows and links make as many equations, and {MOST_EQUATIONS} is the most: \
+         give flows that are alike one group with a `count`, or see `manyway optimum`"
     )]
     Equations(usize),
     /// The network of an epoch can't be computed with.
@@ -165,11 +172,13 @@ pub enum RunError {
 
 /// Runs an experiment as a fluid: the same result at every call.
 ///
-/// * Each epoch's network is [`Network::at`](crate::Network::at) its beginning. Windows go on from one epoch to the next, prices too; what joins begins as of [`RunOptions::start`].
-/// * Random loss of links is added to the prices of the routes over them. Loss on the way back isn't.
+/// * Each epoch's network is [`Network::at`](crate::Network::at) its beginning. Windows go on from
+///   one epoch to the next, prices too; what joins begins as of [`RunOptions::start`].
+/// * Random loss of links is added to the prices of the routes over them. Loss on the way back
+///   isn't.
 /// * An application's rate is a link of the flow's own, with that capacity.
-/// * Queues have no length here, nor transfers a size: flows go on until they stop. Round-trip times are those without queues, except with wVegas, whose prices are
-///   queueing delays.
+/// * Queues have no length here, nor transfers a size: flows go on until they stop. Round-trip
+///   times are those without queues, except with wVegas, whose prices are queueing delays.
 ///
 /// # Errors
 /// [`RunError`].

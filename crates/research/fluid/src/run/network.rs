@@ -6,11 +6,12 @@ use manyway_units::Time;
 use super::classes::Class;
 use crate::network::{Link, Network};
 
-/// An epoch's network with one flow for each class: what it sends counts as often as there are members.
+/// An epoch's network with one flow for each class: what it sends counts as often as there are
+/// members.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reduced {
-    /// Packets of routes are as large as those of all members together, so that rates stay those of one; private links have room for all of them. A flow's weight is the
-    /// number of members.
+    /// Packets of routes are as large as those of all members together, so that rates stay those of
+    /// one; private links have room for all of them. A flow's weight is the number of members.
     pub(super) network: Network,
     /// The class of each of its flows.
     pub(super) classes: Vec<usize>,

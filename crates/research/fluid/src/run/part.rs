@@ -186,7 +186,8 @@ impl Part<'_> {
         Ok(self.epoch(rates, self.reduced.named(&end.prices), Some(rest)))
     }
 
-    /// Windows and prices to begin with; what is new has these rates, and links that nobody has been on these prices.
+    /// Windows and prices to begin with; what is new has these rates, and links that nobody has
+    /// been on these prices.
     fn begin(&self, memory: &Memory, (rates, prices): (&[f64], &[f64])) -> (Vec<f64>, Vec<f64>) {
         let network = &self.reduced.network;
         let routes = network.routes().zip(&self.reduced.subflows).zip(rates);

@@ -11,7 +11,8 @@ use crate::dynamics::Step;
 pub struct FluidFlow {
     /// Its name.
     pub name: String,
-    /// Rate without headers over the measured time, or the part of it in which the flow was active, in bits/s.
+    /// Rate without headers over the measured time, or the part of it in which the flow was active,
+    /// in bits/s.
     pub goodput_bps: f64,
     /// Each subflow.
     pub subflows: Vec<FluidSubflow>,
@@ -30,7 +31,8 @@ pub struct FluidSubflow {
     pub window_mean_packets: f64,
     /// Mean round-trip time while it was there, in seconds.
     pub rtt_mean_s: f64,
-    /// Mean price of its route while it was there: loss probability, for wVegas queueing delay in seconds.
+    /// Mean price of its route while it was there: loss probability, for wVegas queueing delay in
+    /// seconds.
     pub price_mean: f64,
 }
 
@@ -71,7 +73,8 @@ pub enum Quantity {
     Rtt,
     /// Load of a link over the interval, bits/s.
     Load,
-    /// Price of a link at the interval's end: loss probability, for wVegas queueing delay in seconds.
+    /// Price of a link at the interval's end: loss probability, for wVegas queueing delay in
+    /// seconds.
     Price,
 }
 
@@ -443,7 +446,8 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// What the scenario asks for, as far as a fluid has it, and prices; rates and windows if it asks for nothing.
+/// What the scenario asks for, as far as a fluid has it, and prices; rates and windows if it asks
+/// for nothing.
 fn quantities(asked: &[SeriesKind]) -> Vec<Quantity> {
     let known = |kind: &SeriesKind| match kind {
         SeriesKind::Rate => Some(Quantity::Rate),

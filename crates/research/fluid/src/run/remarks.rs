@@ -24,7 +24,8 @@ pub(super) fn remarks(experiment: &Experiment) -> Vec<String> {
         }
         if flow.options.growth == Growth::Acks && flow.ack.every > 1 {
             remarks.push(format!(
-                "Windows of `{name}` grow by acknowledgements at the packet level, of which there are fewer than packets: here by packets."
+                "Windows of `{name}` grow by acknowledgements at the packet level, of which there \
+                 are fewer than packets: here by packets."
             ));
         }
     }
@@ -61,8 +62,13 @@ pub(super) fn small_windows(experiment: &Experiment, epochs: &[Epoch]) -> Option
     }
     (!names.is_empty()).then(|| {
         format!(
-            "Windows of {} come to rest below a packet, which no sender's do: round trips have no queueing in them here.",
-            names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            "Windows of {} come to rest below a packet, which no sender's do: round trips have no \
+             queueing in them here.",
+            names
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
         )
     })
 }

@@ -41,7 +41,8 @@ fn flows_that_are_alike_do_the_same() {
         two_links(
             "200 s",
             &format!(
-                "{count}\n[measure]\nfrom = \"100 s\"\nseries = [\"rate\", \"load\"]\ninterval = \"1 s\""
+                "{count}\n[measure]\nfrom = \"100 s\"\nseries = [\"rate\", \"load\"]\ninterval = \
+                 \"1 s\""
             ),
         )
     };
@@ -184,7 +185,8 @@ fn loss_on_the_wire_is_a_price() {
 fn an_application_sends_no_more_than_it_has() {
     let text = two_links(
         "300 s",
-        "[flows.video]\nlaw = \"reno\"\npaths = [\"first\"]\nrate = \"4 Mbps\"\ncount = 2\n[flows.bulk]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"200 s\"",
+        "[flows.video]\nlaw = \"reno\"\npaths = [\"first\"]\nrate = \"4 Mbps\"\ncount = \
+         2\n[flows.bulk]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"200 s\"",
     );
     let run = done(&text);
     for flow in &run.flows[..2] {
@@ -203,7 +205,8 @@ fn an_application_sends_no_more_than_it_has() {
 fn private_links_have_room_for_each_member() {
     let text = two_links(
         "300 s",
-        "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\naccess = { rate = \"3 Mbps\", delay = \"1 ms\" }\ncount = 4\n[measure]\nfrom = \"200 s\"",
+        "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\naccess = \
+         { rate = \"3 Mbps\", delay = \"1 ms\" }\ncount = 4\n[measure]\nfrom = \"200 s\"",
     );
     for flow in done(&text).flows {
         assert!(
@@ -281,13 +284,17 @@ fn what_has_no_fluid_is_told() {
     };
     assert_eq!(
         error("[flows.f]\nlaw = \"olia\"\npaths = [\"first\", \"second\"]"),
-        "the flow `f`: olia has no fluid form, as it is more than an increase and a decrease by windows and round-trip times: run it with --level packet, or take its nearest window law (coupled or lia)"
+        "the flow `f`: olia has no fluid form, as it is more than an increase and a decrease by \
+         windows and round-trip times: run it with --level packet, or take its nearest window law \
+         (coupled or lia)"
     );
     assert_eq!(
         error(
-            "[flows.v]\nlaw = \"wvegas\"\npaths = [\"first\"]\n[flows.r]\nlaw = \"reno\"\npaths = [\"first\"]"
+            "[flows.v]\nlaw = \"wvegas\"\npaths = [\"first\"]\n[flows.r]\nlaw = \"reno\"\npaths = \
+             [\"first\"]"
         ),
-        "`v` acts on queueing delay and `r` on loss, and a fluid's prices are either: run them with --level packet, or give both laws of one kind"
+        "`v` acts on queueing delay and `r` on loss, and a fluid's prices are either: run them \
+         with --level packet, or give both laws of one kind"
     );
 }
 
@@ -296,7 +303,8 @@ fn what_has_no_fluid_is_told() {
 fn floors_keep_coupled_on_its_worse_path() {
     let text = two_links(
         "2000 s",
-        "[flows.m]\nlaw = \"coupled\"\npaths = [\"first\", \"second\"]\n[flows.s]\nlaw = \"reno\"\npaths = [\"second\"]\ncount = 20\n[measure]\nfrom = \"1900 s\"",
+        "[flows.m]\nlaw = \"coupled\"\npaths = [\"first\", \"second\"]\n[flows.s]\nlaw = \
+         \"reno\"\npaths = [\"second\"]\ncount = 20\n[measure]\nfrom = \"1900 s\"",
     );
     let experiment = experiment(&text);
     let window = |floors| {
@@ -315,7 +323,8 @@ fn floors_keep_coupled_on_its_worse_path() {
 fn the_initial_window_grows_by_itself() {
     let text = two_links(
         "2 s",
-        "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"0 s\"\nseries = [\"window\"]\ninterval = \"1 s\"",
+        "[flows.f]\nlaw = \"reno\"\npaths = [\"first\"]\n[measure]\nfrom = \"0 s\"\nseries = \
+         [\"window\"]\ninterval = \"1 s\"",
     );
     let options = RunOptions {
         start: StartWindow::Initial,

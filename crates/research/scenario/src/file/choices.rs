@@ -33,8 +33,8 @@ impl From<SlowStart> for SlowStartKind {
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Growth {
-    /// All that it acknowledges (RFC 3465), the transport's: growth doesn't depend on how often the receiver
-    /// acknowledges.
+    /// All that it acknowledges (RFC 3465), the transport's: growth doesn't depend on how often the
+    /// receiver acknowledges.
     Bytes,
     /// One packet, however many it acknowledges (RFC 5681, and Linux before 4.0).
     Acks,
@@ -49,7 +49,8 @@ impl From<Growth> for manyway_control::Growth {
     }
 }
 
-/// What a window does in recovery: while packets that were sent before its last cut are still being acknowledged.
+/// What a window does in recovery: while packets that were sent before its last cut are still being
+/// acknowledged.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Recovery {
@@ -149,7 +150,8 @@ impl JsonSchema for PathUse {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A path of a flow: its name, or a table that says when the subflow on it takes part.",
+            "description": "A path of a flow: its name, or a table that says when the subflow on \
+             it takes part.",
             "anyOf": [generator.subschema_for::<Name>(), PathUseTable::json_schema(generator)],
         })
     }

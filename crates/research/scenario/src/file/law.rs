@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-/// A congestion-control law with its parameters: `"lia"`, `"ewtcp:a=0.25"` or `{ name = "ewtcp", a = 0.25 }`.
+/// A congestion-control law with its parameters: `"lia"`, `"ewtcp:a=0.25"` or `{ name = "ewtcp", a
+/// = 0.25 }`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Law(pub LawSpec);
 
@@ -81,7 +82,8 @@ impl JsonSchema for Law {
         });
         let choices: Vec<Value> = std::iter::once(text).chain(tables).collect();
         json_schema!({
-            "description": "A congestion-control law with its parameters: a name, \"name:key=value,…\", or a table.",
+            "description": "A congestion-control law with its parameters: a name, \
+             \"name:key=value,…\", or a table.",
             "anyOf": choices,
         })
     }

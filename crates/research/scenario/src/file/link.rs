@@ -17,14 +17,15 @@ pub struct Link {
     pub rate: Option<Bandwidth>,
     /// Propagation delay, one way. Required, except for access links ("0 s").
     pub delay: Option<TimeSpan>,
-    /// How much waits in front of the link, the packet in transmission included: DropTail of so many packets or
-    /// bytes, or a table for RED. Default: one bandwidth-delay product of this link alone (its rate times twice its
-    /// delay), at least "15 kB".
+    /// How much waits in front of the link, the packet in transmission included: DropTail of so
+    /// many packets or bytes, or a table for RED. Default: one bandwidth-delay product of this link
+    /// alone (its rate times twice its delay), at least "15 kB".
     pub queue: Option<Queue>,
-    /// Probability with which a packet is lost on the wire, or a table for losses in bursts. Default: 0.
+    /// Probability with which a packet is lost on the wire, or a table for losses in bursts.
+    /// Default: 0.
     pub loss: Option<Loss>,
-    /// Each packet takes a random time more, uniform between 0 and this; packets never overtake each other. Default:
-    /// "0 s".
+    /// Each packet takes a random time more, uniform between 0 and this; packets never overtake
+    /// each other. Default: "0 s".
     pub jitter: Option<TimeSpan>,
     /// Changes over time, in order. Default: none.
     pub timetable: Option<Vec<Change>>,
@@ -71,12 +72,13 @@ pub struct Red {
     pub max: Option<Threshold>,
     /// Drop probability at `max`. Default: 0.1.
     pub max_p: Option<Number>,
-    /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2 does when told to.
-    /// Default: 0.002.
+    /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2
+    /// does when told to. Default: 0.002.
     pub weight: Option<Weight>,
     /// Above `max` the probability rises to 1 at twice `max` rather than at once. Default: true.
     pub gentle: Option<bool>,
-    /// Early drops keep a distance of 1/p to 2/p packets, ns-2's `wait_`, rather than 1 to 1/p. Default: true.
+    /// Early drops keep a distance of 1/p to 2/p packets, ns-2's `wait_`, rather than 1 to 1/p.
+    /// Default: true.
     pub wait: Option<bool>,
     /// ECN-capable packets are marked instead of dropped early. Default: false.
     pub ecn: Option<bool>,
@@ -102,7 +104,8 @@ pub enum Loss {
     Bursts(GilbertElliott),
 }
 
-/// Losses in bursts: a chain of a good and a bad state takes a step with every packet (Gilbert, 1960; Elliott, 1963).
+/// Losses in bursts: a chain of a good and a bad state takes a step with every packet (Gilbert,
+/// 1960; Elliott, 1963).
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GilbertElliott {
@@ -147,7 +150,8 @@ impl<'de> Deserialize<'de> for Queue {
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Queue, A::Error> {
                 let table = Table::deserialize(MapAccessDeserializer::new(map))?;
-                let expected = "a queue that isn't text is a table with one entry: { red = { limit = …, min = …, max = … } }";
+                let expected = "a queue that isn't text is a table with one entry: \
+                    { red = { limit = …, min = …, max = … } }";
                 table
                     .red
                     .map(Queue::Red)

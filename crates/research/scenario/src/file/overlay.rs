@@ -8,14 +8,16 @@ use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 
 use crate::quantity::{Bandwidth, QueueLimit, TimeSpan, WholePackets};
 
-/// An overlay: sources that send to one destination through relays which they choose, with the application-level rate control of the overlay paper.
+/// An overlay: sources that send to one destination through relays which they choose, with the
+/// application-level rate control of the overlay paper.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Overlay {
     /// How many sources there are. Default: as many as `selection` has.
     #[schemars(range(min = 1))]
     pub sources: Option<u32>,
-    /// What each source has to send: one rate for all, or a list of which each source draws one by the seed, all alike probable.
+    /// What each source has to send: one rate for all, or a list of which each source draws one by
+    /// the seed, all alike probable.
     #[schemars(required)]
     pub demand: Option<Demand>,
     /// How many relays there are. Default: as many as sources.
@@ -33,7 +35,8 @@ pub struct Overlay {
     pub paths: Option<u32>,
     /// By what a source chooses its relays. Default: "uniform".
     pub choice: Option<RelayChoice>,
-    /// Of proportional choice: the largest relative error of what a source takes for a relay's bandwidth; 0 to below 1. Default: 0.5, the paper's.
+    /// Of proportional choice: the largest relative error of what a source takes for a relay's
+    /// bandwidth; 0 to below 1. Default: 0.5, the paper's.
     pub bandwidth_error: Option<f64>,
     /// The relays of each source, counted from 1, in place of a choice.
     pub selection: Option<Vec<Vec<u32>>>,
@@ -41,18 +44,21 @@ pub struct Overlay {
     pub control: Option<RateControl>,
     /// Who loses on an overloaded link, at the flow level. Default: "max-min".
     pub sharing: Option<Sharing>,
-    /// How many control intervals a run, or each iteration of a search, has; at most 1,000,000. Default: 1000.
+    /// How many control intervals a run, or each iteration of a search, has; at most 1,000,000.
+    /// Default: 1000.
     #[schemars(range(min = 1))]
     pub intervals: Option<u32>,
     /// The last so many of them count. Default: half of them.
     #[schemars(range(min = 1))]
     pub judged: Option<u32>,
-    /// A run has settled when all further values are within this share of the mean of the last ones; 0.5 to below 1. Default: 0.98, the paper's for
-    /// exact rates.
+    /// A run has settled when all further values are within this share of the mean of the last
+    /// ones; 0.5 to below 1. Default: 0.98, the paper's for exact rates.
     pub band: Option<f64>,
-    /// Sources without enough choose other relays, again and again. Default: the first choice stays.
+    /// Sources without enough choose other relays, again and again. Default: the first choice
+    /// stays.
     pub reselect: Option<Reselect>,
-    /// What the packet level has to know beside: `manyway run --level packet`. `[defaults]` has the TCP connections' keys. Default: flow level only.
+    /// What the packet level has to know beside: `manyway run --level packet`. `[defaults]` has the
+    /// TCP connections' keys. Default: flow level only.
     pub packets: Option<OverlayPackets>,
 }
 
@@ -62,8 +68,8 @@ pub struct Overlay {
 pub struct RateControl {
     /// ε: a share of the source's demand, or a rate. Default: 0.01.
     pub increment: Option<Increment>,
-    /// δ: an increment has succeeded if this share of the rate or less is missing at the receiver; 0 to below 1. Default: 0 at the flow level, where rates are
-    /// exact, 0.03 at the packet level.
+    /// δ: an increment has succeeded if this share of the rate or less is missing at the receiver;
+    /// 0 to below 1. Default: 0 at the flow level, where rates are exact, 0.03 at the packet level.
     pub tolerance: Option<f64>,
     /// α: success multiplies a path's increment term by it; more than 1. Default: 1.1.
     pub grow: Option<f64>,
@@ -88,7 +94,8 @@ pub struct Reselect {
     pub iterations: Option<u32>,
 }
 
-/// The overlay at the packet level: each path is a TCP connection over its relay's link, of which the first hop never is the bottleneck.
+/// The overlay at the packet level: each path is a TCP connection over its relay's link, of which
+/// the first hop never is the bottleneck.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayPackets {
@@ -99,10 +106,11 @@ pub struct OverlayPackets {
     pub queue: Option<QueueLimit>,
     /// Length of a control interval. Default: ten round-trip times.
     pub interval: Option<TimeSpan>,
-    /// So many packets may wait in a connection's socket before it takes no more; their number bounds the token bucket, too. Default: "4 packets".
+    /// So many packets may wait in a connection's socket before it takes no more; their number
+    /// bounds the token bucket, too. Default: "4 packets".
     pub send_buffer: Option<WholePackets>,
-    /// With `start = "maxmin"`: the procedure goes on for so many intervals before the first one, and the rates of the last half of them are those to begin
-    /// with. Default: 10.
+    /// With `start = "maxmin"`: the procedure goes on for so many intervals before the first one,
+    /// and the rates of the last half of them are those to begin with. Default: 10.
     #[schemars(range(min = 2))]
     pub fill_intervals: Option<u32>,
 }
@@ -135,7 +143,8 @@ pub enum Sharing {
 pub enum Start {
     /// 0 on every path.
     Zero,
-    /// What the maxmin procedure comes to: each unit of data goes to the next path in turn that takes it.
+    /// What the maxmin procedure comes to: each unit of data goes to the next path in turn that
+    /// takes it.
     MaxMin,
 }
 
@@ -201,7 +210,8 @@ impl JsonSchema for Demand {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "What each source has to send: one rate for all, or a list to draw from.",
+            "description": "What each source has to send: one rate for all, or a list to draw \
+             from.",
             "anyOf": [generator.subschema_for::<Bandwidth>(), generator.subschema_for::<Vec<Bandwidth>>()],
         })
     }

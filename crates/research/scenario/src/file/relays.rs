@@ -8,7 +8,8 @@ use crate::quantity::TimeSpan;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Relays {
-    /// The registration server gives so many relays at a time, drawn at random from all. Default: all of them.
+    /// The registration server gives so many relays at a time, drawn at random from all. Default:
+    /// all of them.
     #[schemars(range(min = 1))]
     pub subset: Option<u32>,
     /// The manager knows at most so many, and asks for no more then. Default: 4096.
@@ -19,16 +20,18 @@ pub struct Relays {
     pub max_open: Option<u32>,
     /// Whose path is opened once every relay has been used. Default: "best".
     pub reuse: Option<Reuse>,
-    /// A relay whose path was closed for now is left alone for so long, twice as long after the second time, and so on up to an hour. Default:
-    /// "60 s".
+    /// A relay whose path was closed for now is left alone for so long, twice as long after the
+    /// second time, and so on up to an hour. Default: "60 s".
     pub rest: Option<TimeSpan>,
 }
 
-/// Which relay gets a new path when all have been used, by what its paths delivered per second of their lives.
+/// Which relay gets a new path when all have been used, by what its paths delivered per second of
+/// their lives.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// The best of those without an open path, if it did better than the worst of those with one, or if there are none.
+    /// The best of those without an open path, if it did better than the worst of those with one,
+    /// or if there are none.
     Best,
     /// The best of those without an open path.
     BestIdle,

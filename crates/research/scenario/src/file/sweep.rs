@@ -4,8 +4,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny};
 
-/// Keys with lists of values. What is in it depends on all the rest of the file, so it is read apart: see
-/// [`Scenario::points`](crate::Scenario::points).
+/// Keys with lists of values. What is in it depends on all the rest of the file, so it is read
+/// apart: see [`Scenario::points`](crate::Scenario::points).
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Sweep;
 
@@ -22,12 +22,14 @@ impl JsonSchema for Sweep {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object",
-            "description": "Keys with lists of values: the scenario is run for every combination. A bare key is one of [defaults], or \"duration\"; \
-                others are written with dots, in quotes, and * stands for every name: \"links.wifi.rate\", \"links.*.queue\".",
+            "description": "Keys with lists of values: the scenario is run for every combination. \
+             A bare key is one of [defaults], or \"duration\"; others are written with dots, in \
+             quotes, and * stands for every name: \"links.wifi.rate\", \"links.*.queue\".",
             "properties": {
                 "cases": {
                     "type": "array",
-                    "description": "Tables of assignments that are made together, each with a `name` or none of them.",
+                    "description": "Tables of assignments that are made together, each with a \
+                     `name` or none of them.",
                     "items": { "type": "object", "minProperties": 1 },
                     "minItems": 1,
                 },

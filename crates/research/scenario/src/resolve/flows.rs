@@ -67,7 +67,8 @@ impl Checks {
         (self.faults.len() == before).then_some(all)
     }
 
-    /// The TCP connection that each path of an overlay is: over path 0, with what `[defaults]` says of it.
+    /// The TCP connection that each path of an overlay is: over path 0, with what `[defaults]` says
+    /// of it.
     pub(super) fn connection(&mut self, defaults: Option<&file::Flow>) -> Option<Flow> {
         let mut flow = defaults.cloned().unwrap_or_default();
         if flow.law.is_none() {
@@ -291,7 +292,8 @@ impl Context<'_> {
         let mut seen = HashSet::new();
         if let Some(twice) = (0..indices.len()).find(|n| !seen.insert(indices[*n])) {
             let message = format!(
-                "the flow has {} twice: for two subflows over the same links, make a second path over them",
+                "the flow has {} twice: for two subflows over the same links, make a second path \
+                 over them",
                 named[twice].1
             );
             self.checks.report(&key.at(twice), message);

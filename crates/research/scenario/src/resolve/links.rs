@@ -287,7 +287,8 @@ fn default_queue(rate: Rate, delay: Duration) -> Queue {
     Queue::DropTail(Limit::Bytes(product.max(MIN_QUEUE)))
 }
 
-/// Where in the file a field of the link model comes from: `timetable.changes[2].rate` is `timetable[2].rate` there.
+/// Where in the file a field of the link model comes from: `timetable.changes[2].rate` is
+/// `timetable[2].rate` there.
 fn in_file(link: &Key, field: &str) -> Key {
     let field = match field.split_once('.') {
         Some(("timetable", "period")) => "timetable_period".to_owned(),

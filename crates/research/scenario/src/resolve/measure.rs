@@ -97,7 +97,8 @@ impl Checks {
                 "series"
             };
             let message = format!(
-                "{samples} samples are too many: choose a longer interval or fewer series (at most {MAX_SAMPLES})"
+                "{samples} samples are too many: choose a longer interval or fewer series (at most \
+                 {MAX_SAMPLES})"
             );
             self.report(&key.join(place), message);
         }

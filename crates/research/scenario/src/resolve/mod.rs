@@ -1,4 +1,5 @@
-//! From the file to the experiment: names become indices, groups become flows, and everything is checked.
+//! From the file to the experiment: names become indices, groups become flows, and everything is
+//! checked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -69,7 +70,8 @@ pub(crate) fn check_runs(file: &File, points: usize) -> Result<(), Fault> {
     let runs = u64::from(repeat) * points as u64;
     if runs > MAX_RUNS {
         let message = format!(
-            "{repeat} repetitions of {points} points are {runs} runs: at most {MAX_RUNS} are possible"
+            "{repeat} repetitions of {points} points are {runs} runs: at most {MAX_RUNS} are \
+             possible"
         );
         return Err(Fault::new(&key, message));
     }
@@ -83,7 +85,8 @@ pub(crate) fn check_total(subflows: usize, sweep: &Sweep) -> Result<(), Fault> {
     }
     let points = sweep.points();
     let message = format!(
-        "the {points} points have more than {MAX_TOTAL} subflows in all: sweep fewer values, or use fewer flows"
+        "the {points} points have more than {MAX_TOTAL} subflows in all: sweep fewer values, or \
+         use fewer flows"
     );
     Err(Fault::new(&Key::of(["sweep"]), message))
 }
@@ -92,7 +95,8 @@ pub(crate) fn check_total(subflows: usize, sweep: &Sweep) -> Result<(), Fault> {
 pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
     let mut checks = Checks::default();
     if file.overlay.is_some() {
-        let message = "a scenario with an [overlay] runs with --level flow, or --level packet if it has [overlay.packets]";
+        let message = "a scenario with an [overlay] runs with --level flow, or --level packet if \
+            it has [overlay.packets]";
         checks.report(&Key::of(["overlay"]), message);
         return Err(checks.faults);
     }

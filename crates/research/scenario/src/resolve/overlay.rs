@@ -177,7 +177,8 @@ impl Context<'_> {
         let sources = match (self.overlay.sources, given) {
             (Some(sources), Some(given)) if sources as usize != given => {
                 let message = format!(
-                    "has the relays of {given} sources, but there are {sources}: give each source a list"
+                    "has the relays of {given} sources, but there are {sources}: give each source \
+                     a list"
                 );
                 self.report("selection", message);
                 return None;
@@ -275,7 +276,8 @@ impl Context<'_> {
         }
         if (sources as u64).saturating_mul(u64::from(paths)) > MAX_PARTS {
             let message = format!(
-                "{paths} paths of {sources} sources are too many: at most {MAX_PARTS} are possible in all"
+                "{paths} paths of {sources} sources are too many: at most {MAX_PARTS} are possible \
+                 in all"
             );
             self.report("paths", message);
             return None;
@@ -286,7 +288,11 @@ impl Context<'_> {
         ) {
             (RelayChoice::Uniform, None) => Choice::Uniform,
             (RelayChoice::Uniform, Some(_)) => {
-                self.report("bandwidth_error", "a uniform choice asks for no bandwidths: say choice = \"proportional\", or leave this out");
+                self.report(
+                    "bandwidth_error",
+                    "a uniform choice asks for no bandwidths: say \
+                    choice = \"proportional\", or leave this out",
+                );
                 return None;
             }
             (RelayChoice::Proportional, error) => Choice::Proportional {
@@ -415,7 +421,8 @@ impl Context<'_> {
             }
             InvalidOverlay::TooFewRelays { paths, relays } => {
                 let message = format!(
-                    "{paths} paths need as many relays, but there are {relays}: choose fewer paths, or more relays"
+                    "{paths} paths need as many relays, but there are {relays}: choose fewer \
+                     paths, or more relays"
                 );
                 self.report("paths", message);
             }
@@ -512,7 +519,8 @@ impl Context<'_> {
             ("relays", flow.relays.is_some()),
         ];
         for (name, _) in keys.into_iter().filter(|(_, present)| *present) {
-            let message = "means nothing here: the overlay's sources, demands and relays decide that, and its rates count whole packets";
+            let message = "means nothing here: the overlay's sources, demands and relays decide \
+                that, and its rates count whole packets";
             self.checks
                 .faults
                 .push(Fault::key(&Key::of(["defaults", name]), message.to_owned()));

@@ -14,7 +14,8 @@ impl Context<'_> {
         if law == MANAGED && paths.len() > 1 {
             let timed = |used: &crate::file::PathUse| used.start.is_some() || used.stop.is_some();
             if let Some(n) = paths.iter().position(timed) {
-                let message = "with law mpath the path manager decides when a subflow joins and leaves: write the path's name only";
+                let message = "with law mpath the path manager decides when a subflow joins and \
+                    leaves: write the path's name only";
                 self.checks.report(&self.key.join("paths").at(n), message);
             }
         }

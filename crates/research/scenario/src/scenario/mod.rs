@@ -16,7 +16,8 @@ use crate::tree::{self, Failure, Found, Key, Node, Origin, Segment, Table, Value
 /// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 16 << 20;
 
-/// A scenario as written, with assignments made to it: what all its points have in common, and how to get them.
+/// A scenario as written, with assignments made to it: what all its points have in common, and how
+/// to get them.
 ///
 /// ```
 /// let text = r#"
@@ -53,9 +54,9 @@ type Setting = Vec<(String, String)>;
 /// One combination of the sweep's values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// The swept keys and their values here, as written: the same keys at every point, none without a sweep. Of
-    /// `cases`, the case's name as `case`; where cases have none, every key that one of them sets, with an empty
-    /// value where this one doesn't.
+    /// The swept keys and their values here, as written: the same keys at every point, none without
+    /// a sweep. Of `cases`, the case's name as `case`; where cases have none, every key that one of
+    /// them sets, with an empty value where this one doesn't.
     pub set: Vec<(String, String)>,
     /// What is to be run.
     pub experiment: Experiment,
@@ -74,7 +75,8 @@ impl Scenario {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it can't be read, is larger than [`MAX_FILE`], isn't UTF-8, and as of [`Scenario::parse`].
+    /// If it can't be read, is larger than [`MAX_FILE`], isn't UTF-8, and as of
+    /// [`Scenario::parse`].
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let file = path.display().to_string();
         let text = read(path).map_err(|message| problem_in(&file, message))?;
@@ -84,8 +86,9 @@ impl Scenario {
     /// Reads a text that stands in a file of this name; the name is for messages only.
     ///
     /// # Errors
-    /// If it isn't TOML, has keys that don't exist or values of the wrong type or without their unit. Whether the
-    /// parts fit together is found out by [`Scenario::points`], when all assignments are made.
+    /// If it isn't TOML, has keys that don't exist or values of the wrong type or without their
+    /// unit. Whether the parts fit together is found out by [`Scenario::points`], when all
+    /// assignments are made.
     pub fn parse(text: &str, file_name: &str) -> Result<Self, ScenarioError> {
         let sources = Sources {
             file: file_name.to_owned(),
@@ -101,14 +104,15 @@ impl Scenario {
         })
     }
 
-    /// Assigns a value to a key: `links.wifi.rate=10 Mbps`, `law=balia`, `links.*.queue=20 packets`, `seed=7`.
+    /// Assigns a value to a key: `links.wifi.rate=10 Mbps`, `law=balia`, `links.*.queue=20
+    /// packets`, `seed=7`.
     ///
-    /// A bare key is one of the top level or of `[defaults]`; `*` stands for every name. The value is TOML, or text
-    /// without quotes. A key that was swept has the new value in every point.
+    /// A bare key is one of the top level or of `[defaults]`; `*` stands for every name. The value
+    /// is TOML, or text without quotes. A key that was swept has the new value in every point.
     ///
     /// # Errors
-    /// If it isn't of the form `key=value`, if there is no such key, or if the value isn't one for it; the scenario
-    /// is as before then.
+    /// If it isn't of the form `key=value`, if there is no such key, or if the value isn't one for
+    /// it; the scenario is as before then.
     pub fn set(&mut self, assignment: &str) -> Result<(), ScenarioError> {
         let mut next = self.clone();
         next.sources.assignments.push(assignment.to_owned());
@@ -186,8 +190,8 @@ impl Scenario {
         self.file.overlay.is_some()
     }
 
-    /// Every combination of the sweep's values, resolved and checked; a single point without a sweep. The first swept
-    /// key changes slowest.
+    /// Every combination of the sweep's values, resolved and checked; a single point without a
+    /// sweep. The first swept key changes slowest.
     ///
     /// # Errors
     /// Everything that is wrong with the first point that can't be run, or with the sweep itself.
@@ -211,7 +215,8 @@ impl Scenario {
         Ok(points.into_iter().map(point).collect())
     }
 
-    /// Every point by `resolve`, with what it sets; `parts` is how many subflows or the like one has in memory.
+    /// Every point by `resolve`, with what it sets; `parts` is how many subflows or the like one
+    /// has in memory.
     fn resolved<T>(
         &self,
         resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,

@@ -156,7 +156,8 @@ fn names_become_indices_and_ways_back() {
 
 #[test]
 fn groups_become_flows_side_by_side() {
-    let group = "count = 3\nstart = \"1 s\"\nstagger = \"100 ms\"\nextra_delay = \"1 ms\"\ndelay_step = \"333 us\"\n\
+    let group = "count = 3\nstart = \"1 s\"\nstagger = \"100 ms\"\nextra_delay = \"1 \
+        ms\"\ndelay_step = \"333 us\"\n\
                  access = { rate = \"100 Mbps\", delay = \"2 ms\" }";
     let experiment = only(&with("[flows.phone]", group));
     let names: Vec<_> = experiment
@@ -202,19 +203,25 @@ fn groups_become_flows_side_by_side() {
 
 #[test]
 fn everything_that_can_be_said_arrives() {
-    let link = "loss = { good_to_bad = 0.01, bad_to_good = 0.5, good = 0.001 }\njitter = \"1 ms\"\ntimetable_period = \"9 s\"\n\
-        timetable = [{ at = \"1 s\", rate = \"5 Mbps\", delay = \"30 ms\" }, { at = \"2 s\", up = false }]\n\
+    let link = "loss = { good_to_bad = 0.01, bad_to_good = 0.5, good = 0.001 }\njitter = \"1 \
+        ms\"\ntimetable_period = \"9 s\"\n\
+        timetable = [{ at = \"1 s\", rate = \"5 Mbps\", delay = \"30 ms\" }, \
+        { at = \"2 s\", up = false }]\n\
         queue = { red = { limit = \"90 kB\", min = \"15 kB\", max = \"20 packets\", max_p = 0.02, weight = \"auto\", gentle = false, \
         wait = false, ecn = true, mean_packet = \"1000 B\" } }";
-    let flow = "size = \"1 MB\"\nrate = \"2 Mbps\"\nstart_spread = \"1 s\"\nstop = \"9 s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\
-        jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery = \"grow\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 packets\"\nthreshold_floor = \"2 packets\"\n\
+    let flow = "size = \"1 MB\"\nrate = \"2 Mbps\"\nstart_spread = \"1 s\"\nstop = \"9 \
+        s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\
+        jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery \
+        = \"grow\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 \
+        packets\"\nthreshold_floor = \"2 packets\"\n\
         ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\necn = true";
     let mut scenario = with("[links.a]", link);
     for line in flow.lines() {
         let (key, value) = line.split_once(" = ").unwrap();
         scenario.set(&format!("flows.desk.{key}={value}")).unwrap();
     }
-    let measure = "[measure]\nfrom = \"1 s\"\nuntil = \"9 s\"\ninterval = \"50 ms\"\nseries = [\"rtt\", \"drops\"]\n\
+    let measure = "[measure]\nfrom = \"1 s\"\nuntil = \"9 s\"\ninterval = \"50 ms\"\nseries = \
+        [\"rtt\", \"drops\"]\n\
         spans = [{ name = \"a\", from = \"0 s\", until = \"2 s\" }]";
     let text = format!("{}\n{measure}\n", scenario.text());
     let mut both = Scenario::parse(&text, "small.toml").unwrap();
@@ -429,7 +436,8 @@ fn values_of_assignments_are_toml_or_plain_text() {
 
 #[test]
 fn cases_change_several_keys_together() {
-    let sweep = "[sweep]\n\"flows.*.count\" = [1, 2]\ncases = [{}, { duration = \"5 s\", \"flows.phone.law\" = \"balia\" }]";
+    let sweep = "[sweep]\n\"flows.*.count\" = [1, 2]\ncases = [{}, \
+        { duration = \"5 s\", \"flows.phone.law\" = \"balia\" }]";
     let mut scenario = Scenario::parse(&format!("{SMALL}\n{sweep}\n"), "small.toml").unwrap();
     let all = [
         "flows.*.count=1 duration= flows.phone.law=",

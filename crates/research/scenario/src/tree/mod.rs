@@ -62,12 +62,12 @@ pub(crate) struct TooLarge {
     pub(crate) at: usize,
 }
 
-/// Brackets within brackets, or parts of a dotted key: far more than a scenario has, and nothing to run out of stack
-/// at.
+/// Brackets within brackets, or parts of a dotted key: far more than a scenario has, and nothing to
+/// run out of stack at.
 const MAX_DEPTH: usize = 16;
 
-/// Where, if anywhere, `text` nests deeper than [`MAX_DEPTH`]; to be asked before it is parsed, as toml itself bounds
-/// values only and not dotted keys.
+/// Where, if anywhere, `text` nests deeper than [`MAX_DEPTH`]; to be asked before it is parsed, as
+/// toml itself bounds values only and not dotted keys.
 pub(crate) fn too_deep(text: &str) -> Option<usize> {
     let (mut brackets, mut dots) = (0_usize, 0);
     for token in toml_parser::Source::new(text).lex() {

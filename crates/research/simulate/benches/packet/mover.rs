@@ -42,7 +42,8 @@ impl Wire {
 }
 
 impl Mover {
-    /// Windows share out what fits onto each link's wire and half its queue, so that links are busy and nothing is lost.
+    /// Windows share out what fits onto each link's wire and half its queue, so that links are busy
+    /// and nothing is lost.
     pub(crate) fn new(scene: &Scene) -> Self {
         let experiment = &scene.experiment;
         let topology = &experiment.topology;

@@ -14,7 +14,8 @@ const OSCILLATION: (f64, f64) = (60.0, 90.0);
 /// Seconds shown of Fig. 4.
 const TRAJECTORIES: (f64, f64) = (20.0, 200.0);
 
-/// Fig. 3: windows of two Balia subflows through one link, their sum, and the window of a Reno flow in their place.
+/// Fig. 3: windows of two Balia subflows through one link, their sum, and the window of a Reno flow
+/// in their place.
 pub(crate) fn oscillation() -> Result<String, String> {
     let runs = run("fig3", &["reno", "balia"])?;
     let (reno, balia) = (
@@ -39,7 +40,8 @@ pub(crate) fn oscillation() -> Result<String, String> {
     plot.svg().map_err(|error| error.to_string())
 }
 
-/// Fig. 4: the window on the second path, which five single-path flows share from 40 s to 80 s, for each law.
+/// Fig. 4: the window on the second path, which five single-path flows share from 40 s to 80 s, for
+/// each law.
 pub(crate) fn trajectories() -> Result<String, String> {
     let laws = ["ewtcp", "semicoupled", "lia", "balia", "coupled", "olia"];
     let names = [

@@ -1,5 +1,5 @@
-//! Runs the experiments of the Balia paper (`scenarios/balia`) and writes tables with the paper's numbers beside ours, two figures, and
-//! the results as JSON.
+//! Runs the experiments of the Balia paper (`scenarios/balia`) and writes tables with the paper's
+//! numbers beside ours, two figures, and the results as JSON.
 //!
 //! `cargo run --release -p manyway-simulate --example balia -- [--full] [--out DIR]`
 //!
@@ -24,7 +24,8 @@ struct Options {
     out: Option<PathBuf>,
 }
 
-/// All that was measured. The first variant of each is the scenario as its file has it, which the gates are about.
+/// All that was measured. The first variant of each is the scenario as its file has it, which the
+/// gates are about.
 #[derive(Serialize)]
 struct Results {
     gates: Vec<Gate>,

@@ -16,10 +16,13 @@ pub(crate) fn page(results: &Results) -> String {
     let _ = write!(
         out,
         "# Balia's experiments\n\n\
-         Section V of \"Multipath TCP: Analysis, Design and Implementation\" (Peng, Walid, Hwang and Low) at the packet level: the scenarios \
-         are [scenarios/balia](../../scenarios/balia), which say what the paper leaves open and what we chose. Made by `cargo run --release -p manyway-simulate \
-         --example balia -- --full --out docs/results`; every run repeats bit for bit. {repeat} runs per law, {otherwise} under other conditions; ± is half the 95 % interval of the mean. Max is LIA. \
-         What to make of it is [in the overview](README.md#balias-experiments).\n\n"
+         Section V of \"Multipath TCP: Analysis, Design and Implementation\" (Peng, Walid, Hwang \
+         and Low) at the packet level: the scenarios are [scenarios/balia](../../scenarios/balia), \
+         which say what the paper leaves open and what we chose. Made by `cargo run --release -p \
+         manyway-simulate --example balia -- --full --out docs/results`; every run repeats bit for \
+         bit. {repeat} runs per law, {otherwise} under other conditions; ± is half the 95 % \
+         interval of the mean. Max is LIA. What to make of it is [in the \
+         overview](README.md#balias-experiments).\n\n"
     );
     gates(&mut out, results);
     friendliness(&mut out, &results.friendliness);
@@ -46,7 +49,8 @@ fn friendliness(out: &mut String, variants: &[Of<Friendliness>]) {
     heading(out, "Table III: friendliness");
     let _ = writeln!(
         out,
-        "30 multipath flows over two links of 60 Mbps, 30 Reno flows on the second. Goodput of a flow, Mbps.\n"
+        "30 multipath flows over two links of 60 Mbps, 30 Reno flows on the second. Goodput of a \
+         flow, Mbps.\n"
     );
     let mut table = Table::new(
         [
@@ -88,7 +92,8 @@ fn aggregation(out: &mut String, variants: &[Of<Aggregation>]) {
     heading(out, "Table IV: WiFi and 3G");
     let _ = writeln!(
         out,
-        "One multipath flow over 8 Mbps, 10 ms and 2 Mbps, 100 ms. Goodput, Mbps, of 9.30 after headers; (utilisation of both links together / of 3G).\n"
+        "One multipath flow over 8 Mbps, 10 ms and 2 Mbps, 100 ms. Goodput, Mbps, of 9.30 after \
+         headers; (utilisation of both links together / of 3G).\n"
     );
     let cell = |row: &Aggregation| {
         format!(
@@ -106,8 +111,10 @@ fn responsiveness(out: &mut String, variants: &[Of<Responsiveness>]) {
     heading(out, "Table V: responsiveness");
     let _ = writeln!(
         out,
-        "One multipath flow over two links of 20 Mbps; five Reno flows on the second from 40 s to 80 s. Window on the second path: its average before, \
-         packets; as the five leave; until it has {STIRRING} packets, mean; until it is back at its average. SP-TCP: the five's goodput together.\n"
+        "One multipath flow over two links of 20 Mbps; five Reno flows on the second from 40 s to \
+         80 s. Window on the second path: its average before, packets; as the five leave; until it \
+         has {STIRRING} packets, mean; until it is back at its average. SP-TCP: the five's goodput \
+         together.\n"
     );
     let mut table = Table::new([
         Column::left("law"),
@@ -167,8 +174,10 @@ fn oscillation(out: &mut String, rows: &[Oscillation]) {
     heading(out, "Fig. 3: window oscillation");
     let _ = writeln!(
         out,
-        "One link of 20 Mbps; Reno on one path, every other law on two over this link. Of the window, or of the sum of both: what a cut takes away, on average, \
-         and standard deviation over mean. The paper's measure D of oscillation is the former: 1/2 for Reno, less for two paths.\n"
+        "One link of 20 Mbps; Reno on one path, every other law on two over this link. Of the \
+         window, or of the sum of both: what a cut takes away, on average, and standard deviation \
+         over mean. The paper's measure D of oscillation is the former: 1/2 for Reno, less for two \
+         paths.\n"
     );
     let mut table = Table::new([
         Column::left("law"),

@@ -113,10 +113,12 @@ fn balance_gate(table: &Table, case: &str) -> Gate {
         ["bmc", IDEAL[0], "bmc-proportion", "bmc-balance"].map(|law| table.means(&[law, case])[0]);
     Gate::new(
         &format!(
-            "Fig. 3.2, {case}: the proportion manager that rests gets at least 95 % of what fixed ideal weights get"
+            "Fig. 3.2, {case}: the proportion manager that rests gets at least 95 % of what fixed \
+             ideal weights get"
         ),
         format!(
-            "{balance:.2} of {ideal:.2} Mbps, {:.1} % (equal weights {equal:.2}, as published {published:.2})",
+            "{balance:.2} of {ideal:.2} Mbps, {:.1} % (equal weights {equal:.2}, as published \
+             {published:.2})",
             100.0 * balance / ideal
         ),
         balance >= 0.95 * ideal,

@@ -1,4 +1,5 @@
-//! Fluid and packet level on the network of Fig. 2 of Peng et al., by capacities and by measured loss.
+//! Fluid and packet level on the network of Fig. 2 of Peng et al., by capacities and by measured
+//! loss.
 
 use manyway_fluid::{FluidLaw, Model, Network};
 use manyway_scenario::Point;
@@ -8,7 +9,8 @@ use manyway_units::Time;
 use crate::papers::{Gate, Table};
 use crate::{markdown, points};
 
-/// What the square root law has for a constant under random loss, and under periodic loss, where the fluid has √2.
+/// What the square root law has for a constant under random loss, and under periodic loss, where
+/// the fluid has √2.
 const CONSTANTS: [f64; 2] = [1.31, 1.224_744_871_391_589];
 
 /// Besides the bias, this is as far apart as they may be.
@@ -72,7 +74,8 @@ pub(crate) fn compare(repeat: u32) -> Result<Friendliness, String> {
 }
 
 /// What keeps packets from Table III's fluid.
-const SMALL: &str = "the smallest window keeps multipath flows on the second link; with 1 packet instead of 2 they agree";
+const SMALL: &str = "the smallest window keeps multipath flows on the second link; with 1 packet \
+    instead of 2 they agree";
 
 /// Fig. 2's network with a sweep over laws: the scenario's points, and what was measured of them.
 struct Network2 {
@@ -98,7 +101,8 @@ impl Network2 {
             })
     }
 
-    /// The network with the round trips that were measured, queues included; first of flows, then the single ones.
+    /// The network with the round trips that were measured, queues included; first of flows, then
+    /// the single ones.
     fn network(point: &Point, measured: &[f64]) -> (Network, Vec<FluidLaw>) {
         let mut network = Network::at(&point.experiment, Time::ZERO);
         for flow in &mut network.flows {
@@ -119,7 +123,8 @@ impl Network2 {
         (network, laws.filter_map(Result::ok).collect())
     }
 
-    /// Mean rates in Mbps of the multipath flows' first and second subflow, and of the single-path flows.
+    /// Mean rates in Mbps of the multipath flows' first and second subflow, and of the single-path
+    /// flows.
     fn kinds(network: &Network, rates: &[f64]) -> [f64; 3] {
         let mut sums = [(0.0, 0.0); 3];
         let mut rates = rates.iter();
@@ -182,7 +187,10 @@ impl Network2 {
         gates.push(Gate {
             explained,
             ..Gate::new(
-                &format!("{name}: goodput of multipath and of single-path flows as a fluid within 15 % of the packet level"),
+                &format!(
+                    "{name}: goodput of multipath and of single-path flows as a fluid within \
+                    15 % of the packet level"
+                ),
                 found.join(", "),
                 worst <= BOUND,
             )
@@ -243,7 +251,9 @@ impl Network2 {
             found.push(format!("{law} {:.2} and {:.2}", ratios[0], ratios[1]));
         }
         gates.push(Gate::new(
-            "Fig. 2, measured loss as the price: rates of multipath and of single-path flows are the known bias (1.08 under random loss, 1.15 under periodic) times the packet level's, within 15 %",
+            "Fig. 2, measured loss as the price: rates of multipath and of single-path flows are \
+             the known bias (1.08 under random loss, 1.15 under periodic) times the packet \
+             level's, within 15 %",
             found.join(", "),
             fits,
         ));
@@ -314,7 +324,8 @@ fn measure(run: &RunResult) -> Vec<f64> {
         .collect()
 }
 
-/// Reno's window at its loss, as a constant over √p: under random loss, and alone on a link, where loss is periodic.
+/// Reno's window at its loss, as a constant over √p: under random loss, and alone on a link, where
+/// loss is periodic.
 fn bias(repeat: u32, gates: &mut Vec<Gate>) -> Result<(String, Vec<Table>), String> {
     let random = [
         "links.second.queue=4000 packets",
@@ -352,7 +363,10 @@ fn bias(repeat: u32, gates: &mut Vec<Gate>) -> Result<(String, Vec<Table>), Stri
             format!("{:+.1}", 100.0 * (2f64.sqrt() / found - 1.0)),
         ]);
         gates.push(Gate::new(
-            &format!("Reno under {name} loss: window · √loss within 5 % of {constant:.2}, where the fluid has √2"),
+            &format!(
+                "Reno under {name} loss: window · √loss within 5 % of {constant:.2}, where \
+                the fluid has √2"
+            ),
             format!("{found:.3}"),
             (found / constant - 1.0).abs() < 0.05,
         ));

@@ -1,4 +1,5 @@
-//! The fluid model against itself: closed forms, trajectories against equilibria, and where it doesn't come to rest.
+//! The fluid model against itself: closed forms, trajectories against equilibria, and where it
+//! doesn't come to rest.
 
 use manyway_fluid::dynamics::{Integrator, LossModel, System};
 use manyway_fluid::run::{RunOptions, run};
@@ -134,7 +135,8 @@ fn trajectories(gates: &mut Vec<Gate>) -> Result<String, String> {
         }
     }
     gates.push(Gate::new(
-        "Trajectories of four scenarios end at the equilibrium that is found directly: every flow's rate within 0.1 %",
+        "Trajectories of four scenarios end at the equilibrium that is found directly: every \
+         flow's rate within 0.1 %",
         format!("{:.1e}", worst),
         worst < 1e-3,
     ));
@@ -192,7 +194,8 @@ fn cycle() -> Result<(Gate, Figure), String> {
     };
     plot.series = vec![line.thinned(1000)];
     let gate = Gate::new(
-        "Semicoupled over 10 and 267 ms, outside the theorems' hypotheses: an unstable equilibrium (spectral abscissa above 0), and a cycle around it",
+        "Semicoupled over 10 and 267 ms, outside the theorems' hypotheses: an unstable equilibrium \
+         (spectral abscissa above 0), and a cycle around it",
         format!("{abscissa:.1e}/s, {least:.1} to {most:.1} Mbps"),
         rest.converged && abscissa > 0.0 && most / least > 1.03,
     );

@@ -113,7 +113,8 @@ fn iterations(gates: &mut Vec<Gate>, figures: &mut Vec<Figure>) -> Result<String
         }
     }
     gates.push(Gate::new(
-        "Eq. (11)-(12) and Algorithm 1 end at the optimum on Fig. 1(a), 1(b), 2(a) and 2(c): every flow's rate within 0.001 %",
+        "Eq. (11)-(12) and Algorithm 1 end at the optimum on Fig. 1(a), 1(b), 2(a) and 2(c): every \
+         flow's rate within 0.001 %",
         format!("{worst:.0e}"),
         worst < 1e-5,
     ));
@@ -184,7 +185,8 @@ fn domino(
     let plain = run(experiment, &RunOptions::default()).map_err(|error| error.to_string())?;
     let rest = at_rest(experiment, &plain, &best);
     gates.push(Gate::new(
-        "Fig. 8: where wVegas' prices rest is the optimum in every interval, every flow within 0.01 %",
+        "Fig. 8: where wVegas' prices rest is the optimum in every interval, every flow within \
+         0.01 %",
         format!("{rest:.0e}"),
         rest < 1e-4,
     ));
@@ -211,8 +213,12 @@ fn domino(
     let (packet, lia) = (rates("wvegas"), rates("lia"));
     let [by_fluid, by_packet, by_lia] = [&fluid, &packet, &lia].map(|rates| distance(rates, &best));
     gates.push(Gate::new(
-        "Fig. 8: wVegas' packets are nearer to the optimum than LIA's, mean distance of subflows' rates over all intervals",
-        format!("{by_packet:.2} and {by_lia:.2} Mbps; the fluid with wVegas' least backlog {by_fluid:.2}"),
+        "Fig. 8: wVegas' packets are nearer to the optimum than LIA's, mean distance of subflows' \
+         rates over all intervals",
+        format!(
+            "{by_packet:.2} and {by_lia:.2} Mbps; the fluid with wVegas' least backlog \
+            {by_fluid:.2}"
+        ),
         by_packet < by_lia,
     ));
     for (name, flows) in [("fluid-domino-two", "two"), ("fluid-domino-four", "four")] {

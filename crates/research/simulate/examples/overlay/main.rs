@@ -1,8 +1,11 @@
-//! The overlay paper's study (Fig. 3 to 7, and its simulation of packets) from `scenarios/overlay`, and tables with its numbers beside ours.
+//! The overlay paper's study (Fig. 3 to 7, and its simulation of packets) from `scenarios/overlay`,
+//! and tables with its numbers beside ours.
 //!
 //! `cargo run --release -p manyway-simulate --example overlay -- [--full] [--out DIR]`
 //!
-//! Without `--full` it is a sample: fewer selections where these can tell, fewer iterations at most, shorter runs of packets, and of heterogeneous demands none. With `--out` the figures are drawn, too.
+//! Without `--full` it is a sample: fewer selections where these can tell, fewer iterations at
+//! most, shorter runs of packets, and of heterogeneous demands none. With `--out` the figures are
+//! drawn, too.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod figures;
@@ -26,7 +29,8 @@ fn main() -> ExitCode {
     show("overlay", REPEAT, page)
 }
 
-/// A part of the page: its tables by their names in the text, what must hold, and what the figures show.
+/// A part of the page: its tables by their names in the text, what must hold, and what the figures
+/// show.
 #[derive(Default)]
 struct Part {
     tables: Vec<(&'static str, Table)>,

@@ -64,7 +64,8 @@ pub(crate) fn part(full: bool) -> Result<Part, String> {
             largest(&below) <= 7.0,
         ),
         Gate::new(
-            "Packet level: every run within 7 % of the flow level (proportional sharing, the same δ and selection)",
+            "Packet level: every run within 7 % of the flow level (proportional sharing, the same \
+             δ and selection)",
             format!("at most {:.2} %", largest(&apart)),
             largest(&apart) <= 7.0,
         ),

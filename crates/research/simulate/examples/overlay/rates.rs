@@ -6,8 +6,9 @@ use super::Part;
 use super::papers::{Gate, Table};
 use super::study::{Study, below, headings, largest, mean, median};
 
-/// The rules that sums are shown by. By equal loss they are those of proportional sharing: a controller only sees whether its increment has succeeded, which by both rules it has on
-/// links that aren't overloaded.
+/// The rules that sums are shown by. By equal loss they are those of proportional sharing: a
+/// controller only sees whether its increment has succeeded, which by both rules it has on links
+/// that aren't overloaded.
 const RULES: [&str; 2] = ["max-min", "proportional"];
 
 pub(crate) fn part(full: bool, repeat: u32) -> Result<Part, String> {
@@ -71,7 +72,8 @@ fn gates_3(table: &Table) -> Vec<Gate> {
         );
         Gate::new(
             &format!(
-                "Fig. 3, {sharing}: mean satisfaction ≥ 0.98 in every run with ε = 0.06 Mbps; with 1 Mbps in none, and it never lasts (50 intervals)"
+                "Fig. 3, {sharing}: mean satisfaction ≥ 0.98 in every run with ε = 0.06 Mbps; with \
+                 1 Mbps in none, and it never lasts (50 intervals)"
             ),
             format!("at least {low:.3}; at most {high:.3}, at most {stretch} intervals"),
             low >= 0.98 && high < 0.98 && stretch < 50.0,
@@ -125,7 +127,11 @@ fn gates_4a(uniform: &Table, published: &Table) -> Vec<Gate> {
         for row in &table.rows {
             let [small, usual, large] = [1, 2, 3].map(|column| row.values[column].mean);
             gates.push(Gate::new(
-                &format!("Fig. 4(a), {}, {what}: ε = 0.001 and 0.01 within 2 % of the LP, 0.1 worse than both", row.point[0]),
+                &format!(
+                    "Fig. 4(a), {}, {what}: ε = 0.001 and 0.01 within 2 % of the LP, 0.1 \
+                    worse than both",
+                    row.point[0]
+                ),
                 format!("{small:.3}, {usual:.3}, {large:.3} of it"),
                 small >= 0.98 && usual >= 0.98 && large < small.min(usual) - 0.005,
             ));
@@ -163,7 +169,8 @@ fn gates_4b(table: &Table) -> Vec<Gate> {
     RULES.map(gate).into()
 }
 
-/// Theorem 1 asks for perfect congestion detection, which only proportional sharing has: there the gate is the controller's, by max-min it is the rule's.
+/// Theorem 1 asks for perfect congestion detection, which only proportional sharing has: there the
+/// gate is the controller's, by max-min it is the rule's.
 fn gates_heterogeneous(table: &Table) -> [Gate; 2] {
     let gate = |sharing: &str| {
         let most = most(table, sharing, "ε = 0.1");
@@ -175,7 +182,8 @@ fn gates_heterogeneous(table: &Table) -> [Gate; 2] {
     };
     let [mut unheard, heard] = RULES.map(gate);
     unheard.explained = heard.holds.then_some(
-        "small sources don't hear that they are in a large one's way, and stay where chance has put them; when they are told, max-min has the sums of proportional sharing",
+        "small sources don't hear that they are in a large one's way, and stay where chance has \
+         put them; when they are told, max-min has the sums of proportional sharing",
     );
     [unheard, heard]
 }
@@ -216,10 +224,12 @@ fn gates_4c(table: &Table) -> Vec<Gate> {
         RULES.iter().all(slower),
     );
     order.explained = Some(
-        "by max-min it does, by proportional sharing it doesn't: the paper's order depends on the rule",
+        "by max-min it does, by proportional sharing it doesn't: the paper's order depends on the \
+         rule",
     );
     let medians = Gate::new(
-        "Fig. 4(c): AIAD-maxmin converges in tens of intervals, AIAD later; from 0, MIMD before AIAD (medians of AIAD, MIMD, AIAD-maxmin, MIMD-maxmin)",
+        "Fig. 4(c): AIAD-maxmin converges in tens of intervals, AIAD later; from 0, MIMD before \
+         AIAD (medians of AIAD, MIMD, AIAD-maxmin, MIMD-maxmin)",
         found.join("; "),
         RULES.iter().all(fine),
     );

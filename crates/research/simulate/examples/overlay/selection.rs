@@ -14,7 +14,8 @@ pub(crate) fn part(full: bool, repeat: u32) -> Result<Part, String> {
     let run = |name| Study::run((name, &[]), repeat, OverlayLevel::Flow);
     let limit = format!("overlay.reselect.iterations={SAMPLE}");
     let limited: &[&str] = if full { &[] } else { &[&limit] };
-    // Numbers of iterations scatter widely: the threshold that is judged has all runs in a sample, too.
+    // Numbers of iterations scatter widely: the threshold that is judged has all runs in a sample,
+    // too.
     let one: &[&str] = if full {
         &[]
     } else {
@@ -95,7 +96,8 @@ fn figure_7(study: &Study) -> Table {
     })
 }
 
-/// Of each scheme: iterations until all sources are satisfied, those not found counting as the limit, and the share of runs that found it.
+/// Of each scheme: iterations until all sources are satisfied, those not found counting as the
+/// limit, and the share of runs that found it.
 fn searches(runs: &[&OverlayDone]) -> Vec<f64> {
     let search = |done: &&OverlayDone| {
         let search = done.run.search;
@@ -106,8 +108,8 @@ fn searches(runs: &[&OverlayDone]) -> Vec<f64> {
     runs.iter().flat_map(search).collect()
 }
 
-/// What a selection allows, whoever controls the rates: the programme's value, and the bound on it that is seen without one: a relay carries no more than the sources want that have
-/// chosen it.
+/// What a selection allows, whoever controls the rates: the programme's value, and the bound on it
+/// that is seen without one: a relay carries no more than the sources want that have chosen it.
 fn possible(study: &Study) -> Table {
     let columns = across(study, "k = ");
     let best = |runs: &[&OverlayDone]| {
@@ -129,7 +131,8 @@ fn possible(study: &Study) -> Table {
     table
 }
 
-/// Over the demand: what all relays could carry if each source sent all it has over each of its own.
+/// Over the demand: what all relays could carry if each source sent all it has over each of its
+/// own.
 fn wanted(study: &Study, done: &OverlayDone) -> f64 {
     let experiment = &study.points[done.job.point].experiment;
     let Ok(Setting { overlay, selection }) = Setting::draw(experiment, done.job.seed) else {
@@ -164,7 +167,8 @@ fn gates_5(what: &str, table: &Table, possible: &Table) -> [Gate; 2] {
     let best = fifth(programme.filter(|row| row.point[0] == "programme"));
     let mut small = Gate::new(
         &format!(
-            "{what}: from k = 1 to 2 the gain is large (0.1 of the demand at least), from 4 to 5 it is small (less than a quarter of that)"
+            "{what}: from k = 1 to 2 the gain is large (0.1 of the demand at least), from 4 to 5 \
+             it is small (less than a quarter of that)"
         ),
         format!(
             "{least:.3} at least, {part:.2} of it at most; the programme's own gains: {best:.2}"
@@ -172,7 +176,8 @@ fn gates_5(what: &str, table: &Table, possible: &Table) -> [Gate; 2] {
         least >= 0.1 && part < 0.25,
     );
     small.explained = (least >= 0.1 && best >= 0.25).then_some(
-        "it isn't so of the programme's values either: each further path still reaches bandwidth that nobody with something to send had chosen",
+        "it isn't so of the programme's values either: each further path still reaches bandwidth \
+         that nobody with something to send had chosen",
     );
     let falling =
         |row: &Row| (2..row.values.len()).all(|path| gain(row, path) < gain(row, path - 1));
@@ -184,7 +189,9 @@ fn gates_5(what: &str, table: &Table, possible: &Table) -> [Gate; 2] {
     let fewer = table.rows.iter().filter(|row| !falling(row)).count();
     let words = Gate::new(
         &format!(
-            "{what}, in the paper's words: \"a diminishing gain\" (each path gains less than the one before) and \"2 to 4 can realize most of the performance gains\" (4 have more than half of what 6 gain over 1)"
+            "{what}, in the paper's words: \"a diminishing gain\" (each path gains less than the \
+             one before) and \"2 to 4 can realize most of the performance gains\" (4 have more \
+             than half of what 6 gain over 1)"
         ),
         format!(
             "{fewer} of {} rows don't diminish; {most:.2} of it at least",
@@ -235,7 +242,8 @@ fn gate_thresholds(table: &Table) -> Gate {
         .clone()
         .map(|means| format!("{:.1} and {:.1}", means[0], means[2]));
     Gate::new(
-        "Fig. 7 at b = 1, uniform, f = 1.6, satisfied with 0.92: k-reselection is faster than 1-reselection (paper 24.3 and 36.8; max-min, proportional, equal loss)",
+        "Fig. 7 at b = 1, uniform, f = 1.6, satisfied with 0.92: k-reselection is faster than \
+         1-reselection (paper 24.3 and 36.8; max-min, proportional, equal loss)",
         shown.join("; "),
         means.iter().all(|means| means[0] < means[2]),
     )
@@ -249,7 +257,8 @@ fn gate_baseline(table: &Table, limit: usize) -> Gate {
     let found = |all: bool| if all { "one did" } else { "none did" };
     Gate::new(
         &format!(
-            "Fig. 7 at f = 1.8, b = 1: where everyone reselects, no run of {limit} iterations succeeds; with k- and 1-reselection all do"
+            "Fig. 7 at f = 1.8, b = 1: where everyone reselects, no run of {limit} iterations \
+             succeeds; with k- and 1-reselection all do"
         ),
         format!(
             "everyone: {}; k and 1: {}",

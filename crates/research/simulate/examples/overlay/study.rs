@@ -24,7 +24,8 @@ pub(crate) struct Study {
 }
 
 impl Study {
-    /// Runs `scenarios/overlay/{name}.toml` with keys set, each point as often as it says, but `most` times at most.
+    /// Runs `scenarios/overlay/{name}.toml` with keys set, each point as often as it says, but
+    /// `most` times at most.
     pub(crate) fn run(
         (name, set): (&str, &[&str]),
         most: u32,
@@ -85,8 +86,9 @@ impl Study {
         (0..self.points.len()).filter(has).collect()
     }
 
-    /// A table with a row for each combination of the first `rows` swept keys. What the other keys go through belongs to the row: `measure` gets, for each repetition, the runs of
-    /// these points, and has the row's values for it.
+    /// A table with a row for each combination of the first `rows` swept keys. What the other keys
+    /// go through belongs to the row: `measure` gets, for each repetition, the runs of these
+    /// points, and has the row's values for it.
     pub(crate) fn table(
         &self,
         rows: usize,

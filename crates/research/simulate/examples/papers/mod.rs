@@ -1,4 +1,5 @@
-//! What the examples that reproduce papers have in common: running a scenario with every law and parameter in it, tables, gates and files.
+//! What the examples that reproduce papers have in common: running a scenario with every law and
+//! parameter in it, tables, gates and files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,8 +59,8 @@ impl Gate {
 }
 
 impl Table {
-    /// Runs every point of `scenarios/{scenario}.toml`, with keys set, `repeat` times, and takes from each run the numbers that
-    /// belong under `columns`.
+    /// Runs every point of `scenarios/{scenario}.toml`, with keys set, `repeat` times, and takes
+    /// from each run the numbers that belong under `columns`.
     pub(crate) fn run(
         (scenario, set): (&str, &[&str]),
         repeat: u32,
@@ -172,8 +173,8 @@ pub(crate) fn subflow(run: &RunResult, flow: &str, n: usize) -> f64 {
     flow.map_or(f64::NAN, |flow| flow.subflows[n].goodput_bps / 1e6)
 }
 
-/// Prints the page and writes it to `--out` beside the results as JSON. `page` gets the number of repetitions, which is `full` with
-/// `--full` and `short` without.
+/// Prints the page and writes it to `--out` beside the results as JSON. `page` gets the number of
+/// repetitions, which is `full` with `--full` and `short` without.
 pub(crate) fn show(
     name: &str,
     (full, short): (u32, u32),

@@ -9,7 +9,8 @@ use super::runs::{Connection, all, connections};
 use super::scenario::{Law, Run};
 use super::statistics::Sample;
 
-/// Where many pairs are at work, each source is told of so many relays: four times as many as it needs, and a scenario has its limits.
+/// Where many pairs are at work, each source is told of so many relays: four times as many as it
+/// needs, and a scenario has its limits.
 const LISTED: Law = Law::Mpath(200);
 
 /// How much of it is done.
@@ -81,7 +82,8 @@ impl Pair {
 pub(crate) struct Listed {
     pub(crate) relays: usize,
     pub(crate) ratios: Sample,
-    /// Share of the load on proxied paths where these are of no use: of pairs limited at an end, in the second half.
+    /// Share of the load on proxied paths where these are of no use: of pairs limited at an end, in
+    /// the second half.
     pub(crate) useless: Sample,
 }
 
@@ -107,7 +109,8 @@ pub(crate) fn networks(count: u64, assumptions: &Assumptions) -> Vec<Network> {
     seeds.map(make).collect()
 }
 
-/// One after the other: each pair by mPath with all relays, by TCP at the same time, by TCP afterwards.
+/// One after the other: each pair by mPath with all relays, by TCP at the same time, by TCP
+/// afterwards.
 pub(crate) fn alone(
     what: &str,
     networks: &[Network],
@@ -157,7 +160,8 @@ fn single(
         .ok_or_else(|| "a run without a connection".to_owned())
 }
 
-/// Section 4.4: the first pairs of each network again with shorter lists of relays. Pairs that were `alone` have their TCP there.
+/// Section 4.4: the first pairs of each network again with shorter lists of relays. Pairs that were
+/// `alone` have their TCP there.
 pub(crate) fn listed(
     networks: &[Network],
     alone: &[Pair],
@@ -195,7 +199,8 @@ pub(crate) fn listed(
     Ok(found)
 }
 
-/// Section 4.5: disjoint pairs at the same time, by mPath and then by TCP. `relaying`: the pairs are relays themselves.
+/// Section 4.5: disjoint pairs at the same time, by mPath and then by TCP. `relaying`: the pairs
+/// are relays themselves.
 pub(crate) fn together(
     networks: &[Network],
     (counts, relaying): (&[(usize, u64)], bool),

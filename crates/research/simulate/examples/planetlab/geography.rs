@@ -81,7 +81,8 @@ pub(crate) const HOMES: [Home; 24] = [
     home("sydney", Oceania, -33.9, 151.2),
 ];
 
-/// Light in fibre goes 200 km in a millisecond, and routes are about 1.4 times as long as the great circle.
+/// Light in fibre goes 200 km in a millisecond, and routes are about 1.4 times as long as the great
+/// circle.
 const KM_PER_MS: f64 = 200.0 / 1.4;
 const EARTH_RADIUS_KM: f64 = 6371.0;
 

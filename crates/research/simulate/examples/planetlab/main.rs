@@ -1,9 +1,11 @@
-//! mPath on a synthetic PlanetLab: Fig. 18 to 23 of the mPath paper (sections 4.3 to 4.5) on generated networks.
+//! mPath on a synthetic PlanetLab: Fig. 18 to 23 of the mPath paper (sections 4.3 to 4.5) on
+//! generated networks.
 //!
 //! `cargo run --release -p manyway-simulate --example planetlab -- [--full] [--out DIR]`
 //!
-//! Without `--full` it is a short version with fewer pairs and shorter runs. The figures go to `images` beside `DIR`. `--dump NETWORK.PAIR`
-//! prints that pair's run as a scenario for `manyway run`; with `--tcp` the run of TCP.
+//! Without `--full` it is a short version with fewer pairs and shorter runs. The figures go to
+//! `images` beside `DIR`. `--dump NETWORK.PAIR` prints that pair's run as a scenario for `manyway
+//! run`; with `--tcp` the run of TCP.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod assumptions;
@@ -89,7 +91,12 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
                     (1..=full.networks).contains(&network) && pair < full.pairs
                 });
                 options.dump = Some(known.ok_or_else(|| {
-                    format!("{which:?} is no pair: write NETWORK.PAIR, networks 1 to {} and pairs 0 to {}", full.networks, full.pairs - 1)
+                    format!(
+                        "{which:?} is no pair: write NETWORK.PAIR, networks 1 to {} and pairs \
+                        0 to {}",
+                        full.networks,
+                        full.pairs - 1
+                    )
                 })?);
             }
             other => return Err(format!("unknown argument {other:?}")),

@@ -10,7 +10,8 @@ use super::geography::{HOMES, Region, delay_ms, gateway};
 const CARRIERS: [f64; 3] = [1.0, 1.15, 1.3];
 /// What a link has that isn't congested, Mbps: more than any site can send.
 const AMPLE: f64 = 400.0;
-/// The steps in which available rates change, seconds, and their correlation from one step to the next (of about two minutes in time).
+/// The steps in which available rates change, seconds, and their correlation from one step to the
+/// next (of about two minutes in time).
 pub(crate) const STEP_S: f64 = 30.0;
 const PERSISTENCE: f64 = 0.78;
 
@@ -40,7 +41,8 @@ pub(crate) struct Link {
 
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// To or from a site: what it has is divided by fair queueing, so others' traffic is nothing but less of it.
+    /// To or from a site: what it has is divided by fair queueing, so others' traffic is nothing
+    /// but less of it.
     Access,
     /// In the core, full of others' traffic.
     Congested,
@@ -48,8 +50,8 @@ pub(crate) enum Kind {
     Ample,
 }
 
-/// All sites. Links are made when a route needs them, each from the seed and its name alone: a network with other sites or routes has
-/// the same links.
+/// All sites. Links are made when a route needs them, each from the seed and its name alone: a
+/// network with other sites or routes has the same links.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) assumptions: Assumptions,
@@ -152,8 +154,9 @@ impl Network {
         }
     }
 
-    /// From one research network to another: nothing within one, a peering within a continent; else out to a carrier, over its trunk between the
-    /// continents, and in. The sender's network chooses the carrier, one for each continent.
+    /// From one research network to another: nothing within one, a peering within a continent; else
+    /// out to a carrier, over its trunk between the continents, and in. The sender's network
+    /// chooses the carrier, one for each continent.
     fn core(&self, from: usize, to: usize) -> Vec<Link> {
         let (a, b) = (HOMES[from], HOMES[to]);
         if from == to {
@@ -212,7 +215,8 @@ impl Network {
         }
     }
 
-    /// Factors of what is available on a link in each step from `from` to `until` (in steps): an autoregressive process of its own.
+    /// Factors of what is available on a link in each step from `from` to `until` (in steps): an
+    /// autoregressive process of its own.
     pub(crate) fn sway(&self, link: &Link, (from, until): (usize, usize)) -> Vec<f64> {
         let mut rng = stream(self.assumptions.seed, &format!("sway {}", link.name));
         let mut level = normal(&mut rng);

@@ -20,14 +20,16 @@ pub(crate) struct Connection {
     pub(crate) late: f64,
     /// Share of the second half's goodput that took proxied paths.
     pub(crate) proxied: f64,
-    /// When it had settled, seconds, and how many proxied paths were open then: median over the second half. NaN without series.
+    /// When it had settled, seconds, and how many proxied paths were open then: median over the
+    /// second half. NaN without series.
     pub(crate) settled_s: f64,
     pub(crate) open: f64,
     /// Most proxied paths open at a time.
     pub(crate) most_open: f64,
 }
 
-/// Does all of `jobs` on all cores, telling how far it is; results are in the order of the jobs, whatever order they end in.
+/// Does all of `jobs` on all cores, telling how far it is; results are in the order of the jobs,
+/// whatever order they end in.
 pub(crate) fn all<J: Sync, R: Send>(
     what: &str,
     jobs: &[J],
@@ -113,7 +115,8 @@ fn rates(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
     sum
 }
 
-/// How many proxied paths are open at the end of each interval: those that have a window (NaN before the first opening, 0 after a closing).
+/// How many proxied paths are open at the end of each interval: those that have a window (NaN
+/// before the first opening, 0 after a closing).
 fn open(flow: &FlowResult, run: &RunResult) -> Vec<f64> {
     let direct = &flow.subflows[0].path;
     let mut count = Vec::new();

@@ -20,7 +20,8 @@ pub(crate) struct Run {
     /// Source and destination of each connection; all start within two seconds.
     pub(crate) pairs: Vec<(Node, Node)>,
     pub(crate) duration_s: u32,
-    /// Which part of the links' history it meets, in multiples of the duration: 0 is the first, 1 what comes right after it.
+    /// Which part of the links' history it meets, in multiples of the duration: 0 is the first, 1
+    /// what comes right after it.
     pub(crate) epoch: u32,
     /// Whether to record rates and windows over time.
     pub(crate) series: bool,
@@ -81,7 +82,8 @@ impl Network {
         paths
     }
 
-    /// The relays that the registration server names to a source: the first so many of a random order, so that longer lists contain shorter ones.
+    /// The relays that the registration server names to a source: the first so many of a random
+    /// order, so that longer lists contain shorter ones.
     fn candidates(&self, (from, to): (Node, Node), count: usize) -> Vec<usize> {
         let purpose = format!("candidates {} {}", from.name(), to.name());
         let mut rng = stream(self.assumptions.seed, &purpose);

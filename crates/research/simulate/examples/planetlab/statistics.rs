@@ -60,8 +60,9 @@ const SMOOTHED: usize = 4;
 /// A rate has settled when it gets to this share of its mean over the second half.
 const SETTLED: f64 = 0.9;
 
-/// When a rate gets to its steady state, given its means over intervals of `interval_s`: the end of the first four of them whose mean is nine tenths
-/// of the mean over the second half. NaN if that never happens.
+/// When a rate gets to its steady state, given its means over intervals of `interval_s`: the end of
+/// the first four of them whose mean is nine tenths of the mean over the second half. NaN if that
+/// never happens.
 pub(crate) fn settled_s(rates: &[f64], interval_s: f64) -> f64 {
     let late = &rates[rates.len() / 2..];
     let steady = mean(late);

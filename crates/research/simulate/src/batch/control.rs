@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Parts that a run's progress is counted in.
 const PARTS: f64 = 1e6;
 
-/// How whoever started a [`Plan`](super::Plan) sees how far it is and stops it, from another thread.
+/// How whoever started a [`Plan`](super::Plan) sees how far it is and stops it, from another
+/// thread.
 #[derive(Debug, Default)]
 pub struct Control {
     stop: AtomicBool,

@@ -1,4 +1,5 @@
-//! The queue at the counter: runs start in order, and whatever order they end in, results are taken in by number.
+//! The queue at the counter: runs start in order, and whatever order they end in, results are taken
+//! in by number.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -58,7 +59,8 @@ where
         }
     }
 
-    /// The next run, as soon as there is room for its result; `None` when there is nothing left to start.
+    /// The next run, as soon as there is room for its result; `None` when there is nothing left to
+    /// start.
     pub(super) fn take(&self) -> Option<Ticket<'_, 'a, S, E>> {
         let mut state = self.lock();
         loop {

@@ -1,8 +1,9 @@
 //! Many runs: every point of a sweep, each repeated with other seeds, on all cores.
 //!
-//! A [`Plan`] is points × repetitions. Runs are independent, are started in order and are handed on in order, so neither a report nor a
-//! file that is written on the way depends on the number of threads. Memory is bounded by the runs under way: of a run that is over only
-//! its contribution to the means ([`Report`]) remains.
+//! A [`Plan`] is points × repetitions. Runs are independent, are started in order and are handed on
+//! in order, so neither a report nor a file that is written on the way depends on the number of
+//! threads. Memory is bounded by the runs under way: of a run that is over only its contribution to
+//! the means ([`Report`]) remains.
 
 mod control;
 mod line;
@@ -45,7 +46,8 @@ pub struct Plan<'a> {
     pub repeat: u32,
     /// So many runs go on at the same time.
     pub threads: usize,
-    /// Series of all repetitions are handed on; otherwise those of each point's first one, and the others' are dropped.
+    /// Series of all repetitions are handed on; otherwise those of each point's first one, and the
+    /// others' are dropped.
     pub keep_series: bool,
 }
 
@@ -114,15 +116,16 @@ impl Plan<'_> {
         self.points.len() as u64 * u64::from(self.repeat)
     }
 
-    /// Carries out the runs by `level` and hands each result to `sink`, in the order of [`Plan::job`] whatever order they end in. It
-    /// ends early when `control` is told to stop: then runs that are over count, the others are missing ([`Report::unfinished`]).
+    /// Carries out the runs by `level` and hands each result to `sink`, in the order of
+    /// [`Plan::job`] whatever order they end in. It ends early when `control` is told to stop: then
+    /// runs that are over count, the others are missing ([`Report::unfinished`]).
     ///
     /// `level` and `sink` may run on any of the threads, `sink` on one at a time.
     ///
     /// # Errors
     ///
-    /// The first error of `level` or `sink`; no further runs are started and those under way are stopped. [`BatchError::Stopped`] if no
-    /// run was over when it was stopped.
+    /// The first error of `level` or `sink`; no further runs are started and those under way are
+    /// stopped. [`BatchError::Stopped`] if no run was over when it was stopped.
     pub fn run<E: Send>(
         &self,
         level: impl Fn(&Experiment, &Running<'_>) -> Result<RunResult, E> + Sync,
@@ -164,7 +167,8 @@ impl Plan<'_> {
         self.keep_series || job.repetition == 0
     }
 
-    /// So many results may wait for their turn beside those under way: a slow run holds up the line, and memory must not fill meanwhile.
+    /// So many results may wait for their turn beside those under way: a slow run holds up the
+    /// line, and memory must not fill meanwhile.
     fn room(&self) -> u64 {
         /// Subflows, flows and links, at some 200 bytes each.
         const ENTRIES: usize = 200_000;

@@ -52,7 +52,8 @@ pub struct OverlayDone {
     pub optimum: Option<f64>,
 }
 
-/// The results of an overlay scenario, as `manyway run --json` has them. Every number is over the finished repetitions.
+/// The results of an overlay scenario, as `manyway run --json` has them. Every number is over the
+/// finished repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OverlayReport {
     /// The scenario's name.
@@ -78,9 +79,11 @@ pub struct OverlayPointReport {
     pub set: IndexMap<String, String>,
     /// Finished repetitions.
     pub runs: usize,
-    /// Who loses on an overloaded link: `max-min`, `proportional` or `equal loss`; `null` at the packet level, where queues decide.
+    /// Who loses on an overloaded link: `max-min`, `proportional` or `equal loss`; `null` at the
+    /// packet level, where queues decide.
     pub sharing: Option<&'static str>,
-    /// The normalised aggregate source rate `Σ x_s / Σ m_s` in the intervals that count; of a search, with the last selection.
+    /// The normalised aggregate source rate `Σ x_s / Σ m_s` in the intervals that count; of a
+    /// search, with the last selection.
     pub rate: Summary,
     /// Without a search: how it compares with the best, and how it gets there.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +109,8 @@ pub struct ControlReport {
 /// A search for relays that satisfy everybody.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SearchReport {
-    /// Iterations, the first selection being one; runs that found nothing count with all that they were allowed.
+    /// Iterations, the first selection being one; runs that found nothing count with all that they
+    /// were allowed.
     pub iterations: Summary,
     /// Runs that found such relays.
     pub found: usize,
@@ -120,12 +124,15 @@ impl OverlayPlan<'_> {
         self.points.len() as u64 * u64::from(self.repeat)
     }
 
-    /// Carries out the runs; they are in the order of the points, then of the repetitions, whatever the number of threads. It ends early when `control` is told to stop: then runs that
-    /// are over are there, the others are missing. `optimum` has the largest sum of rates for a setting, bits/s.
+    /// Carries out the runs; they are in the order of the points, then of the repetitions, whatever
+    /// the number of threads. It ends early when `control` is told to stop: then runs that are over
+    /// are there, the others are missing. `optimum` has the largest sum of rates for a setting,
+    /// bits/s.
     ///
     /// # Errors
     ///
-    /// The first run that can't be carried out, or has no optimum. [`BatchError::Stopped`] if no run was over when it was stopped.
+    /// The first run that can't be carried out, or has no optimum. [`BatchError::Stopped`] if no
+    /// run was over when it was stopped.
     pub fn run(
         &self,
         optimum: impl Fn(&Setting) -> Result<f64, String> + Sync,

@@ -1,4 +1,5 @@
-//! What came of all runs, as programs read it: the object of `manyway run --json`. Fields are added in later versions, never changed.
+//! What came of all runs, as programs read it: the object of `manyway run --json`. Fields are added
+//! in later versions, never changed.
 
 use indexmap::IndexMap;
 use schemars::generate::SchemaSettings;
@@ -7,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 /// The results of a scenario.
 ///
-/// Every number that a run measures is the mean over the finished repetitions. Its companion with `ci95` in the name is half the width of
-/// the mean's 95 % confidence interval by Student's t; it is left out when there is but one repetition.
+/// Every number that a run measures is the mean over the finished repetitions. Its companion with
+/// `ci95` in the name is half the width of the mean's 95 % confidence interval by Student's t; it
+/// is left out when there is but one repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Results of manyway run")]
 pub struct Report {
@@ -20,7 +22,8 @@ pub struct Report {
     pub seed: u64,
     /// Repetitions that were asked for.
     pub repeat: u32,
-    /// Runs that are missing because they were stopped or never started; 0 unless somebody interrupted them.
+    /// Runs that are missing because they were stopped or never started; 0 unless somebody
+    /// interrupted them.
     pub unfinished: u64,
     /// What was measured: of the only point, or of each point of the sweep.
     #[serde(flatten)]
@@ -75,7 +78,8 @@ pub struct Measured {
     pub groups: Vec<GroupReport>,
     /// Every named link.
     pub links: Vec<LinkReport>,
-    /// Jain's index of fairness of the flows' goodput: 1 when all have the same; null when there is no goodput.
+    /// Jain's index of fairness of the flows' goodput: 1 when all have the same; null when there is
+    /// no goodput.
     pub jain: Option<f64>,
     /// 95 % confidence interval of `jain`, ±.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +106,8 @@ pub struct FlowReport {
     /// Of a finite transfer: the repetitions in which it was complete before the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<u32>,
-    /// Of a finite transfer: from its start to the acknowledgement of its last byte, over the repetitions in which it was complete, seconds.
+    /// Of a finite transfer: from its start to the acknowledgement of its last byte, over the
+    /// repetitions in which it was complete, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_s: Option<f64>,
     /// 95 % confidence interval of `completion_s`, ±.
@@ -271,7 +276,8 @@ pub struct LinkReport {
 }
 
 impl Report {
-    /// The measured points, each with what its sweep sets: one without any for a scenario without a sweep.
+    /// The measured points, each with what its sweep sets: one without any for a scenario without a
+    /// sweep.
     pub fn points(&self) -> impl Iterator<Item = (Option<&PointReport>, &Measured)> {
         let (swept, only) = match &self.results {
             Results::Sweep { points } => (points.as_slice(), None),

@@ -14,7 +14,8 @@ use super::*;
 use crate::measure::Summary;
 use crate::packet::{FlowResult, LinkResult, Series, SubflowResult};
 
-/// Two paths over a link each; `pairs` flows over both in the group `mp`, one transfer of 1 MB over the second in `sp`.
+/// Two paths over a link each; `pairs` flows over both in the group `mp`, one transfer of 1 MB over
+/// the second in `sp`.
 fn experiment(pairs: usize) -> Experiment {
     let flow = |group: usize, name: String, paths: Range<usize>| Flow {
         name,
@@ -361,7 +362,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Lets the run with seed 10 end only when `others` runs have started; the number that had when it ended.
+/// Lets the run with seed 10 end only when `others` runs have started; the number that had when it
+/// ended.
 fn slow_first_run(plan: &Plan<'_>, others: u64) -> (Vec<Job>, u64) {
     let started = (Mutex::new(0), Condvar::new());
     let seen = AtomicU64::new(0);
@@ -563,7 +565,8 @@ fn the_schema_in_the_documentation_is_current() {
 }
 
 proptest! {
-    /// Stopped anywhere, on any number of threads: what is over is a part of the whole, in order, and all runs are accounted for.
+    /// Stopped anywhere, on any number of threads: what is over is a part of the whole, in order,
+    /// and all runs are accounted for.
     #[test]
     fn whatever_is_over_counts(threads in 1_usize..5, repeat in 1_u32..6, stop_at in 0_u64..20) {
         let points = points(&[1, 2, 1]);

@@ -3,12 +3,14 @@
 pub struct Convergence {
     /// The mean of the last values.
     pub value: f64,
-    /// So many intervals pass before all values stay within the band around it; as many as there are, if the last one is outside.
+    /// So many intervals pass before all values stay within the band around it; as many as there
+    /// are, if the last one is outside.
     pub time: usize,
 }
 
 impl Convergence {
-    /// Of the last so many values the mean, and since when all are within `band` of it: the paper takes 5000 of 10 000 and 0.98, or 500 of 1000 and 0.95. `None` without values.
+    /// Of the last so many values the mean, and since when all are within `band` of it: the paper
+    /// takes 5000 of 10 000 and 0.98, or 500 of 1000 and 0.95. `None` without values.
     pub fn of(series: &[f64], last: usize, band: f64) -> Option<Self> {
         let tail = &series[series.len().saturating_sub(last.max(1))..];
         let value = tail.iter().sum::<f64>() / tail.len() as f64;

@@ -1,8 +1,11 @@
-//! The flow level: rates of application-limited flows over shared links, one control interval after the other, without packets or delays.
+//! The flow level: rates of application-limited flows over shared links, one control interval after
+//! the other, without packets or delays.
 //!
-//! The numerical study of the overlay paper (section 5) is on this level. What a controller finds depends on who loses on an overloaded link, so there are
-//! three rules for it ([`Sharing`]), and every result has to say which one it is with. [`SharedLinks`] knows rates at one moment, [`Run`] has sources with the rate controller of
-//! [`manyway_control::overlay`], and [`Search`] lets unsatisfied sources choose other relays.
+//! The numerical study of the overlay paper (section 5) is on this level. What a controller finds
+//! depends on who loses on an overloaded link, so there are three rules for it ([`Sharing`]), and
+//! every result has to say which one it is with. [`SharedLinks`] knows rates at one moment, [`Run`]
+//! has sources with the rate controller of [`manyway_control::overlay`], and [`Search`] lets
+//! unsatisfied sources choose other relays.
 //!
 //! ```
 //! use manyway_control::overlay::RateConfig;
@@ -50,7 +53,8 @@ pub enum InvalidFlows {
     },
     /// A path over a link that isn't there, or twice over the same one, or over none.
     #[error(
-        "path {path} has links {links:?} of {count}: it needs one or more different ones, counted from 0"
+        "path {path} has links {links:?} of {count}: it needs one or more different ones, counted \
+         from 0"
     )]
     Path {
         /// Which path, from 0.
@@ -70,7 +74,8 @@ pub enum InvalidFlows {
     },
     /// Intervals of a search that leave nothing to judge by.
     #[error(
-        "a search judged by {judged} of {intervals} intervals: it must be 1 or more, and no more than there are"
+        "a search judged by {judged} of {intervals} intervals: it must be 1 or more, and no more \
+         than there are"
     )]
     Judged {
         /// Intervals judged by.

@@ -1,8 +1,11 @@
-//! Scenarios with an `[overlay]`: what the seed decides of them, and their runs at the flow level and at the packet level.
+//! Scenarios with an `[overlay]`: what the seed decides of them, and their runs at the flow level
+//! and at the packet level.
 //!
-//! Both levels run the same controllers ([`manyway_control::overlay`]) over the same relays, demands and selection; they differ in what they say arrives. At the flow
-//! level that is exact and at once, by a rule of sharing ([`crate::flow`]). At the packet level each path is a TCP connection, held to its rate by a token bucket, and what arrives is
-//! counted from acknowledgements.
+//! Both levels run the same controllers ([`manyway_control::overlay`]) over the same relays,
+//! demands and selection; they differ in what they say arrives. At the flow level that is exact and
+//! at once, by a rule of sharing ([`crate::flow`]). At the packet level each path is a TCP
+//! connection, held to its rate by a token bucket, and what arrives is counted from
+//! acknowledgements.
 
 mod packets;
 
@@ -31,7 +34,8 @@ pub struct Setting {
 pub struct OverlayRun {
     /// The run's seed.
     pub seed: u64,
-    /// The normalised aggregate source rate `Σ x_s / Σ m_s`: the mean over the intervals that count; of a search, with the last selection.
+    /// The normalised aggregate source rate `Σ x_s / Σ m_s`: the mean over the intervals that
+    /// count; of a search, with the last selection.
     pub rate: f64,
     /// Its standard deviation over these intervals; 0 of a search.
     pub deviation: f64,

@@ -1,8 +1,11 @@
-//! The overlay paper's controller over simulated TCP connections (section 5.1, "Simulation results").
+//! The overlay paper's controller over simulated TCP connections (section 5.1, "Simulation
+//! results").
 //!
-//! A path is one TCP connection over its relay's link: the first hop is taken to be fast, and to pass back-pressure on at once. The application puts whole packets into the
-//! connections' sockets while they have room, as fast as its token buckets allow; what has arrived is what has been acknowledged, as a receiver tells it half a round trip
-//! later. Each source measures and decides in its own time: control intervals have the same length and don't begin together.
+//! A path is one TCP connection over its relay's link: the first hop is taken to be fast, and to
+//! pass back-pressure on at once. The application puts whole packets into the connections' sockets
+//! while they have room, as fast as its token buckets allow; what has arrived is what has been
+//! acknowledged, as a receiver tells it half a round trip later. Each source measures and decides
+//! in its own time: control intervals have the same length and don't begin together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -134,7 +137,8 @@ impl PacketRun {
         })
     }
 
-    /// The normalised aggregate source rate in each interval, by what was acknowledged; `None` if it was stopped.
+    /// The normalised aggregate source rate in each interval, by what was acknowledged; `None` if
+    /// it was stopped.
     pub(super) fn series(
         &mut self,
         stop: &AtomicBool,
@@ -190,7 +194,8 @@ impl PacketRun {
 }
 
 impl Source {
-    /// Of connections and a demand, with a controller's constants and seed; it begins at some time with so many intervals of the maxmin procedure.
+    /// Of connections and a demand, with a controller's constants and seed; it begins at some time
+    /// with so many intervals of the maxmin procedure.
     fn new(
         (flows, demand): (Range<usize>, f64),
         (config, seed): (RateConfig, u64),

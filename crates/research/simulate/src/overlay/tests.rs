@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Eight sources over ten relays whose second hops are scarce, and TCP connections for the packet level.
+/// Eight sources over ten relays whose second hops are scarce, and TCP connections for the packet
+/// level.
 const SMALL: &str = r#"
     name = "small"
     [overlay]
@@ -54,7 +55,8 @@ fn best(experiment: &OverlayExperiment, seed: u64) -> f64 {
     best.rates.iter().sum::<f64>() / overlay.demand()
 }
 
-/// The paper's simulation finds less than 7 %; it has ten times as many sources, and runs eight times as long.
+/// The paper's simulation finds less than 7 %; it has ten times as many sources, and runs eight
+/// times as long.
 #[test]
 fn over_tcp_it_comes_as_near_to_the_optimum_as_with_exact_rates() {
     for (law, seed) in [("reno", 1), ("reno", 2), ("cubic", 1), ("cubic", 2)] {
@@ -98,7 +100,8 @@ fn demands_may_differ() {
     assert!(run.rate >= best * 0.93, "{} of {best}", run.rate);
 }
 
-/// Without a scarce relay, buckets are all that holds sources to their demands: no more than that arrives, and hardly less.
+/// Without a scarce relay, buckets are all that holds sources to their demands: no more than that
+/// arrives, and hardly less.
 #[test]
 fn buckets_hold_sources_to_their_demands() {
     let experiment = experiment(&["overlay.ratio=20", "overlay.skew=0"]);
@@ -109,8 +112,10 @@ fn buckets_hold_sources_to_their_demands() {
     assert!(most < 1.05, "{most}");
 }
 
-/// From nothing it is slower than with exact rates: an increment is half of a rate that was two increments, of which the last round trip of an interval isn't back when it is judged; and a
-/// packet more or less counts for more than δ at less than a quarter of the demand. A part of the increments fails for that.
+/// From nothing it is slower than with exact rates: an increment is half of a rate that was two
+/// increments, of which the last round trip of an interval isn't back when it is judged; and a
+/// packet more or less counts for more than δ at less than a quarter of the demand. A part of the
+/// increments fails for that.
 #[test]
 fn from_nothing_it_rises_slowly() {
     let experiment = experiment(&[
@@ -152,7 +157,8 @@ fn stops_when_told_to() {
 
 #[test]
 fn a_search_says_how_long_it_took() {
-    let text = "name = \"x\"\n[overlay]\nsources = 20\ndemand = \"1 Mbps\"\nratio = 2\nintervals = 100\ncontrol = { start = \"maxmin\" }\n";
+    let text = "name = \"x\"\n[overlay]\nsources = 20\ndemand = \"1 Mbps\"\nratio = 2\nintervals = \
+        100\ncontrol = { start = \"maxmin\" }\n";
     let text = format!("{text}[overlay.reselect]\nsatisfied = 0.9\niterations = 50\n");
     let scenario = Scenario::parse(&text, "x.toml").unwrap();
     let experiment = scenario.overlay_points().unwrap().remove(0).experiment;
@@ -172,10 +178,12 @@ fn a_search_says_how_long_it_took() {
 /// By seed.
 const PUBLISHED: u64 = 4;
 
-/// The published selection is the first, by seed from 1 on, of uniform ones whose optimum rounds to the paper's 0.80.
+/// The published selection is the first, by seed from 1 on, of uniform ones whose optimum rounds to
+/// the paper's 0.80.
 #[test]
 fn the_published_selection_is_the_first_with_the_papers_optimum() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/overlay");
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios/overlay");
     let load = |name: &str| {
         let scenario = Scenario::load(&folder.join(name)).unwrap();
         scenario.overlay_points().unwrap().remove(0).experiment
@@ -192,7 +200,8 @@ fn the_published_selection_is_the_first_with_the_papers_optimum() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Whatever the overlay, no more arrives than relays carry and sources have, but for what waits in queues and sockets for a moment.
+    /// Whatever the overlay, no more arrives than relays carry and sources have, but for what waits
+    /// in queues and sockets for a moment.
     #[test]
     fn packets_keep_to_capacities(
         sources in 1..6_u32,
@@ -215,7 +224,8 @@ proptest! {
         ]);
         let run = at(Level::Packet, &experiment, seed);
         let best = best(&experiment, seed);
-        // 30 intervals of 120 packets per source: 4 in each of two sockets and up to 50 in a queue may be from before.
+        // 30 intervals of 120 packets per source: 4 in each of two sockets and up to 50 in a queue
+        // may be from before.
         prop_assert!(run.rate <= best * 1.05, "{} of {best}", run.rate);
         // From nothing, 60 intervals are not enough to get there.
         prop_assert!(zero || run.rate >= best * 0.7, "{} of {best}", run.rate);

@@ -73,7 +73,8 @@ impl Simulation {
     /// A run of `experiment` that draws all its randomness from `seed`.
     ///
     /// # Errors
-    /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't there.
+    /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't
+    /// there.
     pub fn new(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
         check(experiment)?;
         let in_link = |(name, error)| SimulationError::Link { name, error };

@@ -8,10 +8,12 @@ use manyway_units::Time;
 use super::{Simulation, SimulationError};
 
 impl Simulation {
-    /// A run in which flows have only what is written to them ([`write`](Self::write)), from [`Simulation::new`].
+    /// A run in which flows have only what is written to them ([`write`](Self::write)), from
+    /// [`Simulation::new`].
     ///
     /// # Errors
-    /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't there.
+    /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't
+    /// there.
     pub fn fed(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
         let mut simulation = Simulation::new(experiment, seed)?;
         for source in &mut simulation.sources {
@@ -20,7 +22,8 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Goes on to `until`, with all that happens at that moment; false if it was stopped on the way.
+    /// Goes on to `until`, with all that happens at that moment; false if it was stopped on the
+    /// way.
     pub fn advance(&mut self, until: Time, stop: &AtomicBool) -> bool {
         while self.step(until) {
             if stop.load(Ordering::Relaxed) {
@@ -30,7 +33,8 @@ impl Simulation {
         true
     }
 
-    /// Puts packets of data into a flow's socket; they leave as the window allows. Nothing happens if the flow hasn't started, or is over.
+    /// Puts packets of data into a flow's socket; they leave as the window allows. Nothing happens
+    /// if the flow hasn't started, or is over.
     ///
     /// # Panics
     /// If there is no such flow.

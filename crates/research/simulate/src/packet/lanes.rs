@@ -94,8 +94,9 @@ pub(super) struct Lane(pub(super) u32);
 
 /// The event queue: first-in-first-out lanes, merged by time.
 ///
-/// Whatever leaves a FIFO link, or passes a constant delay, comes in order; so a packet costs a push and a pop at a ring buffer, and only
-/// the lanes' heads compete. Among heads of one moment a seeded hash decides, another one each time, so that no lane starves another.
+/// Whatever leaves a FIFO link, or passes a constant delay, comes in order; so a packet costs a
+/// push and a pop at a ring buffer, and only the lanes' heads compete. Among heads of one moment a
+/// seeded hash decides, another one each time, so that no lane starves another.
 #[derive(Debug, Clone)]
 pub(super) struct Lanes {
     rings: Vec<Ring>,
@@ -169,7 +170,8 @@ impl Lanes {
     }
 }
 
-/// Timers of whatever is numbered: at most one event per number and moment is of use, and too early a one does no harm.
+/// Timers of whatever is numbered: at most one event per number and moment is of use, and too early
+/// a one does no harm.
 #[derive(Debug, Clone)]
 pub(super) struct Timers {
     heap: Heap,
@@ -217,7 +219,8 @@ pub(super) fn time_of(key: u128) -> Time {
     Time::from_nanos((key >> 64) as u64)
 }
 
-/// A heap of four children per node: half the depth of a binary one, and the children share a cache line.
+/// A heap of four children per node: half the depth of a binary one, and the children share a cache
+/// line.
 #[derive(Debug, Clone, Default)]
 struct Heap(Vec<u128>);
 

@@ -80,7 +80,8 @@ impl Simulation {
         self.pump_flow(owner);
     }
 
-    /// The subflow leaves: its share of the coupled window goes to the others, and so does the data it had under way.
+    /// The subflow leaves: its share of the coupled window goes to the others, and so does the data
+    /// it had under way.
     pub(super) fn leave(&mut self, index: u32) {
         let subflow = &mut self.subflows[index as usize];
         let source = &mut self.sources[subflow.source as usize];

@@ -1,7 +1,8 @@
 //! A path manager beside a source: how a flow of law mPath finds, opens and closes its paths.
 //!
-//! Its first path is the direct one; the others, through one relay each, are candidates known to a registration server. What isn't open
-//! costs nothing: the manager hears of what paths deliver only when something else has happened.
+//! Its first path is the direct one; the others, through one relay each, are candidates known to a
+//! registration server. What isn't open costs nothing: the manager hears of what paths deliver only
+//! when something else has happened.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -121,7 +122,8 @@ impl RelayState {
 }
 
 impl Simulation {
-    /// What came of a subflow's packets is settled: its path manager hears of it, if it wants to know. `before` is the window before.
+    /// What came of a subflow's packets is settled: its path manager hears of it, if it wants to
+    /// know. `before` is the window before.
     pub(super) fn observe(&mut self, index: u32, before: f64, lost: bool) {
         let subflow = &mut self.subflows[index as usize];
         let (Some(relay), Some(sender)) = (&mut subflow.relay, &subflow.sender) else {
@@ -158,10 +160,11 @@ impl Simulation {
         self.subflows[index as usize].meter.is_over()
     }
 
-    /// Tells the path manager of a flow, if it has one, what has happened, and does what it says. `about` is the subflow that it happened to, if
-    /// that is all there is to look at.
+    /// Tells the path manager of a flow, if it has one, what has happened, and does what it says.
+    /// `about` is the subflow that it happened to, if that is all there is to look at.
     ///
-    /// A loss on a proxied path, of which there are many where there are many paths, changes nothing about the others.
+    /// A loss on a proxied path, of which there are many where there are many paths, changes
+    /// nothing about the others.
     pub(super) fn manage(
         &mut self,
         owner: usize,
@@ -200,7 +203,8 @@ impl Simulation {
         }
     }
 
-    /// Passes on what the controller thinks of a path, after what else is to be known if that is still to be done.
+    /// Passes on what the controller thinks of a path, after what else is to be known if that is
+    /// still to be done.
     fn judge(&mut self, owner: usize, index: u32, brief: bool) {
         let source = &self.sources[owner];
         let PathKey::Via(relay) = path_of(index - source.subflows.start) else {
@@ -219,7 +223,8 @@ impl Simulation {
         self.tell(owner, Some(Event::Verdict { relay, verdict }));
     }
 
-    /// Brings the manager up to date: what the paths have delivered, the direct one's round trip, and whether there is more to send.
+    /// Brings the manager up to date: what the paths have delivered, the direct one's round trip,
+    /// and whether there is more to send.
     fn brief(&mut self, owner: usize) {
         let now = self.now;
         let source = &mut self.sources[owner];
@@ -285,7 +290,8 @@ impl Simulation {
         }
     }
 
-    /// Sends a packet of data through a relay whose path isn't open; an empty one if there is no data.
+    /// Sends a packet of data through a relay whose path isn't open; an empty one if there is no
+    /// data.
     fn probe(&mut self, index: u32) {
         let subflow = &mut self.subflows[index as usize];
         let owner = subflow.source as usize;

@@ -2,7 +2,8 @@
 
 use manyway_units::Time;
 
-/// Counters of a subflow that only grow: differences between two moments are what happened between them.
+/// Counters of a subflow that only grow: differences between two moments are what happened between
+/// them.
 #[derive(Debug, Copy, Clone, Default)]
 pub(super) struct Tally {
     /// Packets of data acknowledged for the first time.

@@ -1,7 +1,7 @@
 //! The packet level: every packet of every flow over links with queues, on an integer clock.
 //!
-//! Flows are the transport's own subflow senders and controllers (`manyway-control`), with the payload left out. The same seed gives the
-//! same result, bit for bit.
+//! Flows are the transport's own subflow senders and controllers (`manyway-control`), with the
+//! payload left out. The same seed gives the same result, bit for bit.
 
 mod build;
 mod fed;
@@ -209,7 +209,8 @@ impl Simulation {
         self.arm(index);
     }
 
-    /// The acknowledgement has brought more than a few packets to count: a loss, or there is a path manager to see it.
+    /// The acknowledgement has brought more than a few packets to count: a loss, or there is a path
+    /// manager to see it.
     fn after_events(&mut self, index: u32, before: f64) {
         let owner = self.subflows[index as usize].source as usize;
         let lost = !self.outcome.lost.is_empty();
@@ -223,7 +224,8 @@ impl Simulation {
         }
     }
 
-    /// Counts what was acknowledged and puts back what was lost; true if there is more to do about it.
+    /// Counts what was acknowledged and puts back what was lost; true if there is more to do about
+    /// it.
     #[inline]
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
@@ -401,7 +403,8 @@ impl Simulation {
                 let source = &mut self.sources[owner];
                 let data = source.backlog > 0 && !source.avoids_silent_paths();
                 source.backlog -= u64::from(data);
-                // An empty probe goes last: it must not take the last place in a queue that the data needs, time after time.
+                // An empty probe goes last: it must not take the last place in a queue that the
+                // data needs, time after time.
                 if data {
                     self.send(index, true);
                 }
@@ -413,7 +416,8 @@ impl Simulation {
         }
     }
 
-    /// A finite transfer doesn't wait for a path that has fallen silent: its data is sent again on another.
+    /// A finite transfer doesn't wait for a path that has fallen silent: its data is sent again on
+    /// another.
     fn abandon(&mut self, index: u32) {
         let subflow = &mut self.subflows[index as usize];
         let source = &mut self.sources[subflow.source as usize];

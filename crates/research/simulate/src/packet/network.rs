@@ -86,7 +86,8 @@ impl Records {
 }
 
 impl Network {
-    /// The experiment's links, with a lane behind each and one for every constant delay at the end of a way.
+    /// The experiment's links, with a lane behind each and one for every constant delay at the end
+    /// of a way.
     ///
     /// # Errors
     /// What a link's configuration has wrong, with its name.
@@ -132,8 +133,9 @@ impl Network {
                 };
                 let last = spec.links.last().map(|&link| link as u32);
                 let last_back = spec.reverse.last().map(|&link| link as u32);
-                // Where each packet is acknowledged at once and nothing happens to acknowledgements, the receiver has no state, and
-                // the packet's way there and the acknowledgement's back are one constant delay.
+                // Where each packet is acknowledged at once and nothing happens to
+                // acknowledgements, the receiver has no state, and the packet's way there and the
+                // acknowledgement's back are one constant delay.
                 let at_once = flow.ack.every <= 1 && last_back.is_none();
                 let back = spec.return_delay + flow.extra_return;
                 self.ways.push(Way {

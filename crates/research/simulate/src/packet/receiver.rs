@@ -103,7 +103,8 @@ impl Receiver {
         self.deadline = None;
     }
 
-    /// The packet begins a new range: one before it is missing, and the sender should hear of it at once (RFC 5681 §4.2).
+    /// The packet begins a new range: one before it is missing, and the sender should hear of it at
+    /// once (RFC 5681 §4.2).
     fn is_fresh_gap(&self, number: u64) -> bool {
         self.ranges
             .first()
@@ -125,7 +126,8 @@ impl Receiver {
             self.ranges.truncate(MAX_RANGES);
             return true;
         }
-        // Links are FIFO, so a smaller number never arrives; were it so, it would count as received late.
+        // Links are FIFO, so a smaller number never arrives; were it so, it would count as received
+        // late.
         false
     }
 }

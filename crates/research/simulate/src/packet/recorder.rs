@@ -9,7 +9,8 @@ use super::meter::Tally;
 use super::result::{FlowResult, LinkResult, Series, SubflowResult};
 use super::source::{Source, Subflow};
 
-/// Reads the counters at the edges of the measured time, of each span and of each interval of the series.
+/// Reads the counters at the edges of the measured time, of each span and of each interval of the
+/// series.
 #[derive(Debug)]
 pub(super) struct Recorder {
     measure: Measure,
@@ -360,7 +361,8 @@ fn read(subflow: &mut Subflow, now: Time) -> (Tally, SenderStats) {
     (subflow.meter.read(now), stats)
 }
 
-/// A subflow's value at `at`; NaN while it isn't there, but 0 for the window of one that may be opened.
+/// A subflow's value at `at`; NaN while it isn't there, but 0 for the window of one that may be
+/// opened.
 fn subflow_value(
     kind: SeriesKind,
     subflow: &mut Subflow,

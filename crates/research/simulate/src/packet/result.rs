@@ -22,7 +22,8 @@ pub struct FlowResult {
     pub name: String,
     /// Goodput over the measured time (or the part of it in which the flow was active), bits/s.
     pub goodput_bps: f64,
-    /// Seconds from the start to the acknowledgement of the last byte; only of finite transfers that finished.
+    /// Seconds from the start to the acknowledgement of the last byte; only of finite transfers
+    /// that finished.
     pub completion_s: Option<f64>,
     /// Each subflow.
     pub subflows: Vec<SubflowResult>,
@@ -37,7 +38,8 @@ pub struct SubflowResult {
     pub goodput_bps: f64,
     /// Goodput in each named span, bits/s.
     pub spans_bps: Vec<f64>,
-    /// Time average of the congestion window while the subflow was there, packets; NaN if it wasn't.
+    /// Time average of the congestion window while the subflow was there, packets; NaN if it
+    /// wasn't.
     pub window_mean_packets: f64,
     /// Mean of the round-trip time samples, seconds; NaN if there was none.
     pub rtt_mean_s: f64,
@@ -83,6 +85,7 @@ pub struct Series {
     pub of: Vec<String>,
     /// Distance of the values, seconds.
     pub interval_s: f64,
-    /// The values; units as of [`manyway_scenario::SeriesKind`]. NaN (null) where there is nothing to say, e.g. before the start.
+    /// The values; units as of [`manyway_scenario::SeriesKind`]. NaN (null) where there is nothing
+    /// to say, e.g. before the start.
     pub values: Vec<f64>,
 }

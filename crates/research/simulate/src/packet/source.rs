@@ -39,7 +39,8 @@ pub(super) struct Source {
     pub(super) headers: u32,
     /// Packets of data that are not acknowledged, of a finite transfer.
     open: u64,
-    /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on another, they came through after all.
+    /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on
+    /// another, they came through after all.
     copies: u64,
     pub(super) phase: Phase,
     pub(super) start: Time,
@@ -87,8 +88,8 @@ pub(super) struct Egress {
     pub(super) jitter: u64,
     pub(super) latest: Time,
     pub(super) rng: Pcg64Mcg,
-    /// A lane of its own, and one that it shares with all others: most packets leave in order, and the fewer lanes
-    /// there are, the less there is to merge.
+    /// A lane of its own, and one that it shares with all others: most packets leave in order, and
+    /// the fewer lanes there are, the less there is to merge.
     pub(super) lanes: Option<(Lane, Lane)>,
     pub(super) access: Option<Link>,
 }
@@ -137,7 +138,8 @@ impl Source {
         self.remaining = 0;
     }
 
-    /// Lets the application produce what it can have produced by `now`; when it will have more, if that takes time.
+    /// Lets the application produce what it can have produced by `now`; when it will have more, if
+    /// that takes time.
     pub(super) fn produce(&mut self, now: Time) -> Option<Time> {
         if self.production <= 0.0 {
             self.backlog += std::mem::take(&mut self.remaining);
@@ -156,7 +158,8 @@ impl Source {
         })
     }
 
-    /// Whether data is kept off paths whose acknowledgements don't come: a transfer wants to end, and has other paths.
+    /// Whether data is kept off paths whose acknowledgements don't come: a transfer wants to end,
+    /// and has other paths.
     pub(super) fn avoids_silent_paths(&self) -> bool {
         self.finite && self.subflows.len() > 1
     }
@@ -185,15 +188,17 @@ impl Source {
         self.phase == Phase::Active && self.finished.is_none()
     }
 
-    /// Packets were acknowledged that had been given up; returns how many bring data that had not arrived before. Nobody needs to send
-    /// that again, and if it has been sent, those packets don't count any more.
+    /// Packets were acknowledged that had been given up; returns how many bring data that had not
+    /// arrived before. Nobody needs to send that again, and if it has been sent, those packets
+    /// don't count any more.
     pub(super) fn on_acked_late(&mut self, now: Time, packets: u64) -> u64 {
         if self.phase != Phase::Active {
             return 0;
         }
         let waiting = packets.min(self.backlog);
         self.backlog -= waiting;
-        // Given up twice and arrived twice, it counts once: no more can have arrived than has been sent.
+        // Given up twice and arrived twice, it counts once: no more can have arrived than has been
+        // sent.
         let unsent = self.backlog + self.remaining;
         let under_way = self.open.saturating_sub(waiting + unsent);
         let copied = under_way.min(packets - waiting);

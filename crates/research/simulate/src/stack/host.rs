@@ -36,8 +36,8 @@ impl SessionHost {
         })
     }
 
-    /// Tells the endpoint of a socket that the world gave this host, and how large its interface's packets may be (in bytes; 1500
-    /// without one).
+    /// Tells the endpoint of a socket that the world gave this host, and how large its interface's
+    /// packets may be (in bytes; 1500 without one).
     pub fn add_local(
         &mut self,
         now: Time,
@@ -97,7 +97,8 @@ impl SessionHost {
         &mut self.endpoint
     }
 
-    /// The counters of the connection that was established first; `None` before that and after it was forgotten.
+    /// The counters of the connection that was established first; `None` before that and after it
+    /// was forgotten.
     pub fn stats(&mut self) -> Option<ConnectionStats> {
         let handle = self.traffic.connection()?;
         Some(self.endpoint.connection(handle)?.stats())

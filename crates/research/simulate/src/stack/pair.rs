@@ -25,7 +25,8 @@ pub struct PairSpec {
     pub server_traffic: TrafficConfig,
     /// A client socket each.
     pub paths: Vec<PathSpec>,
-    /// Give the server a socket for each path too, reachable on that path alone, instead of one for all.
+    /// Give the server a socket for each path too, reachable on that path alone, instead of one for
+    /// all.
     pub server_sockets: bool,
 }
 
@@ -60,7 +61,8 @@ pub struct SessionPair {
 }
 
 impl SessionPair {
-    /// Adds the two hosts with their sockets and routes to `world`; `seed` decides their keys. Nothing is sent before [`SessionPair::connect`].
+    /// Adds the two hosts with their sockets and routes to `world`; `seed` decides their keys.
+    /// Nothing is sent before [`SessionPair::connect`].
     ///
     /// # Errors
     /// One of the configurations doesn't hold together.

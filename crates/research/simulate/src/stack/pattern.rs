@@ -1,7 +1,7 @@
 use crate::events::mix;
 
-/// Fills `buf` with what stream `stream` carries from byte `offset` on: bytes that depend on nothing but stream and position, so
-/// that a byte in a wrong place shows.
+/// Fills `buf` with what stream `stream` carries from byte `offset` on: bytes that depend on
+/// nothing but stream and position, so that a byte in a wrong place shows.
 pub fn fill(stream: u64, offset: u64, buf: &mut [u8]) {
     let mut position = offset;
     let mut rest = buf;
@@ -16,7 +16,8 @@ pub fn fill(stream: u64, offset: u64, buf: &mut [u8]) {
     }
 }
 
-/// The stream offset of the first byte of `data`, which was read at `offset`, that isn't what [`fill`] put there.
+/// The stream offset of the first byte of `data`, which was read at `offset`, that isn't what
+/// [`fill`] put there.
 pub fn first_mismatch(stream: u64, offset: u64, data: &[u8]) -> Option<u64> {
     let mut expected = vec![0; data.len()];
     fill(stream, offset, &mut expected);

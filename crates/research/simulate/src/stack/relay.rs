@@ -11,7 +11,8 @@ use rand::{RngExt, SeedableRng};
 
 use crate::{Arrival, Departure, Host, SocketId};
 
-/// The production relay as a host, with one socket: it can be killed and restarted, and told to misbehave.
+/// The production relay as a host, with one socket: it can be killed and restarted, and told to
+/// misbehave.
 #[derive(Debug)]
 pub struct RelayHost {
     relay: Option<Box<Relay>>,
@@ -33,7 +34,8 @@ pub struct Mischief {
     pub drop: f64,
     /// It is forwarded twice.
     pub duplicate: f64,
-    /// It is held back for a random time of up to [`Mischief::delay_by`], so that others overtake it.
+    /// It is held back for a random time of up to [`Mischief::delay_by`], so that others overtake
+    /// it.
     pub delay: f64,
     /// The longest such time.
     pub delay_by: Duration,
@@ -114,7 +116,8 @@ impl RelayHost {
         self.relay = Some(Box::new(Relay::new(config, self.keys(), &mut self.rng)));
     }
 
-    /// Starts it again after its codes' keys were lost: grants and consents of before mean nothing to it.
+    /// Starts it again after its codes' keys were lost: grants and consents of before mean nothing
+    /// to it.
     pub fn restart_forgetful(&mut self) {
         let new = Keys::generate(EPOCH, &mut self.rng);
         let old = self.keys.clone();

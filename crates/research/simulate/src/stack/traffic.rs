@@ -12,7 +12,8 @@ use crate::measure::Goodput;
 /// What a host's application does with each of its connections.
 #[derive(Debug, Clone)]
 pub struct TrafficConfig {
-    /// A stream for each is opened as soon as the connection is established; with none, the application only reads.
+    /// A stream for each is opened as soon as the connection is established; with none, the
+    /// application only reads.
     pub sources: Vec<Source>,
     /// What the streams carry, both those that are sent and those that are read.
     pub content: Content,
@@ -46,7 +47,8 @@ impl Default for TrafficConfig {
     }
 }
 
-/// The application of a host: bulk sources, a sink for whatever the peer sends, and a record of both.
+/// The application of a host: bulk sources, a sink for whatever the peer sends, and a record of
+/// both.
 #[derive(Debug)]
 pub struct Traffic {
     config: TrafficConfig,

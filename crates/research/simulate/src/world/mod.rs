@@ -21,7 +21,8 @@ pub trait Host {
     /// A datagram arrived; it may be opened in place.
     fn handle_datagram(&mut self, now: Time, arrival: Arrival<'_>);
 
-    /// Fills `buf` (its content is replaced) with one or more datagrams to send now; `None` when there is nothing to send.
+    /// Fills `buf` (its content is replaced) with one or more datagrams to send now; `None` when
+    /// there is nothing to send.
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Departure>;
 
     /// When [`Host::handle_timeout`] is to be called, if nothing happens before.
@@ -55,7 +56,8 @@ pub struct Departure {
     pub remote: SocketAddr,
     /// Whether they are marked ECN-capable.
     pub ecn: bool,
-    /// The size of each of several datagrams, of which the last may be shorter; `None` for one datagram.
+    /// The size of each of several datagrams, of which the last may be shorter; `None` for one
+    /// datagram.
     pub segment_size: Option<usize>,
 }
 
@@ -80,7 +82,8 @@ pub struct WorldStats {
     pub arrived: u64,
     /// Datagrams sent to where no route leads.
     pub unroutable: u64,
-    /// Datagrams that arrived at an address without a socket, at a NAT that doesn't let them in, or at a host that is frozen.
+    /// Datagrams that arrived at an address without a socket, at a NAT that doesn't let them in, or
+    /// at a host that is frozen.
     pub unclaimed: u64,
 }
 
@@ -97,7 +100,8 @@ pub struct Captured {
 
 /// A network of hosts, run event by event on an integer clock.
 ///
-/// Whoever runs it alternates between [`World::run_until`] and looking at, or meddling with, hosts and links.
+/// Whoever runs it alternates between [`World::run_until`] and looking at, or meddling with, hosts
+/// and links.
 #[derive(Debug)]
 pub struct World<H> {
     now: Time,
@@ -210,7 +214,8 @@ impl<H: Host> World<H> {
         HostId(self.hosts.len() - 1)
     }
 
-    /// Gives a host a socket. An address that was in use before belongs to the new socket from now on.
+    /// Gives a host a socket. An address that was in use before belongs to the new socket from now
+    /// on.
     pub fn add_socket(&mut self, host: HostId, addr: SocketAddr) -> SocketId {
         let sockets = &mut self.hosts[host.0].sockets;
         let id = SocketId(sockets.len() as u32);
@@ -219,9 +224,9 @@ impl<H: Host> World<H> {
         id
     }
 
-    /// Changes the address of a socket, as a NAT does that binds anew: from now on its datagrams come from `addr` and what is
-    /// sent there arrives. What is sent to the old address arrives only if `keep`. Routes belong to addresses: the new
-    /// one needs its own.
+    /// Changes the address of a socket, as a NAT does that binds anew: from now on its datagrams
+    /// come from `addr` and what is sent there arrives. What is sent to the old address arrives
+    /// only if `keep`. Routes belong to addresses: the new one needs its own.
     pub fn rebind(&mut self, host: HostId, socket: SocketId, addr: SocketAddr, keep: bool) {
         let old = std::mem::replace(&mut self.hosts[host.0].sockets[socket.0 as usize], addr);
         if !keep {
@@ -230,13 +235,15 @@ impl<H: Host> World<H> {
         self.socket_of.insert(addr, (host, socket));
     }
 
-    /// Puts a NAT in front of the host at this address: it lets in only what comes from where something was sent to before
-    /// (endpoint-independent mapping, address- and port-dependent filtering: RFC 4787, Sections 4 and 5).
+    /// Puts a NAT in front of the host at this address: it lets in only what comes from where
+    /// something was sent to before (endpoint-independent mapping, address- and port-dependent
+    /// filtering: RFC 4787, Sections 4 and 5).
     pub fn add_nat(&mut self, addr: SocketAddr) {
         self.nats.entry(addr).or_default();
     }
 
-    /// Adds a one-way link, which any number of routes may share. Its losses are drawn from its own seed and the world's.
+    /// Adds a one-way link, which any number of routes may share. Its losses are drawn from its own
+    /// seed and the world's.
     ///
     /// # Errors
     /// The configuration can't work.
@@ -278,7 +285,8 @@ impl<H: Host> World<H> {
         &mut state.host
     }
 
-    /// Freezes a host, as if its machine stood still: it gets nothing and sends nothing until it is thawed.
+    /// Freezes a host, as if its machine stood still: it gets nothing and sends nothing until it is
+    /// thawed.
     pub fn set_frozen(&mut self, host: HostId, frozen: bool) {
         let state = &mut self.hosts[host.0];
         state.frozen = frozen;
@@ -324,7 +332,8 @@ impl<H: Host> World<H> {
         self.captured.iter()
     }
 
-    /// Hands a datagram to whoever has the address `to`, at once, as if it came from `from`: an attacker's, or an old one's copy.
+    /// Hands a datagram to whoever has the address `to`, at once, as if it came from `from`: an
+    /// attacker's, or an old one's copy.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, mut data: Vec<u8>) {
         self.deliver(from, to, Marks::default(), &mut data);
     }
@@ -342,7 +351,8 @@ impl<H: Host> World<H> {
         self.now = self.now.max(until);
     }
 
-    /// Runs in steps of `step` while `more` says so, at most until `deadline`; true if it was `more` that ended it.
+    /// Runs in steps of `step` while `more` says so, at most until `deadline`; true if it was
+    /// `more` that ended it.
     pub fn run_while(
         &mut self,
         step: std::time::Duration,
@@ -573,7 +583,8 @@ impl<H: Host> World<H> {
         }
     }
 
-    /// Adds to the trace: the moment, the length and the last 16 bytes, which in a sealed packet depend on all the others.
+    /// Adds to the trace: the moment, the length and the last 16 bytes, which in a sealed packet
+    /// depend on all the others.
     fn note(&mut self, what: u64, data: &[u8]) {
         let mut hash =
             mix(self.trace ^ mix(self.now.as_nanos()) ^ (what << 32 | data.len() as u64));
@@ -596,7 +607,8 @@ impl<H> HostState<H> {
         self.fired = (now, if at == now { times + 1 } else { 1 });
         assert!(
             self.fired.1 < MAX_FIRINGS,
-            "host {} still asks for a timeout at or before {now:?} after {MAX_FIRINGS} of them were handled",
+            "host {} still asks for a timeout at or before {now:?} after {MAX_FIRINGS} of them \
+             were handled",
             id.0
         );
     }

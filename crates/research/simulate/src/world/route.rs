@@ -11,11 +11,13 @@ use super::{LinkId, Rng};
 pub struct Route {
     /// The links they pass, in order; none means at once.
     pub links: Vec<LinkId>,
-    /// Each datagram leaves the sender after a random time, uniform between 0 and this, but never before the one sent before it.
+    /// Each datagram leaves the sender after a random time, uniform between 0 and this, but never
+    /// before the one sent before it.
     pub jitter: Duration,
     /// What goes wrong on the way, besides what links lose.
     pub impairments: Impairments,
-    /// The largest packet that gets through, in bytes with IPv4 and UDP headers; larger ones vanish without a word.
+    /// The largest packet that gets through, in bytes with IPv4 and UDP headers; larger ones vanish
+    /// without a word.
     pub mtu: Option<u32>,
 }
 
@@ -29,12 +31,14 @@ impl Route {
     }
 }
 
-/// What goes wrong with datagrams on a route, each with a probability per datagram. Losses are the links'.
+/// What goes wrong with datagrams on a route, each with a probability per datagram. Losses are the
+/// links'.
 #[derive(Debug, Copy, Clone, Default)]
 pub struct Impairments {
     /// Two copies are sent.
     pub duplicate: f64,
-    /// It arrives late by a random time, uniform between 0 and [`Impairments::reorder_by`], so that others overtake it.
+    /// It arrives late by a random time, uniform between 0 and [`Impairments::reorder_by`], so that
+    /// others overtake it.
     pub reorder: f64,
     /// The longest such delay.
     pub reorder_by: Duration,
@@ -77,7 +81,8 @@ pub(super) struct RouteState {
     jitter: Duration,
     impairments: Impairments,
     latest_egress: Time,
-    /// Jitter and impairments draw from different generators, so that one doesn't change with the other.
+    /// Jitter and impairments draw from different generators, so that one doesn't change with the
+    /// other.
     jitter_rng: Rng,
     rng: Rng,
 }
@@ -118,7 +123,8 @@ impl RouteState {
         Egress { at, copies }
     }
 
-    /// Past the last link: damages the datagram or holds it back, as it may happen; the time of its arrival.
+    /// Past the last link: damages the datagram or holds it back, as it may happen; the time of its
+    /// arrival.
     pub(super) fn destination(&mut self, now: Time, data: &mut Vec<u8>) -> Time {
         let Impairments {
             reorder,

@@ -226,7 +226,8 @@ fn a_link_in_the_dark_loses_what_is_under_way() {
     pair.world.run_until(Time::from_millis(50));
     pair.world.set_link_up(pair.link, true);
     pair.world.run_until(Time::from_millis(200));
-    // Number n leaves at n ms and needs 10.6: those of 20 to 50 ms are lost, what was sent at 50 ms included.
+    // Number n leaves at n ms and needs 10.6: those of 20 to 50 ms are lost, what was sent at 50 ms
+    // included.
     let numbers = pair.world.host(pair.receiver).numbers();
     assert!(numbers.into_iter().eq((0..=19).chain(51..=99)));
     assert_eq!(pair.world.link_stats(pair.link).dropped_down, 31);

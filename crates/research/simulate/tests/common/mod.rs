@@ -1,4 +1,5 @@
-//! What the integration tests share: two sessions, their paths, and what must hold whatever the network does.
+//! What the integration tests share: two sessions, their paths, and what must hold whatever the
+//! network does.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::time::Duration;
@@ -180,7 +181,8 @@ impl Run {
             let up = |event: &Event| matches!(event, Event::PathUp { remote, name, .. } if (*remote, name.as_str()) == peer);
             host.traffic().log().iter().any(|(_, event)| up(event))
         };
-        // The client tells its paths apart by its sockets, the server by the addresses they come from.
+        // The client tells its paths apart by its sockets, the server by the addresses they come
+        // from.
         let name = format!("path{number}");
         up(self.client(), (server, &name)) && up(self.server(), (client, "path0"))
     }
@@ -225,7 +227,8 @@ impl Run {
         done(server, upload) && done(client, download)
     }
 
-    /// Runs until everything has been read to its end; how long that took since the beginning of time.
+    /// Runs until everything has been read to its end; how long that took since the beginning of
+    /// time.
     pub fn complete(&mut self, limit: Duration) -> Duration {
         let (client, server) = (self.pair.client, self.pair.server);
         let done = self.world.run_while(MS * 10, Time::ZERO + limit, |world| {

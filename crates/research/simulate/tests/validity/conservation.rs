@@ -1,4 +1,5 @@
-//! What must hold of any network and any flows: nothing comes from nothing, nothing is lost without a count, everything ends that can.
+//! What must hold of any network and any flows: nothing comes from nothing, nothing is lost without
+//! a count, everything ends that can.
 
 mod any;
 
@@ -14,7 +15,8 @@ use proptest::test_runner::RngSeed;
 
 use crate::setup::run;
 
-/// Always the same experiments, unless PROPTEST_RNG_SEED asks for others (and PROPTEST_CASES for more).
+/// Always the same experiments, unless PROPTEST_RNG_SEED asks for others (and PROPTEST_CASES for
+/// more).
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig {
@@ -31,7 +33,8 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
 
-    /// With links that come and go, private links, reverse links, joining and leaving subflows and all.
+    /// With links that come and go, private links, reverse links, joining and leaving subflows and
+    /// all.
     #[test]
     fn nothing_comes_from_nothing(experiment in any::experiment(), seed: u64) {
         let mut simulation = Simulation::new(&experiment, seed).unwrap();
@@ -60,7 +63,8 @@ proptest! {
         prop_assert_eq!(format!("{result:?}"), format!("{again:?}"));
     }
 
-    /// Transfers that nobody stops, over links that are up in the end and lose at most one packet in ten.
+    /// Transfers that nobody stops, over links that are up in the end and lose at most one packet
+    /// in ten.
     #[test]
     fn what_can_end_ends(experiment in any::transfers(), seed: u64) {
         let result = run(&experiment, seed);
@@ -109,7 +113,8 @@ fn check_flow(
     check_delivered(experiment, flow, result)
 }
 
-/// A flow delivers no more than its application produces, and a subflow no more than it sends and doesn't lose.
+/// A flow delivers no more than its application produces, and a subflow no more than it sends and
+/// doesn't lose.
 fn check_delivered(
     experiment: &Experiment,
     flow: &Flow,
@@ -183,7 +188,8 @@ fn check_subflow(
     Ok(())
 }
 
-/// Where links are FIFO, each packet is acknowledged at once and no acknowledgement is lost, senders take for lost only what is.
+/// Where links are FIFO, each packet is acknowledged at once and no acknowledgement is lost,
+/// senders take for lost only what is.
 fn check_drops(
     experiment: &Experiment,
     simulation: &Simulation,

@@ -1,5 +1,5 @@
-//! The packet level against what others have derived: closed forms, square-root laws, fixed points; and what must hold of any network.
-//! `docs/validity.md` has the numbers side by side.
+//! The packet level against what others have derived: closed forms, square-root laws, fixed points;
+//! and what must hold of any network. `docs/validity.md` has the numbers side by side.
 
 mod conservation;
 mod periodic;

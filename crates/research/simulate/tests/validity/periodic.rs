@@ -1,6 +1,7 @@
 //! One packet in N lost, at a constant round-trip time: the deterministic model behind √(3/2).
 //!
-//! No link of ours loses every N-th packet, so a pipe that does, in a few lines, stands around the sender and Reno themselves.
+//! No link of ours loses every N-th packet, so a pipe that does, in a few lines, stands around the
+//! sender and Reno themselves.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,8 +15,8 @@ use crate::setup::assert_near;
 
 const RTT: Duration = Duration::from_millis(100);
 
-/// Every packet numbered k·`every` + `every`/2 is lost; all others are acknowledged after [`RTT`]. Counts those after `warm_up` cycles and
-/// returns them per round-trip time.
+/// Every packet numbered k·`every` + `every`/2 is lost; all others are acknowledged after [`RTT`].
+/// Counts those after `warm_up` cycles and returns them per round-trip time.
 fn packets_per_round_trip(every: u64, warm_up: u64, cycles: u64) -> f64 {
     let mut reno = Coupled::new(
         Reno,
@@ -75,10 +76,11 @@ fn packets_per_round_trip(every: u64, warm_up: u64, cycles: u64) -> f64 {
     }
 }
 
-/// The cycle of N packets, with what the sender does around a loss: the f = ⌊W⌋ acknowledgements from the cut on don't let the window grow,
-/// so N − 1 = 3/8 W² − ln(2)/2 + f. Until the packets sent after the cut are acknowledged 1.5 round trips pass on average (half the
-/// window has to be acknowledged before more than one of them is sent), and the growth from W/2 to W takes W/2 + ln(2)/2 more, as ⌊w⌋ ≈ w − 1/2 packets
-/// are sent per round trip.
+/// The cycle of N packets, with what the sender does around a loss: the f = ⌊W⌋ acknowledgements
+/// from the cut on don't let the window grow, so N − 1 = 3/8 W² − ln(2)/2 + f. Until the packets
+/// sent after the cut are acknowledged 1.5 round trips pass on average (half the window has to be
+/// acknowledged before more than one of them is sent), and the growth from W/2 to W takes W/2 +
+/// ln(2)/2 more, as ⌊w⌋ ≈ w − 1/2 packets are sent per round trip.
 fn expected(every: f64) -> f64 {
     let packets = every - 1.0;
     // 3/8 W² + W = N − 1 + ln(2)/2 + 1/2, ⌊W⌋ ≈ W − 1/2.
@@ -87,8 +89,8 @@ fn expected(every: f64) -> f64 {
     packets / (1.5 + peak / 2.0 + 2_f64.ln() / 2.0)
 }
 
-/// √(3/2)/√p packets per round trip (Mathis et al. 1997, equation 3) is reached as p → 0; on the way there it is the cycle above, known
-/// to a packet or so of √(8/3p) and so to half a per cent.
+/// √(3/2)/√p packets per round trip (Mathis et al. 1997, equation 3) is reached as p → 0; on the
+/// way there it is the cycle above, known to a packet or so of √(8/3p) and so to half a per cent.
 #[test]
 fn one_loss_in_so_many_packets() {
     for (every, cycles) in [(100, 2000), (1_000, 500), (10_000, 200), (100_000, 20)] {

@@ -1,19 +1,25 @@
-//! One Reno flow alone at a DropTail queue: the sawtooth of additive increase and multiplicative decrease, computed by hand.
+//! One Reno flow alone at a DropTail queue: the sawtooth of additive increase and multiplicative
+//! decrease, computed by hand.
 //!
-//! Units: packets, and slots of the link (the time that it takes for a packet). The link has room for `Q` packets, the one in service
-//! included; propagation there and back takes `D` slots, not a whole number. While the link is busy acknowledgements come one per slot, and
-//! of the packets under way ⌊D⌋ are on the wire, so that `K = ⌊D⌋ + Q` is the most that fits.
+//! Units: packets, and slots of the link (the time that it takes for a packet). The link has room
+//! for `Q` packets, the one in service included; propagation there and back takes `D` slots, not a
+//! whole number. While the link is busy acknowledgements come one per slot, and of the packets
+//! under way ⌊D⌋ are on the wire, so that `K = ⌊D⌋ + Q` is the most that fits.
 //!
-//! * Growth: w ← w + 1/w per acknowledgement (RFC 5681, equation 3), so that w² grows by 2 + 1/w²: from a to b takes
-//!   (b² − a²)/2 − ln(b/a)/2 acknowledgements.
-//! * When w reaches K + 1 there is a packet too many: it is dropped. That shows when the third packet behind it is acknowledged, after
-//!   K + 2 more acknowledgements; by then the window has grown by (K + 2)/(K + 1.5), a bit more than 1: one more packet too many was sent
-//!   and dropped, and the window's **peak is W = K + 2** and a fraction. BDP + queue + 1, and 1 for the round trip until it shows.
-//! * Both drops are one loss event: the window falls to W/2, the trough. Acknowledgements of what was sent before the cut don't let it
-//!   grow (RFC 9002, section 7.3.2): **K acknowledgements without growth**, during the first half of which one packet is sent.
-//! * So `N = 3/8 W² − ln(2)/2 + K` packets are acknowledged between loss events, and N + 2 sent. The textbook's 3/8 W² (M. Mathis,
-//!   J. Semke, J. Mahdavi and T. Ott, "The macroscopic behavior of the TCP congestion avoidance algorithm", CCR 27(3), 1997) leaves
-//!   recovery and the logarithm out.
+//! * Growth: w ← w + 1/w per acknowledgement (RFC 5681, equation 3), so that w² grows by 2 + 1/w²:
+//!   from a to b takes (b² − a²)/2 − ln(b/a)/2 acknowledgements.
+//! * When w reaches K + 1 there is a packet too many: it is dropped. That shows when the third
+//!   packet behind it is acknowledged, after K + 2 more acknowledgements; by then the window has
+//!   grown by (K + 2)/(K + 1.5), a bit more than 1: one more packet too many was sent and dropped,
+//!   and the window's **peak is W = K + 2** and a fraction. BDP + queue + 1, and 1 for the round
+//!   trip until it shows.
+//! * Both drops are one loss event: the window falls to W/2, the trough. Acknowledgements of what
+//!   was sent before the cut don't let it grow (RFC 9002, section 7.3.2): **K acknowledgements
+//!   without growth**, during the first half of which one packet is sent.
+//! * So `N = 3/8 W² − ln(2)/2 + K` packets are acknowledged between loss events, and N + 2 sent.
+//!   The textbook's 3/8 W² (M. Mathis, J. Semke, J. Mahdavi and T. Ott, "The macroscopic behavior
+//!   of the TCP congestion avoidance algorithm", CCR 27(3), 1997) leaves recovery and the logarithm
+//!   out.
 
 use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_scenario::SeriesKind;
@@ -23,8 +29,8 @@ use crate::setup::{
     PACKET_BITS, assert_near, experiment, flow, one_link, packets_per_second, run, seconds,
 };
 
-/// Slots per second, and what is measured of them: about a hundred loss events, so that whatever part of a cycle hangs over at the
-/// ends changes a mean by a few thousandths.
+/// Slots per second, and what is measured of them: about a hundred loss events, so that whatever
+/// part of a cycle hangs over at the ends changes a mean by a few thousandths.
 const RATE: f64 = 1000.0;
 const SLOTS: f64 = 400_000.0;
 const OVERHANG: f64 = 0.005;
@@ -151,9 +157,10 @@ impl Measured {
     }
 }
 
-/// Half the peak (51 packets) is more than the wire holds (40), so the link is always busy: goodput is its rate, a cycle takes N slots,
-/// and the round-trip time is proportional to what is under way. Over time (a slot per acknowledgement, dw = dn/w) the window of the
-/// growing part has the mean ∫w² dw / ∫w dw = (7/24 W³)/(3/8 W²) = 7/9 W, not the 3/4 W of a constant round-trip time.
+/// Half the peak (51 packets) is more than the wire holds (40), so the link is always busy: goodput
+/// is its rate, a cycle takes N slots, and the round-trip time is proportional to what is under
+/// way. Over time (a slot per acknowledgement, dw = dn/w) the window of the growing part has the
+/// mean ∫w² dw / ∫w dw = (7/24 W³)/(3/8 W²) = 7/9 W, not the 3/4 W of a constant round-trip time.
 #[test]
 fn with_a_queue_that_never_runs_empty() {
     let pipe = Pipe {
@@ -180,8 +187,8 @@ fn with_a_queue_that_never_runs_empty() {
     let window = (area + room * trough) / acknowledged;
     let subflow = &flow.subflows[0];
     assert_near("mean window", subflow.window_mean_packets, window, OVERHANG);
-    // Only whole packets are under way, half a packet less than the window on average. In recovery it first falls from K to W/2, a
-    // packet per slot, then stays there.
+    // Only whole packets are under way, half a packet less than the window on average. In recovery
+    // it first falls from K to W/2, a packet per slot, then stays there.
     let falling = (room - trough) * (room + trough) / 2.0;
     let staying = trough * trough;
     let under_way = (area - growing / 2.0 + falling + staying) / acknowledged;
@@ -197,10 +204,12 @@ fn with_a_queue_that_never_runs_empty() {
     assert!(link.utilisation > 0.99999);
 }
 
-/// Room for 5 packets where the wire holds 100: the link is busy only from w = D + 1 on. Below, a round trip takes D + 1 slots, in which
-/// ⌊w⌋ packets are acknowledged and w grows by ⌊w⌋/w: from a to b takes (b − a) + ln(b/a)/2 round trips. Recovery takes the K − W/2 slots
-/// until the window is open again, and a round trip. For queues and recoveries that are small against large windows that means 3/8 W² packets in
-/// W/2 round trips of W slots: the textbook's 3/4 of the link, and a mean window of 3/4 W.
+/// Room for 5 packets where the wire holds 100: the link is busy only from w = D + 1 on. Below, a
+/// round trip takes D + 1 slots, in which ⌊w⌋ packets are acknowledged and w grows by ⌊w⌋/w: from a
+/// to b takes (b − a) + ln(b/a)/2 round trips. Recovery takes the K − W/2 slots until the window is
+/// open again, and a round trip. For queues and recoveries that are small against large windows
+/// that means 3/8 W² packets in W/2 round trips of W slots: the textbook's 3/4 of the link, and a
+/// mean window of 3/4 W.
 #[test]
 fn with_a_queue_that_hardly_holds_anything() {
     let pipe = Pipe {
@@ -223,7 +232,8 @@ fn with_a_queue_that_hardly_holds_anything() {
     let below = ((round - trough) + (round / trough).ln() / 2.0) * round;
     let above = (peak * peak - round * round) / 2.0;
     let period = recovering + below + above;
-    // What happens in the round trip in which the link becomes busy is only true to a part of that round trip, one of 55.
+    // What happens in the round trip in which the link becomes busy is only true to a part of that
+    // round trip, one of 55.
     let tolerance = 0.01;
     measured.check_period(period, tolerance);
     let link = &measured.result.links[0];

@@ -42,7 +42,8 @@ pub(crate) fn one_link(config: LinkConfig, ways_back: &[Duration]) -> Topology {
     }
 }
 
-/// An endless flow of full packets without headers: no pacing, standard slow start, each packet acknowledged at once.
+/// An endless flow of full packets without headers: no pacing, standard slow start, each packet
+/// acknowledged at once.
 pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
     Flow {
         name: law.to_owned(),

@@ -23,8 +23,8 @@ fn flows(paths: usize, count: usize, jitter: f64) -> Vec<Flow> {
         .collect()
 }
 
-/// Jain's index of `count` flows with 500 packets/s and 50 ms each, over the time of some 300 loss events of each. A bandwidth-delay
-/// product of queue.
+/// Jain's index of `count` flows with 500 packets/s and 50 ms each, over the time of some 300 loss
+/// events of each. A bandwidth-delay product of queue.
 fn fairness(count: usize, jitter: f64, red: bool) -> f64 {
     let product = 25 * count as u32;
     let queue = match red {
@@ -45,8 +45,9 @@ fn fairness(count: usize, jitter: f64, red: bool) -> f64 {
     jain(&rates)
 }
 
-/// AIMD with equal parameters converges to equal shares (D.-M. Chiu and R. Jain, "Analysis of the increase and decrease algorithms for
-/// congestion avoidance in computer networks", 1989). What is left is chance: a flow's mean over k loss events scatters by some 1/√k.
+/// AIMD with equal parameters converges to equal shares (D.-M. Chiu and R. Jain, "Analysis of the
+/// increase and decrease algorithms for congestion avoidance in computer networks", 1989). What is
+/// left is chance: a flow's mean over k loss events scatters by some 1/√k.
 #[test]
 fn equal_flows_share_equally() {
     for count in [2, 10, 30] {
@@ -90,9 +91,11 @@ fn two_ways(config: LinkConfig, near: f64, far: f64) -> Topology {
     one_link(config, &[near, far].map(seconds))
 }
 
-/// At equal loss rates the square-root law leaves the round-trip time alone: rates are as 1/RTT (Mathis et al. 1997; J. Padhye, V. Firoiu,
-/// D. Towsley and J. Kurose, "Modeling TCP throughput", SIGCOMM 1998). Whatever the sender does in recovery, it does in windows and round
-/// trips, so the ratio is exact but for chance: 2000 and 8000 losses, of which a standard deviation of 1 % is left.
+/// At equal loss rates the square-root law leaves the round-trip time alone: rates are as 1/RTT
+/// (Mathis et al. 1997; J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput",
+/// SIGCOMM 1998). Whatever the sender does in recovery, it does in windows and round trips, so the
+/// ratio is exact but for chance: 2000 and 8000 losses, of which a standard deviation of 1 % is
+/// left.
 #[test]
 fn unequal_round_trips_at_equal_random_loss() {
     let link = LinkConfig {
@@ -125,8 +128,9 @@ fn unequal(queue: impl Fn(u32) -> Queue, jitter: f64, each: usize, span: f64) ->
     shares(&run(&experiment(topology, flows, (30.0, 30.0 + span)), 1))
 }
 
-/// RED drops a share of everybody's packets, whoever's they are: 1/RTT again, with the queue's delay in the RTT. With ten flows of each kind
-/// a drop is nearly independent of the flow's last one; chance leaves some 2 %.
+/// RED drops a share of everybody's packets, whoever's they are: 1/RTT again, with the queue's
+/// delay in the RTT. With ten flows of each kind a drop is nearly independent of the flow's last
+/// one; chance leaves some 2 %.
 #[test]
 fn unequal_round_trips_at_red() {
     let red = |product: u32| {
@@ -145,8 +149,9 @@ fn unequal_round_trips_at_red() {
     );
 }
 
-/// DropTail is somewhere between losses that hit packets (1/RTT) and losses that hit flows (1/RTT²): "α between 1 and 2" (T. V. Lakshman and
-/// U. Madhow, "The performance of TCP/IP for networks with high bandwidth-delay products and random loss", ToN 5(3), 1997).
+/// DropTail is somewhere between losses that hit packets (1/RTT) and losses that hit flows
+/// (1/RTT²): "α between 1 and 2" (T. V. Lakshman and U. Madhow, "The performance of TCP/IP for
+/// networks with high bandwidth-delay products and random loss", ToN 5(3), 1997).
 #[test]
 fn unequal_round_trips_at_drop_tail() {
     for (each, jitter) in [(1, 0.0), (1, 1e-3), (10, 0.0), (10, 1e-3)] {
@@ -160,13 +165,15 @@ fn unequal_round_trips_at_drop_tail() {
     }
 }
 
-/// Losses that hit all flows at once, every T: each window then grows by T/R a cycle and so has its mean around 3/2 T/R, and the rate is
-/// 3/2 T/R²: as 1/RTT² (S. Floyd, "Connections with multiple congested gateways in packet-switched networks", CCR 21(5), 1991; Lakshman and
-/// Madhow 1997). A link without delay that is down for 50 ms every 15 s does that; pacing, at 1.25 windows per round trip, sees to it that
-/// everybody sends something in that time, and the link is so fast that there is no queue.
+/// Losses that hit all flows at once, every T: each window then grows by T/R a cycle and so has its
+/// mean around 3/2 T/R, and the rate is 3/2 T/R²: as 1/RTT² (S. Floyd, "Connections with multiple
+/// congested gateways in packet-switched networks", CCR 21(5), 1991; Lakshman and Madhow 1997). A
+/// link without delay that is down for 50 ms every 15 s does that; pacing, at 1.25 windows per
+/// round trip, sees to it that everybody sends something in that time, and the link is so fast that
+/// there is no queue.
 ///
-/// A cycle has T/R − 1.5 round trips of growth (see `periodic`), which makes the ratio ((T/R₁ − 1.5)/(T/R₂ − 1.5))² R₂/R₁ · T/T, and what
-/// was lost must be sent again.
+/// A cycle has T/R − 1.5 round trips of growth (see `periodic`), which makes the ratio ((T/R₁ −
+/// 1.5)/(T/R₂ − 1.5))² R₂/R₁ · T/T, and what was lost must be sent again.
 #[test]
 fn unequal_round_trips_with_losses_at_the_same_time() {
     let (cycle, near, far) = (15.0, 0.1, 0.2);

@@ -108,7 +108,8 @@ impl Connection {
         body: &str,
     ) -> Option<(u16, Value)> {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer {bearer}\r\nContent-Length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer \
+             {bearer}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         timeout(PATIENCE, self.exchange(request.as_bytes()))

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p manyway-registry --example load -- --full`
 //!
-//! The registry is a process of its own with one thread, so it can't use more than one core. Its CPU time and memory are
-//! the kernel's figures (/proc).
+//! The registry is a process of its own with one thread, so it can't use more than one core. Its
+//! CPU time and memory are the kernel's figures (/proc).
 
 // What it measures is printed.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -164,7 +164,8 @@ fn measure(size: &Size) {
     let registry = Registry::start();
     let rate = size.relays as f64 / f64::from(HEARTBEAT_S);
     println!(
-        "| what | requests | errors | per second | CPU of one core | CPU each | latency p50 / p99 / max | memory |"
+        "| what | requests | errors | per second | CPU of one core | CPU each | latency p50 / p99 \
+         / max | memory |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     let empty = registry.memory();

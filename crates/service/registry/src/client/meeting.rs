@@ -1,5 +1,6 @@
-//! How two peers behind NAT find each other: each leaves its addresses, as registry and relays observe them, sealed
-//! under the ticket's secret; each then sends to the other's, which opens both NATs (simultaneous open).
+//! How two peers behind NAT find each other: each leaves its addresses, as registry and relays
+//! observe them, sealed under the ticket's secret; each then sends to the other's, which opens both
+//! NATs (simultaneous open).
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::key::Len32;
 /// Most bytes that a peer can leave.
 pub const MAX_LEFT: usize = MAX_SEALED / 4 * 3 - NONCE_LEN - 16;
 
-/// A place that those who have a ticket can find. The registry learns neither the ticket nor what is left there.
+/// A place that those who have a ticket can find. The registry learns neither the ticket nor what
+/// is left there.
 pub struct Meeting {
     name: String,
     owner: [u8; 16],
@@ -39,7 +41,8 @@ pub enum MeetingError {
 }
 
 impl Meeting {
-    /// The place for this ticket. Only the listener needs `rng` to be its own: whoever is there first owns the place.
+    /// The place for this ticket. Only the listener needs `rng` to be its own: whoever is there
+    /// first owns the place.
     pub fn new(ticket: &Ticket, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let root = Salt::new(HKDF_SHA256, &ticket.id).extract(&ticket.secret);
         let derive = |purpose: &[u8]| {
@@ -63,8 +66,9 @@ impl Meeting {
         }
     }
 
-    /// As the listener: leaves `here` (addresses, consents) and waits up to `wait` for callers. Ask again at once, and
-    /// at least twice a minute. What callers have left is only what ticket holders have sealed.
+    /// As the listener: leaves `here` (addresses, consents) and waits up to `wait` for callers. Ask
+    /// again at once, and at least twice a minute. What callers have left is only what ticket
+    /// holders have sealed.
     ///
     /// # Errors
     /// [`MeetingError`].

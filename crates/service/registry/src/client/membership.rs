@@ -87,7 +87,8 @@ impl Membership {
         self.relay.id
     }
 
-    /// Enrols; until when to send the next heartbeat. The relay has to be running: it is asked whether it is there.
+    /// Enrols; until when to send the next heartbeat. The relay has to be running: it is asked
+    /// whether it is there.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -156,8 +157,8 @@ impl Membership {
         self.registries.ask::<()>(ask).await
     }
 
-    /// Keeps the lease until `stop` resolves, then gives it up. `tell` hears of the first success after a failure, and
-    /// of the first failure after a success.
+    /// Keeps the lease until `stop` resolves, then gives it up. `tell` hears of the first success
+    /// after a failure, and of the first failure after a success.
     pub async fn run(
         mut self,
         stop: impl Future<Output = ()>,

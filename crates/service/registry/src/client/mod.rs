@@ -1,6 +1,6 @@
-//! For relays ([`Membership`]), for those who look for relays ([`Client`]) and for peers that want to meet
-//! ([`Meeting`]). All take the URLs of several registries that serve one fleet: when one doesn't answer, the next is
-//! asked.
+//! For relays ([`Membership`]), for those who look for relays ([`Client`]) and for peers that want
+//! to meet ([`Meeting`]). All take the URLs of several registries that serve one fleet: when one
+//! doesn't answer, the next is asked.
 
 mod meeting;
 mod membership;
@@ -103,7 +103,8 @@ impl Registries {
         })
     }
 
-    /// Asks one after the other until one answers; one that is out of order, or has nothing there, is no answer.
+    /// Asks one after the other until one answers; one that is out of order, or has nothing there,
+    /// is no answer.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &mut self,
         ask: Ask<'_>,
@@ -297,8 +298,8 @@ impl Client {
         Ok(())
     }
 
-    /// Where UDP datagrams learn which address they come from: at every registry that answers and says so, with its key. They answer
-    /// HELLO as relays do.
+    /// Where UDP datagrams learn which address they come from: at every registry that answers and
+    /// says so, with its key. They answer HELLO as relays do.
     pub async fn observers(&mut self) -> Vec<(SocketAddr, RelayId)> {
         let mut found = Vec::new();
         for at in 0..self.registries.endpoints.len() {
@@ -326,7 +327,8 @@ impl Client {
         self.subset_with(count, 0).await
     }
 
-    /// As [`Client::subset`], with at least `tcp` relays that forward streams over TCP, or all of these if there aren't so many.
+    /// As [`Client::subset`], with at least `tcp` relays that forward streams over TCP, or all of
+    /// these if there aren't so many.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -343,7 +345,8 @@ impl Client {
         .await
     }
 
-    /// These relays once more, with new vouchers; those that are gone are left out. Every hour is often enough.
+    /// These relays once more, with new vouchers; those that are gone are left out. Every hour is
+    /// often enough.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -395,7 +398,8 @@ impl Client {
         Err(ClientError::Answer("credential"))
     }
 
-    /// What a registry gives is used for asking relays only, but it has to be about the right relay and key.
+    /// What a registry gives is used for asking relays only, but it has to be about the right relay
+    /// and key.
     fn ticket(&self, relay: &VouchedRelay) -> Option<RelayTicket> {
         let id: RelayId = relay.relay.parse().ok()?;
         let voucher: [u8; manyway_wire::relay::VOUCHER_LEN] = api::decode(&relay.voucher)?;

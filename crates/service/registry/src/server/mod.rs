@@ -110,7 +110,8 @@ impl Server {
                 Some(address.port())
             }
             Err(error) => {
-                tracing::warn!(%error, "no UDP port {}: nobody learns its address here", address.port());
+                tracing::warn!(%error, "no UDP port {}: nobody learns its address \
+                    here", address.port());
                 None
             }
         };

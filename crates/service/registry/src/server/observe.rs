@@ -13,7 +13,8 @@ use tokio::task::AbortHandle;
 
 use crate::Core;
 
-/// Answers HELLOs that name the registry's key. The codes are zero: a registry forwards nothing, so nobody could use them.
+/// Answers HELLOs that name the registry's key. The codes are zero: a registry forwards nothing, so
+/// nobody could use them.
 pub(super) async fn serve(
     address: SocketAddr,
     id: RelayId,

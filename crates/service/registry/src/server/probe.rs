@@ -1,5 +1,5 @@
-//! Asks addresses that a relay claims whether that relay is there, over UDP and, if it says so, over TCP: a relay answers only a
-//! HELLO that names its key.
+//! Asks addresses that a relay claims whether that relay is there, over UDP and, if it says so,
+//! over TCP: a relay answers only a HELLO that names its key.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// How long each of the HELLOs to an address waits for its answer: 192 bytes at most go to a place that didn't ask,
-/// fewer than the enrolment had.
+/// How long each of the HELLOs to an address waits for its answer: 192 bytes at most go to a place
+/// that didn't ask, fewer than the enrolment had.
 const TRIES: [Duration; 3] = [
     Duration::from_millis(400),
     Duration::from_millis(800),
@@ -88,8 +88,8 @@ impl Prober {
     }
 }
 
-/// Whether `relay` answers at `address` over TCP. To be asked only where it has answered over UDP: so nobody else can be made to be
-/// connected to.
+/// Whether `relay` answers at `address` over TCP. To be asked only where it has answered over UDP:
+/// so nobody else can be made to be connected to.
 pub(super) async fn answers_over_tcp(relay: RelayId, address: SocketAddr) -> bool {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;

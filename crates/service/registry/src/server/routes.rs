@@ -1,4 +1,5 @@
-//! The paths, and what is said on them. The OpenAPI description is made from the same lines as the routes.
+//! The paths, and what is said on them. The OpenAPI description is made from the same lines as the
+//! routes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +38,9 @@ const BODY: Duration = Duration::from_secs(10);
 #[openapi(
     info(
         title = "manyway registry",
-        description = "Which relays there are, who may use them, and where peers behind NAT meet. Every answer that isn't \
-                       2xx has an error with a code for programs and a message that says how to mend it."
+        description = "Which relays there are, who may use them, and where peers behind NAT meet. \
+            Every answer that isn't 2xx has an error with a code for programs and a message that \
+            says how to mend it."
     ),
     modifiers(&Bearer)
 )]
@@ -140,7 +142,8 @@ impl Asked {
     }
 }
 
-/// A body as what it should be. The error says where, and nothing of what is there: it may be secret.
+/// A body as what it should be. The error says where, and nothing of what is there: it may be
+/// secret.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| {
         let what = match error.classify() {
@@ -174,7 +177,8 @@ async fn challenge(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
 
 /// Enrol a relay, with a relay's token as bearer
 ///
-/// The registry sends a HELLO to each address, over TCP too if the relay says so, and enrols it once all are answered.
+/// The registry sends a HELLO to each address, over TCP too if the relay says so, and enrols it
+/// once all are answered.
 #[utoipa::path(post, path = "/v1/relays", request_body = EnrolRelay, security(("bearer" = [])),
     responses((status = 200, body = Enrolled), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
               (status = 403, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
@@ -335,7 +339,8 @@ async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response,
 
 /// Be found by those who know the name, and learn who calls; with a credential as bearer
 #[utoipa::path(put, path = "/v1/meetings/{name}", request_body = Listen, security(("bearer" = [])),
-    params(("name" = String, Path, description = "16 bytes that the ticket's secret gives, in base64url")),
+    params(("name" = String, Path, description = "16 bytes that the ticket's secret gives, in \
+        base64url")),
     responses((status = 200, body = Callers), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
               (status = 403, body = ErrorBody), (status = 413, body = ErrorBody), (status = 429, body = ErrorBody),
               (status = 503, body = ErrorBody)))]

@@ -1,5 +1,5 @@
-//! Leases in etcd, by way of the JSON gateway that every etcd has on its client port. The generated gRPC client
-//! (`etcd-client`) needs `protoc` to build; what we need are five calls.
+//! Leases in etcd, by way of the JSON gateway that every etcd has on its client port. The generated
+//! gRPC client (`etcd-client`) needs `protoc` to build; what we need are five calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +60,8 @@ pub enum StoreError {
     Slow,
     /// Another registry's.
     #[error(
-        "the relays in this etcd are those of registry {0}: give all registries of a fleet the same --key-file"
+        "the relays in this etcd are those of registry {0}: give all registries of a fleet the \
+         same --key-file"
     )]
     OtherRegistry(String),
 }
@@ -81,7 +82,8 @@ impl Drop for Etcd {
 }
 
 impl Etcd {
-    /// A client for `etcd://HOST:PORT[,HOST:PORT…]`, checked to hold the fleet of this registry. Runs within tokio.
+    /// A client for `etcd://HOST:PORT[,HOST:PORT…]`, checked to hold the fleet of this registry.
+    /// Runs within tokio.
     ///
     /// # Errors
     /// The URL is wrong, no etcd answers, or it has another registry's relays.
@@ -127,7 +129,8 @@ impl Etcd {
         }
         let grant = json!({"ID": record.lease.to_string(), "TTL": LEASE_S.to_string()});
         self.call::<Value>("/v3/lease/grant", &grant).await?;
-        // Somebody else may have enrolled it between: then this is the older one, or will be tried again.
+        // Somebody else may have enrolled it between: then this is the older one, or will be tried
+        // again.
         let txn: Txn = self
             .call("/v3/kv/txn", &put(record, unchanged_since))
             .await?;

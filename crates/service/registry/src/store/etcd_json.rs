@@ -1,4 +1,5 @@
-//! What of etcd's v3 API we say and hear, in the JSON of its gateway: 64-bit numbers are strings, bytes are base64.
+//! What of etcd's v3 API we say and hear, in the JSON of its gateway: 64-bit numbers are strings,
+//! bytes are base64.
 
 use std::net::SocketAddr;
 

@@ -9,9 +9,11 @@ use crate::{Core, Record};
 
 pub use etcd::{Etcd, StoreError};
 
-/// Where leases are kept. Either way every registry has all relays in its own memory, and answers clients from there.
+/// Where leases are kept. Either way every registry has all relays in its own memory, and answers
+/// clients from there.
 pub enum Store {
-    /// In this registry's memory: leases are gone when it ends, and relays enrol again at their next heartbeat.
+    /// In this registry's memory: leases are gone when it ends, and relays enrol again at their
+    /// next heartbeat.
     Memory,
     /// In etcd, whose leases they are: several registries serve one fleet, and each may die.
     Etcd(Box<Etcd>),
@@ -26,7 +28,8 @@ impl Store {
         }
     }
 
-    /// Prolongs a lease; `false` if it has ended, `None` if that is for the registry's memory to say.
+    /// Prolongs a lease; `false` if it has ended, `None` if that is for the registry's memory to
+    /// say.
     pub(crate) async fn renew(&self, lease: i64) -> Result<Option<bool>, StoreError> {
         match self {
             Self::Memory => Ok(None),
@@ -47,7 +50,8 @@ impl Store {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Fills the registry's memory and keeps it up to date: resolves once it is filled, to what keeps it.
+    /// Fills the registry's memory and keeps it up to date: resolves once it is filled, to what
+    /// keeps it.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         core: &Arc<Mutex<Core>>,

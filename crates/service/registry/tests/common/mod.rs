@@ -230,7 +230,8 @@ pub(crate) async fn ask(
     body: &str,
 ) -> (u16, Value) {
     let text = format!(
-        "{method} {path} HTTP/1.1\r\nHost: r\r\nConnection: close\r\nAuthorization: Bearer {bearer}\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: r\r\nConnection: close\r\nAuthorization: Bearer \
+         {bearer}\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     );

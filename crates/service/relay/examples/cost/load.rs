@@ -25,7 +25,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// `flows` flows towards as many addresses, in turns. The relay's keys are those in the directory.
+    /// `flows` flows towards as many addresses, in turns. The relay's keys are those in the
+    /// directory.
     pub(crate) fn new(keys: &Path, flows: usize) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let state = UdpSocketState::new((&socket).into()).expect("a socket");
@@ -76,7 +77,8 @@ impl Load {
                 segment_size: Some(SEGMENT),
                 src_ip: None,
             };
-            // A full socket is what we want: what is lost on the way in costs the forwarder nothing.
+            // A full socket is what we want: what is lost on the way in costs the forwarder
+            // nothing.
             if self
                 .state
                 .try_send((&self.socket).into(), &transmit)

@@ -1,10 +1,12 @@
-//! What a relay costs beside a plain forwarder that checks nothing, and how much memory its flows take.
+//! What a relay costs beside a plain forwarder that checks nothing, and how much memory its flows
+//! take.
 //!
-//! `cargo run --release -p manyway-relay --example cost -- --out docs/results` writes `relay.md` there; without `--out` it
-//! prints it, and `--quick` measures for a few seconds only. Both forwarders read from a UDP socket on loopback in the
-//! same batches and write in the same way; the plain one takes the destination from the header, checks nothing and
-//! strips nothing. What counts is processor time of the forwarding thread per datagram that left it, so that other
-//! processes on the machine disturb little; the two take turns.
+//! `cargo run --release -p manyway-relay --example cost -- --out docs/results` writes `relay.md`
+//! there; without `--out` it prints it, and `--quick` measures for a few seconds only. Both
+//! forwarders read from a UDP socket on loopback in the same batches and write in the same way; the
+//! plain one takes the destination from the header, checks nothing and strips nothing. What counts
+//! is processor time of the forwarding thread per datagram that left it, so that other processes on
+//! the machine disturb little; the two take turns.
 #![allow(clippy::print_stdout)]
 
 mod load;
@@ -30,8 +32,8 @@ const ROUNDS: usize = 7;
 /// The most that the relay may cost, in plain forwarders.
 const TARGET: f64 = 1.25;
 
-/// The most that a hundred thousand flows may add to the process's memory: 20 bytes a flow, less than any table of
-/// flows would take, and more than an allocator's mood.
+/// The most that a hundred thousand flows may add to the process's memory: 20 bytes a flow, less
+/// than any table of flows would take, and more than an allocator's mood.
 const GROWTH: i64 = 2_000_000;
 
 /// What a forwarder did and what it took.
@@ -87,13 +89,16 @@ fn main() -> ExitCode {
     let (memory, constant) = bench.memory(if quick { 1000 } else { 100_000 });
     let text = format!(
         "# The relay's cost\n\n\
-         Made by `cargo run --release -p manyway-relay --example cost -- --out docs/results`: loopback, datagrams of 1200 \
-         bytes behind a grant of 33, sent as fast as one thread can; processor time of the forwarding thread (kernel and \
-         user) per datagram that left it, median of {rounds} rounds in which both take turns. The plain forwarder reads and \
-         writes as the relay does (recvmmsg, GRO, GSO), takes the destination from the header and checks and strips \
-         nothing. Interleaved flows come from one socket, each datagram for another destination than the one before, so \
-         that each leaves in a call of its own. Target: at most {TARGET} times the plain forwarder. Machine: {}.\n\n\
-         | load | plain, ns | relay, ns | ratio | min - max | target | relay, packets per second of a core |\n\
+         Made by `cargo run --release -p manyway-relay --example cost -- --out docs/results`: \
+         loopback, datagrams of 1200 bytes behind a grant of 33, sent as fast as one thread can; \
+         processor time of the forwarding thread (kernel and user) per datagram that left it, \
+         median of {rounds} rounds in which both take turns. The plain forwarder reads and writes \
+         as the relay does (recvmmsg, GRO, GSO), takes the destination from the header and checks \
+         and strips nothing. Interleaved flows come from one socket, each datagram for another \
+         destination than the one before, so that each leaves in a call of its own. Target: at \
+         most {TARGET} times the plain forwarder. Machine: {}.\n\n\
+         | load | plain, ns | relay, ns | ratio | min - max | target | relay, packets per second \
+         of a core |\n\
          |---|---|---|---|---|---|---|\n{rows}\n\
          ## Memory\n\n{memory}",
         machine()
@@ -219,7 +224,8 @@ impl Bench {
         )
     }
 
-    /// The resident memory of a relay's process with one flow and with many; whether it is the same.
+    /// The resident memory of a relay's process with one flow and with many; whether it is the
+    /// same.
     fn memory(&self, flows: usize) -> (String, bool) {
         let one = Load::new(self.keys.path(), 1);
         let many = Load::new(self.keys.path(), flows);
@@ -242,9 +248,10 @@ impl Bench {
         thread.join().expect("it doesn't panic").expect("it runs");
         let growth = after as i64 - before as i64;
         let text = format!(
-            "Resident memory of the process after one flow {:.1} MB, after {flows} flows {:.1} MB: {} kB more (gate: at most \
-             {} kB). {} MB of it are the datagrams of the load. {checks} grants were checked in between. The relay's own \
-             tables have a fixed size, to which a test holds them.\n",
+            "Resident memory of the process after one flow {:.1} MB, after {flows} flows {:.1} MB: \
+             {} kB more (gate: at most {} kB). {} MB of it are the datagrams of the load. {checks} \
+             grants were checked in between. The relay's own tables have a fixed size, to which a \
+             test holds them.\n",
             before as f64 / 1e6,
             after as f64 / 1e6,
             growth / 1000,

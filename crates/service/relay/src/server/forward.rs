@@ -18,7 +18,8 @@ pub(super) struct Forwarder {
 
 /// Where datagrams go out.
 trait Out {
-    /// Sends datagrams of `segment` bytes, the last of which may be shorter; how many bytes were lost.
+    /// Sends datagrams of `segment` bytes, the last of which may be shorter; how many bytes were
+    /// lost.
     fn send(
         &self,
         to: SocketAddr,
@@ -54,7 +55,8 @@ struct Received<'a> {
     stride: usize,
 }
 
-/// Datagrams for one destination, headers stripped, one behind the other in the buffer they came in.
+/// Datagrams for one destination, headers stripped, one behind the other in the buffer they came
+/// in.
 #[derive(Copy, Clone)]
 struct Run {
     to: SocketAddr,
@@ -65,7 +67,8 @@ struct Run {
 }
 
 impl Run {
-    /// Whether a datagram of `len` bytes for `to` can go out with this run: none may follow a shorter one.
+    /// Whether a datagram of `len` bytes for `to` can go out with this run: none may follow a
+    /// shorter one.
     fn takes(&self, to: SocketAddr, len: usize) -> bool {
         self.to == to
             && len <= self.segment

@@ -18,8 +18,8 @@ pub struct MetricsError {
     error: io::Error,
 }
 
-/// Binds to `address` and gives back where, and what serves `GET /metrics` in Prometheus' text format and
-/// `GET /health` as long as it is awaited.
+/// Binds to `address` and gives back where, and what serves `GET /metrics` in Prometheus' text
+/// format and `GET /health` as long as it is awaited.
 ///
 /// # Errors
 /// The address can't be bound.

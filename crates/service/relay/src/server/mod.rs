@@ -34,8 +34,8 @@ use streams::Hub;
 /// How a relay is set up.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where it listens: at most one address of each family, since what it forwards must come from where its clients
-    /// have said HELLO.
+    /// Where it listens: at most one address of each family, since what it forwards must come from
+    /// where its clients have said HELLO.
     pub listen: Vec<SocketAddr>,
     /// Where its keys are.
     pub key_file: PathBuf,
@@ -50,7 +50,8 @@ pub struct ServerConfig {
 /// How a relay's TCP side is set up.
 #[derive(Clone, Debug, Default)]
 pub struct StreamConfig {
-    /// Where it listens, at most one address of each family; where it listens over UDP if this is empty.
+    /// Where it listens, at most one address of each family; where it listens over UDP if this is
+    /// empty.
     pub listen: Vec<SocketAddr>,
     /// How many connections it serves.
     pub limits: StreamLimits,
@@ -64,8 +65,8 @@ pub enum ServerError {
     NoAddress,
     /// Two addresses of a family.
     #[error(
-        "{0} and {1} are of one family: listen on one address of each, since what is forwarded has to come from \
-         where its receiver said HELLO"
+        "{0} and {1} are of one family: listen on one address of each, since what is forwarded has \
+         to come from where its receiver said HELLO"
     )]
     SameFamily(SocketAddr, SocketAddr),
     /// The socket can't be bound.
@@ -163,7 +164,8 @@ impl Handle {
     }
 }
 
-/// How often counters are published, requests of a [`Handle`] are looked at and, rarely, keys are renewed.
+/// How often counters are published, requests of a [`Handle`] are looked at and, rarely, keys are
+/// renewed.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Receive calls on a socket before the other gets its turn.
@@ -313,8 +315,8 @@ impl Server {
     }
 }
 
-/// All sockets: for UDP, and for TCP if streams are wanted. Where the system chooses the port, it is one that is free for
-/// both.
+/// All sockets: for UDP, and for TCP if streams are wanted. Where the system chooses the port, it
+/// is one that is free for both.
 fn bind_sockets(config: &ServerConfig) -> Result<(Vec<Socket>, Vec<socket2::Socket>), ServerError> {
     let chosen = config.listen.iter().any(|address| address.port() == 0);
     let mut attempts = if chosen { 16 } else { 1 };

@@ -60,8 +60,8 @@ impl Socket {
         self.state.recv((&self.io).into(), slices, metas)
     }
 
-    /// Sends datagrams of `segment` bytes, the last of which may be shorter, in one call where the kernel can. Their
-    /// DSCP is zero. How many bytes were lost.
+    /// Sends datagrams of `segment` bytes, the last of which may be shorter, in one call where the
+    /// kernel can. Their DSCP is zero. How many bytes were lost.
     pub(super) fn send(
         &self,
         to: SocketAddr,
@@ -83,7 +83,8 @@ impl Socket {
             };
             match self.state.try_send((&self.io).into(), &transmit) {
                 Ok(()) => {}
-                // The device can't segment, or not so large: quinn-udp has noted it, so go on one by one.
+                // The device can't segment, or not so large: quinn-udp has noted it, so go on one
+                // by one.
                 Err(_) if now.len() > segment && self.state.max_gso_segments() == 1 => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return lost + rest.len();
@@ -95,8 +96,8 @@ impl Socket {
         lost
     }
 
-    /// Tries again in a while whether the kernel takes batches: it may have refused one only because its datagrams
-    /// were too large for their way.
+    /// Tries again in a while whether the kernel takes batches: it may have refused one only
+    /// because its datagrams were too large for their way.
     pub(super) fn recover(&mut self) {
         if self.state.max_gso_segments() == self.segments {
             self.refused = None;

@@ -16,7 +16,8 @@ use tokio::net::TcpStream;
 use crate::gate::StreamTerms;
 use crate::{Ending, Rates};
 
-/// Bytes that are read at a time, and all that a direction ever holds outside of sockets: what a pipe takes.
+/// Bytes that are read at a time, and all that a direction ever holds outside of sockets: what a
+/// pipe takes.
 const CHUNK: usize = 64 << 10;
 /// Bytes that wait in a socket before it counts as full, beside those under way.
 const UNSENT: u32 = 128 << 10;
@@ -44,7 +45,8 @@ pub(super) struct Splicer<'a> {
 }
 
 impl Splicer<'_> {
-    /// Passes bytes on both ways until both ends are done, and the end of each with them. When one breaks off, so do we.
+    /// Passes bytes on both ways until both ends are done, and the end of each with them. When one
+    /// breaks off, so do we.
     pub(super) async fn run(&self, one: &TcpStream, other: &TcpStream) -> Ending {
         let ends = [SockRef::from(one), SockRef::from(other)];
         for end in &ends {

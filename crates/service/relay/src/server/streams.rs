@@ -144,8 +144,8 @@ impl Drop for Member {
     }
 }
 
-/// How many connections the process can have, once it has asked for as many files as it may: half a stream is a socket
-/// and a pipe. None if the system doesn't say.
+/// How many connections the process can have, once it has asked for as many files as it may: half a
+/// stream is a socket and a pipe. None if the system doesn't say.
 pub fn affordable_connections() -> Option<usize> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let files = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {

@@ -33,8 +33,8 @@ fn moves() -> impl Strategy<Value = Move> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever clients do in whatever order: no panic, bounds hold, no stream without a voucher and a listener, and all
-    /// is forgotten in the end.
+    /// Whatever clients do in whatever order: no panic, bounds hold, no stream without a voucher
+    /// and a listener, and all is forgotten in the end.
     #[test]
     fn any_order_of_messages_is_safe(moves in prop::collection::vec(moves(), 1..120)) {
         let limits = StreamLimits {

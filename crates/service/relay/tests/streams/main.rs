@@ -1,4 +1,5 @@
-//! What is attempted against a relay's TCP side, without sockets: `docs/relays.md`, "Threats over TCP".
+//! What is attempted against a relay's TCP side, without sockets: `docs/relays.md`, "Threats over
+//! TCP".
 
 mod any_order;
 #[path = "../common/mod.rs"]
@@ -155,8 +156,8 @@ fn a_caller_with_access_gets_the_listener_it_names() {
     assert_eq!((counters.calls, counters.spliced), (1, 1));
 }
 
-/// The relay connects to nobody: all that it does is to say something on a connection that a listener has opened, and to
-/// join two that were opened to it.
+/// The relay connects to nobody: all that it does is to say something on a connection that a
+/// listener has opened, and to join two that were opened to it.
 #[test]
 fn a_host_that_never_asked_gets_nothing() {
     let mut tcp = Tcp::new();
@@ -335,7 +336,8 @@ fn every_bit_of_a_connect_counts() {
     }
 }
 
-/// Who knows a listener's name can call it, and not take its place; who has its key can, and it is told.
+/// Who knows a listener's name can call it, and not take its place; who has its key can, and it is
+/// told.
 #[test]
 fn a_name_is_its_key_holders() {
     let mut tcp = Tcp::new();

@@ -51,7 +51,8 @@ impl Contacts {
         }
     }
 
-    /// It was sent after all: what the system said before doesn't hold any more. What the peer's host says does.
+    /// It was sent after all: what the system said before doesn't hold any more. What the peer's
+    /// host says does.
     pub(super) fn on_sent(&mut self, local: LocalId, remote: SocketAddr) {
         if let Some(contact) = self.pairs.get_mut(&(local, remote))
             && !matches!(contact.error, None | Some((_, ProblemKind::Refused)))

@@ -1,7 +1,8 @@
 //! The task that runs an endpoint: datagrams in, datagrams out, timers, and news to those who wait.
 //!
-//! One future does all of it and never waits for one socket while another has work. A turn is bounded: one receive
-//! call per socket and a number of batches out, then the task yields and is polled again.
+//! One future does all of it and never waits for one socket while another has work. A turn is
+//! bounded: one receive call per socket and a number of batches out, then the task yields and is
+//! polled again.
 
 pub(crate) mod contacts;
 pub(crate) mod shared;
@@ -137,7 +138,8 @@ impl Driver {
             {
                 let ecn = ecn.map(mark);
                 let now = shared.clock.now();
-                // The lock is released between buffers, so that handles needn't wait for a whole megabyte.
+                // The lock is released between buffers, so that handles needn't wait for a whole
+                // megabyte.
                 shared.look(|state| {
                     for data in datagrams {
                         state.session.handle_datagram(
@@ -249,7 +251,8 @@ impl Driver {
             ProblemKind::TooBig { .. } => SendErrorKind::TooBig,
             _ => SendErrorKind::Other,
         };
-        // Path MTU discovery asks for more than the interface takes, if that has changed: no problem of the path's.
+        // Path MTU discovery asks for more than the interface takes, if that has changed: no
+        // problem of the path's.
         if !matches!(kind, ProblemKind::TooBig { bytes } if bytes > BASE_DATAGRAM) {
             self.contacts.on_error(now, local, remote, kind);
         }

@@ -99,7 +99,8 @@ pub(crate) struct Slot {
     addresses: Vec<SocketAddr>,
     /// Why TCP connections to there didn't come about.
     tcp_failures: BTreeSet<String>,
-    /// Access to relays that was given since whoever dials them over TCP has looked, if anybody does.
+    /// Access to relays that was given since whoever dials them over TCP has looked, if anybody
+    /// does.
     pub(crate) access: Option<BTreeMap<SocketAddr, RelayAccess>>,
     /// Once closed: late packets are answered until then.
     drained: Time,

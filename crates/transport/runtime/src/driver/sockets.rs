@@ -1,4 +1,5 @@
-//! The sockets of an endpoint: bound to the places it wants, all on one port where that is possible.
+//! The sockets of an endpoint: bound to the places it wants, all on one port where that is
+//! possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,7 +35,8 @@ impl Sockets {
     /// Binds every place to `port`, or to a common free one if it is 0.
     ///
     /// # Errors
-    /// None could be bound, or one of them not for another reason than that its address isn't ready.
+    /// None could be bound, or one of them not for another reason than that its address isn't
+    /// ready.
     pub(crate) fn bind(places: &BTreeSet<Place>, port: u16) -> Result<Self, BindError> {
         let mut sockets = Self {
             bound: BTreeMap::new(),
@@ -74,7 +76,8 @@ impl Sockets {
                     self.port = socket.addr().port();
                     self.insert(place.clone(), socket);
                 }
-                // An address that just appeared or is about to go: the watch over the interfaces will tell.
+                // An address that just appeared or is about to go: the watch over the interfaces
+                // will tell.
                 Err(BindError::Socket {
                     error,
                     addr,
@@ -130,7 +133,8 @@ impl Sockets {
         id
     }
 
-    /// Follows the interfaces: removes the sockets of places that are not wanted any more, binds those that are new.
+    /// Follows the interfaces: removes the sockets of places that are not wanted any more, binds
+    /// those that are new.
     pub(crate) fn follow(&mut self, places: &BTreeSet<Place>) -> Change {
         let gone: Vec<_> = self
             .bound

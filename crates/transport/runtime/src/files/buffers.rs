@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// Length of a buffer: large enough to make thread hand-overs and system calls cheap, small enough for the cache.
+/// Length of a buffer: large enough to make thread hand-overs and system calls cheap, small enough
+/// for the cache.
 pub(super) const BUFFER: usize = 256 << 10;
 /// Buffers in a queue between the threads.
 pub(super) const QUEUE: usize = 6;

@@ -1,20 +1,24 @@
-//! Files over streams: [`send`] and [`receive`] put the transfer protocol (`docs/transfer.md`) over any pair of
-//! [`AsyncRead`](tokio::io::AsyncRead) and [`AsyncWrite`](tokio::io::AsyncWrite), and real files at its ends.
+//! Files over streams: [`send`] and [`receive`] put the transfer protocol (`docs/transfer.md`) over
+//! any pair of [`AsyncRead`](tokio::io::AsyncRead) and [`AsyncWrite`](tokio::io::AsyncWrite), and
+//! real files at its ends.
 //!
-//! Who sends is independent of who connected. Disk work runs on blocking threads that exchange buffers of 256 KiB with the
-//! async side through short queues, so that disks, hashing and network overlap and memory stays at a few MiB whatever is
-//! transferred. (Summaries hold about 100 bytes and the name of each file, up to [`FileSummary::MOST`] files.)
+//! Who sends is independent of who connected. Disk work runs on blocking threads that exchange
+//! buffers of 256 KiB with the async side through short queues, so that disks, hashing and network
+//! overlap and memory stays at a few MiB whatever is transferred. (Summaries hold about 100 bytes
+//! and the name of each file, up to [`FileSummary::MOST`] files.)
 //!
 //! **What the receiver guarantees.** Nothing is created outside its directory: names are
-//! [`SafeName`](manyway_transfer::SafeName)s, and every directory below it is opened without following symbolic links and
-//! used by descriptor. A file appears under its final name once, complete, verified and synced to disk; until then it is
-//! `.NAME.manyway-part-XXXXXXXX` beside it, and is removed if the transfer ends early, by error or by dropping the future
-//! (in which case the blocking thread removes it moments later). Success is reported after files and directories are synced.
+//! [`SafeName`](manyway_transfer::SafeName)s, and every directory below it is opened without
+//! following symbolic links and used by descriptor. A file appears under its final name once,
+//! complete, verified and synced to disk; until then it is `.NAME.manyway-part-XXXXXXXX` beside it,
+//! and is removed if the transfer ends early, by error or by dropping the future (in which case the
+//! blocking thread removes it moments later). Success is reported after files and directories are
+//! synced.
 //!
-//! **What travels.** Regular files and directories, the permission bits (as sent; never setuid, setgid or sticky) and
-//! modification times. A path given to [`Sources::new`] may be a symbolic link and is followed; links and special files
-//! *inside* a directory are left out and counted in [`SendSummary::skipped`]. Directories that exist at the receiver keep
-//! their own mode and time.
+//! **What travels.** Regular files and directories, the permission bits (as sent; never setuid,
+//! setgid or sticky) and modification times. A path given to [`Sources::new`] may be a symbolic
+//! link and is followed; links and special files *inside* a directory are left out and counted in
+//! [`SendSummary::skipped`]. Directories that exist at the receiver keep their own mode and time.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), manyway_runtime::files::TransferError> {

@@ -15,7 +15,8 @@ const IN_MEMORY: usize = 2 << 20;
 pub(super) struct Spool(SpooledTempFile);
 
 impl Spool {
-    /// A spool whose file, should it need one, is in `dir`, or in the system's directory for such files.
+    /// A spool whose file, should it need one, is in `dir`, or in the system's directory for such
+    /// files.
     pub(super) fn new(dir: Option<&Path>) -> Self {
         Self(match dir {
             Some(dir) => tempfile::spooled_tempfile_in(IN_MEMORY, dir),

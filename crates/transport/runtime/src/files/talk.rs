@@ -84,7 +84,8 @@ pub(super) async fn read_message<R: AsyncRead + Unpin>(
     Message::decode(header.kind, &body).map_err(ReadError::Protocol)
 }
 
-/// Ends a transfer that failed: tells the other side if it doesn't know, and waits until it has heard.
+/// Ends a transfer that failed: tells the other side if it doesn't know, and waits until it has
+/// heard.
 pub(super) async fn conclude<R, W>(
     mut reader: R,
     mut writer: W,
@@ -98,7 +99,8 @@ where
         if let TransferError::Here(failure) = &error {
             write_message(&mut writer, &Message::Failure(failure.clone())).await?;
             writer.shutdown().await?;
-            // The other side may still be sending: closing now could destroy our message on its way.
+            // The other side may still be sending: closing now could destroy our message on its
+            // way.
             drain(&mut reader).await
         } else {
             writer.shutdown().await

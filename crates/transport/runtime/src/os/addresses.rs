@@ -15,7 +15,8 @@ pub(crate) struct InterfaceAddress {
     pub(crate) ip: IpAddr,
     /// The device is up and has a carrier.
     pub(crate) up: bool,
-    /// An IPv6 address that is usable for new conversations: not deprecated, tentative or a duplicate. True for IPv4.
+    /// An IPv6 address that is usable for new conversations: not deprecated, tentative or a
+    /// duplicate. True for IPv4.
     pub(crate) preferred: bool,
     /// An IPv6 privacy address (RFC 8981), which will go away some day.
     pub(crate) temporary: bool,
@@ -80,7 +81,8 @@ fn parse_if_inet6(text: &str) -> BTreeMap<Ipv6Addr, u32> {
 
 /// Whether `name` is a bridge none of whose ports leads outside this host (docker0, virbr0, …).
 ///
-/// A port leads outside when it is hardware, lies on another device (VLAN, bond) or is a tunnel of a declared type.
+/// A port leads outside when it is hardware, lies on another device (VLAN, bond) or is a tunnel of
+/// a declared type.
 fn is_host_only_bridge(sysfs: &Path, name: &str) -> bool {
     if !sysfs.join(name).join("bridge").exists() {
         return false;
@@ -111,7 +113,8 @@ pub(crate) fn interface_mtu(interface: &str) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// The reverse-path filter in force on an interface (the larger of its own and `all`); 0 where there is none.
+/// The reverse-path filter in force on an interface (the larger of its own and `all`); 0 where
+/// there is none.
 pub(crate) fn reverse_path_filter(interface: &str) -> u8 {
     let read = |name: &str| {
         let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");

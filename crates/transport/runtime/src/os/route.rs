@@ -48,7 +48,8 @@ mod netlink {
     const RTM_NEWROUTE: u16 = 24;
     const RTM_GETROUTE: u16 = 26;
     const NLM_F_REQUEST: u16 = 1;
-    /// Answer with the table's entry: without it, IPv4 takes any destination on a named device for a neighbour.
+    /// Answer with the table's entry: without it, IPv4 takes any destination on a named device for
+    /// a neighbour.
     const RTM_F_FIB_MATCH: u32 = 0x2000;
     const RTA_DST: u16 = 1;
     const RTA_SRC: u16 = 2;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 /// A timer that wakes one task.
 ///
-/// On Linux it is a timerfd: the pacer asks for delays well below the millisecond that tokio's own timers round to.
+/// On Linux it is a timerfd: the pacer asks for delays well below the millisecond that tokio's own
+/// timers round to.
 pub(crate) struct Timer {
     precise: Option<precise::Timer>,
     coarse: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -26,14 +27,16 @@ impl Timer {
         }
     }
 
-    /// Ready once `deadline` has passed, at once if it already has; otherwise the task is woken then, or earlier.
+    /// Ready once `deadline` has passed, at once if it already has; otherwise the task is woken
+    /// then, or earlier.
     pub(crate) fn poll_until(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         loop {
             let now = Instant::now();
             if now >= deadline {
                 return Poll::Ready(());
             }
-            // A timer that fires early only costs a look at the clock, so an earlier one stays as it is.
+            // A timer that fires early only costs a look at the clock, so an earlier one stays as
+            // it is.
             let armed = match self.armed {
                 Some(armed) if armed <= deadline && armed > now => armed,
                 _ => {
@@ -85,8 +88,8 @@ mod precise {
 
     pub(super) struct Timer {
         timer: TimerFd,
-        /// The same timer to tokio's reactor. A timerfd isn't a pipe, but it is read like one, and this is the safe way
-        /// to have a foreign descriptor watched.
+        /// The same timer to tokio's reactor. A timerfd isn't a pipe, but it is read like one, and
+        /// this is the safe way to have a foreign descriptor watched.
         expiries: Receiver,
     }
 

@@ -20,7 +20,8 @@ use super::dial::connect;
 /// How often to look whether the endpoint is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Listens at these relays for the holders of a ticket with this secret, as long as the endpoint lives.
+/// Listens at these relays for the holders of a ticket with this secret, as long as the endpoint
+/// lives.
 pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[RelayAddress]) {
     if shared.tcp.carriers == Carriers::Udp {
         return;

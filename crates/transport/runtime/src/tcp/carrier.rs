@@ -19,7 +19,8 @@ use super::outbox::{End, Load, Outbox};
 
 /// A connection that was accepted has so long until a path runs on it.
 const SILENCE: Duration = Duration::from_secs(10);
-/// What is still to be written when a connection ends has so long, and the other side as much to end it too.
+/// What is still to be written when a connection ends has so long, and the other side as much to
+/// end it too.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often the kernel's share is set to what the path carries.
 const ADJUST: Duration = Duration::from_millis(500);
@@ -206,8 +207,8 @@ impl Carrier {
                 (None, End::Flush) => break,
             }
         }
-        // What is on its way to us must not make the kernel reset the connection before the other side has our last words: so it is
-        // read until the other side has ended too.
+        // What is on its way to us must not make the kernel reset the connection before the other
+        // side has our last words: so it is read until the other side has ended too.
         stream.shutdown().await?;
         sleep(FAREWELL).await;
         Ok(())

@@ -1,5 +1,6 @@
-//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its session lives, the addresses that the
-//! listener gains later included. Where it leads to a relay, that is asked to connect it with the listener.
+//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its
+//! session lives, the addresses that the listener gains later included. Where it leads to a relay,
+//! that is asked to connect it with the listener.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,7 +31,8 @@ use super::outbox::End;
 const STAGGER: Duration = Duration::from_millis(250);
 /// UDP has this much of a start where it is preferred.
 const HEAD_START: Duration = Duration::from_millis(500);
-/// A pair of a live connection without UDP gets TCP after this: by then UDP's challenges were repeated twice.
+/// A pair of a live connection without UDP gets TCP after this: by then UDP's challenges were
+/// repeated twice.
 const UDP_PATIENCE: Duration = Duration::from_secs(3);
 /// A connection that isn't set up by then won't be.
 const DIALLING: Duration = Duration::from_secs(10);
@@ -49,7 +51,8 @@ pub(crate) struct Target {
     through: Option<Box<(RelayAccess, ListenerName)>>,
 }
 
-/// The listener's addresses, and those relays that it listens at, as the ticket says, and that we have access to.
+/// The listener's addresses, and those relays that it listens at, as the ticket says, and that we
+/// have access to.
 pub(crate) fn targets(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<Target> {
     let direct = ticket.addresses.iter().map(|&address| Target {
         address,
@@ -306,8 +309,8 @@ impl Dialler {
         }
     }
 
-    /// Whether the interface has a connection to the relay already, at another address of it: several would take several
-    /// shares of what they meet in.
+    /// Whether the interface has a connection to the relay already, at another address of it:
+    /// several would take several shares of what they meet in.
     fn is_taken(&self, view: &View, pair: &Pair) -> bool {
         let relay = |line: &Line| Some(line.through.as_ref()?.0.relay.id);
         let name = |local| view.locals.get(local).map(|(name, _)| name);

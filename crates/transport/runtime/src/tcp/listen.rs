@@ -145,8 +145,8 @@ async fn accept(shared: Weak<Shared>, listener: TcpListener, name: String) {
 }
 
 impl State {
-    /// Whether another connection of this host may be taken. Where there are too many in all, the oldest one goes: who means
-    /// it has been heard by then.
+    /// Whether another connection of this host may be taken. Where there are too many in all, the
+    /// oldest one goes: who means it has been heard by then.
     fn make_room(&mut self, host: IpAddr) -> bool {
         let Self {
             carriers, session, ..

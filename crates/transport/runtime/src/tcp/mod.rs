@@ -1,7 +1,9 @@
-//! TCP carriers: connections that carry a session's packets as records, where UDP doesn't get through or isn't wanted.
+//! TCP carriers: connections that carry a session's packets as records, where UDP doesn't get
+//! through or isn't wanted.
 //!
-//! Whoever connects dials; a listener accepts on the port of its UDP sockets. Each connection is a task of its own ([`carrier`]) that reads whatever
-//! comes, so that only the session's flow control ever holds data back, and writes what the driver hands it.
+//! Whoever connects dials; a listener accepts on the port of its UDP sockets. Each connection is a
+//! task of its own ([`carrier`]) that reads whatever comes, so that only the session's flow control
+//! ever holds data back, and writes what the driver hands it.
 
 pub(crate) mod called;
 pub(crate) mod carrier;

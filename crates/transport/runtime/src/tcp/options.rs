@@ -31,7 +31,8 @@ pub enum CongestionError {
     Name(String),
     /// The kernel says no.
     #[error(
-        "the kernel doesn't give TCP connections the congestion control `{name}` ({error}); it has: {available}. More may come with modules: modprobe tcp_{name}"
+        "the kernel doesn't give TCP connections the congestion control `{name}` ({error}); it \
+         has: {available}. More may come with modules: modprobe tcp_{name}"
     )]
     Refused {
         /// What was asked for.
@@ -43,7 +44,8 @@ pub enum CongestionError {
     },
     /// It said yes and did something else.
     #[error(
-        "the kernel was asked for the congestion control `{name}` and took `{found}`; it has: {available}"
+        "the kernel was asked for the congestion control `{name}` and took `{found}`; it has: \
+         {available}"
     )]
     Other {
         /// What was asked for.
@@ -86,7 +88,8 @@ impl Congestion {
         }
     }
 
-    /// Sets it, and reads it back: a setsockopt that succeeds proves nothing (on an MPTCP socket any name does).
+    /// Sets it, and reads it back: a setsockopt that succeeds proves nothing (on an MPTCP socket
+    /// any name does).
     fn apply(&self, socket: &SockRef<'_>) -> Result<(), CongestionError> {
         let found = set_congestion(socket, &self.0).map_err(|error| self.refused(&error))?;
         if found == self.0 {
@@ -194,7 +197,8 @@ pub(crate) fn prepare(
     Ok(())
 }
 
-/// How much the kernel takes beyond what it can send: what it holds unsent can't go another way any more. `rate` is in bytes/s.
+/// How much the kernel takes beyond what it can send: what it holds unsent can't go another way any
+/// more. `rate` is in bytes/s.
 pub(crate) fn limit_unsent(stream: impl std::os::fd::AsFd, rate: Option<f64>) {
     let bytes = (rate.unwrap_or(0.0) * NOT_SENT_SECONDS).clamp(NOT_SENT[0], NOT_SENT[1]);
     #[cfg(target_os = "linux")]

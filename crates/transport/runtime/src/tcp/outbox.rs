@@ -6,9 +6,11 @@ use std::sync::Arc;
 use manyway_wire::{RECORD_HEADER_LEN, record_header};
 use tokio::sync::Notify;
 
-/// Bytes that wait for a connection which no path runs on: answers to INITs, which nobody has to get.
+/// Bytes that wait for a connection which no path runs on: answers to INITs, which nobody has to
+/// get.
 const MAX_UNUSED: usize = 64 << 10;
-/// Bytes that wait at the most. The session hands over less; what comes on top would be a mistake of ours, and the connection ends.
+/// Bytes that wait at the most. The session hands over less; what comes on top would be a mistake
+/// of ours, and the connection ends.
 const MAX_WAITING: usize = 4 << 20;
 
 /// The way out of one TCP connection.

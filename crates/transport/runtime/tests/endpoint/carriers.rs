@@ -125,7 +125,8 @@ async fn a_transfer_over_tcp_alone() {
     until(|| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()).await;
 }
 
-/// The ticket doesn't name it: the listener tells of it over the connection, and it is good when the first address is gone.
+/// The ticket doesn't name it: the listener tells of it over the connection, and it is good when
+/// the first address is gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_the_listener_gains_is_dialled_by_tcp() {
     let (listener, mut ticket) = listener(&["127.0.0.1"], config()).await;

@@ -1,4 +1,5 @@
-//! Paths that are narrow, and one that goes dark: userspace links in front of the listener's socket.
+//! Paths that are narrow, and one that goes dark: userspace links in front of the listener's
+//! socket.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use crate::common::{config, endpoint, read_all, write_all};
 
-/// Forwards between whoever sends to it first and `outside`, from another port after each notification.
+/// Forwards between whoever sends to it first and `outside`, from another port after each
+/// notification.
 async fn nat(inside: UdpSocket, outside: SocketAddr, rebind: Arc<Notify>) {
     let mut upstream = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let mut host = None;

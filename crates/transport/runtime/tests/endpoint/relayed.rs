@@ -100,7 +100,8 @@ async fn a_transfer_through_a_relay_over_tcp_alone() {
     relay.stop().await;
 }
 
-/// The access that a connection began with has ended when its relay starts anew: it is called with the access that came later.
+/// The access that a connection began with has ended when its relay starts anew: it is called with
+/// the access that came later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_is_called_again_with_renewed_access() {
     let keys = tempfile::tempdir().unwrap();
@@ -167,7 +168,8 @@ async fn a_killed_relays_data_comes_by_the_other() {
     two.stop().await;
 }
 
-/// Nobody reads at the far end: the sender stops at the session's credit, and the relay is left with nothing.
+/// Nobody reads at the far end: the sender stops at the session's credit, and the relay is left
+/// with nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_is_bounded_at_both_ends_and_the_relay_when_nobody_reads() {
     let small = Config {

@@ -1,5 +1,6 @@
-//! A link of a fixed rate on the level of TCP: what comes on one connection leaves on another, no faster than that. Between
-//! them are 8 KiB and two socket buffers of 64 KiB; a link that can't send on stops reading.
+//! A link of a fixed rate on the level of TCP: what comes on one connection leaves on another, no
+//! faster than that. Between them are 8 KiB and two socket buffers of 64 KiB; a link that can't
+//! send on stops reading.
 
 use std::io;
 use std::net::SocketAddr;

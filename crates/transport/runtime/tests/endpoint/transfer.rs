@@ -183,7 +183,8 @@ async fn chunks_pass_without_copies_and_empty_streams_end() {
     assert_eq!(back.read_chunk(usize::MAX).await.unwrap(), None);
 }
 
-/// Loopback takes packets of 64 KiB: the library's own limit, that of jumbo frames, is found while data flows.
+/// Loopback takes packets of 64 KiB: the library's own limit, that of jumbo frames, is found while
+/// data flows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn packets_grow_to_what_the_interface_takes() {
     let Pair {

@@ -1,5 +1,5 @@
-//! Paths on carriers: TCP connections that the driver sets up. They have no window of ours; an application-level controller sets their rates
-//! ([`super::overlay`]).
+//! Paths on carriers: TCP connections that the driver sets up. They have no window of ours; an
+//! application-level controller sets their rates ([`super::overlay`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -55,7 +55,8 @@ impl Carriers {
 }
 
 impl Connection {
-    /// Opens a path on a carrier, as soon as the peer's connection ids are there. Whether it is wanted.
+    /// Opens a path on a carrier, as soon as the peer's connection ids are there. Whether it is
+    /// wanted.
     pub(crate) fn offer_carrier(&mut self, now: Time, carrier: Carrier) -> bool {
         if !self.initiator || self.is_closed() || self.carriers.waiting.len() >= MAX_WAITING {
             return false;
@@ -142,8 +143,8 @@ impl Connection {
         least.map(|(_, _, index)| index)
     }
 
-    /// The path that another path's ACK leaves on. A carrier's goes by the carrier on which the least waits: nobody's data should have to
-    /// be kept for want of an ACK that stands in a queue.
+    /// The path that another path's ACK leaves on. A carrier's goes by the carrier on which the
+    /// least waits: nobody's data should have to be kept for want of an ACK that stands in a queue.
     pub(super) fn path_for_ack(&mut self, index: usize) -> usize {
         let path = &self.paths[index];
         let Some(sender) = path.sender.carried() else {

@@ -1,4 +1,5 @@
-//! The listener's side of relays: which ones the initiator has named, and what was passed on about them.
+//! The listener's side of relays: which ones the initiator has named, and what was passed on about
+//! them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -36,7 +37,8 @@ pub(super) struct Consents {
 }
 
 impl Consents {
-    /// Whether one more relay may be named: all slots once, then one a second. Each makes us send to an address that the peer has chosen.
+    /// Whether one more relay may be named: all slots once, then one a second. Each makes us send
+    /// to an address that the peer has chosen.
     fn admits(&mut self, now: Time) -> bool {
         let since = *self.since.get_or_insert(now);
         let admitted = self.named < manyway_wire::MAX_RELAYS as u64 + now.since(since).as_secs();
@@ -56,7 +58,8 @@ struct Slot {
 }
 
 impl Connection {
-    /// The initiator names a relay, asks for a new consent, or empties a slot. The codec bounds the number of slots.
+    /// The initiator names a relay, asks for a new consent, or empties a slot. The codec bounds the
+    /// number of slots.
     pub(super) fn on_relay(
         &mut self,
         now: Time,
@@ -131,9 +134,11 @@ impl Connection {
         }
     }
 
-    /// A relay doesn't honour what goes in front of our datagrams: who asked for it shall get a new consent.
+    /// A relay doesn't honour what goes in front of our datagrams: who asked for it shall get a new
+    /// consent.
     ///
-    /// Whoever sees our packets can say in its name that it is leaving. It is greeted, and if it answers, it stays.
+    /// Whoever sees our packets can say in its name that it is leaving. It is greeted, and if it
+    /// answers, it stays.
     pub(crate) fn on_stale_grant(&mut self, now: Time, address: SocketAddr, reason: StaleReason) {
         let mut leaves = reason == StaleReason::Leaving;
         for known in self.consents.slots.values_mut() {
@@ -205,7 +210,8 @@ impl Connection {
                 *known = Some(through);
             }
         } else if self.local_cids.contains_key(&path) {
-            // It may come before its path's first packet; there are never more ids ahead than we have issued.
+            // It may come before its path's first packet; there are never more ids ahead than we
+            // have issued.
             let known = self.early_grants.get(&path).copied();
             if newer(&known) {
                 self.early_grants.insert(path, through);

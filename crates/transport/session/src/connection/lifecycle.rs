@@ -55,7 +55,8 @@ impl Connection {
             .map(|(index, _)| index)
             .collect();
         if !self.initiator && gone.len() == self.paths.len() {
-            // A listener can't open paths: without any, nobody could tell the peer where we are now.
+            // A listener can't open paths: without any, nobody could tell the peer where we are
+            // now.
             for index in gone {
                 self.paths[index].homeless = true;
                 if self.paths[index].state == PathState::Active {

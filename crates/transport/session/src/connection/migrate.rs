@@ -1,10 +1,11 @@
 //! A peer whose address changes under a live path: its NAT has bound anew, or it has roamed.
 //!
-//! A packet that opens, newer than all before it on its path, from another address than the path's, makes that address a
-//! **candidate**: it is challenged while the path goes on with its own address, its **home**. Whoever copies a packet and
-//! is faster than the original does the same (RFC 9000 §9.3.3). So the home is challenged too, and as long as it is
-//! reachable, the path stays: only if the candidate has answered and the home hasn't within a probe timeout, the path moves.
-//! An attacker would have to cut the home off, and who can do that is the path.
+//! A packet that opens, newer than all before it on its path, from another address than the path's,
+//! makes that address a **candidate**: it is challenged while the path goes on with its own
+//! address, its **home**. Whoever copies a packet and is faster than the original does the same
+//! (RFC 9000 §9.3.3). So the home is challenged too, and as long as it is reachable, the path
+//! stays: only if the candidate has answered and the home hasn't within a probe timeout, the path
+//! moves. An attacker would have to cut the home off, and who can do that is the path.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,13 +24,15 @@ use super::{Connection, requeue};
 
 /// Addresses of one path under challenge at a time.
 const MAX_CANDIDATES: usize = 4;
-/// After the home has proven reachable, other addresses are left alone for so long, unless a probe timeout runs out.
+/// After the home has proven reachable, other addresses are left alone for so long, unless a probe
+/// timeout runs out.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Room for challenge, response and PATH_ID: 9, 9 and at most 13 bytes.
 const PATH_FRAMES: usize = 32;
 /// Numbers remembered of packets that went to candidates.
 const MAX_ELSEWHERE: usize = 64;
-/// Silence after stream data that makes a receiver say where it is now, at the least; repeated after twice as long.
+/// Silence after stream data that makes a receiver say where it is now, at the least; repeated
+/// after twice as long.
 const SILENCE: Duration = Duration::from_millis(300);
 /// How often it does, until it hears something.
 const MAX_CALLS: u32 = 5;
@@ -42,7 +45,8 @@ pub(super) struct Moving {
     home: Option<Home>,
     /// No new candidates before that.
     quiet_until: Time,
-    /// Newest packets that went to candidates: what the peer says of them says nothing about the path.
+    /// Newest packets that went to candidates: what the peer says of them says nothing about the
+    /// path.
     elsewhere: Vec<u64>,
     watch: Watch,
 }
@@ -69,8 +73,8 @@ struct Home {
     deadline: Time,
 }
 
-/// A receiver's watch over a path that carried stream data: if our own address has changed, the sender can't reach us and
-/// we have nothing to acknowledge; it has to hear of us.
+/// A receiver's watch over a path that carried stream data: if our own address has changed, the
+/// sender can't reach us and we have nothing to acknowledge; it has to hear of us.
 #[derive(Debug, Default)]
 struct Watch {
     at: Option<Time>,
@@ -126,7 +130,8 @@ impl Moving {
         !self.elsewhere.is_empty()
     }
 
-    /// Takes packets that went to candidates out of the ranges of an ACK, newest first as they come.
+    /// Takes packets that went to candidates out of the ranges of an ACK, newest first as they
+    /// come.
     pub(super) fn without_elsewhere(&self, ranges: &mut super::receive::Ranges) {
         for &number in &self.elsewhere {
             let Some(at) = ranges.iter().position(|r| r.contains(&number)) else {
@@ -191,7 +196,8 @@ impl Moving {
 }
 
 impl Connection {
-    /// Where a packet that has opened came from. It may make its address a candidate, or put an end to others.
+    /// Where a packet that has opened came from. It may make its address a candidate, or put an end
+    /// to others.
     pub(super) fn origin(
         &mut self,
         now: Time,
@@ -292,8 +298,9 @@ impl Connection {
 
     pub(super) fn on_response(&mut self, now: Time, index: usize, origin: Origin, data: [u8; 8]) {
         let path = &mut self.paths[index];
-        // An initiator was told the address by the ticket or the peer. A listener has it from a packet that may have been
-        // copied: there the answer must come from where the challenge went.
+        // An initiator was told the address by the ticket or the peer. A listener has it from a
+        // packet that may have been copied: there the answer must come from where the challenge
+        // went.
         if (self.initiator || origin == Origin::Home)
             && let Some(rtt) = path.validation.on_response(now, data)
         {
@@ -355,7 +362,8 @@ impl Connection {
         path.remote = remote;
         path.validation = chosen.validation;
         path.respond = chosen.respond.or(path.respond.take());
-        // Where it answered it may need to be heard at once: the peer's sender may be waiting for ACKs.
+        // Where it answered it may need to be heard at once: the peer's sender may be waiting for
+        // ACKs.
         path.received.ack_now();
         tracing::debug!(path = path.id.0, %old, %remote, after = ?now.since(chosen.since), "the peer's address changed");
         let fresh = old.ip() != remote.ip();
@@ -382,8 +390,9 @@ impl Connection {
         self.refresh(now, index);
     }
 
-    /// What is in flight went to where nobody is any more; that is no sign of congestion. With `fresh`, it is
-    /// another network path, and what was learned of the old one counts for nothing (RFC 9000 §9.4).
+    /// What is in flight went to where nobody is any more; that is no sign of congestion. With
+    /// `fresh`, it is another network path, and what was learned of the old one counts for nothing
+    /// (RFC 9000 §9.4).
     fn lead_elsewhere(&mut self, now: Time, index: usize, rtt: Option<Duration>, fresh: bool) {
         let path = &mut self.paths[index];
         path.sender.abandon_flight(now, &mut self.outcome);
@@ -487,7 +496,8 @@ impl Connection {
         })
     }
 
-    /// Our own socket of this path is gone, and a listener can't open another path: it waits for a socket that fits.
+    /// Our own socket of this path is gone, and a listener can't open another path: it waits for a
+    /// socket that fits.
     pub(super) fn rehome(&mut self, now: Time, index: usize, local: &Local) {
         let path = &mut self.paths[index];
         path.local = local.clone();

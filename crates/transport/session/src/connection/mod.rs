@@ -1,7 +1,8 @@
 //! One connection: streams above, paths below, and the choice between them.
 //!
-//! A path's place in the ordered sets (`ready`, `active`, `timers`, `attention`) is brought up to date by
-//! [`Connection::refresh`] after each datagram in or out, so no packet costs more than O(log paths).
+//! A path's place in the ordered sets (`ready`, `active`, `timers`, `attention`) is brought up to
+//! date by [`Connection::refresh`] after each datagram in or out, so no packet costs more than
+//! O(log paths).
 
 mod carriers;
 mod consents;
@@ -72,8 +73,9 @@ const MAX_CLOSED_PATHS: usize = 256;
 
 /// A connection: its streams, its paths and what is known of the peer.
 ///
-/// Reached through [`Endpoint::connection`](crate::Endpoint::connection); every method is immediate, and
-/// what it causes to be sent leaves with the next [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
+/// Reached through [`Endpoint::connection`](crate::Endpoint::connection); every method is
+/// immediate, and what it causes to be sent leaves with the next
+/// [`Endpoint::poll_transmit`](crate::Endpoint::poll_transmit).
 #[derive(Debug)]
 pub struct Connection {
     config: Arc<Config>,
@@ -105,7 +107,8 @@ pub struct Connection {
     detours: Option<Box<Detours>>,
     /// Which relays these are, if it isn't all of them.
     selection: Option<Box<Selection>>,
-    /// Relays that the initiator has named (listener only), and grants that came before their paths.
+    /// Relays that the initiator has named (listener only), and grants that came before their
+    /// paths.
     consents: Consents,
     early_grants: BTreeMap<PathId, Through>,
     /// TCP connections and their rates.
@@ -127,7 +130,8 @@ pub struct Connection {
     /// Paths that owe something: an ACK, a challenge or its answer, a probe.
     attention: VecDeque<usize>,
     control: VecDeque<Control>,
-    /// Paths whose ACK goes out on a second path too, because the peer's probe timeout ran out on them.
+    /// Paths whose ACK goes out on a second path too, because the peer's probe timeout ran out on
+    /// them.
     echo_acks: VecDeque<PathId>,
 
     events: VecDeque<Event>,
@@ -335,7 +339,8 @@ impl Connection {
         self.streams.write(stream, data)
     }
 
-    /// Ends our side of a stream; [`StreamEvent::Finished`](crate::streams::StreamEvent) tells when the peer has it all.
+    /// Ends our side of a stream; [`StreamEvent::Finished`](crate::streams::StreamEvent) tells when
+    /// the peer has it all.
     ///
     /// # Errors
     /// The stream is unknown, reset or finished already.
@@ -354,7 +359,8 @@ impl Connection {
     /// The next bytes of a stream, at most `max`; `None` at its end.
     ///
     /// # Errors
-    /// [`ReadError::Blocked`] when nothing has arrived, [`ReadError::Reset`] when the peer gave it up.
+    /// [`ReadError::Blocked`] when nothing has arrived, [`ReadError::Reset`] when the peer gave it
+    /// up.
     pub fn read(
         &mut self,
         now: Time,
@@ -372,7 +378,8 @@ impl Connection {
         self.streams.stop(stream, code)
     }
 
-    /// Closes the connection; unacknowledged stream data is dropped. Codes below 0x100 are the session's.
+    /// Closes the connection; unacknowledged stream data is dropped. Codes below 0x100 are the
+    /// session's.
     pub fn close(&mut self, now: Time, code: u64, reason: &str) {
         self.close_with(now, code, reason, CloseReason::Local);
     }
@@ -413,7 +420,8 @@ impl Connection {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        // What became of the streams comes before the end: the packet that closes may bring the last ACK.
+        // What became of the streams comes before the end: the packet that closes may bring the
+        // last ACK.
         if let Some(Event::Closed(_)) = self.events.front()
             && let Some(event) = self.streams.poll_event()
         {
@@ -465,8 +473,8 @@ impl Connection {
         INITIAL_RECEIVE_WINDOW.min(config.receive_window)
     }
 
-    /// mPath's rule, but an ACK isn't held back for more than an eighth of a round trip: on a short path
-    /// 10 ms are half a window, which the peer's window would have to cover twice.
+    /// mPath's rule, but an ACK isn't held back for more than an eighth of a round trip: on a short
+    /// path 10 ms are half a window, which the peer's window would have to cover twice.
     fn ack_policy(&self, index: usize) -> AckPolicy {
         let rtt = self.paths[index].sender.rtt();
         let short = if rtt.has_sample() {

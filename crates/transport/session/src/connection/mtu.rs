@@ -1,10 +1,11 @@
 //! How large a path's datagrams may be: path MTU discovery at the packetization layer (RFC 8899).
 //!
-//! Sizes are of UDP payloads, with whatever stands in front of the packet for a relay. A path starts at the base size, which
-//! every path worth having carries, and looks for its largest by probes: padded packets that carry nothing else. A
-//! probe that is lost says that it was too large or that packets get lost; so each size is tried three times, and it
-//! is no sign of congestion. A path whose large packets all vanish while small ones arrive is a black hole: it goes back
-//! to the base size and looks anew.
+//! Sizes are of UDP payloads, with whatever stands in front of the packet for a relay. A path
+//! starts at the base size, which every path worth having carries, and looks for its largest by
+//! probes: padded packets that carry nothing else. A probe that is lost says that it was too large
+//! or that packets get lost; so each size is tried three times, and it is no sign of congestion. A
+//! path whose large packets all vanish while small ones arrive is a black hole: it goes back to the
+//! base size and looks anew.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,7 +29,8 @@ const RAISE_TIMER: Duration = Duration::from_secs(600);
 const BLACK_HOLE: u32 = 3;
 /// A probe is lost when a packet sent so much later is acknowledged (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
-/// What most paths carry that don't carry the most: Ethernet's 1500 bytes less IPv4 or IPv6 and UDP headers.
+/// What most paths carry that don't carry the most: Ethernet's 1500 bytes less IPv4 or IPv6 and UDP
+/// headers.
 const COMMON: [usize; 2] = [1472, 1452];
 /// Bytes of an interface's packets if nobody says.
 const ASSUMED_MTU: u32 = 1500;
@@ -175,7 +177,8 @@ impl Mtu {
         self.vanished >= BLACK_HOLE && self.fall(now)
     }
 
-    /// The kernel says that a datagram is larger than its interface takes: no need to wait. Whether the size is another now.
+    /// The kernel says that a datagram is larger than its interface takes: no need to wait. Whether
+    /// the size is another now.
     pub(super) fn on_refused(&mut self, now: Time) -> bool {
         match (self.probe.take(), &mut self.search) {
             (Some(_), Search::Looking(hunt)) => {
@@ -224,7 +227,8 @@ impl Mtu {
         }
     }
 
-    /// Begins a search up to `limit`, the largest size first: mostly it is the interface's, and carried.
+    /// Begins a search up to `limit`, the largest size first: mostly it is the interface's, and
+    /// carried.
     fn search(&mut self, now: Time, limit: usize) {
         self.search = if limit > self.size {
             Search::Looking(Hunt {
@@ -328,7 +332,8 @@ impl Connection {
 }
 
 impl super::path::Path {
-    /// Whether a probe of the path's size may leave: only in the midst of data, so that an idle path stays idle.
+    /// Whether a probe of the path's size may leave: only in the midst of data, so that an idle
+    /// path stays idle.
     pub(super) fn wants_mtu_probe(&self, now: Time) -> bool {
         self.state == PathState::Active
             && self.validation.is_validated()
@@ -464,7 +469,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is lost, the size is one that was carried or the base; without losses it is the largest within the resolution.
+        /// Whatever is lost, the size is one that was carried or the base; without losses it is the
+        /// largest within the resolution.
         #[test]
         fn the_size_is_one_that_was_carried(
             carries in 1200usize..9_100,

@@ -1,4 +1,5 @@
-//! A path's sender, of one kind or the other: under our window, or on a carrier that controls congestion itself.
+//! A path's sender, of one kind or the other: under our window, or on a carrier that controls
+//! congestion itself.
 
 use std::time::Duration;
 

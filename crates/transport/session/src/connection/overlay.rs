@@ -1,8 +1,10 @@
-//! How fast on each carrier: the overlay paper's application-level rate controller over the paths that control congestion themselves.
+//! How fast on each carrier: the overlay paper's application-level rate controller over the paths
+//! that control congestion themselves.
 //!
-//! Once per interval it is told what arrived of each path, which is what the receiver's ACKs say: how many bytes, and by the receiver's clock when. To begin
-//! with, and whenever carriers come or go, the paths are filled as TCP lets them (the paper's *maxmin* procedure); when that gains nothing any more, the
-//! controller takes over with the rates found.
+//! Once per interval it is told what arrived of each path, which is what the receiver's ACKs say:
+//! how many bytes, and by the receiver's clock when. To begin with, and whenever carriers come or
+//! go, the paths are filled as TCP lets them (the paper's *maxmin* procedure); when that gains
+//! nothing any more, the controller takes over with the rates found.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,14 +19,16 @@ use crate::stats::PathState;
 
 use super::Connection;
 
-/// The shortest control interval, and how many round trips of the slowest carrier it has at least: what an increment does has to be seen in it.
+/// The shortest control interval, and how many round trips of the slowest carrier it has at least:
+/// what an increment does has to be seen in it.
 const INTERVAL: Duration = Duration::from_millis(500);
 const ROUND_TRIPS: u32 = 4;
 const LONGEST_INTERVAL: Duration = Duration::from_secs(5);
 /// The demand of a source without a limit: so much of the largest aggregate delivered lately.
 const AMBITION: f64 = 1.25;
 const LATELY: Duration = Duration::from_secs(10);
-/// Filling is over when the aggregate has grown by less than this in so many intervals, but not before and not later than that.
+/// Filling is over when the aggregate has grown by less than this in so many intervals, but not
+/// before and not later than that.
 const GROWTH: f64 = 1.05;
 const FLAT_INTERVALS: u32 = 2;
 const FILLING: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
@@ -95,8 +99,9 @@ impl Overlay {
         }
     }
 
-    /// What arrived of a path in the interval, bytes/s. An interval is from one arrival to another, by the receiver's clock: so records that are few
-    /// don't make the rate jump. A receiver whose clock makes no sense is measured by ours.
+    /// What arrived of a path in the interval, bytes/s. An interval is from one arrival to another,
+    /// by the receiver's clock: so records that are few don't make the rate jump. A receiver whose
+    /// clock makes no sense is measured by ours.
     fn measure(&mut self, id: PathId, arrived: Arrived, elapsed: Duration) -> f64 {
         let before = self.seen.insert(id, arrived).unwrap_or_default();
         let bytes = arrived.bytes.saturating_sub(before.bytes) as f64;
@@ -238,7 +243,8 @@ impl Connection {
         }
     }
 
-    /// The *maxmin* procedure: while the rates of a source with a limit are being found, its carriers take turns.
+    /// The *maxmin* procedure: while the rates of a source with a limit are being found, its
+    /// carriers take turns.
     pub(super) fn next_in_turn(&mut self) -> Option<usize> {
         let overlay = &self.carriers.overlay;
         if self.limiter.is_none() || !overlay.is_filling() || self.carriers.paths.len() < 2 {

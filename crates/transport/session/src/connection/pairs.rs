@@ -7,13 +7,15 @@ use manyway_wire::{MAX_ADDRESSES, PathId};
 
 use crate::endpoint::{Local, LocalId};
 
-/// A pair that didn't answer is tried again after this long, then after twice as long, up to a minute.
+/// A pair that didn't answer is tried again after this long, then after twice as long, up to a
+/// minute.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Addresses of the peer's that are remembered: a ticket's, and as many that it told later.
 const MOST_REMOTES: usize = 2 * MAX_ADDRESSES;
 
-/// The initiator's list of address pairs: every local socket with every address the peer advertised.
+/// The initiator's list of address pairs: every local socket with every address the peer
+/// advertised.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     locals: Vec<Local>,
@@ -84,7 +86,8 @@ impl Pairs {
         self.attempts.entry((local, remote)).or_default().path = Some(path);
     }
 
-    /// The path leads to another address of the peer's. The one it had is tried again, but not soon.
+    /// The path leads to another address of the peer's. The one it had is tried again, but not
+    /// soon.
     pub(super) fn on_moved(
         &mut self,
         now: Time,
@@ -151,7 +154,8 @@ impl Pairs {
     }
 }
 
-/// Whether a packet from `local` can reach `remote` at all: same family, and loopback only with loopback.
+/// Whether a packet from `local` can reach `remote` at all: same family, and loopback only with
+/// loopback.
 pub(crate) fn compatible(local: IpAddr, remote: IpAddr) -> bool {
     let wildcard = local.is_unspecified();
     local.is_ipv4() == remote.is_ipv4() && (wildcard || local.is_loopback() == remote.is_loopback())

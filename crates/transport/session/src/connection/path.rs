@@ -25,7 +25,8 @@ const MAX_CHALLENGES: u32 = 5;
 const FIRST_CHALLENGE_INTERVAL: Duration = Duration::from_millis(300);
 /// A path that isn't validated by then is given up, whatever kept the challenges from leaving.
 const VALIDATION_TIMEOUT: Duration = Duration::from_secs(15);
-/// Bytes that may go to an address for each byte that came from it, until it has answered a challenge.
+/// Bytes that may go to an address for each byte that came from it, until it has answered a
+/// challenge.
 const AMPLIFICATION: u64 = 3;
 /// Bytes sent and not acknowledged on one carrier, at the most: a gigabit for 130 ms.
 const MAX_ON_CARRIER: u64 = 16 << 20;
@@ -96,7 +97,8 @@ pub(crate) struct Through {
     pub(crate) seq: u64,
 }
 
-/// What a packet carried that has to arrive; kept by the subflow sender until the packet is acked or lost.
+/// What a packet carried that has to arrive; kept by the subflow sender until the packet is acked
+/// or lost.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     pub(super) epoch: u8,
@@ -142,7 +144,8 @@ struct Challenge {
     deadline: Time,
 }
 
-/// What the connection's ordered sets hold for a path, so that it can be taken out again in O(log n).
+/// What the connection's ordered sets hold for a path, so that it can be taken out again in O(log
+/// n).
 #[derive(Debug, Default)]
 pub(super) struct Indexed {
     pub(super) ready: Option<u64>,
@@ -159,7 +162,8 @@ pub(super) struct Counters {
     pub(super) stream_bytes_received: u64,
 }
 
-/// ECN on one path: marks sent while they come back counted, and what arrived marked (RFC 9000, section 13.4).
+/// ECN on one path: marks sent while they come back counted, and what arrived marked (RFC 9000,
+/// section 13.4).
 #[derive(Debug, Default)]
 pub(super) struct EcnMarks {
     pub(super) enabled: bool,
@@ -181,7 +185,8 @@ impl EcnMarks {
         }
     }
 
-    /// The path leads another way now: marks have to prove themselves anew, but what arrived is counted on.
+    /// The path leads another way now: marks have to prove themselves anew, but what arrived is
+    /// counted on.
     pub(super) fn restart(&mut self, enabled: bool) {
         *self = Self {
             ect0: self.ect0,
@@ -311,7 +316,8 @@ impl Path {
         self.through.as_ref()?.lane
     }
 
-    /// Sorting key by delivery time, in nanoseconds: the smoothed round-trip time; on a carrier with what waits there.
+    /// Sorting key by delivery time, in nanoseconds: the smoothed round-trip time; on a carrier
+    /// with what waits there.
     pub(super) fn delivery_key(&self) -> u64 {
         let delivery = match self.sender.carried() {
             Some(sender) => sender.delivery(),
@@ -320,7 +326,8 @@ impl Path {
         delivery.as_nanos() as u64
     }
 
-    /// Expected rate of this path, in bytes/s: a window per round trip, or what the carrier delivers.
+    /// Expected rate of this path, in bytes/s: a window per round trip, or what the carrier
+    /// delivers.
     pub(super) fn rate(&self, controller: &dyn Controller) -> f64 {
         if let Some(sender) = self.sender.carried() {
             return sender.rate().unwrap_or(0.0).max(1.0);
@@ -329,7 +336,8 @@ impl Path {
         self.sender.window(controller) * self.mtu.size() as f64 / rtt
     }
 
-    /// Something arrived. On a stalled path that is a reason to probe now: its own probe timeouts are far apart by now.
+    /// Something arrived. On a stalled path that is a reason to probe now: its own probe timeouts
+    /// are far apart by now.
     pub(super) fn note_heard(&mut self, now: Time) {
         self.heard = now;
         if self.state == PathState::Stalled && self.reprobed + self.sender.pto() <= now {
@@ -437,8 +445,8 @@ impl Validation {
         Some((challenge.sent == 1).then(|| now.since(challenge.first_sent)))
     }
 
-    /// When there is something to do about the challenge. One that is due already waits for the next
-    /// datagram out, not for the time.
+    /// When there is something to do about the challenge. One that is due already waits for the
+    /// next datagram out, not for the time.
     pub(super) fn timer(&self, now: Time) -> Option<Time> {
         let challenge = self.challenge.as_ref()?;
         if self.due(now).is_some() {
@@ -462,7 +470,8 @@ impl Validation {
         self.sent += bytes as u64;
     }
 
-    /// Whether a CLOSE may go there: a peer turned away at once hasn't validated the path to it yet.
+    /// Whether a CLOSE may go there: a peer turned away at once hasn't validated the path to it
+    /// yet.
     pub(super) fn takes_close(&self, initiator: bool) -> bool {
         self.validated || (!initiator && self.allowance(initiator) > 0)
     }
@@ -470,7 +479,8 @@ impl Validation {
     /// Bytes the next datagram may have.
     pub(super) fn allowance(&self, initiator: bool) -> usize {
         if self.validated || initiator || !self.limited {
-            // The initiator was told this address by the ticket or the authenticated peer; it sends challenges only.
+            // The initiator was told this address by the ticket or the authenticated peer; it sends
+            // challenges only.
             return usize::MAX;
         }
         let left = (self.received * AMPLIFICATION).saturating_sub(self.sent);

@@ -81,8 +81,8 @@ impl Connection {
         match &mut self.phase {
             Phase::Closed => return,
             Phase::Closing { owed, .. } => {
-                // Whoever goes on talking hasn't heard; one CLOSE for each such datagram can't amplify much,
-                // and after three probe timeouts it ends.
+                // Whoever goes on talking hasn't heard; one CLOSE for each such datagram can't
+                // amplify much, and after three probe timeouts it ends.
                 if let Some(&index) = self.by_id.get(&id) {
                     let path = &mut self.paths[index];
                     let validation = &mut path.validation;
@@ -376,8 +376,9 @@ impl Connection {
         self.paths[index].state = PathState::Active;
         self.note_working(index);
         self.path_up(index);
-        // The last active path is never stalled, however silent. Now it isn't the last one any more; it must not
-        // hold data until its own, backed-off, probe timeout. Revivals are rare enough to look at every path.
+        // The last active path is never stalled, however silent. Now it isn't the last one any
+        // more; it must not hold data until its own, backed-off, probe timeout. Revivals are rare
+        // enough to look at every path.
         let silent: Vec<usize> = self
             .active
             .iter()

@@ -1,4 +1,5 @@
-//! Which path carries the next packet: earliest delivery first, without letting a slow path block a fast one.
+//! Which path carries the next packet: earliest delivery first, without letting a slow path block a
+//! fast one.
 
 use manyway_control::Permit;
 use manyway_units::Time;
@@ -7,17 +8,20 @@ use crate::stats::PathState;
 
 use super::Connection;
 
-/// A path this many times slower than the fastest one is "slow": worth asking whether to wait instead.
+/// A path this many times slower than the fastest one is "slow": worth asking whether to wait
+/// instead.
 const SLOW: u64 = 2;
 
 impl Connection {
-    /// Brings a path's place in the ordered sets up to date, and those of backups, which depend on it.
+    /// Brings a path's place in the ordered sets up to date, and those of backups, which depend on
+    /// it.
     pub(super) fn refresh(&mut self, now: Time, index: usize) {
         self.place(now, index);
         self.place_backups(now);
     }
 
-    /// Paths that are to be left have their place among the active ones only while there is no other.
+    /// Paths that are to be left have their place among the active ones only while there is no
+    /// other.
     pub(super) fn place_backups(&mut self, now: Time) {
         for n in 0..self.backups.len() {
             self.place(now, self.backups[n]);
@@ -142,7 +146,8 @@ impl Connection {
         (!self.better_to_wait(key, fastest_key, fastest)).then_some(index)
     }
 
-    /// Whether the fastest path, busy now, would still deliver all that is left before the slow one could.
+    /// Whether the fastest path, busy now, would still deliver all that is left before the slow one
+    /// could.
     ///
     /// The first test is ECF's (Lim et al., CoNEXT 2017), the second BLEST's (Ferlin et al., IFIP
     /// Networking 2016): data sent on the slow path must not be what the receive window waits for.
@@ -156,8 +161,8 @@ impl Connection {
         (self.streams.send_credit() as f64) < rate * slow
     }
 
-    /// With nothing new to send, or no window for it: a packet in flight on a slow path that a path which
-    /// is ready now would deliver sooner. Sends each packet again at most once.
+    /// With nothing new to send, or no window for it: a packet in flight on a slow path that a path
+    /// which is ready now would deliver sooner. Sends each packet again at most once.
     pub(super) fn overtake(&mut self) -> Option<(usize, usize)> {
         let &(key, ready) = self.ready.first()?;
         let &(slow_key, slow) = self.active.last()?;

@@ -1,8 +1,10 @@
-//! Which of the relays carry paths, if the user wants so many and no more: the overlay paper's path selection, live.
+//! Which of the relays carry paths, if the user wants so many and no more: the overlay paper's path
+//! selection, live.
 //!
-//! The control room's [`LiveSelector`] decides by relay. Here it hears how they do, over UDP (lanes with grants) and over TCP (what the driver says it can dial), and what
-//! has arrived through each; paths of those that it chooses are opened, or dialled by the driver, and those of others are closed. A path through
-//! a relay that isn't chosen any more carries data until another path does.
+//! The control room's [`LiveSelector`] decides by relay. Here it hears how they do, over UDP (lanes
+//! with grants) and over TCP (what the driver says it can dial), and what has arrived through each;
+//! paths of those that it chooses are opened, or dialled by the driver, and those of others are
+//! closed. A path through a relay that isn't chosen any more carries data until another path does.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,12 +22,14 @@ use crate::stats::{PathState, SelectionStats};
 use super::Connection;
 use super::path::Under;
 
-/// A relay whose TCP connection failed isn't dialled again for this long, then twice as long, up to a minute.
+/// A relay whose TCP connection failed isn't dialled again for this long, then twice as long, up to
+/// a minute.
 const FIRST_REST: Duration = Duration::from_secs(5);
 const LAST_REST: Duration = Duration::from_secs(60);
 /// While too few relays are alive, others are asked for so often.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
-/// A path that is stalled for less than this may just have met a full queue: its data goes elsewhere already.
+/// A path that is stalled for less than this may just have met a full queue: its data goes
+/// elsewhere already.
 const STALLED: Duration = Duration::from_secs(1);
 
 /// A connection's choice of relays.
@@ -150,8 +154,9 @@ impl Connection {
         }
     }
 
-    /// These relays could be dialled over TCP now; nothing is known of whether they answer. Of use with [`Config::selection`](crate::Config::selection)
-    /// only: [`Connection::relays_to_dial`] says which are wanted.
+    /// These relays could be dialled over TCP now; nothing is known of whether they answer. Of use
+    /// with [`Config::selection`](crate::Config::selection) only: [`Connection::relays_to_dial`]
+    /// says which are wanted.
     pub fn relays_over_tcp(&mut self, relays: &[RelayAccess]) {
         let Some(selection) = &mut self.selection else {
             return;
@@ -176,7 +181,8 @@ impl Connection {
         selection.dirty |= news || !before.is_empty();
     }
 
-    /// The relays that are to have a TCP connection now, if they aren't reached by UDP; `None` if all of them may.
+    /// The relays that are to have a TCP connection now, if they aren't reached by UDP; `None` if
+    /// all of them may.
     pub fn relays_to_dial(&self) -> Option<Vec<RelayId>> {
         let mut chosen = self.chosen()?;
         let over_tcp = &self.selection.as_ref()?.over_tcp;
@@ -337,7 +343,8 @@ impl Connection {
             .collect()
     }
 
-    /// How each relay does, and what it allows (bytes/s); those that aren't candidates any more too.
+    /// How each relay does, and what it allows (bytes/s); those that aren't candidates any more
+    /// too.
     fn standings(&self, now: Time) -> Vec<(RelayAddress, Standing, Option<f64>)> {
         let Some(selection) = &self.selection else {
             return Vec::new();
@@ -454,7 +461,8 @@ impl Connection {
         }
     }
 
-    /// Opens a path from each interface through each chosen relay that grants one. What has to be dialled the driver dials.
+    /// Opens a path from each interface through each chosen relay that grants one. What has to be
+    /// dialled the driver dials.
     fn open_chosen(&mut self, now: Time) {
         let Some(selection) = &self.selection else {
             return;

@@ -1,4 +1,5 @@
-//! What the paths are worth, found out without moving data: filler goes out as data would, and what comes of it is watched.
+//! What the paths are worth, found out without moving data: filler goes out as data would, and what
+//! comes of it is watched.
 
 use std::ops::Bound;
 
@@ -13,8 +14,9 @@ use super::path::Under;
 use super::transmit::{Packet, SMALLEST_CHUNK};
 
 impl Connection {
-    /// Sends so many bytes that say nothing, besides whatever there is to send, as fast as congestion control and
-    /// [`Config::limit`](crate::Config::limit) allow. What was asked for before and hasn't left is forgotten.
+    /// Sends so many bytes that say nothing, besides whatever there is to send, as fast as
+    /// congestion control and [`Config::limit`](crate::Config::limit) allow. What was asked for
+    /// before and hasn't left is forgotten.
     pub fn fill(&mut self, now: Time, bytes: u64) {
         self.filler = bytes;
         if let Some(watched) = self.controllers.watched() {
@@ -29,7 +31,8 @@ impl Connection {
         self.filler
     }
 
-    /// What was seen of every path over UDP in use since [`Connection::fill`]; empty without [`Config::watch`](crate::Config::watch).
+    /// What was seen of every path over UDP in use since [`Connection::fill`]; empty without
+    /// [`Config::watch`](crate::Config::watch).
     pub fn survey(&mut self, now: Time) -> Vec<PathSurvey> {
         let in_use = |state| matches!(state, PathState::Active | PathState::Stalled);
         let slot_of = |&index: &usize| {

@@ -9,7 +9,8 @@ use super::{Connection, Phase, requeue};
 
 /// A path that answers nothing for this long is given up, if another one is alive.
 const GIVE_UP: std::time::Duration = std::time::Duration::from_secs(30);
-/// So many timeouts without progress, and a carrier is given up though there is no other path: whoever dialled it may dial again.
+/// So many timeouts without progress, and a carrier is given up though there is no other path:
+/// whoever dialled it may dial again.
 const GIVE_UP_ALONE: u32 = 5;
 
 impl Connection {
@@ -85,7 +86,8 @@ impl Connection {
                 self.close_path(now, index, PathDownReason::TimedOut, tell);
                 return;
             }
-            // Without its only path a listener could never be reached again: only silence may end that.
+            // Without its only path a listener could never be reached again: only silence may end
+            // that.
             path.validation.start(now, self.rng.random());
         }
         if path.last_sent + self.idle_timeout / 3 <= now {
@@ -133,7 +135,8 @@ impl Connection {
                 && self.active.len() <= 1
                 && self.paths[index].sender.pto_count() >= GIVE_UP_ALONE
             {
-                // TCP may take a quarter of an hour to notice; a new connection may get through at once.
+                // TCP may take a quarter of an hour to notice; a new connection may get through at
+                // once.
                 self.close_path(now, index, PathDownReason::TimedOut, true);
             }
             return;
@@ -147,13 +150,15 @@ impl Connection {
         } else {
             self.send_again(index, 2);
         }
-        // The relay, or the listener's address there, may be another by now; asked again as rarely as the path is probed.
+        // The relay, or the listener's address there, may be another by now; asked again as rarely
+        // as the path is probed.
         if self.paths[index].sender.pto_count() >= 2 {
             self.suspect_relay(now, index);
         }
     }
 
-    /// Takes a path out of use until something comes back on it: the others carry what is in flight on it.
+    /// Takes a path out of use until something comes back on it: the others carry what is in flight
+    /// on it.
     pub(super) fn stall(&mut self, now: Time, index: usize) {
         self.paths[index].state = PathState::Stalled;
         self.paths[index].stalled_since = now;

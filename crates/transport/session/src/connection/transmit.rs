@@ -16,7 +16,8 @@ use super::control::Control;
 use super::path::Payload;
 use super::{Connection, Phase};
 
-/// Room in a datagram below which no stream data is added: the frame's own header would be most of it.
+/// Room in a datagram below which no stream data is added: the frame's own header would be most of
+/// it.
 pub(super) const SMALLEST_CHUNK: usize = 32;
 /// Unsent bytes from which on a connection counts as moving bulk data.
 const BULK: u64 = 256 << 10;
@@ -34,8 +35,8 @@ pub(super) struct Packet {
     probe: bool,
     /// It is the first to this address.
     first_challenge: bool,
-    /// It goes to an address under challenge, or asks whether the path carries its size: in the path's own books nobody
-    /// waits for it, and its loss says nothing.
+    /// It goes to an address under challenge, or asks whether the path carries its size: in the
+    /// path's own books nobody waits for it, and its loss says nothing.
     pub(super) aside: bool,
 }
 
@@ -323,8 +324,9 @@ impl Connection {
         }
     }
 
-    /// Whether control frames may leave on a path. Not on one that others have taken over from: a window update
-    /// on a probe that nobody hears would be repeated on the next such probe, seconds later, and so on.
+    /// Whether control frames may leave on a path. Not on one that others have taken over from: a
+    /// window update on a probe that nobody hears would be repeated on the next such probe, seconds
+    /// later, and so on.
     fn may_carry_control(&self, index: usize) -> bool {
         let path = &self.paths[index];
         path.validation.is_validated()
@@ -335,16 +337,19 @@ impl Connection {
     fn may_carry_data(&self, index: usize, packet: &Packet) -> bool {
         let path = &self.paths[index];
         if path.state == PathState::Validating {
-            // The first probe of a new path carries data too (mPath): if the path works, it was not idle.
-            // Only in the midst of bulk: what somebody waits for doesn't go where nobody may be.
+            // The first probe of a new path carries data too (mPath): if the path works, it was not
+            // idle. Only in the midst of bulk: what somebody waits for doesn't go where nobody may
+            // be.
             return packet.first_challenge && self.streams.unsent_bytes() > BULK;
         }
-        // A probe may as well carry what is missing; but not on a path that others have taken over from.
+        // A probe may as well carry what is missing; but not on a path that others have taken over
+        // from.
         packet.probe && (path.state == PathState::Active || self.active.is_empty())
     }
 
-    /// Writes the relay's header, if the path leads through one, and that of the path's next packet. Where the latter begins; `None` if the
-    /// peer hasn't told the path's connection id, or its socket is gone.
+    /// Writes the relay's header, if the path leads through one, and that of the path's next
+    /// packet. Where the latter begins; `None` if the peer hasn't told the path's connection id, or
+    /// its socket is gone.
     pub(super) fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> Option<usize> {
         let epoch = self.sealer.epoch();
         let path = &mut self.paths[index];
@@ -396,8 +401,9 @@ impl Connection {
         }
     }
 
-    /// In front of CLOSE: who waits for an acknowledgement hears now that everything arrived, or never. Every copy of
-    /// CLOSE says it for all paths, since the first to arrive is the only one that counts.
+    /// In front of CLOSE: who waits for an acknowledgement hears now that everything arrived, or
+    /// never. Every copy of CLOSE says it for all paths, since the first to arrive is the only one
+    /// that counts.
     fn write_last_acks(&mut self, now: Time, room: usize, buf: &mut Vec<u8>) {
         let end = buf.len() + room;
         let paths: Vec<usize> = self.by_id.values().copied().collect();
@@ -532,7 +538,8 @@ impl Connection {
         self.write_filler(now, end, packet, buf);
     }
 
-    /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries to the path's sender.
+    /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries
+    /// to the path's sender.
     pub(super) fn seal_and_record(
         &mut self,
         now: Time,

@@ -18,10 +18,11 @@ pub(super) struct Held {
 }
 
 impl Endpoint {
-    /// A carrier was set up. It carries one path, and is the driver's to close when [`poll_carrier_over`](Endpoint::poll_carrier_over) says so.
+    /// A carrier was set up. It carries one path, and is the driver's to close when
+    /// [`poll_carrier_over`](Endpoint::poll_carrier_over) says so.
     ///
-    /// One that was dialled carries the INIT of its attempt to connect, or a new path of its connection. One that was accepted is
-    /// that of the first path whose packet opens on it.
+    /// One that was dialled carries the INIT of its attempt to connect, or a new path of its
+    /// connection. One that was accepted is that of the first path whose packet opens on it.
     ///
     /// # Errors
     /// It isn't what a path can run on, or nobody wants it.
@@ -81,7 +82,8 @@ impl Endpoint {
         }
     }
 
-    /// The driver has written so many bytes of packets more to a carrier: there is room for as many.
+    /// The driver has written so many bytes of packets more to a carrier: there is room for as
+    /// many.
     pub fn on_carrier_written(&mut self, now: Time, id: LocalId, bytes: u64) {
         let owner = self.carriers.get(&id).and_then(|held| held.owner);
         if let Some((handle, _)) = owner
@@ -106,7 +108,8 @@ impl Endpoint {
             .is_some_and(|held| held.owner.is_some())
     }
 
-    /// The next carrier that nobody needs any more: to be closed when what was handed over for it is written.
+    /// The next carrier that nobody needs any more: to be closed when what was handed over for it
+    /// is written.
     pub fn poll_carrier_over(&mut self) -> Option<LocalId> {
         self.carriers_over.pop_front()
     }
@@ -136,7 +139,8 @@ impl Endpoint {
         }
     }
 
-    /// The attempt has become a connection, on one of its carriers or elsewhere: the others can carry further paths.
+    /// The attempt has become a connection, on one of its carriers or elsewhere: the others can
+    /// carry further paths.
     pub(super) fn offer_carriers(&mut self, now: Time, handle: ConnectionHandle) {
         let of_attempt =
             |held: &&Held| held.owner.is_none() && held.carrier.purpose == Purpose::Dialled(handle);

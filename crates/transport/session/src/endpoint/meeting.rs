@@ -1,6 +1,8 @@
-//! Two ends behind NAT: each learns its address as others see it, and both send at once (simultaneous open).
+//! Two ends behind NAT: each learns its address as others see it, and both send at once
+//! (simultaneous open).
 //!
-//! How they tell each other is not the session's concern: a registry's meeting does (`docs/registry.md`).
+//! How they tell each other is not the session's concern: a registry's meeting does
+//! (`docs/registry.md`).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +15,8 @@ use crate::relays::{KeptFor, RelayAddress, is_host};
 
 use super::{ConnectionHandle, Endpoint, LocalId};
 
-/// When openings to an address leave, counted from the call: for about as long as the other side's first INITs take to come.
+/// When openings to an address leave, counted from the call: for about as long as the other side's
+/// first INITs take to come.
 const AT: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(250),
@@ -35,8 +38,8 @@ pub(super) struct Opening {
 }
 
 impl Endpoint {
-    /// Asks these, who answer HELLO as relays do, which address our datagrams come from, again and again: that keeps a NAT's mapping
-    /// too.
+    /// Asks these, who answer HELLO as relays do, which address our datagrams come from, again and
+    /// again: that keeps a NAT's mapping too.
     pub fn observe_at(&mut self, now: Time, observers: &[RelayAddress]) {
         for observer in observers {
             self.keeper
@@ -49,8 +52,9 @@ impl Endpoint {
         self.keeper.observed()
     }
 
-    /// Sends openings to somebody who is about to connect from these addresses, from every socket that can: then our NAT lets them
-    /// in. They say nothing, are as short as can be, and few, since nobody has proved to be there.
+    /// Sends openings to somebody who is about to connect from these addresses, from every socket
+    /// that can: then our NAT lets them in. They say nothing, are as short as can be, and few,
+    /// since nobody has proved to be there.
     pub fn open_towards(&mut self, now: Time, addresses: &[SocketAddr]) {
         let addresses = addresses.iter().filter(|a| is_host(**a)).take(MOST_OF_ONE);
         for &remote in addresses {
@@ -71,8 +75,8 @@ impl Endpoint {
         self.send_openings(now);
     }
 
-    /// The listener may be at these addresses too: they are tried as the ticket's are, whether the connection is there or still
-    /// to be made.
+    /// The listener may be at these addresses too: they are tried as the ticket's are, whether the
+    /// connection is there or still to be made.
     pub fn add_remotes(&mut self, now: Time, handle: ConnectionHandle, addresses: &[SocketAddr]) {
         let addresses = addresses.iter().filter(|a| is_host(**a)).take(MOST_OF_ONE);
         let addresses: Vec<SocketAddr> = addresses.copied().collect();

@@ -34,9 +34,10 @@ const MAX_QUEUED: usize = 1024;
 
 /// Every connection over one set of sockets; sans-IO.
 ///
-/// A driver calls [`handle_datagram`](Endpoint::handle_datagram) and [`handle_timeout`](Endpoint::handle_timeout),
-/// and after anything that may have caused output [`poll_transmit`](Endpoint::poll_transmit) and
-/// [`poll_event`](Endpoint::poll_event) until both return `None`, and sleeps until [`timeout`](Endpoint::timeout).
+/// A driver calls [`handle_datagram`](Endpoint::handle_datagram) and
+/// [`handle_timeout`](Endpoint::handle_timeout), and after anything that may have caused output
+/// [`poll_transmit`](Endpoint::poll_transmit) and [`poll_event`](Endpoint::poll_event) until both
+/// return `None`, and sleeps until [`timeout`](Endpoint::timeout).
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<Config>,
@@ -158,8 +159,8 @@ impl Endpoint {
             .insert(responder.secrets().ticket_id(), responder);
     }
 
-    /// A connection that is established and not forgotten. Whatever is done to it leaves with the next
-    /// [`poll_transmit`](Endpoint::poll_transmit).
+    /// A connection that is established and not forgotten. Whatever is done to it leaves with the
+    /// next [`poll_transmit`](Endpoint::poll_transmit).
     pub fn connection(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
         if !self.connections.contains_key(&handle) {
             return None;
@@ -168,7 +169,8 @@ impl Endpoint {
         self.connections.get_mut(&handle)
     }
 
-    /// Half-open handshakes under way, and what has happened to handshakes so far, over all tickets listened for.
+    /// Half-open handshakes under way, and what has happened to handshakes so far, over all tickets
+    /// listened for.
     pub fn handshakes(&self) -> (usize, ResponderStats) {
         let each = self.responders.values().map(|r| (r.len(), r.stats()));
         each.fold(Default::default(), |(half_open, sum), (len, stats)| {
@@ -176,7 +178,8 @@ impl Endpoint {
         })
     }
 
-    /// Gives up a connection attempt, or drops a connection that is closed (a live one closes first).
+    /// Gives up a connection attempt, or drops a connection that is closed (a live one closes
+    /// first).
     pub fn forget(&mut self, handle: ConnectionHandle) {
         if let Some(attempt) = self.attempts.remove(&handle) {
             for cid in attempt.cids() {
@@ -211,7 +214,8 @@ impl Endpoint {
         }
     }
 
-    /// Fills `buf` with up to `max_segments` datagrams for one path; `None` when there is nothing to send now.
+    /// Fills `buf` with up to `max_segments` datagrams for one path; `None` when there is nothing
+    /// to send now.
     pub fn poll_transmit(
         &mut self,
         now: Time,
@@ -390,7 +394,8 @@ impl Endpoint {
         }
     }
 
-    /// Perhaps the first sealed packet of a half-open handshake: if it opens, the peer is authenticated.
+    /// Perhaps the first sealed packet of a half-open handshake: if it opens, the peer is
+    /// authenticated.
     fn on_first_data(
         &mut self,
         now: Time,

@@ -1,4 +1,5 @@
-//! What the endpoint has to do with relays: it keeps in touch with those that listeners' peers name.
+//! What the endpoint has to do with relays: it keeps in touch with those that listeners' peers
+//! name.
 
 use manyway_units::Time;
 use manyway_wire::relay::{RelayReply, is_relay_datagram};
@@ -56,8 +57,8 @@ impl Endpoint {
         }
     }
 
-    /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them into the ticket. Without UDP it is the
-    /// driver alone that keeps in touch with them.
+    /// Lets whoever holds this listener's ticket find it at these relays, from now on: put them
+    /// into the ticket. Without UDP it is the driver alone that keeps in touch with them.
     pub fn listen_at(&mut self, now: Time, ticket_id: [u8; 8], relays: &[RelayAddress]) {
         let Some(responder) = self.responders.get_mut(&ticket_id) else {
             return;

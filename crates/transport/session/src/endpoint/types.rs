@@ -15,11 +15,13 @@ pub struct Local {
     pub name: String,
     /// The address it is bound to.
     pub addr: SocketAddr,
-    /// The largest IP packet that its interface takes, in bytes; 1500 is assumed where that isn't known.
+    /// The largest IP packet that its interface takes, in bytes; 1500 is assumed where that isn't
+    /// known.
     pub mtu: Option<u32>,
 }
 
-/// A connection of an [`Endpoint`](crate::Endpoint). Valid until [`forget`](crate::Endpoint::forget); never reused.
+/// A connection of an [`Endpoint`](crate::Endpoint). Valid until
+/// [`forget`](crate::Endpoint::forget); never reused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(pub(super) u64);
 
@@ -54,7 +56,8 @@ pub struct Incoming<'a> {
     pub data: &'a mut [u8],
 }
 
-/// Datagrams to send, as described by [`poll_transmit`](crate::Endpoint::poll_transmit); their bytes are in its buffer.
+/// Datagrams to send, as described by [`poll_transmit`](crate::Endpoint::poll_transmit); their
+/// bytes are in its buffer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The socket to send by.

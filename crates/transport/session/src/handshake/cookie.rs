@@ -1,7 +1,9 @@
-//! Cookies: under load, a listener works only for those who are where their INITs seem to come from.
+//! Cookies: under load, a listener works only for those who are where their INITs seem to come
+//! from.
 //!
-//! As in WireGuard (Donenfeld, NDSS 2017, §5.4.7): a cookie is a code over the address seen, made with a secret that
-//! changes every minute, so the listener keeps nothing for it. A COOKIE is a sixteenth of an INIT's size.
+//! As in WireGuard (Donenfeld, NDSS 2017, §5.4.7): a cookie is a code over the address seen, made
+//! with a secret that changes every minute, so the listener keeps nothing for it. A COOKIE is a
+//! sixteenth of an INIT's size.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -20,7 +22,8 @@ pub(super) type Value = [u8; COOKIE_VALUE_LEN];
 /// A cookie is good for one to two of these.
 const SECRET_LIFETIME: Duration = Duration::from_secs(60);
 
-/// When a listener asks for cookies, and what it does for those who bring one. All of it is per ticket.
+/// When a listener asks for cookies, and what it does for those who bring one. All of it is per
+/// ticket.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct LoadLimits {
     /// Half-open handshakes without a cookie. 128 by default.
@@ -31,14 +34,15 @@ pub struct LoadLimits {
     pub unproven_rate: f64,
     /// Handshakes begun with a cookie, per second, and at once. 256 by default.
     pub proven_rate: f64,
-    /// Handshakes begun for INITs that came through one of the listener's relays, beyond those without a cookie: so many at once.
-    /// 8 by default.
+    /// Handshakes begun for INITs that came through one of the listener's relays, beyond those
+    /// without a cookie: so many at once. 8 by default.
     pub relayed_burst: f64,
     /// And so many per second in the long run, for each relay. 4 by default.
     pub relayed_rate: f64,
     /// Half-open ones of each relay. 16 by default.
     pub relayed_half_open: usize,
-    /// Half-open handshakes with a cookie of one host: an IPv4 address, or an IPv6 prefix of 64 bits. 64 by default.
+    /// Half-open handshakes with a cookie of one host: an IPv4 address, or an IPv6 prefix of 64
+    /// bits. 64 by default.
     pub per_host: usize,
 }
 
@@ -65,7 +69,8 @@ pub(super) struct Gate {
     secrets: [hmac::Key; 2],
     /// Counted from the clock's origin.
     period: u64,
-    /// Half-open handshakes with a cookie, by host: never more entries than there are such handshakes.
+    /// Half-open handshakes with a cookie, by host: never more entries than there are such
+    /// handshakes.
     hosts: BTreeMap<IpAddr, usize>,
     unproven_half_open: usize,
     /// The relays at which the listener can be found: a few.
@@ -118,7 +123,8 @@ impl Gate {
         });
     }
 
-    /// Whether a handshake may begin without a cookie because its INIT came through a relay of ours; if so it counts.
+    /// Whether a handshake may begin without a cookie because its INIT came through a relay of
+    /// ours; if so it counts.
     pub(super) fn admits_relayed(&mut self, now: Time, remote: SocketAddr) -> bool {
         let limits = &self.limits;
         self.relays.get_mut(&remote).is_some_and(|relay| {
@@ -232,7 +238,8 @@ pub(super) fn seal(
     cookie.seal(|bytes| mac1.sign(&[bytes, init_mac1].concat()))
 }
 
-/// The cookie in a COOKIE that answers an INIT with this `mac1`; `None` if it is forged or answers another.
+/// The cookie in a COOKIE that answers an INIT with this `mac1`; `None` if it is forged or answers
+/// another.
 pub(super) fn open(
     mac1: &Mac1,
     cookie: &manyway_wire::Signed<'_, Cookie>,

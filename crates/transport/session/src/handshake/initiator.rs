@@ -17,8 +17,9 @@ use crate::crypto::{KeyLimits, Suite};
 
 /// Why a handshake doesn't go on.
 ///
-/// Only [`is_fatal`](HandshakeError::is_fatal) errors end it: anybody can send a datagram that looks
-/// like a reply, so the others mean that this datagram is dropped and the genuine one awaited.
+/// Only [`is_fatal`](HandshakeError::is_fatal) errors end it: anybody can send a datagram that
+/// looks like a reply, so the others mean that this datagram is dropped and the genuine one
+/// awaited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
     /// The ticket holds no usable public key.
@@ -153,8 +154,8 @@ impl Initiator {
         datagram
     }
 
-    /// Takes a datagram that may be the listener's COOKIE: what [`datagram_with`](Self::datagram_with) needs for the
-    /// address that it came from.
+    /// Takes a datagram that may be the listener's COOKIE: what
+    /// [`datagram_with`](Self::datagram_with) needs for the address that it came from.
     ///
     /// # Errors
     /// None of them is [fatal](HandshakeError::is_fatal): drop the datagram and go on waiting.

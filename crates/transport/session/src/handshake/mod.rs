@@ -1,16 +1,18 @@
 //! The handshake: one INIT, one REPLY, then sealed packets.
 //!
 //! Noise `IKpsk2` (the Noise Protocol Framework, revision 34, §9) carries both sides' transport
-//! parameters. The ticket gives the [`Initiator`] the listener's static key, so that nobody else can
-//! answer, and a pre-shared key, so that nobody without the ticket gets an answer. `mac1`, keyed from
-//! that secret as in WireGuard, guards both datagrams and is checked before any Diffie-Hellman.
+//! parameters. The ticket gives the [`Initiator`] the listener's static key, so that nobody else
+//! can answer, and a pre-shared key, so that nobody without the ticket gets an answer. `mac1`,
+//! keyed from that secret as in WireGuard, guards both datagrams and is checked before any
+//! Diffie-Hellman.
 //!
 //! The first message proves nothing about the pre-shared key and may be a replay. So the
 //! [`Responder`] answers it and keeps a bounded, short-lived half-open entry; a connection comes of
 //! it only when [`Responder::try_open`] has opened a sealed packet.
 //!
-//! When handshakes come faster than they should, the responder answers with a COOKIE first: it works only for those
-//! who are where they seem to be, and for each host only so much ([`LoadLimits`]).
+//! When handshakes come faster than they should, the responder answers with a COOKIE first: it
+//! works only for those who are where they seem to be, and for each host only so much
+//! ([`LoadLimits`]).
 //!
 //! The prologue is `manyway` ‖ version (1 byte) ‖ ticket id (8) ‖ suite (1: AES-256-GCM,
 //! 2: ChaCha20-Poly1305). Two sides that disagree about any of it don't understand each other.

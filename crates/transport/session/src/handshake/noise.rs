@@ -55,7 +55,8 @@ pub(super) fn finish(
     suite: Suite,
     limits: KeyLimits,
 ) -> (Sealer, Opener) {
-    // The raw split doesn't check this itself and would hand out keys that the peer hasn't confirmed.
+    // The raw split doesn't check this itself and would hand out keys that the peer hasn't
+    // confirmed.
     assert!(
         state.is_handshake_finished(),
         "keys are split only after the last handshake message"

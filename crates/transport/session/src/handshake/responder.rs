@@ -226,8 +226,9 @@ impl Responder {
         }
     }
 
-    /// Takes a datagram that may be an INIT, from `remote`. `make_params` is asked for our transport parameters,
-    /// with a connection id that is new, only when a half-open handshake begins.
+    /// Takes a datagram that may be an INIT, from `remote`. `make_params` is asked for our
+    /// transport parameters, with a connection id that is new, only when a half-open handshake
+    /// begins.
     pub fn on_init(
         &mut self,
         now: Time,
@@ -248,7 +249,8 @@ impl Responder {
         }
     }
 
-    /// INITs may come through this relay: some are answered even under load, though a COOKIE couldn't get back through it.
+    /// INITs may come through this relay: some are answered even under load, though a COOKIE
+    /// couldn't get back through it.
     pub fn expect_through(&mut self, relay: SocketAddr) {
         self.gate.expect_through(relay);
     }

@@ -131,7 +131,8 @@ pub(crate) fn relay_name(ticket_secret: &[u8; PSK_LEN], relay: &RelayId) -> List
     ListenerName(for_relay(ticket_secret, b"manyway relay name", relay))
 }
 
-/// What a ticket's listener shows at a relay over TCP: its [name](listener_name) there is a hash of it.
+/// What a ticket's listener shows at a relay over TCP: its [name](listener_name) there is a hash of
+/// it.
 pub fn listen_key(ticket_secret: &[u8; PSK_LEN], relay: &RelayId) -> ListenKey {
     ListenKey(for_relay(ticket_secret, b"manyway relay listen key", relay))
 }
@@ -165,8 +166,8 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// The keys of `mac1` and of what hides a cookie: who can't make a `mac1` doesn't hold the ticket, and costs no
-/// Diffie-Hellman.
+/// The keys of `mac1` and of what hides a cookie: who can't make a `mac1` doesn't hold the ticket,
+/// and costs no Diffie-Hellman.
 pub(super) struct Mac1 {
     key: hmac::Key,
     mask: hmac::Key,

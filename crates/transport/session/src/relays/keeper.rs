@@ -1,5 +1,6 @@
-//! The listener's side: HELLOs to the relays that authenticated peers name, so that these have its consent and its NAT lets them through.
-//! Relays of the listener's own choice hear LISTEN besides: strangers with a ticket find it there.
+//! The listener's side: HELLOs to the relays that authenticated peers name, so that these have its
+//! consent and its NAT lets them through. Relays of the listener's own choice hear LISTEN besides:
+//! strangers with a ticket find it there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +17,8 @@ use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
 use crate::connection::compatible;
 use crate::endpoint::{ConnectionHandle, Local, LocalId};
 
-/// A relay that doesn't answer is greeted again after this long, then after twice as long each time, up to [`SELDOM`].
+/// A relay that doesn't answer is greeted again after this long, then after twice as long each
+/// time, up to [`SELDOM`].
 const FIRST_REPEAT: Duration = Duration::from_millis(500);
 const SELDOM: Duration = Duration::from_secs(60);
 /// After so many HELLOs without an answer a peer's relay is left alone until it is asked for again.
@@ -162,7 +164,8 @@ impl Keeper {
         self.reschedule();
     }
 
-    /// The sockets have changed: relays that were greeted from one that is gone are greeted from another.
+    /// The sockets have changed: relays that were greeted from one that is gone are greeted from
+    /// another.
     pub(crate) fn on_locals(&mut self, now: Time, locals: &BTreeMap<LocalId, Local>) {
         for kept in self.kept.values_mut() {
             let gone = kept.local.is_some_and(|id| !locals.contains_key(&id));
@@ -318,9 +321,10 @@ impl Kept {
         next.is_some()
     }
 
-    /// LISTEN, for the name whose turn it is or for none, while there is a proof to show: relays answer those who show one even when a flood
-    /// of spoofed HELLOs uses up everybody else's share. Every other repetition is a HELLO: the proof may not hold any more, because our NAT has
-    /// bound anew or the relay has lost its keys.
+    /// LISTEN, for the name whose turn it is or for none, while there is a proof to show: relays
+    /// answer those who show one even when a flood of spoofed HELLOs uses up everybody else's
+    /// share. Every other repetition is a HELLO: the proof may not hold any more, because our NAT
+    /// has bound anew or the relay has lost its keys.
     fn greeting(&self, now: Time, relay: RelayId) -> Vec<u8> {
         let nonce = self.nonce;
         let name = self.announced.and_then(|user| {

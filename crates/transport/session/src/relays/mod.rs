@@ -1,8 +1,10 @@
-//! Relays, as both ends of a connection see them: who consents, who mints, and what is asked again when.
+//! Relays, as both ends of a connection see them: who consents, who mints, and what is asked again
+//! when.
 //!
-//! A path through a relay is a path like any other, with a header in front of its datagrams that the relay takes off: a grant, which names where
-//! the datagram goes and can't be forged. `docs/protocol.md`, "Relays", has what the two ends say to each other about them, `docs/relays.md` what
-//! is said to a relay.
+//! A path through a relay is a path like any other, with a header in front of its datagrams that
+//! the relay takes off: a grant, which names where the datagram goes and can't be forged.
+//! `docs/protocol.md`, "Relays", has what the two ends say to each other about them,
+//! `docs/relays.md` what is said to a relay.
 
 mod client;
 mod keeper;
@@ -70,8 +72,8 @@ impl RelayAccess {
             .collect()
     }
 
-    /// What asks the relay, over TCP, to connect this stream with who listens there under `name`. It is good for the
-    /// connection that got the challenge alone.
+    /// What asks the relay, over TCP, to connect this stream with who listens there under `name`.
+    /// It is good for the connection that got the challenge alone.
     pub fn stream_connect(
         &self,
         challenge: &Challenge,
@@ -89,7 +91,8 @@ impl RelayAccess {
         self.access.voucher.terms.class.bytes_per_second() as f64
     }
 
-    /// Signs as the client that the voucher names. Zeros if the seed isn't one of its key: the relay will refuse them.
+    /// Signs as the client that the voucher names. Zeros if the seed isn't one of its key: the
+    /// relay will refuse them.
     fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
         let mut bytes = [0; SIGNATURE_LEN];
         if let Ok(pair) = Ed25519KeyPair::from_seed_unchecked(&self.access.seed) {
@@ -107,10 +110,12 @@ pub(crate) struct Datagram {
     pub(crate) data: Bytes,
 }
 
-/// A proof of ours is shown up to this age: the relay takes it for twice as long, by a clock that isn't ours.
+/// A proof of ours is shown up to this age: the relay takes it for twice as long, by a clock that
+/// isn't ours.
 const PROOF_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
 
-/// Datagrams to relays leave this far apart on the average: two hundred relays at once are no burst.
+/// Datagrams to relays leave this far apart on the average: two hundred relays at once are no
+/// burst.
 const SPACING: Duration = Duration::from_millis(4);
 /// So many may leave at once.
 const BURST: u32 = 16;

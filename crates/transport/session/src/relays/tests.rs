@@ -576,7 +576,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: no panic, a bounded rate, grants only from the relay, and never a timer that can't be met.
+    /// Whatever happens: no panic, a bounded rate, grants only from the relay, and never a timer
+    /// that can't be met.
     #[test]
     fn any_order_of_events_is_safe(steps in prop::collection::vec(step(), 1..60)) {
         let mut talk = Talk::new(15);

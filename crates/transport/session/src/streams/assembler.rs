@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Received bytes are copied once, to their place in blocks of this size (aligned to it in the stream).
+/// Received bytes are copied once, to their place in blocks of this size (aligned to it in the
+/// stream).
 const BLOCK: usize = 64 << 10;
 
 /// The received, unread bytes of a stream.
 ///
-/// Memory is at most 9/8 of what lies between the reader and the highest byte received, rounded outwards to blocks,
-/// however the peer cuts its frames: a block with holes has a bit per byte, not a node per fragment.
+/// Memory is at most 9/8 of what lies between the reader and the highest byte received, rounded
+/// outwards to blocks, however the peer cuts its frames: a block with holes has a bit per byte, not
+/// a node per fragment.
 #[derive(Default, Debug)]
 pub(super) struct Assembler {
     /// The next offset the reader gets.
@@ -25,7 +27,8 @@ impl Assembler {
         self.read
     }
 
-    /// Stores bytes at `offset`; what was received before stays as it is. The caller has bounded `offset`.
+    /// Stores bytes at `offset`; what was received before stays as it is. The caller has bounded
+    /// `offset`.
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) {
         let end = offset + data.len() as u64;
         let mut at = offset.max(self.read);

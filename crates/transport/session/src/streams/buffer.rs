@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// Writes smaller than this are copied together: a segment of its own would cost more in bookkeeping, and a short
-/// slice may keep a large buffer of the writer's alive.
+/// Writes smaller than this are copied together: a segment of its own would cost more in
+/// bookkeeping, and a short slice may keep a large buffer of the writer's alive.
 const COPY_BELOW: usize = 4 << 10;
 /// Small writes are gathered in blocks of at most this size.
 const GATHER: usize = 64 << 10;
-/// A segment from this size on is cut down by copying once only a small part of it is unacknowledged...
+/// A segment from this size on is cut down by copying once only a small part of it is
+/// unacknowledged...
 const COMPACT_FROM: usize = 128 << 10;
 /// ...namely this fraction, so that copying costs little per byte sent.
 const COMPACT_FRACTION: usize = 16;

@@ -5,7 +5,8 @@ use super::StreamId;
 /// Why no stream could be opened.
 #[derive(Copy, Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// All streams the peer allows are open. [`StreamEvent::Available`](super::StreamEvent) follows.
+    /// All streams the peer allows are open. [`StreamEvent::Available`](super::StreamEvent)
+    /// follows.
     #[error("the peer allows {limit} streams so far: wait until one of them closes")]
     Limit {
         /// How many streams the peer allowed in all.

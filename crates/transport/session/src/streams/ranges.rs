@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of offsets, kept as disjoint ranges that don't touch. Insertion and removal are O(log n) amortised.
+/// A set of offsets, kept as disjoint ranges that don't touch. Insertion and removal are O(log n)
+/// amortised.
 #[derive(Default, Debug)]
 pub(super) struct RangeSet {
     /// Start to end.
@@ -75,8 +76,8 @@ impl RangeSet {
         }
     }
 
-    /// Takes everything below `end` out, when the lowest range starts at or before `from`: returns how far an
-    /// unbroken run that begins at `from` reaches.
+    /// Takes everything below `end` out, when the lowest range starts at or before `from`: returns
+    /// how far an unbroken run that begins at `from` reaches.
     pub(super) fn absorb(&mut self, from: u64) -> u64 {
         let mut reach = from;
         while let Some((&s, &e)) = self.ranges.first_key_value()

@@ -12,8 +12,8 @@ use super::types::StreamEvent;
 use super::window::Window;
 
 impl Streams {
-    /// A STREAM frame arrived. `rtt` tunes the windows: the longest (smoothed) of the paths in use, since that is how
-    /// long a new limit or a lost piece may take.
+    /// A STREAM frame arrived. `rtt` tunes the windows: the longest (smoothed) of the paths in use,
+    /// since that is how long a new limit or a lost piece may take.
     ///
     /// # Errors
     /// The peer broke the protocol: the connection must close. Nothing of the frame was taken.
@@ -106,7 +106,8 @@ impl Streams {
         }
     }
 
-    /// Whether the stream a frame names is open, after opening it if the peer may. False when it is over.
+    /// Whether the stream a frame names is open, after opening it if the peer may. False when it is
+    /// over.
     fn admit(&mut self, id: StreamId) -> Result<bool, StreamsError> {
         if self.streams.contains_key(&id) {
             return Ok(true);
@@ -131,8 +132,9 @@ impl Streams {
         Ok(true)
     }
 
-    /// Checks a claim against the limits of the stream and of the connection, and only then takes it: `take` gets
-    /// the connection's window and the number of bytes the claim adds, and returns how many bytes nobody will read.
+    /// Checks a claim against the limits of the stream and of the connection, and only then takes
+    /// it: `take` gets the connection's window and the number of bytes the claim adds, and returns
+    /// how many bytes nobody will read.
     fn on_claim(
         &mut self,
         claim: Claim,

@@ -59,7 +59,8 @@ impl RecvHalf {
 
     // What the peer does.
 
-    /// How many bytes the claim adds to the stream's highest offset, if it may be made. Changes nothing.
+    /// How many bytes the claim adds to the stream's highest offset, if it may be made. Changes
+    /// nothing.
     pub(super) fn check(&self, claim: Claim) -> Result<u64, StreamsError> {
         let Claim {
             stream,
@@ -109,8 +110,8 @@ impl RecvHalf {
         }
     }
 
-    /// Takes the peer's reset, whose claim (everything up to the final size) was checked. Returns the bytes that the
-    /// application won't read any more.
+    /// Takes the peer's reset, whose claim (everything up to the final size) was checked. Returns
+    /// the bytes that the application won't read any more.
     pub(super) fn on_reset(&mut self, code: u64, added: u64) -> u64 {
         self.highest += added;
         let complete = self

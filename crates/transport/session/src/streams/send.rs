@@ -184,7 +184,8 @@ impl SendHalf {
         })
     }
 
-    /// What is still unacknowledged of `range`, as a frame of at most `max` bytes: for sending it on another path.
+    /// What is still unacknowledged of `range`, as a frame of at most `max` bytes: for sending it
+    /// on another path.
     pub(super) fn again_within(&mut self, range: &StreamRange, max: usize) -> Option<Chunk> {
         if self.reset.is_some() {
             return None;
@@ -331,7 +332,8 @@ impl SendHalf {
     }
 }
 
-/// How many of `available` bytes fit into a STREAM frame of at most `max` bytes; None when not even one does.
+/// How many of `available` bytes fit into a STREAM frame of at most `max` bytes; None when not even
+/// one does.
 fn fit(stream: StreamId, offset: u64, available: u64, max: usize) -> Option<usize> {
     let room = stream_frame_capacity(stream, offset, max.min(u32::MAX as usize))?;
     let len = usize::try_from(available).map_or(room, |available| available.min(room));

@@ -12,7 +12,8 @@ use super::stream::{Ledger, Stream};
 use super::types::{MAX_OFFSET, StreamEvent, StreamsConfig};
 use super::window::Window;
 
-/// A stream may buffer this much (or an eighth of the send buffer, if that is less) when others have filled the rest.
+/// A stream may buffer this much (or an eighth of the send buffer, if that is less) when others
+/// have filled the rest.
 const GUARANTEED: u64 = 64 << 10;
 
 /// Ids are 62 bits, one of which names the opener.
@@ -71,7 +72,8 @@ pub(super) struct Peer {
 }
 
 impl Streams {
-    /// No streams yet; [`set_peer_limits`](Self::set_peer_limits) must come before anything can be opened.
+    /// No streams yet; [`set_peer_limits`](Self::set_peer_limits) must come before anything can be
+    /// opened.
     pub fn new(config: StreamsConfig) -> Self {
         let cap = config.max_receive_window.min(MAX_OFFSET);
         Streams {
@@ -93,7 +95,8 @@ impl Streams {
         }
     }
 
-    /// Takes the peer's transport parameters: bytes in all, bytes per stream, and streams this side may open.
+    /// Takes the peer's transport parameters: bytes in all, bytes per stream, and streams this side
+    /// may open.
     pub fn set_peer_limits(&mut self, max_data: u64, max_stream_data: u64, max_streams: u64) {
         self.peer.max_data = self.peer.max_data.max(max_data);
         self.peer.max_stream_data = max_stream_data;
@@ -125,12 +128,13 @@ impl Streams {
         self.theirs.unaccepted.pop_front()
     }
 
-    /// Takes what fits into the send buffer from the front of `data`; returns its length in bytes. Large pieces are
-    /// kept as they are, without copying.
+    /// Takes what fits into the send buffer from the front of `data`; returns its length in bytes.
+    /// Large pieces are kept as they are, without copying.
     ///
     /// # Errors
-    /// [`WriteError::Blocked`] when nothing fits ([`StreamEvent::Writable`] follows, as it does when only a part
-    /// fitted), [`WriteError::Stopped`] when the peer wants no more, [`WriteError::Closed`].
+    /// [`WriteError::Blocked`] when nothing fits ([`StreamEvent::Writable`] follows, as it does
+    /// when only a part fitted), [`WriteError::Stopped`] when the peer wants no more,
+    /// [`WriteError::Closed`].
     pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         let Some(stream) = self.streams.get_mut(&id) else {
             return Err(WriteError::Closed);
@@ -158,7 +162,8 @@ impl Streams {
         open.map(|()| 0)
     }
 
-    /// Ends this side's direction behind what was written. [`StreamEvent::Finished`] tells when the peer has it all.
+    /// Ends this side's direction behind what was written. [`StreamEvent::Finished`] tells when the
+    /// peer has it all.
     ///
     /// # Errors
     /// [`WriteError::Stopped`] when the peer wants no more, [`WriteError::Closed`].
@@ -170,7 +175,8 @@ impl Streams {
         result
     }
 
-    /// Abandons this side's direction: what isn't acknowledged is dropped, and the peer's reader gets `code`.
+    /// Abandons this side's direction: what isn't acknowledged is dropped, and the peer's reader
+    /// gets `code`.
     ///
     /// # Errors
     /// [`WriteError::Closed`] when everything was delivered or the stream was reset before.
@@ -183,11 +189,12 @@ impl Streams {
         result
     }
 
-    /// The next bytes in order, at most `max`, usually up to a multiple of 64 KiB; `None` at the end, once.
+    /// The next bytes in order, at most `max`, usually up to a multiple of 64 KiB; `None` at the
+    /// end, once.
     ///
     /// # Errors
-    /// [`ReadError::Blocked`] when nothing has arrived ([`StreamEvent::Readable`] follows), [`ReadError::Reset`]
-    /// (once) when the peer abandoned the stream, else [`ReadError::Closed`].
+    /// [`ReadError::Blocked`] when nothing has arrived ([`StreamEvent::Readable`] follows),
+    /// [`ReadError::Reset`] (once) when the peer abandoned the stream, else [`ReadError::Closed`].
     pub fn read(
         &mut self,
         now: Time,
@@ -264,7 +271,8 @@ impl Streams {
         }
     }
 
-    /// After bytes of `id` were released: tells writers that there is room, not for every packet's worth.
+    /// After bytes of `id` were released: tells writers that there is room, not for every packet's
+    /// worth.
     pub(super) fn wake_writers(&mut self, id: StreamId) {
         if self.waiting_writers.is_empty() {
             return;

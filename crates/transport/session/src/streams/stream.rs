@@ -35,7 +35,8 @@ struct Entry {
     allowed: u64,
 }
 
-/// Sums over all streams, and who is ready for what: brought up to date whenever a stream has changed.
+/// Sums over all streams, and who is ready for what: brought up to date whenever a stream has
+/// changed.
 #[derive(Default, Debug)]
 pub(super) struct Ledger {
     pub(super) unsent: u64,
@@ -64,8 +65,8 @@ impl Stream {
         })
     }
 
-    /// Brings the ledger up to date after any change. Returns whether the stream is over, and thereby in no sum and
-    /// no queue.
+    /// Brings the ledger up to date after any change. Returns whether the stream is over, and
+    /// thereby in no sum and no queue.
     pub(super) fn settle(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
         self.settle_data(id, ledger);
         self.settle_control(id, ledger)
@@ -100,7 +101,8 @@ impl Stream {
         ledger.fresh.set(id, &mut places.fresh, send.sendable() > 0);
     }
 
-    /// Brings the ledger up to date after a change of what was received, read, reset or stopped. Returns as `settle`.
+    /// Brings the ledger up to date after a change of what was received, read, reset or stopped.
+    /// Returns as `settle`.
     pub(super) fn settle_control(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
         let due = self.send.wants_reset() || self.recv.wants_stop() || self.recv.wants_limit();
         if due != self.places.control {

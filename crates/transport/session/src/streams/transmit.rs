@@ -5,7 +5,8 @@ use super::set::Streams;
 use super::types::{Chunk, Control, StreamEvent, StreamRange};
 
 impl Streams {
-    /// Whether [`next_chunk`](Self::next_chunk) has something: lost bytes, new ones within flow control, or an end.
+    /// Whether [`next_chunk`](Self::next_chunk) has something: lost bytes, new ones within flow
+    /// control, or an end.
     pub fn has_data(&self) -> bool {
         let ledger = &self.ledger;
         !ledger.resend.is_empty()
@@ -23,8 +24,9 @@ impl Streams {
         self.ledger.unsent > 0 && (self.ledger.fresh.is_empty() || self.connection_credit() == 0)
     }
 
-    /// How many more new bytes flow control allows, whether or not they are written: by the connection's
-    /// limit and by the limits of the streams that have something unsent or unacknowledged.
+    /// How many more new bytes flow control allows, whether or not they are written: by the
+    /// connection's limit and by the limits of the streams that have something unsent or
+    /// unacknowledged.
     pub fn send_credit(&self) -> u64 {
         let connection = self.connection_credit();
         if self.ledger.unsent == 0 && self.ledger.unacked == 0 {
@@ -33,8 +35,9 @@ impl Streams {
         u64::try_from(self.ledger.allowed).map_or(connection, |streams| streams.min(connection))
     }
 
-    /// What a STREAM frame of at most `max` bytes, header included, should carry: lost bytes first, then new ones;
-    /// streams take turns. `None` when there is nothing, or no room for a single byte.
+    /// What a STREAM frame of at most `max` bytes, header included, should carry: lost bytes first,
+    /// then new ones; streams take turns. `None` when there is nothing, or no room for a single
+    /// byte.
     pub fn next_chunk(&mut self, max: usize) -> Option<Chunk> {
         if let Some(id) = self.ledger.resend.front() {
             let stream = self.streams.get_mut(&id)?;
@@ -57,9 +60,10 @@ impl Streams {
         Some(chunk)
     }
 
-    /// What of a range that is under way isn't acknowledged yet, from the front, for sending it on another path as
-    /// well, in a frame of at most `max` bytes. Shorter than the range when it doesn't fit or has gaps: ask again for
-    /// the rest. `None` when nothing is missing any more, or there is no room for a single byte.
+    /// What of a range that is under way isn't acknowledged yet, from the front, for sending it on
+    /// another path as well, in a frame of at most `max` bytes. Shorter than the range when it
+    /// doesn't fit or has gaps: ask again for the rest. `None` when nothing is missing any more, or
+    /// there is no room for a single byte.
     pub fn chunk(&mut self, range: &StreamRange, max: usize) -> Option<Chunk> {
         let id = range.stream;
         let stream = self.streams.get_mut(&id)?;
@@ -123,7 +127,8 @@ impl Streams {
         Some(Control::MaxStreamData { stream: id, max })
     }
 
-    /// A packet with the frame was lost: it is queued again, with the latest value, if it still matters.
+    /// A packet with the frame was lost: it is queued again, with the latest value, if it still
+    /// matters.
     pub fn on_control_lost(&mut self, control: &Control) {
         match *control {
             Control::MaxData(max) => self.window.on_lost(max),

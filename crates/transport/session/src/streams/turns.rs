@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::StreamId;
 
-/// A queue of streams that are ready for something. Membership is exact, so emptiness answers "is anyone ready?".
+/// A queue of streams that are ready for something. Membership is exact, so emptiness answers "is
+/// anyone ready?".
 #[derive(Default, Debug)]
 pub(super) struct Turns {
     next: u64,

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::StreamId;
 
-/// The largest stream offset, connection total and stream count the wire format can say (RFC 9000 §16: 62 bits).
+/// The largest stream offset, connection total and stream count the wire format can say (RFC 9000
+/// §16: 62 bits).
 pub const MAX_OFFSET: u64 = (1 << 62) - 1;
 
 /// Settings of one connection's streams.
@@ -12,15 +13,18 @@ pub const MAX_OFFSET: u64 = (1 << 62) - 1;
 pub struct StreamsConfig {
     /// Whether this side opened the connection; it decides who owns which stream ids.
     pub initiator: bool,
-    /// Initial receive window in bytes, of the connection and of every stream (never above `max_receive_window`).
+    /// Initial receive window in bytes, of the connection and of every stream (never above
+    /// `max_receive_window`).
     pub initial_receive_window: u64,
-    /// The window, in bytes, that auto-tuning never passes: neither a stream's nor the connection's.
+    /// The window, in bytes, that auto-tuning never passes: neither a stream's nor the
+    /// connection's.
     pub max_receive_window: u64,
-    /// Most bytes that may be written and not yet acknowledged, over all streams. A stream that has nothing
-    /// else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream can't starve the others.
+    /// Most bytes that may be written and not yet acknowledged, over all streams. A stream that has
+    /// nothing else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream
+    /// can't starve the others.
     pub send_buffer: u64,
-    /// Streams the peer may have open at once. One frame of its can make this side keep the state of all of them
-    /// (under a kilobyte each).
+    /// Streams the peer may have open at once. One frame of its can make this side keep the state
+    /// of all of them (under a kilobyte each).
     pub max_streams: u64,
 }
 
@@ -37,8 +41,8 @@ impl Default for StreamsConfig {
 }
 
 impl StreamsConfig {
-    /// The receive window in bytes to begin with, of the connection and of every stream: what the transport
-    /// parameters `initial_max_data` and `initial_max_stream_data` must tell the peer.
+    /// The receive window in bytes to begin with, of the connection and of every stream: what the
+    /// transport parameters `initial_max_data` and `initial_max_stream_data` must tell the peer.
     pub fn initial_window(&self) -> u64 {
         self.initial_receive_window
             .min(self.max_receive_window)
@@ -46,7 +50,8 @@ impl StreamsConfig {
     }
 }
 
-/// The part of a stream that one STREAM frame carried. A packet remembers these until it is acked or lost.
+/// The part of a stream that one STREAM frame carried. A packet remembers these until it is acked
+/// or lost.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct StreamRange {
     /// The stream.

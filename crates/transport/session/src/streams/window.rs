@@ -6,14 +6,15 @@ use manyway_units::Time;
 
 use super::types::MAX_OFFSET;
 
-/// Below this a round trip says nothing: a reader's and a sender's time slices on a busy host are as long, and a
-/// window must cover them.
+/// Below this a round trip says nothing: a reader's and a sender's time slices on a busy host are
+/// as long, and a window must cover them.
 const MIN_RTT: Duration = Duration::from_millis(2);
 
 /// The receive window of a stream or of the connection.
 ///
-/// The peer may send up to `limit`. When half of the window was consumed, a new limit is due; if that took the
-/// application less than two round trips, the window was (nearly) what limited the peer, and it doubles, up to the cap.
+/// The peer may send up to `limit`. When half of the window was consumed, a new limit is due; if
+/// that took the application less than two round trips, the window was (nearly) what limited the
+/// peer, and it doubles, up to the cap.
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,

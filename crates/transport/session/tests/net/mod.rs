@@ -1,4 +1,5 @@
-//! Sessions over reliable pipes with a rate, a delay and a sender's buffer, as TCP connections are. Each test uses a part of this.
+//! Sessions over reliable pipes with a rate, a delay and a sender's buffer, as TCP connections are.
+//! Each test uses a part of this.
 #![allow(dead_code)]
 
 use std::collections::{BTreeMap, VecDeque};

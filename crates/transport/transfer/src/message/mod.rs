@@ -1,8 +1,9 @@
 //! The messages of a transfer and their bytes.
 //!
-//! Everything on the stream is a frame: a [`Header`] of four bytes and a body. Bodies are bounded per kind before anything
-//! is allocated for them; lists in a body have no count, they end with it. Fields are encoded as postcard does: unsigned
-//! integers as LEB128 varints, signed ones zigzag first, text as its length and UTF-8.
+//! Everything on the stream is a frame: a [`Header`] of four bytes and a body. Bodies are bounded
+//! per kind before anything is allocated for them; lists in a body have no count, they end with it.
+//! Fields are encoded as postcard does: unsigned integers as LEB128 varints, signed ones zigzag
+//! first, text as its length and UTF-8.
 
 use crate::failure::{Failure, FailureCode};
 use crate::manifest::{Entry, Kind, ManifestError, Timestamp, Totals};
@@ -142,7 +143,8 @@ pub enum Message {
 pub struct Hello {
     /// Highest version of the protocol this side speaks.
     pub version: u16,
-    /// Features this side has, a bit each; those both have are in use. None is defined in version 1.
+    /// Features this side has, a bit each; those both have are in use. None is defined in version
+    /// 1.
     pub features: u64,
     /// What this side is going to do.
     pub role: Role,
@@ -339,8 +341,8 @@ impl Batch {
     /// Room left for what comes before the list.
     const TARGET: usize = MAX_MESSAGE - 64;
 
-    /// Counts an item of that many encoded bytes (its text plus [`Batch::OVERHEAD`]); `false`: it does not fit, send the
-    /// batch and start a new one.
+    /// Counts an item of that many encoded bytes (its text plus [`Batch::OVERHEAD`]); `false`: it
+    /// does not fit, send the batch and start a new one.
     pub fn add(&mut self, text: impl AsRef<[u8]>) -> bool {
         let bytes = text.as_ref().len() + Self::OVERHEAD;
         if self.bytes > 0 && self.bytes + bytes > Self::TARGET {
@@ -384,7 +386,8 @@ pub enum ProtocolError {
     NotATransfer,
     /// No version in common.
     #[error(
-        "no common version of the transfer protocol: {ours} here, {theirs} there; update the older side"
+        "no common version of the transfer protocol: {ours} here, {theirs} there; update the older \
+         side"
     )]
     Version {
         /// Ours.

@@ -5,15 +5,19 @@ use crate::controller::Ack;
 pub enum Manager {
     /// Nobody: weights are the policy's.
     Fixed,
-    /// The paper's proportion manager (eq. 3.7 to 3.9), with weights for P flow shares taken as parts of P.
+    /// The paper's proportion manager (eq. 3.7 to 3.9), with weights for P flow shares taken as
+    /// parts of P.
     ///
-    /// After every interval J the subflow with the smallest `T_wr = (R/D)·T_J` gives `(D − D²)·K` to the one with the largest. It
-    /// does so even if they differ by a hair, so it never rests; and a subflow with a small weight has long congestion epochs, in which
-    /// J can hardly see what it would get.
+    /// After every interval J the subflow with the smallest `T_wr = (R/D)·T_J` gives `(D − D²)·K`
+    /// to the one with the largest. It does so even if they differ by a hair, so it never rests;
+    /// and a subflow with a small weight has long congestion epochs, in which J can hardly see what
+    /// it would get.
     Proportion {
-        /// K, between 0 and 4. From 1/(1−D) on the rule would take all of a weight and more: `min` stops it.
+        /// K, between 0 and 4. From 1/(1−D) on the rule would take all of a weight and more: `min`
+        /// stops it.
         k: f64,
-        /// J is this many times the longest congestion epoch of a subflow (`bW/a + 1` round trips); at least 1, says the paper.
+        /// J is this many times the longest congestion epoch of a subflow (`bW/a + 1` round trips);
+        /// at least 1, says the paper.
         epochs: f64,
         /// J is at least this long, in seconds.
         at_least: f64,
@@ -22,20 +26,25 @@ pub enum Manager {
     },
     /// A proportion manager that comes to rest.
     ///
-    /// After every interval J each subflow's `ln T_wr` is compared with the mean over all, which takes away what they have in common.
-    /// A single interval says little: a subflow meets about one loss in it.
-    /// * Step: all weights at once go to `D·e^(γ·deviation)`. With γ = 1 that is in proportion to `D·T_wr = R·T`, the mean amount in
-    ///   flight, which doesn't depend on D where a subflow is held back by a link of its own: one step finds the weight at which it is held
-    ///   back no more. On disjoint bottlenecks `T_wr` falls with D but by `D/(B + D)`, B being the flows beside it, so that it takes several.
-    /// * γ of the k-th interval is `gain/k`, at most 1: stochastic approximation (Robbins and Monro, 1951), which averages the scatter of
-    ///   intervals out. It stays at an eighth, so that changes of the network are followed.
-    /// * Dead band: nothing moves while all deviations, smoothed with the same γ, are within `band`.
+    /// After every interval J each subflow's `ln T_wr` is compared with the mean over all, which
+    /// takes away what they have in common. A single interval says little: a subflow meets about
+    /// one loss in it.
+    /// * Step: all weights at once go to `D·e^(γ·deviation)`. With γ = 1 that is in proportion to
+    ///   `D·T_wr = R·T`, the mean amount in flight, which doesn't depend on D where a subflow is
+    ///   held back by a link of its own: one step finds the weight at which it is held back no
+    ///   more. On disjoint bottlenecks `T_wr` falls with D but by `D/(B + D)`, B being the flows
+    ///   beside it, so that it takes several.
+    /// * γ of the k-th interval is `gain/k`, at most 1: stochastic approximation (Robbins and
+    ///   Monro, 1951), which averages the scatter of intervals out. It stays at an eighth, so that
+    ///   changes of the network are followed.
+    /// * Dead band: nothing moves while all deviations, smoothed with the same γ, are within
+    ///   `band`.
     ///
-    /// At rest all `T_wr` are equal within the band: by eq. (3.4) all subflows see the same loss rate, which on disjoint bottlenecks
-    /// is resource pooling (section 4.1).
+    /// At rest all `T_wr` are equal within the band: by eq. (3.4) all subflows see the same loss
+    /// rate, which on disjoint bottlenecks is resource pooling (section 4.1).
     Balance {
-        /// γ of the k-th interval is this over k. With 2 the error falls as that of a mean does, with the root of k, if a quarter of a step
-        /// or more shows in `T_wr`.
+        /// γ of the k-th interval is this over k. With 2 the error falls as that of a mean does,
+        /// with the root of k, if a quarter of a step or more shows in `T_wr`.
         gain: f64,
         /// Deviations of `ln T_wr` within this band are left alone.
         band: f64,
@@ -192,7 +201,8 @@ pub(super) struct Measure {
     pub(super) share: f64,
     /// `T_wr = (R/D)·T_J` (eq. 3.7), in bytes; D as a part of P.
     pub(super) t_wr: f64,
-    /// Whether what it sent says anything: it was not in its first slow start, and its window was in use.
+    /// Whether what it sent says anything: it was not in its first slow start, and its window was
+    /// in use.
     pub(super) counts: bool,
     pub(super) memory: Memory,
 }
@@ -200,7 +210,8 @@ pub(super) struct Measure {
 /// What is measured of a subflow.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
-    /// Packets acknowledged in this interval, and those of them by which the window could not grow for want of data.
+    /// Packets acknowledged in this interval, and those of them by which the window could not grow
+    /// for want of data.
     packets: f64,
     limited: f64,
     /// Σ RTT · packets, s.

@@ -13,20 +13,24 @@ pub use weights::Weights;
 
 use manager::{Measure, Measurement};
 
-/// BMC, bidimensional-probe multipath congestion control (Honda, "Bidimensional-Probe Multipath Congestion Control", Keio
-/// University 2009): subflow n runs weighted AIMD(`D_n²`, 1/2) and gets `D_n` times what a TCP flow gets, and `Σ D_n = P`
-/// flow shares (eq. 3.1 to 3.6). One path alone has `D = P`; with P = 1 it is Reno.
+/// BMC, bidimensional-probe multipath congestion control (Honda, "Bidimensional-Probe Multipath
+/// Congestion Control", Keio University 2009): subflow n runs weighted AIMD(`D_n²`, 1/2) and gets
+/// `D_n` times what a TCP flow gets, and `Σ D_n = P` flow shares (eq. 3.1 to 3.6). One path alone
+/// has `D = P`; with P = 1 it is Reno.
 ///
-/// The aggressiveness manager is that alone, with fixed [`Weights`]. The proportion manager (section 3.2) measures each subflow
-/// for J seconds and moves weight to where it achieves more: see [`Manager`].
+/// The aggressiveness manager is that alone, with fixed [`Weights`]. The proportion manager
+/// (section 3.2) measures each subflow for J seconds and moves weight to where it achieves more:
+/// see [`Manager`].
 ///
 /// What the paper leaves open, and how it is here:
-/// * Slow start is each subflow's own and not weighted, as in the paper's simulations (section 5.1): while it lasts, n paths are as
-///   aggressive as n flows. Timeouts likewise. [`Bmc::with_weighted_slow_start`] makes it `D_n` packets for each one acknowledged.
-/// * The smallest window is Reno's 2 whatever the weight: where the fair share is but a few packets, a small weight gets more than
-///   its part.
-/// * A path that joins gets the share of P that the policy gives it, and takes it from the others in proportion; a path that leaves
-///   gives its share back in the same way. So `Σ D = P` always, also while paths are still being opened.
+/// * Slow start is each subflow's own and not weighted, as in the paper's simulations (section
+///   5.1): while it lasts, n paths are as aggressive as n flows. Timeouts likewise.
+///   [`Bmc::with_weighted_slow_start`] makes it `D_n` packets for each one acknowledged.
+/// * The smallest window is Reno's 2 whatever the weight: where the fair share is but a few
+///   packets, a small weight gets more than its part.
+/// * A path that joins gets the share of P that the policy gives it, and takes it from the others
+///   in proportion; a path that leaves gives its share back in the same way. So `Σ D = P` always,
+///   also while paths are still being opened.
 #[derive(Clone, Debug)]
 pub struct Bmc {
     name: &'static str,
@@ -74,7 +78,8 @@ impl Bmc {
         }
     }
 
-    /// In slow start, also after a timeout, a window grows by `D_n` packets (at most one) for each acknowledged, instead of one.
+    /// In slow start, also after a timeout, a window grows by `D_n` packets (at most one) for each
+    /// acknowledged, instead of one.
     #[must_use]
     pub fn with_weighted_slow_start(mut self, weighted: bool) -> Self {
         self.weighted_slow_start = weighted;
@@ -109,8 +114,9 @@ impl Bmc {
 
     /// Looks at the interval of measurement, and acts if it is long enough.
     ///
-    /// This takes O(n), so it is done at an eighth more of the interval's length each time: some tens of looks per interval. How long
-    /// the interval has to be changes with every loss, so the end can't be known beforehand.
+    /// This takes O(n), so it is done at an eighth more of the interval's length each time: some
+    /// tens of looks per interval. How long the interval has to be changes with every loss, so the
+    /// end can't be known beforehand.
     fn look(&mut self, now: Time) {
         let elapsed = now.since(self.since).as_secs_f64();
         let mut longest = 0.0f64;
@@ -162,7 +168,8 @@ impl Controller for Bmc {
             cut: None,
             measurement: Measurement::new(path.initial_rtt.as_secs_f64()),
         });
-        // The newcomer's share of the policy's weights for those present, the others' in proportion.
+        // The newcomer's share of the policy's weights for those present, the others' in
+        // proportion.
         let mut present = 0.0;
         for (index, _) in self.slots.iter_indexed() {
             present += self.weights.of(index);
@@ -277,8 +284,9 @@ impl Controller for Bmc {
 }
 
 impl BmcPath {
-    /// The length of a congestion epoch in seconds: `bW/a + 1` round trips, W being the window at its end (section 3.2), which is the
-    /// one at the last loss, or a larger one that the path has reached since.
+    /// The length of a congestion epoch in seconds: `bW/a + 1` round trips, W being the window at
+    /// its end (section 3.2), which is the one at the last loss, or a larger one that the path has
+    /// reached since.
     fn congestion_epoch(&self) -> f64 {
         let window = self.measurement.peak.max(self.window);
         (window / 2.0 / (self.weight * self.weight) + 1.0) * self.measurement.rtt

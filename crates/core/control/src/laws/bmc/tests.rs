@@ -132,7 +132,8 @@ fn weights_that_do_not_fit_are_refused() {
         (
             1.0,
             &[0.5, 0.4][..],
-            "the weights d1 to d2 sum to 0.9, but weights must sum to p = 1: change one, or set p=0.9",
+            "the weights d1 to d2 sum to 0.9, but weights must sum to p = 1: change one, or set \
+             p=0.9",
         ),
         (
             1.0,
@@ -196,7 +197,8 @@ fn the_proportion_managers_step() {
     let mut two = members([(0.5, 1.0), (0.5, 2.0)]);
     assert!(eager.decide(&mut two));
     assert_eq!(shares(&two), [0.05, 0.95]);
-    // At its minimum a path has nothing to give, and more paths than minima fit into one still have a share each.
+    // At its minimum a path has nothing to give, and more paths than minima fit into one still have
+    // a share each.
     assert!(!eager.decide(&mut two));
     let mut many = [members([(1.0 / 64.0, 1.0)])[0]; 64];
     many[5].t_wr = 2.0;
@@ -256,8 +258,9 @@ fn the_balance_keeps_to_the_least_share() {
         .for_each(|&share| close(share, 1.0 / 64.0));
 }
 
-/// Fig. 3.1 in an ideal world: 30 Mbps shared with one TCP flow, subflow 1 held back to 4 Mbps and subflow 2 to 12. The weights end where
-/// both get their part of what TCP gets, so that the bundle gets 15 Mbps.
+/// Fig. 3.1 in an ideal world: 30 Mbps shared with one TCP flow, subflow 1 held back to 4 Mbps and
+/// subflow 2 to 12. The weights end where both get their part of what TCP gets, so that the bundle
+/// gets 15 Mbps.
 #[test]
 fn figure_3_1_in_an_ideal_world() {
     let rates = |d: &[f64]| -> [f64; 2] {
@@ -302,8 +305,9 @@ fn figure_3_1_in_an_ideal_world() {
     assert!(!BALANCE.decide(&mut two));
 }
 
-/// Fig. 4.1 with intervals that scatter as those of packets do, by 20 % for the smaller weight: D_1 stays about 1/3. Steps of an eighth leave
-/// a scatter of 0.028 that lasts for some 27 intervals, so that the mean is known to 0.0015; the bound is four times that.
+/// Fig. 4.1 with intervals that scatter as those of packets do, by 20 % for the smaller weight: D_1
+/// stays about 1/3. Steps of an eighth leave a scatter of 0.028 that lasts for some 27 intervals,
+/// so that the mean is known to 0.0015; the bound is four times that.
 #[test]
 fn figure_4_1_with_scatter() {
     let mut two = members([(0.5, 0.0), (0.5, 0.0)]);
@@ -337,7 +341,8 @@ fn figure_4_1_with_scatter() {
 
 const ROUND: Duration = Duration::from_millis(100);
 
-/// The n-th round of 100 ms: each subflow gets so many packets through, and its window stays as it is.
+/// The n-th round of 100 ms: each subflow gets so many packets through, and its window stays as it
+/// is.
 fn round(bmc: &mut Bmc, n: u64, subflows: &[(Slot, f64)]) {
     for &(slot, packets) in subflows {
         bmc.on_ack(&Ack {
@@ -372,7 +377,8 @@ fn first_change(bmc: &mut Bmc, mut rounds: impl FnMut(&mut Bmc, u64)) -> u64 {
     0
 }
 
-/// J: `bW/a + 1` round trips of the subflow for which that is longest. W = 20, a = 1/4, 100 ms: 4.1 s.
+/// J: `bW/a + 1` round trips of the subflow for which that is longest. W = 20, a = 1/4, 100 ms: 4.1
+/// s.
 #[test]
 fn an_interval_is_the_longest_congestion_epoch() {
     let mut bmc = bmc(1.0, &[], PROPORTION);
@@ -383,7 +389,8 @@ fn an_interval_is_the_longest_congestion_epoch() {
     assert!(weights_of(&mut bmc)[0] < 0.5);
 }
 
-/// The longest epoch may be the one after a slow start that overshot; once a loss says otherwise, nobody waits for it.
+/// The longest epoch may be the one after a slow start that overshot; once a loss says otherwise,
+/// nobody waits for it.
 #[test]
 fn an_interval_ends_when_losses_make_it_shorter() {
     let mut bmc = bmc(1.0, &[], PROPORTION);
@@ -441,17 +448,20 @@ fn more_paths_than_weights_are_told() {
         (
             two,
             3,
-            "3 paths need a weight each, but only d1 to d2 are given: give d1 to d3, or none for equal weights",
+            "3 paths need a weight each, but only d1 to d2 are given: give d1 to d3, or none for \
+             equal weights",
         ),
         (
             Weights::given(1.0, given(&[1.0])).unwrap(),
             2,
-            "2 paths need a weight each, but only d1 is given: give d1 to d2, or none for equal weights",
+            "2 paths need a weight each, but only d1 is given: give d1 to d2, or none for equal \
+             weights",
         ),
         (
             eight,
             9,
-            "9 paths need a weight each, but only d1 to d8 are given: give none for equal weights; more than 8 can't be given",
+            "9 paths need a weight each, but only d1 to d8 are given: give none for equal weights; \
+             more than 8 can't be given",
         ),
     ] {
         let bmc = Bmc::new("bmc", weights, Manager::Fixed, Options::default());

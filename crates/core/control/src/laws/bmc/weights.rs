@@ -20,15 +20,16 @@ impl Weights {
         Self::given(total, [0.0; MAX_GIVEN])
     }
 
-    /// `P` flow shares split as `weights` say, in the order in which paths are added (of their slots, to be exact); zeros at the end
-    /// are weights not given, and with all of them zero the split is equal.
+    /// `P` flow shares split as `weights` say, in the order in which paths are added (of their
+    /// slots, to be exact); zeros at the end are weights not given, and with all of them zero the
+    /// split is equal.
     ///
-    /// While some of these paths are missing, those present share `P` in proportion. A path beyond those with a weight counts
-    /// for as much as the mean of the given ones.
+    /// While some of these paths are missing, those present share `P` in proportion. A path beyond
+    /// those with a weight counts for as much as the mean of the given ones.
     ///
     /// # Errors
-    /// What is wrong and how to mend it, if weights don't sum to `total` (to a thousandth), if one is missing between others, or
-    /// if anything is negative or no number.
+    /// What is wrong and how to mend it, if weights don't sum to `total` (to a thousandth), if one
+    /// is missing between others, or if anything is negative or no number.
     pub fn given(total: f64, weights: [f64; MAX_GIVEN]) -> Result<Self, String> {
         if !(total > 0.0 && total.is_finite()) {
             return Err(format!(

@@ -144,7 +144,8 @@ impl CubicPath {
         self.last_ack = ack.now;
     }
 
-    /// Time in which the application didn't use the window doesn't count as elapsed (RFC 9438 §5.8).
+    /// Time in which the application didn't use the window doesn't count as elapsed (RFC 9438
+    /// §5.8).
     fn pause(&mut self, now: Time) {
         if let Stage::Avoidance { epoch, .. } = &mut self.stage {
             *epoch += now.since(self.last_ack);
@@ -193,7 +194,8 @@ impl CubicPath {
         (now, k, self.window)
     }
 
-    /// The curve's constant is in packets: it goes on from where it is, with the plateau where it was in bytes.
+    /// The curve's constant is in packets: it goes on from where it is, with the plateau where it
+    /// was in bytes.
     fn resize(&mut self, bytes: u32, floor: f64) {
         let factor = resize(&mut self.size, &mut self.window, bytes, floor);
         self.w_max *= factor;

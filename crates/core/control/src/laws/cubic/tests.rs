@@ -85,7 +85,8 @@ fn the_window_follows_the_cubic() {
         let before = pipe.window();
         pipe.round();
         steps.push(pipe.window() - before);
-        // The target is one round trip ahead (§4.2), the epoch began with the first acknowledgement.
+        // The target is one round trip ahead (§4.2), the epoch began with the first
+        // acknowledgement.
         let t = pipe.now.as_secs_f64();
         let want = 0.4 * (t - k).powi(3) + 1000.0;
         let error = (pipe.window() - want).abs() / want;

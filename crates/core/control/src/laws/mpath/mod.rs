@@ -10,10 +10,12 @@ mod path;
 /// The parameters of mPath.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct MpathRules {
-    /// `α`: the share of a proxied path's remaining window that moves to the direct path at a correlated loss; in (0, 1].
+    /// `α`: the share of a proxied path's remaining window that moves to the direct path at a
+    /// correlated loss; in (0, 1].
     pub alpha: f64,
-    /// `β`: so many new proxied paths per packet of the direct path's window are created at a loss; in (0, 1]. The windows don't
-    /// depend on it: it is for the path manager ([`crate::paths::ManagerConfig`]) beside this controller.
+    /// `β`: so many new proxied paths per packet of the direct path's window are created at a loss;
+    /// in (0, 1]. The windows don't depend on it: it is for the path manager
+    /// ([`crate::paths::ManagerConfig`]) beside this controller.
     pub beta: f64,
 }
 
@@ -26,34 +28,42 @@ impl Default for MpathRules {
     }
 }
 
-/// mPath (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data Transfers with Massively-Multipath Source Routing", section 2.3): AIMD
-/// over one direct path and any number of proxied ones, with load aggregation onto the direct path.
+/// mPath (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data Transfers with
+/// Massively-Multipath Source Routing", section 2.3): AIMD over one direct path and any number of
+/// proxied ones, with load aggregation onto the direct path.
 ///
-/// The path added first is the direct one; if it is removed, the oldest of the others takes its place. `w_0` is the direct path's window,
-/// `w_i` a proxied path's, `W` the sum over all.
+/// The path added first is the direct one; if it is removed, the oldest of the others takes its
+/// place. `w_0` is the direct path's window, `w_i` a proxied path's, `W` the sum over all.
 ///
-/// * Each acknowledgement adds `1/W` per packet, about one packet per round trip over all paths. The share `P = (w_0/W)ρ + (W − w_0)/W` of it
-///   is for the proxied paths, with `ρ` the share of those that have not met loss, and `1 − P` for the direct one (eq. 1). The direct path
-///   has TCP's slow start, proxied ones start with one packet in congestion avoidance.
-/// * Growth goes to one proxied path at a time, a whole packet of it, out of those with a recent acknowledgement: to those that have
-///   never met loss as long as there are any, else in proportion to `w_i`.
-/// * A loss halves the path's window. Each path keeps the interval from the sending of the last lost packet to the detection of the loss; if a
-///   proxied path's overlaps the direct path's, they share a bottleneck, and load is aggregated:
-///   `w_i = (w_i/2)(1 − min(α, w_0/Σw_j))`, and `w_0` gains what is taken, with windows as they were before the losses and the sum over the
-///   proxied paths whose losses overlap the same loss of the direct path. `w_0` never comes out of it larger than before its own cut (eq. 6).
-/// * A proxied path that is aggregated below one packet is [`PathVerdict::Drained`]; one with persistent congestion, [`PathVerdict::TimedOut`]. Its
-///   window stays at one packet if its owner keeps it all the same.
+/// * Each acknowledgement adds `1/W` per packet, about one packet per round trip over all paths.
+///   The share `P = (w_0/W)ρ + (W − w_0)/W` of it is for the proxied paths, with `ρ` the share of
+///   those that have not met loss, and `1 − P` for the direct one (eq. 1). The direct path has
+///   TCP's slow start, proxied ones start with one packet in congestion avoidance.
+/// * Growth goes to one proxied path at a time, a whole packet of it, out of those with a recent
+///   acknowledgement: to those that have never met loss as long as there are any, else in
+///   proportion to `w_i`.
+/// * A loss halves the path's window. Each path keeps the interval from the sending of the last
+///   lost packet to the detection of the loss; if a proxied path's overlaps the direct path's, they
+///   share a bottleneck, and load is aggregated: `w_i = (w_i/2)(1 − min(α, w_0/Σw_j))`, and `w_0`
+///   gains what is taken, with windows as they were before the losses and the sum over the proxied
+///   paths whose losses overlap the same loss of the direct path. `w_0` never comes out of it
+///   larger than before its own cut (eq. 6).
+/// * A proxied path that is aggregated below one packet is [`PathVerdict::Drained`]; one with
+///   persistent congestion, [`PathVerdict::TimedOut`]. Its window stays at one packet if its owner
+///   keeps it all the same.
 ///
 /// Where the paper leaves a choice:
-/// * It draws lots; here both choices are made by error diffusion, which has the lots' mean without their variance and needs no randomness:
-///   the direct path grows by `(1 − P)/W`, the rest is saved until it is a packet, and proxied paths take turns by smooth weighted
-///   round robin. A saved packet is given at most once per W acknowledgements, and W is at least the number of paths: O(1) amortised.
-/// * An acknowledgement is recent for two of the path's round-trip times, and only counts if it lets the window grow. If no path has
-///   one, the direct path takes the growth.
-/// * The losses of two paths are hardly ever detected at the same instant. Whichever comes second, within the overlap, aggregates; each loss of a
-///   proxied path does so at most once.
-/// * The interval is that of the last lost packet, whether it cut the window or belongs to a loss event that had. Of packets found lost at once the
-///   newest counts.
+/// * It draws lots; here both choices are made by error diffusion, which has the lots' mean without
+///   their variance and needs no randomness: the direct path grows by `(1 − P)/W`, the rest is
+///   saved until it is a packet, and proxied paths take turns by smooth weighted round robin. A
+///   saved packet is given at most once per W acknowledgements, and W is at least the number of
+///   paths: O(1) amortised.
+/// * An acknowledgement is recent for two of the path's round-trip times, and only counts if it
+///   lets the window grow. If no path has one, the direct path takes the growth.
+/// * The losses of two paths are hardly ever detected at the same instant. Whichever comes second,
+///   within the overlap, aggregates; each loss of a proxied path does so at most once.
+/// * The interval is that of the last lost packet, whether it cut the window or belongs to a loss
+///   event that had. Of packets found lost at once the newest counts.
 /// * Where packet sizes differ, windows are compared in bytes.
 #[derive(Clone, Debug)]
 pub struct Mpath {
@@ -70,7 +80,8 @@ pub struct Mpath {
     saved: f64,
     /// `w_0` before its last cut, bytes.
     ceiling: f64,
-    /// `Σw_j`: windows before their losses of the proxied paths whose losses overlap the direct path's last one, bytes.
+    /// `Σw_j`: windows before their losses of the proxied paths whose losses overlap the direct
+    /// path's last one, bytes.
     correlated: f64,
 }
 
@@ -221,7 +232,8 @@ impl Mpath {
         self.aggregate_overlapping(direct, interval);
     }
 
-    /// The proxied paths whose last losses overlap this loss of the direct path's and haven't led to aggregation yet.
+    /// The proxied paths whose last losses overlap this loss of the direct path's and haven't led
+    /// to aggregation yet.
     fn aggregate_overlapping(&mut self, direct: Slot, interval: Interval) {
         let mut together = Vec::new();
         for &slot in self.order.get(1..).unwrap_or_default() {

@@ -21,7 +21,8 @@ pub(super) struct MpathPath {
     pub(super) acknowledged: Option<Time>,
     /// The direct path's; a proxied path has none.
     pub(super) slow_start: SlowStart,
-    /// The loss interval; `None` for a path that hasn't met loss, and for the direct one after a timeout.
+    /// The loss interval; `None` for a path that hasn't met loss, and for the direct one after a
+    /// timeout.
     pub(super) interval: Option<Interval>,
     met_loss: bool,
     /// When the window was last cut.

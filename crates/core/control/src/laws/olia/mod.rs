@@ -5,21 +5,22 @@ use crate::law::{Law, Path, total_rate};
 ///
 /// `α` moves window from the paths with the largest ones, the set `M`, to the best paths among the
 /// others. A path's quality is what a TCP flow would get from it: `ℓ_r`, the larger of the bytes
-/// acknowledged between its last two losses and since its last one, estimates the inverse of its loss
-/// probability, so the rate is `√(2ℓ_r)/τ_r`. The best paths `B` are those with the largest `ℓ_r/τ_r²`.
-/// With n paths, `α_r` is `1/(n·|B∖M|)` for those in `B∖M`, `−1/(n·|M|)` for those in `M`, and 0 for
-/// the rest, and for all when `B∖M` is empty. `Σ α_r = 0`.
+/// acknowledged between its last two losses and since its last one, estimates the inverse of its
+/// loss probability, so the rate is `√(2ℓ_r)/τ_r`. The best paths `B` are those with the largest
+/// `ℓ_r/τ_r²`. With n paths, `α_r` is `1/(n·|B∖M|)` for those in `B∖M`, `−1/(n·|M|)` for those in
+/// `M`, and 0 for the rest, and for all when `B∖M` is empty. `Σ α_r = 0`.
 ///
 /// Where the sources differ or are silent:
-/// * `ℓ_r/τ_r²` is the rule of the authors' implementation in the Linux kernel, with which the papers'
-///   experiments were made, and it ranks paths by the rate above. Implementations of the draft
-///   elsewhere have `ℓ_r²/τ_r`, which prefers a long path with few losses to a quicker one.
-/// * `M` compares whole packets, as the kernel does: windows that are spent in whole packets differ by
-///   nothing else. Exact comparison of fractions would put one path alone into `M` at all times.
-/// * The smallest window is 1 with more than one path, as in the authors' implementation (later kernels
-///   have 2), else Reno's 2.
-/// * `α_r` may shrink a window below the slow-start threshold; it then slow-starts back, as in the kernel. So the
-///   threshold, half the window at the last loss, is the least that `α` leaves to a path.
+/// * `ℓ_r/τ_r²` is the rule of the authors' implementation in the Linux kernel, with which the
+///   papers' experiments were made, and it ranks paths by the rate above. Implementations of the
+///   draft elsewhere have `ℓ_r²/τ_r`, which prefers a long path with few losses to a quicker one.
+/// * `M` compares whole packets, as the kernel does: windows that are spent in whole packets differ
+///   by nothing else. Exact comparison of fractions would put one path alone into `M` at all times.
+/// * The smallest window is 1 with more than one path, as in the authors' implementation (later
+///   kernels have 2), else Reno's 2.
+/// * `α_r` may shrink a window below the slow-start threshold; it then slow-starts back, as in the
+///   kernel. So the threshold, half the window at the last loss, is the least that `α` leaves to a
+///   path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Olia {
     memory: Vec<Memory>,
@@ -29,7 +30,8 @@ pub struct Olia {
 #[derive(Copy, Clone, Debug, PartialEq)]
 struct Memory {
     packet_size: f64,
-    /// Bytes acknowledged between the last two losses (or before the first), and since the last one.
+    /// Bytes acknowledged between the last two losses (or before the first), and since the last
+    /// one.
     between: f64,
     since: f64,
     rtt: f64,

@@ -8,7 +8,8 @@ use crate::controller::{Ack, Controller, Loss, NewPath, Slot};
 use crate::coupled::Coupled;
 use crate::options::{Options, SlowStartKind};
 
-/// Paths with a window, a round-trip time and `ℓ` in packets of 1000 bytes, half of them before the last loss.
+/// Paths with a window, a round-trip time and `ℓ` in packets of 1000 bytes, half of them before the
+/// last loss.
 fn at(of: &[(f64, f64, f64)]) -> (Olia, Vec<Path<f64>>) {
     let mut olia = Olia::default();
     for (r, &(_, rtt, ell)) in of.iter().enumerate() {
@@ -26,8 +27,8 @@ fn alphas(of: &[(f64, f64, f64)]) -> Vec<f64> {
     (0..of.len()).map(|r| olia.alpha(&paths, r)).collect()
 }
 
-/// Three paths of 0.1 s with windows 20, 10 and 5. Path 1 has the fewest losses: `B = {1}`, `M = {0}`, n = 3.
-/// S = 350 packets/s, w/τ² = 2000, 1000 and 500, S² = 122,500.
+/// Three paths of 0.1 s with windows 20, 10 and 5. Path 1 has the fewest losses: `B = {1}`, `M =
+/// {0}`, n = 3. S = 350 packets/s, w/τ² = 2000, 1000 and 500, S² = 122,500.
 #[test]
 fn values_worked_out_by_hand() {
     let (olia, paths) = at(&[(20.0, 0.1, 100.0), (10.0, 0.1, 400.0), (5.0, 0.1, 100.0)]);
@@ -71,7 +72,8 @@ fn alpha_by_hand() {
         ),
         // Nothing lost or acknowledged yet: everything is best.
         (vec![(20.0, 0.1, 0.0), (10.0, 0.1, 0.0)], vec![-0.5, 0.5]),
-        // 400/0.2² = 10,000 against 200/0.1² = 20,000: quicker is better, though 400²/0.2 > 200²/0.1.
+        // 400/0.2² = 10,000 against 200/0.1² = 20,000: quicker is better, though 400²/0.2 >
+        // 200²/0.1.
         (vec![(10.0, 0.2, 400.0), (9.0, 0.1, 200.0)], vec![-0.5, 0.5]),
         (vec![(9.0, 0.2, 400.0), (10.0, 0.1, 200.0)], vec![0.0, 0.0]),
         // Ten packets both.

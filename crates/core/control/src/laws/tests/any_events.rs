@@ -9,7 +9,8 @@ use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::options::{Growth, MAX_WINDOW, Options, SlowStartKind};
 use crate::registry::{self, LawSpec, tests::spec_from};
 
-/// Controllers whose windows may fall to one packet with more than one path; two packets is the least otherwise.
+/// Controllers whose windows may fall to one packet with more than one path; two packets is the
+/// least otherwise.
 const TO_ONE: [&str; 5] = ["balia", "coupled", "generalized", "mpath", "olia"];
 
 /// A path of those there are, by number; an event for none at all goes to a slot that isn't in use.
@@ -159,7 +160,8 @@ fn options() -> impl Strategy<Value = Options> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Windows are numbers, finite and at least the floor; nothing panics, removed paths are gone and others don't notice.
+    /// Windows are numbers, finite and at least the floor; nothing panics, removed paths are gone
+    /// and others don't notice.
     #[test]
     fn windows_are_finite_and_never_below_the_floor(
         steps in proptest::collection::vec((step(), prop_oneof![9 => 0..50u64, 1 => 0..7_200_000u64]), 0..300),
@@ -190,7 +192,8 @@ proptest! {
     }
 }
 
-/// Packets of another size don't change what is in flight: whatever the law, the window stays what it is in bytes, and so do the others'.
+/// Packets of another size don't change what is in flight: whatever the law, the window stays what
+/// it is in bytes, and so do the others'.
 #[test]
 fn windows_keep_their_bytes_when_packets_change_their_size() {
     for (name, _) in registry::names() {

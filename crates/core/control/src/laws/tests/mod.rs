@@ -24,12 +24,15 @@ fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-12 * a.abs().max(b.abs()).max(1e-3)
 }
 
-/// Two situations worked out by hand from the table of section II of Peng et al. and from eq. (1), (2) and (16).
+/// Two situations worked out by hand from the table of section II of Peng et al. and from eq. (1),
+/// (2) and (16).
 #[test]
 fn values_worked_out_by_hand() {
-    // w = 10 and 10, τ = 0.1 and 0.05 s: x = 100 and 200, w/τ² = 1000 and 4000, S² = 90,000, α = 2 and 1.
+    // w = 10 and 10, τ = 0.1 and 0.05 s: x = 100 and 200, w/τ² = 1000 and 4000, S² = 90,000, α = 2
+    // and 1.
     let unequal = paths::<f64>(&[(10.0, 0.1), (10.0, 0.05)]);
-    // w = 30 and 40, τ = 0.1 s: x = 300 and 400, w/τ² = 3000 and 4000, S² = 490,000, α = 4/3 and 1, ‖x‖₂ = 500.
+    // w = 30 and 40, τ = 0.1 s: x = 300 and 400, w/τ² = 3000 and 4000, S² = 490,000, α = 4/3 and 1,
+    // ‖x‖₂ = 500.
     let equal = paths::<f64>(&[(30.0, 0.1), (40.0, 0.1)]);
     // I and D of path 0, then of path 1.
     type Row<'a> = (&'a str, &'a [Path<f64>], [f64; 4]);
@@ -53,7 +56,8 @@ fn values_worked_out_by_hand() {
         ("balia", &unequal, [0.02, 7.5, 4.0 / 90.0, 5.0]),
         // 3/490 · (7/3)/2 · (16/3)/5 = 8/1050, and 15 · 4/3.
         ("balia", &equal, [8.0 / 1050.0, 20.0, 4.0 / 490.0, 20.0]),
-        // Balia's increase: (0.8·100 + 0.2·200)/(0.1 · 90,000) · (1+0.5) = 0.02. The decrease is 5 · (1+0.5).
+        // Balia's increase: (0.8·100 + 0.2·200)/(0.1 · 90,000) · (1+0.5) = 0.02. The decrease is 5
+        // · (1+0.5).
         ("generalized", &unequal, [0.02, 7.5, 4.0 / 90.0, 5.0]),
         // The same increase, and 15 · (1 + 0.5/3), where Balia has 15 · 4/3.
         (
@@ -145,7 +149,8 @@ fn floors() {
     }
 }
 
-/// Rates of which a high power is beyond f64, and a power so high that only the maximum is left of the norm.
+/// Rates of which a high power is beyond f64, and a power so high that only the maximum is left of
+/// the norm.
 #[test]
 fn norms_neither_overflow_nor_vanish() {
     let fast = paths::<f64>(&[(1e5, 1e-5), (1e4, 1e-5), (1.0, 10.0)]);

@@ -144,7 +144,8 @@ proptest! {
         }
     }
 
-    /// Every registered controller but CUBIC and wVegas moves one path's window as Reno does, whatever happens to it.
+    /// Every registered controller but CUBIC and wVegas moves one path's window as Reno does,
+    /// whatever happens to it.
     #[test]
     fn alone_every_controller_runs_like_reno(
         steps in proptest::collection::vec((0..12u32, 1.0..10.0f64, 1..300u64), 0..200),
@@ -213,7 +214,8 @@ proptest! {
                 prop_assert!((law.decrease(&dual, r).re / down - 1.0).abs() < 1e-9, "{spec}");
             }
         }
-        // Without parameters no law is more aggressive than Reno on a path, and none takes a window whole.
+        // Without parameters no law is more aggressive than Reno on a path, and none takes a window
+        // whole.
         for law in every_default() {
             let bounded = parameters_of(WindowLaw::name(&law)).unwrap().is_empty();
             for (r, &(window, _)) in of.iter().enumerate().filter(|_| bounded) {
@@ -292,7 +294,8 @@ proptest! {
         }
     }
 
-    /// Section III of the paper: with equal round-trip times φ, and with it aggressiveness, is ordered.
+    /// Section III of the paper: with equal round-trip times φ, and with it aggressiveness, is
+    /// ordered.
     #[test]
     fn phi_is_ordered(windows in proptest::collection::vec(1.0..1e4f64, 1..10), rtt in 1e-4..5.0f64) {
         let of: Vec<_> = windows.iter().map(|&w| (w, rtt)).collect();

@@ -7,20 +7,24 @@ pub struct WvegasConfig {
     pub min_alpha: f64,
     /// γ: `diff` that ends slow start, in packets.
     pub gamma: f64,
-    /// The round-trip time without queues of every path, in seconds, where it is known; 0 to measure it.
+    /// The round-trip time without queues of every path, in seconds, where it is known; 0 to
+    /// measure it.
     pub base: f64,
-    /// Queueing delay is that of the way there (from [`Ack::one_way`](crate::Ack::one_way)) instead of that of the round trip, where the peer says when packets
-    /// arrived. So queues on the way back don't count. Clocks that drift apart by 20 ppm add or hide 2 ms of queue in 100 s; more than on the
-    /// round trip is never seen.
+    /// Queueing delay is that of the way there (from [`Ack::one_way`](crate::Ack::one_way)) instead
+    /// of that of the round trip, where the peer says when packets arrived. So queues on the way
+    /// back don't count. Clocks that drift apart by 20 ppm add or hide 2 ms of queue in 100 s; more
+    /// than on the round trip is never seen.
     pub forward: bool,
-    /// A round's delay is the least of its samples, as in Linux' Vegas, instead of their mean (line 8). What hosts add to single packets
-    /// doesn't look like a queue then; but bursts, of senders that don't pace, hide a queue that is there.
+    /// A round's delay is the least of its samples, as in Linux' Vegas, instead of their mean (line
+    /// 8). What hosts add to single packets doesn't look like a queue then; but bursts, of senders
+    /// that don't pace, hide a queue that is there.
     pub least: bool,
     /// When the window backs off to empty the queue.
     pub drain: Drain,
-    /// A loss event leaves `α_r` as it is, as printed, although the path's rate counts no more: the other paths' α grow to
-    /// `total_alpha` without it, so that the connection keeps up to twice as much queued as it should, and if the queue is too short
-    /// for that, losses keep it so. Repaired, the path begins again with the initial `α_r`.
+    /// A loss event leaves `α_r` as it is, as printed, although the path's rate counts no more: the
+    /// other paths' α grow to `total_alpha` without it, so that the connection keeps up to twice as
+    /// much queued as it should, and if the queue is too short for that, losses keep it so.
+    /// Repaired, the path begins again with the initial `α_r`.
     pub loss_keeps_alpha: bool,
 }
 
@@ -29,11 +33,13 @@ pub struct WvegasConfig {
 pub enum Drain {
     /// Never.
     Never,
-    /// As printed: when the queueing delay is more than twice the least since the last time. That least one is next to nothing while
-    /// the link isn't full, so that fractions of a packet in the queue halve the window, and a lone flow never fills its link.
+    /// As printed: when the queueing delay is more than twice the least since the last time. That
+    /// least one is next to nothing while the link isn't full, so that fractions of a packet in the
+    /// queue halve the window, and a lone flow never fills its link.
     AsPrinted,
-    /// Repaired: the same, of rounds at equilibrium only (`diff ≥ α_r`). So it happens when others have doubled the queue that this path
-    /// keeps, say because they joined without having seen it empty, and it shows it to them.
+    /// Repaired: the same, of rounds at equilibrium only (`diff ≥ α_r`). So it happens when others
+    /// have doubled the queue that this path keeps, say because they joined without having seen it
+    /// empty, and it shows it to them.
     AtEquilibrium,
 }
 

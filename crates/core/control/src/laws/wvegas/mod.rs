@@ -20,26 +20,30 @@ const USUAL_GAIN: f64 = 0.125;
 /// What a drain leaves of the window that the path itself holds (line 23).
 const BACKOFF: f64 = 0.5;
 
-/// wVegas, weighted Vegas (Cao, Xu, Fu, "Delay-based Congestion Control for Multipath TCP", ICNP 2012): each path keeps
-/// `α_r` packets queued, and the connection's `α` is shared out by the paths' equilibrium rates, so that traffic moves to
-/// paths on which few packets in the queue make a high rate.
+/// wVegas, weighted Vegas (Cao, Xu, Fu, "Delay-based Congestion Control for Multipath TCP", ICNP
+/// 2012): each path keeps `α_r` packets queued, and the connection's `α` is shared out by the
+/// paths' equilibrium rates, so that traffic moves to paths on which few packets in the queue make
+/// a high rate.
 ///
-/// This is the paper's Algorithm 3, and comments give its line numbers. It acts at the end of each round. One path alone is
-/// TCP Vegas with `α = β = total_alpha`.
+/// This is the paper's Algorithm 3, and comments give its line numbers. It acts at the end of each
+/// round. One path alone is TCP Vegas with `α = β = total_alpha`.
 ///
 /// What the algorithm leaves to TCP Vegas, and how it is here:
-/// * Slow start (whatever [`Options::slow_start`] says): the window doubles every other round trip; the round between shows the queue
-///   without a burst in it. When `diff` exceeds γ, slow start ends and the window goes to what the round trip without
-///   queue holds, plus γ, so that the overshoot doesn't stay in the queue.
-/// * A loss event halves the window, as in TCP Vegas' descendants in Linux and ns-3; persistent congestion sets it to its floor and slow start
-///   begins again towards half of the window.
-/// * Rounds of which packets were sent before the last cut, and rounds most of whose packets were sent application-limited, say
-///   nothing about the present window: they adjust nothing. The base round-trip time is learnt from them too.
+/// * Slow start (whatever [`Options::slow_start`] says): the window doubles every other round trip;
+///   the round between shows the queue without a burst in it. When `diff` exceeds γ, slow start
+///   ends and the window goes to what the round trip without queue holds, plus γ, so that the
+///   overshoot doesn't stay in the queue.
+/// * A loss event halves the window, as in TCP Vegas' descendants in Linux and ns-3; persistent
+///   congestion sets it to its floor and slow start begins again towards half of the window.
+/// * Rounds of which packets were sent before the last cut, and rounds most of whose packets were
+///   sent application-limited, say nothing about the present window: they adjust nothing. The base
+///   round-trip time is learnt from them too.
 ///
-/// Weights compare bytes/s where packet sizes differ. A base round-trip time that never existed, all samples having met a
-/// queue, makes a path see a shorter queue than there is: it takes more than its share until some drain shows it a shorter one
-/// (the paper's section III-B.3). One that is no more, the route having become longer, looks like a queue that never empties: the path keeps to its
-/// α until persistent congestion, which forgets the base.
+/// Weights compare bytes/s where packet sizes differ. A base round-trip time that never existed,
+/// all samples having met a queue, makes a path see a shorter queue than there is: it takes more
+/// than its share until some drain shows it a shorter one (the paper's section III-B.3). One that
+/// is no more, the route having become longer, looks like a queue that never empties: the path
+/// keeps to its α until persistent congestion, which forgets the base.
 #[derive(Clone, Debug)]
 pub struct Wvegas {
     name: &'static str,
@@ -48,7 +52,8 @@ pub struct Wvegas {
     slots: Slots<VegasPath>,
     /// Number of paths.
     paths: usize,
-    /// `Σ equilibrium_rates` (line 28), bytes/s; kept by differences, and summed anew every so often.
+    /// `Σ equilibrium_rates` (line 28), bytes/s; kept by differences, and summed anew every so
+    /// often.
     total_rate: f64,
     /// Differences since it was last summed.
     changes: usize,
@@ -73,7 +78,8 @@ impl Wvegas {
         Some(self.slots.get(slot)?.alpha)
     }
 
-    /// The path's round-trip time without queues as far as it is known, in seconds; `None` before the first sample.
+    /// The path's round-trip time without queues as far as it is known, in seconds; `None` before
+    /// the first sample.
     pub fn base_rtt(&self, slot: Slot) -> Option<f64> {
         Some(self.slots.get(slot)?.base_rtt).filter(|base| base.is_finite())
     }
@@ -108,8 +114,8 @@ impl Wvegas {
         }
     }
 
-    /// Lines 10 to 14, and 27 to 31: `α_r` by the path's share of all equilibrium rates. Of the other paths' weights nobody
-    /// asks before their own next equilibrium.
+    /// Lines 10 to 14, and 27 to 31: `α_r` by the path's share of all equilibrium rates. Of the
+    /// other paths' weights nobody asks before their own next equilibrium.
     fn adjust_weight(&mut self, slot: Slot, rate: f64) {
         self.set_rate(slot, rate);
         let (total, config) = (self.total_rate, self.config);
@@ -184,7 +190,8 @@ impl Controller for Wvegas {
             base_one_way: f64::INFINITY,
             slow_start: true,
             threshold: f64::INFINITY,
-            // The first round is over with the first acknowledgement: the one after it is the first to grow.
+            // The first round is over with the first acknowledgement: the one after it is the first
+            // to grow.
             grows: false,
             round: Samples::default(),
         })
@@ -339,8 +346,8 @@ struct Seen {
     rtt: f64,
     /// `q = rtt − baseRTT` (line 19).
     queueing: f64,
-    /// `q/rtt`: the share of the window that stands in the queue (line 9). By Little's law that holds for the queues on the way there
-    /// alone, too.
+    /// `q/rtt`: the share of the window that stands in the queue (line 9). By Little's law that
+    /// holds for the queues on the way there alone, too.
     share: f64,
     /// Queueing is that of the way there.
     forward: bool,
@@ -378,7 +385,8 @@ impl VegasPath {
         let rtt = typical(round.rtts, round.count, round.least_rtt);
         let mut queueing = (rtt - self.base_rtt).max(0.0);
         if round.one_way_count > 0.0 {
-            // Never more than on the whole round trip: a clock that runs away must not look like an endless queue.
+            // Never more than on the whole round trip: a clock that runs away must not look like an
+            // endless queue.
             let there = typical(round.one_ways, round.one_way_count, round.least_one_way);
             queueing = (there - self.base_one_way).clamp(0.0, queueing);
         }
@@ -415,9 +423,10 @@ impl VegasPath {
         }
     }
 
-    /// For forward delay: whether others' packets are at least half of what the queue has grown by. When a queue on the way back shrinks,
-    /// packets of the window stand in the queue on the way there instead; the rate is as it was, and nobody has joined. With others in the
-    /// queue the window takes longer, by more than the round trip's own ups and downs.
+    /// For forward delay: whether others' packets are at least half of what the queue has grown by.
+    /// When a queue on the way back shrinks, packets of the window stand in the queue on the way
+    /// there instead; the rate is as it was, and nobody has joined. With others in the queue the
+    /// window takes longer, by more than the round trip's own ups and downs.
     fn others_joined(&mut self, seen: Seen) -> bool {
         let rate = self.window / seen.rtt;
         if self.usual_rate == 0.0 {

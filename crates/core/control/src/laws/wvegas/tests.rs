@@ -110,12 +110,14 @@ fn algorithm_3_round_by_round() {
     // The mean is 110 ms, whatever the smoothed one is: diff = 21 · 10/110 = 1.9.
     assert_eq!(b.round(long, &[105.0, 115.0]), 22.0);
     assert_eq!(b.alpha(long), 2.0);
-    // 22.2 · 10/110 would be above 2; 22 · 11/111 = 2.18 is: the rate is the only one known, weight 1, α = 10; 2.18 < 10.
+    // 22.2 · 10/110 would be above 2; 22 · 11/111 = 2.18 is: the rate is the only one known, weight
+    // 1, α = 10; 2.18 < 10.
     assert_eq!(b.round(long, &[111.0]), 23.0);
     assert_eq!(b.alpha(long), 10.0);
     let long_rate = 22.0 / 0.111;
 
-    // diff = 10 · 13/63 = 2.06; the rates are 198.2 and 158.7, and α is adjusted before the window is: 2.06 < 4.45.
+    // diff = 10 · 13/63 = 2.06; the rates are 198.2 and 158.7, and α is adjusted before the window
+    // is: 2.06 < 4.45.
     assert_eq!(b.round(short, &[63.0]), 11.0);
     let short_rate = 10.0 / 0.063;
     close(b.alpha(short), 10.0 * short_rate / (short_rate + long_rate));
@@ -222,7 +224,8 @@ fn slow_start_doubles_every_other_round_and_ends_at_gamma() {
     let mut b = Bench::draining(Drain::AtEquilibrium);
     let slot = b.path(10.0);
     assert!(b.wvegas.in_slow_start(slot));
-    // The sender's first round is over with the first acknowledgement, and is no round trip to wait for.
+    // The sender's first round is over with the first acknowledgement, and is no round trip to wait
+    // for.
     assert_eq!(b.round(slot, &[100.0]), 10.0);
     assert_eq!(b.round(slot, &[100.0; 10]), 20.0);
     assert_eq!(b.round(slot, &[100.0; 20]), 20.0);
@@ -299,7 +302,8 @@ fn rounds_that_say_nothing_adjust_nothing() {
     assert_eq!(b.wvegas.base_rtt(slot), Some(0.09));
 }
 
-/// A host holds single packets back: that is noise to the least of a round's samples, and a queue to their mean.
+/// A host holds single packets back: that is noise to the least of a round's samples, and a queue
+/// to their mean.
 #[test]
 fn the_least_of_a_round_instead_of_its_mean() {
     for (least, want) in [(false, 19.0), (true, 21.0)] {
@@ -331,7 +335,8 @@ fn the_least_of_a_round_instead_of_its_mean() {
     assert_eq!(b.end(slot), 22.0);
 }
 
-/// A base round-trip time that never existed looks like a path without queue; given, it is the given one.
+/// A base round-trip time that never existed looks like a path without queue; given, it is the
+/// given one.
 #[test]
 fn a_base_that_never_existed() {
     let mut b = Bench::draining(Drain::AtEquilibrium);
@@ -352,7 +357,8 @@ fn a_base_that_never_existed() {
     assert_eq!(b.wvegas.base_rtt(slot), Some(0.1));
 }
 
-/// Persistent congestion may mean another way: the base round-trip time is measured anew, but one that was given stays.
+/// Persistent congestion may mean another way: the base round-trip time is measured anew, but one
+/// that was given stays.
 #[test]
 fn a_timeout_forgets_the_base() {
     for (base, want) in [(0.0, 0.25), (0.1, 0.1)] {
@@ -401,7 +407,8 @@ fn forward_delay_leaves_the_way_back_out() {
     assert_eq!(b.round(slot, &[200.0]), 23.0);
 }
 
-/// A queue on the way back that shrinks leaves the window's packets to the queue on the way there: nobody has joined.
+/// A queue on the way back that shrinks leaves the window's packets to the queue on the way there:
+/// nobody has joined.
 #[test]
 fn forward_delay_drains_what_others_queued() {
     for (rtt, drained) in [(200.0, false), (300.0, true)] {
@@ -574,7 +581,8 @@ proptest! {
         }
     }
 
-    /// One path alone is TCP Vegas with α = β = `total_alpha` (and its α is never the initial 2 when that would matter).
+    /// One path alone is TCP Vegas with α = β = `total_alpha` (and its α is never the initial 2
+    /// when that would matter).
     #[test]
     fn alone_it_is_vegas(
         rounds in proptest::collection::vec((50.0..200.0f64, 0..40u32), 1..200),

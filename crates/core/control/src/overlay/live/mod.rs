@@ -15,7 +15,8 @@ pub struct LiveConfig {
     pub select: SelectConfig,
     /// The source's demand, bytes/s. Without one it is never judged, and keeps its choice.
     pub demand: Option<f64>,
-    /// The first choice waits this long for relays that haven't answered, from the first one on that has: or it would be one of the nearest relays.
+    /// The first choice waits this long for relays that haven't answered, from the first one on
+    /// that has: or it would be one of the nearest relays.
     pub gather: Duration,
     /// The first part of an iteration, in which rates settle.
     pub settle: Duration,
@@ -23,16 +24,18 @@ pub struct LiveConfig {
     pub judge: Duration,
     /// Either part has at least so many round trips of the slowest path.
     pub round_trips: u32,
-    /// A source that its relays have satisfied stays with them as long as it has this share of its demand; not more than what satisfies. With one
-    /// threshold satisfied sources over TCP chose again now and then (`docs/overlay.md`, "Live").
+    /// A source that its relays have satisfied stays with them as long as it has this share of its
+    /// demand; not more than what satisfies. With one threshold satisfied sources over TCP chose
+    /// again now and then (`docs/overlay.md`, "Live").
     pub keep: f64,
     /// When fewer relays than wanted have been alive for this long, that is told.
     pub patience: Duration,
 }
 
 impl LiveConfig {
-    /// Iterations of 10 s, or of 80 round trips if these take longer: half to settle, half to be judged. The paper doesn't say how long one is; its study finds rates
-    /// settled after some tens of control intervals.
+    /// Iterations of 10 s, or of 80 round trips if these take longer: half to settle, half to be
+    /// judged. The paper doesn't say how long one is; its study finds rates settled after some tens
+    /// of control intervals.
     pub fn new(select: SelectConfig, demand: Option<f64>) -> Self {
         LiveConfig {
             select,
@@ -54,7 +57,8 @@ pub enum Standing {
     Unanswered,
     /// It would carry a path, or carries one that works.
     Alive,
-    /// It doesn't answer any more, is leaving, or rests after a failure. One in use is replaced when there is one that is alive.
+    /// It doesn't answer any more, is leaving, or rests after a failure. One in use is replaced
+    /// when there is one that is alive.
     Dead,
     /// It is no candidate any more.
     Gone,
@@ -123,19 +127,26 @@ pub struct Judgements {
 
 /// Nothing to send for more than this share of the time: the rate says nothing about the paths.
 const STARVED: f64 = 0.1;
-/// A relay through which nothing came weighs as much as this share of the mean all the same: it may have been somebody else's fault.
+/// A relay through which nothing came weighs as much as this share of the mean all the same: it may
+/// have been somebody else's fault.
 const LEAST_WEIGHT: f64 = 0.05;
 
 /// A source's choice of relays where these come and go: a [`PathSelector`], and when to ask it.
 ///
-/// Up to `k` relays are in use, all different. The first choice is made when all have answered, or some time after the first. Then time is divided into iterations: rates
-/// settle, rates are judged, and a source that hasn't got its demand chooses again by k- or 1-reselection (section 4 of the overlay paper). A
-/// relay that dies is replaced at once by one that is alive, if there is one, and another iteration begins.
+/// Up to `k` relays are in use, all different. The first choice is made when all have answered, or
+/// some time after the first. Then time is divided into iterations: rates settle, rates are judged,
+/// and a source that hasn't got its demand chooses again by k- or 1-reselection (section 4 of the
+/// overlay paper). A relay that dies is replaced at once by one that is alive, if there is one, and
+/// another iteration begins.
 ///
-/// By which bandwidths a proportional choice goes, nobody tells a live source. A relay that was in use counts as much as it carried in its last iteration (at least 0.05 of the mean; in one that satisfied,
-/// as much as before if that was more, since it wasn't asked for all it has). One that wasn't counts as the mean of those, but not more than the relay allows ([`LiveSelector::set_bound`]); without any of these all count alike.
+/// By which bandwidths a proportional choice goes, nobody tells a live source. A relay that was in
+/// use counts as much as it carried in its last iteration (at least 0.05 of the mean; in one that
+/// satisfied, as much as before if that was more, since it wasn't asked for all it has). One that
+/// wasn't counts as the mean of those, but not more than the relay allows
+/// ([`LiveSelector::set_bound`]); without any of these all count alike.
 ///
-/// The owner tells what it knows ([`LiveSelector::set`]), calls [`LiveSelector::on_timeout`] in time, and makes paths of [`LiveSelector::relays`]. Work is O(relays) per call.
+/// The owner tells what it knows ([`LiveSelector::set`]), calls [`LiveSelector::on_timeout`] in
+/// time, and makes paths of [`LiveSelector::relays`]. Work is O(relays) per call.
 #[derive(Clone, Debug)]
 pub struct LiveSelector {
     config: LiveConfig,
@@ -234,7 +245,8 @@ impl LiveSelector {
         &self.config
     }
 
-    /// The relays in use, at most as many as paths are wanted. One that is dead stays while no other one is alive.
+    /// The relays in use, at most as many as paths are wanted. One that is dead stays while no
+    /// other one is alive.
     pub fn relays(&self) -> impl Iterator<Item = Relay> {
         self.selector
             .relays()
@@ -294,7 +306,8 @@ impl LiveSelector {
         }
     }
 
-    /// When [`LiveSelector::on_timeout`] must be called, if nothing is [`set`](LiveSelector::set) before.
+    /// When [`LiveSelector::on_timeout`] must be called, if nothing is [`set`](LiveSelector::set)
+    /// before.
     pub fn timeout(&self) -> Option<Time> {
         let stage = match &self.stage {
             Stage::Gathering { since } => since.map(|since| since + self.config.gather),
@@ -338,7 +351,8 @@ impl LiveSelector {
         self.relays.iter().filter(of).count()
     }
 
-    /// Goes on in the iteration, or to the next one; chooses, if it is time. Why, if anything is chosen.
+    /// Goes on in the iteration, or to the next one; chooses, if it is time. Why, if anything is
+    /// chosen.
     fn advance(&mut self, now: Time, measured: &Measured<'_>) -> Reason {
         if let Stage::Gathering { since } = self.stage {
             let alive = self.count(Standing::Alive) > 0 || !self.selector.relays().is_empty();

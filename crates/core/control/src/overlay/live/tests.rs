@@ -90,9 +90,10 @@ impl Bench {
     }
 }
 
-/// Six relays, of which two together satisfy: there are 15 pairs. By k-reselection each iteration finds it with a probability of 1/15, so 200 iterations fail
-/// with one of 1e-6. By 1-reselection one of the two good ones is soon there, stays as it is the faster one, and the other is drawn with a probability of 1/4 in each: 200
-/// fail with less than 1e-24.
+/// Six relays, of which two together satisfy: there are 15 pairs. By k-reselection each iteration
+/// finds it with a probability of 1/15, so 200 iterations fail with one of 1e-6. By 1-reselection
+/// one of the two good ones is soon there, stays as it is the faster one, and the other is drawn
+/// with a probability of 1/4 in each: 200 fail with less than 1e-24.
 #[test]
 fn both_reselections_find_the_relays_that_satisfy() {
     let bandwidths = [1e5, 1e5, 5e5, 1e5, 5e5, 1e5];
@@ -256,7 +257,8 @@ fn iterations_are_longer_where_round_trips_are() {
     assert_eq!(now, Time::ZERO + 40 * SECOND);
 }
 
-/// Relays that carried something are drawn by it, and others by the mean of these, within what they allow.
+/// Relays that carried something are drawn by it, and others by the mean of these, within what they
+/// allow.
 #[test]
 fn a_proportional_choice_goes_by_use() {
     let select = SelectConfig::new(1).with_choice(Choice::Proportional { error: 0.0 });
@@ -315,7 +317,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Never more relays than paths, never one twice, never a dead one while one that is alive is idle; and time goes on.
+    /// Never more relays than paths, never one twice, never a dead one while one that is alive is
+    /// idle; and time goes on.
     #[test]
     fn whatever_happens_to_relays(
         paths in 1..5_usize,

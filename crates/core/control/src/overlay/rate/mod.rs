@@ -1,7 +1,8 @@
 use super::{InvalidOverlay, check};
 use crate::random::Random;
 
-/// A rate increment has succeeded up to this relative error of floating-point sums, even with `δ = 0`.
+/// A rate increment has succeeded up to this relative error of floating-point sums, even with `δ =
+/// 0`.
 const ROUNDING: f64 = 1e-9;
 /// Increment terms are kept below this: any rate is at its demand long before.
 const MAX_BOOST: f64 = 1e9;
@@ -12,7 +13,8 @@ const MAX_BOOST: f64 = 1e9;
 pub struct RateConfig {
     /// `ε_s` as a share of the demand: 0.01 is the paper's choice; more than 0, at most 1.
     pub increment: f64,
-    /// `δ`: an increment succeeds if this share of the rate or less is missing at the receiver; 0 to below 1. The paper has 0 for exact rates, 0.03 for measured ones.
+    /// `δ`: an increment succeeds if this share of the rate or less is missing at the receiver; 0
+    /// to below 1. The paper has 0 for exact rates, 0.03 for measured ones.
     pub tolerance: f64,
     /// `α`: success multiplies a path's increment term by it; more than 1, at most 1000.
     pub grow: f64,
@@ -99,7 +101,8 @@ impl RateConfig {
 pub struct PathState {
     /// `y`: the rate to send at, in the unit of the demand.
     pub rate: f64,
-    /// `p`: how probable it is that the path is probed next, left aside that a failed one isn't tried twice in a row.
+    /// `p`: how probable it is that the path is probed next, left aside that a failed one isn't
+    /// tried twice in a row.
     pub probability: f64,
     /// `β`: by how much of its rate it is incremented, beside `ε_s`.
     pub boost: f64,
@@ -107,12 +110,16 @@ pub struct PathState {
 
 /// The application-level rate controller of the overlay paper (Fig. 2), for one source.
 ///
-/// Once per control interval it probes one path: a little more rate there, and less on the others if the demand is exceeded. If that arrives, it stays, and the path is
-/// probed more often and in larger steps; otherwise it is undone, and another path is probed. A satisfied source goes on probing: so it leaves room on crowded paths to others. With exact
-/// measurements, `ε → 0` and `β = 0` the sum of all sources' rates becomes as large as it can be, if all have one destination and each path one relay (Theorem 1).
+/// Once per control interval it probes one path: a little more rate there, and less on the others
+/// if the demand is exceeded. If that arrives, it stays, and the path is probed more often and in
+/// larger steps; otherwise it is undone, and another path is probed. A satisfied source goes on
+/// probing: so it leaves room on crowded paths to others. With exact measurements, `ε → 0` and `β =
+/// 0` the sum of all sources' rates becomes as large as it can be, if all have one destination and
+/// each path one relay (Theorem 1).
 ///
-/// Fig. 2 leaves open: "randomly select" is by the probabilities `p`; with one path a failed one is probed again; a demand of 0 means all rates stay 0.
-/// Work per interval is O(k). All randomness is from the seed.
+/// Fig. 2 leaves open: "randomly select" is by the probabilities `p`; with one path a failed one is
+/// probed again; a demand of 0 means all rates stay 0. Work per interval is O(k). All randomness is
+/// from the seed.
 #[derive(Clone, Debug)]
 pub struct RateController {
     config: RateConfig,
@@ -124,10 +131,12 @@ pub struct RateController {
 }
 
 impl RateController {
-    /// A controller before its first interval, for `demand` (`m`, bits/s or any other unit of rates) over as many paths as there are initial rates `y(0)`.
+    /// A controller before its first interval, for `demand` (`m`, bits/s or any other unit of
+    /// rates) over as many paths as there are initial rates `y(0)`.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if a constant, the demand or a rate is out of range, if there are no paths, or if the rates exceed the demand in sum.
+    /// [`InvalidOverlay`] if a constant, the demand or a rate is out of range, if there are no
+    /// paths, or if the rates exceed the demand in sum.
     pub fn new(
         config: RateConfig,
         demand: f64,
@@ -159,10 +168,12 @@ impl RateController {
         })
     }
 
-    /// Begins the next control interval, with what arrived of each path at the receiver in the one that ends (`x`, in the unit of the demand). The first time nothing has
-    /// been measured, and it is ignored.
+    /// Begins the next control interval, with what arrived of each path at the receiver in the one
+    /// that ends (`x`, in the unit of the demand). The first time nothing has been measured, and it
+    /// is ignored.
     ///
-    /// What can't be a rate (missing, negative or not a number) counts as 0, and more than was sent as all of it.
+    /// What can't be a rate (missing, negative or not a number) counts as 0, and more than was sent
+    /// as all of it.
     pub fn advance(&mut self, measured: &[f64]) {
         if self.demand == 0.0 {
             return;
@@ -188,7 +199,8 @@ impl RateController {
         &self.paths
     }
 
-    /// The path that is probed in this interval; `None` before the first one, and with a demand of 0.
+    /// The path that is probed in this interval; `None` before the first one, and with a demand of
+    /// 0.
     pub fn probed(&self) -> Option<usize> {
         self.probed
     }
@@ -198,10 +210,12 @@ impl RateController {
         self.demand
     }
 
-    /// Another demand from now on, `measured` being what arrives of each path: missing values count as 0, and so does what can't be a rate.
+    /// Another demand from now on, `measured` being what arrives of each path: missing values count
+    /// as 0, and so does what can't be a rate.
     ///
-    /// Fig. 2 has constant demands. If the rates exceed the new one in sum, what is taken away is first what doesn't arrive anyway, on each path in
-    /// proportion: a path that has become slow keeps no rate that another one needs.
+    /// Fig. 2 has constant demands. If the rates exceed the new one in sum, what is taken away is
+    /// first what doesn't arrive anyway, on each path in proportion: a path that has become slow
+    /// keeps no rate that another one needs.
     ///
     /// # Errors
     /// [`InvalidOverlay`] if the demand is out of range; nothing has changed then.
@@ -235,7 +249,8 @@ impl RateController {
         self.config.increment * self.demand
     }
 
-    /// The parameter-adjustment step: what became of the increment on `path`, and which one is next.
+    /// The parameter-adjustment step: what became of the increment on `path`, and which one is
+    /// next.
     fn adjust(&mut self, path: usize, arrived: f64) -> usize {
         let (config, step) = (self.config, self.step());
         let state = &mut self.paths[path];

@@ -7,9 +7,11 @@ pub enum Choice {
     /// All relays alike.
     #[default]
     Uniform,
-    /// In proportion to the bandwidth that each relay is estimated to have; without an estimate above 0 only when no other is left.
+    /// In proportion to the bandwidth that each relay is estimated to have; without an estimate
+    /// above 0 only when no other is left.
     Proportional {
-        /// The largest relative error of an estimate, 0 to below 1; the paper has 0.5. Each source is wrong about each relay by its own factor, drawn once from `1 ± error`, uniformly.
+        /// The largest relative error of an estimate, 0 to below 1; the paper has 0.5. Each source
+        /// is wrong about each relay by its own factor, drawn once from `1 ± error`, uniformly.
         error: f64,
     },
 }
@@ -22,7 +24,8 @@ pub enum Reselection {
     All,
     /// *1-reselection*: the slowest path of an unsatisfied source, for a relay that it doesn't use.
     Slowest,
-    /// The paper's baseline, to compare with: all paths of each source, satisfied or not. Its owner has to stop when all are satisfied.
+    /// The paper's baseline, to compare with: all paths of each source, satisfied or not. Its owner
+    /// has to stop when all are satisfied.
     Everyone,
 }
 
@@ -36,12 +39,14 @@ pub struct SelectConfig {
     pub choice: Choice,
     /// What an unsatisfied source does.
     pub reselection: Reselection,
-    /// A source is satisfied with this share of its demand; more than 0, at most 1. The paper means 1, which a source that goes on probing rarely has at every moment.
+    /// A source is satisfied with this share of its demand; more than 0, at most 1. The paper means
+    /// 1, which a source that goes on probing rarely has at every moment.
     pub satisfied: f64,
 }
 
 impl SelectConfig {
-    /// Uniform choice of so many paths, k-reselection by sources that have less than 0.95 of their demand.
+    /// Uniform choice of so many paths, k-reselection by sources that have less than 0.95 of their
+    /// demand.
     pub fn new(paths: usize) -> Self {
         SelectConfig {
             paths,
@@ -73,7 +78,8 @@ impl SelectConfig {
     }
 }
 
-/// One source's choice of relays, and of others while it isn't satisfied (section 4 of the overlay paper).
+/// One source's choice of relays, and of others while it isn't satisfied (section 4 of the overlay
+/// paper).
 ///
 /// ```
 /// use manyway_control::overlay::{PathSelector, SelectConfig};
@@ -107,7 +113,8 @@ struct Relay {
 }
 
 impl PathSelector {
-    /// Chooses for the first time, of relays with these bandwidths (bits/s or any other unit; a uniform choice only counts them). Equal seeds make equal choices.
+    /// Chooses for the first time, of relays with these bandwidths (bits/s or any other unit; a
+    /// uniform choice only counts them). Equal seeds make equal choices.
     ///
     /// # Errors
     /// [`InvalidOverlay`] if there are fewer relays than paths, or a number is out of range.
@@ -128,7 +135,8 @@ impl PathSelector {
         Ok(selector)
     }
 
-    /// A source that knows of no relay yet: [`PathSelector::add`] tells of them, [`PathSelector::fill`] chooses.
+    /// A source that knows of no relay yet: [`PathSelector::add`] tells of them,
+    /// [`PathSelector::fill`] chooses.
     ///
     /// # Errors
     /// [`InvalidOverlay`] if a number is out of range.
@@ -187,7 +195,8 @@ impl PathSelector {
         Ok(())
     }
 
-    /// Whether a relay may be drawn. One in use stays so until [`PathSelector::fill`] finds another, or [`PathSelector::drop_relay`] is called.
+    /// Whether a relay may be drawn. One in use stays so until [`PathSelector::fill`] finds
+    /// another, or [`PathSelector::drop_relay`] is called.
     pub fn set_open(&mut self, relay: usize, open: bool) {
         if let Some(relay) = self.relays.get_mut(relay) {
             relay.open = open;
@@ -208,8 +217,8 @@ impl PathSelector {
         self.chosen.retain(|&other| other != relay);
     }
 
-    /// Replaces relays in use that may not be drawn any more, as far as there are others, and draws further ones while there are fewer than paths. Whether
-    /// anything has changed.
+    /// Replaces relays in use that may not be drawn any more, as far as there are others, and draws
+    /// further ones while there are fewer than paths. Whether anything has changed.
     pub fn fill(&mut self) -> bool {
         let mut changed = false;
         for path in 0..self.chosen.len() {
@@ -239,8 +248,9 @@ impl PathSelector {
         rates.iter().sum::<f64>() >= self.config.satisfied * demand
     }
 
-    /// Ends an iteration in which the paths had these rates (in their order, missing ones being 0) of a demand: chooses again if there is reason to. Says whether it did;
-    /// the same relays may come up again.
+    /// Ends an iteration in which the paths had these rates (in their order, missing ones being 0)
+    /// of a demand: chooses again if there is reason to. Says whether it did; the same relays may
+    /// come up again.
     pub fn reselect(&mut self, rates: &[f64], demand: f64) -> bool {
         let everyone = self.config.reselection == Reselection::Everyone;
         (everyone || !self.satisfied(rates, demand)) && self.choose_again(rates)

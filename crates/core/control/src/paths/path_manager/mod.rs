@@ -21,12 +21,15 @@ pub enum PathKey {
     Via(Relay),
 }
 
-/// What a path manager has to know. Events that name a relay it has no use for at the moment are ignored.
+/// What a path manager has to know. Events that name a relay it has no use for at the moment are
+/// ignored.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Event<'a> {
-    /// The direct path works, or its smoothed round-trip time has changed: τ follows it. Probing begins with the first.
+    /// The direct path works, or its smoothed round-trip time has changed: τ follows it. Probing
+    /// begins with the first.
     DirectRtt(Duration),
-    /// The answer to [`Command::MoreRelays`], or relays known from elsewhere; those known already don't count.
+    /// The answer to [`Command::MoreRelays`], or relays known from elsewhere; those known already
+    /// don't count.
     Relays(&'a [Relay]),
     /// A relay's probe was acknowledged.
     Answered(Relay),
@@ -44,8 +47,8 @@ pub enum Event<'a> {
         /// Its window just before, in packets.
         window: f64,
     },
-    /// A probe timeout on a path: nothing was acknowledged for a while. On a proxied path it is the end of it; on the direct path it
-    /// counts as a loss.
+    /// A probe timeout on a path: nothing was acknowledged for a while. On a proxied path it is the
+    /// end of it; on the direct path it counts as a loss.
     Timeout {
         /// The path.
         path: PathKey,
@@ -61,15 +64,16 @@ pub enum Event<'a> {
     },
     /// The path through a relay is gone, or couldn't be opened: not by a command.
     Gone(Relay),
-    /// Whether there is data that the open paths can't carry at once. Without it there are neither probes nor new paths; a manager starts
-    /// with it.
+    /// Whether there is data that the open paths can't carry at once. Without it there are neither
+    /// probes nor new paths; a manager starts with it.
     Unsatisfied(bool),
 }
 
 /// What the owner is to do.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Send a packet of data through the relay, outside all windows, and report its acknowledgement as [`Event::Answered`].
+    /// Send a packet of data through the relay, outside all windows, and report its acknowledgement
+    /// as [`Event::Answered`].
     Probe(Relay),
     /// The last probe through the relay has waited too long: send its data again.
     Resend(Relay),
@@ -82,7 +86,8 @@ pub enum Command {
         /// The relay won't be used again.
         for_good: bool,
     },
-    /// Every relay on the list has been probed: get more and report them as [`Event::Relays`], even if there are none.
+    /// Every relay on the list has been probed: get more and report them as [`Event::Relays`], even
+    /// if there are none.
     MoreRelays,
 }
 
@@ -101,28 +106,36 @@ pub struct RelayCounts {
     pub unusable: usize,
 }
 
-/// mPath's choice of proxied paths (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data Transfers with Massively-Multipath Source
-/// Routing", sections 2.1 and 2.3), for the windows of [`crate::Mpath`].
+/// mPath's choice of proxied paths (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data
+/// Transfers with Massively-Multipath Source Routing", sections 2.1 and 2.3), for the windows of
+/// [`crate::Mpath`].
 ///
-/// * **Probing**: one relay every 250 ms, at random, with a packet of data. Acknowledged within `τ = 2·RTT_0` it is available; without an
-///   acknowledgement in time twice in a row, unusable. (The second probe follows before other relays' first.) When all have been probed, more are asked for.
-/// * **Creation**: a loss on the direct path with window `w_0` creates `β·w_0` proxied paths (rounded, at least one), but only if every open
-///   one has met loss: through available relays never used, at random; if there are none, through the best one seen ([`Reuse`]).
-/// * **Dropping**: a drained path is closed for now. One that times out is closed too, for good if it delivered well below what the other proxied
-///   paths did on the average in its lifetime.
+/// * **Probing**: one relay every 250 ms, at random, with a packet of data. Acknowledged within `τ
+///   = 2·RTT_0` it is available; without an acknowledgement in time twice in a row, unusable. (The
+///   second probe follows before other relays' first.) When all have been probed, more are asked
+///   for.
+/// * **Creation**: a loss on the direct path with window `w_0` creates `β·w_0` proxied paths
+///   (rounded, at least one), but only if every open one has met loss: through available relays
+///   never used, at random; if there are none, through the best one seen ([`Reuse`]).
+/// * **Dropping**: a drained path is closed for now. One that times out is closed too, for good if
+///   it delivered well below what the other proxied paths did on the average in its lifetime.
 ///
-/// What the paper leaves open: a path is judged by what it contributed only if its relay has been in use for a while ([`ManagerConfig::trial`]), as
-/// one packet lost in a queue that others have filled says nothing about the path. And, its own words being "may be reused at a later time": a relay whose path was closed for now rests, twice as long
-/// each time ([`ManagerConfig::rest`]), so that a path which is found useless again and again costs less and less.
+/// What the paper leaves open: a path is judged by what it contributed only if its relay has been
+/// in use for a while ([`ManagerConfig::trial`]), as one packet lost in a queue that others have
+/// filled says nothing about the path. And, its own words being "may be reused at a later time": a
+/// relay whose path was closed for now rests, twice as long each time ([`ManagerConfig::rest`]), so
+/// that a path which is found useless again and again costs less and less.
 ///
-/// The owner passes events and the clock, and takes commands until there are none. All randomness is from the seed. Work per event is O(1), but for a
-/// creation when all relays have been used, which looks at each; memory is bounded by [`ManagerConfig::max_relays`].
+/// The owner passes events and the clock, and takes commands until there are none. All randomness
+/// is from the seed. Work per event is O(1), but for a creation when all relays have been used,
+/// which looks at each; memory is bounded by [`ManagerConfig::max_relays`].
 #[derive(Clone, Debug)]
 pub struct PathManager {
     config: ManagerConfig,
     random: Random,
     book: Book,
-    /// Positions in the book: waiting for their first probe; for their next one; available and never used; probed lately.
+    /// Positions in the book: waiting for their first probe; for their next one; available and
+    /// never used; probed lately.
     first: Vec<usize>,
     again: VecDeque<usize>,
     unused: Vec<usize>,
@@ -370,7 +383,8 @@ impl PathManager {
         }
     }
 
-    /// The best relay of those that may be used again now, if it is good enough. One that hasn't been tried for long could be anything.
+    /// The best relay of those that may be used again now, if it is good enough. One that hasn't
+    /// been tried for long could be anything.
     fn best(&self, now: Time) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         let mut worst_open: Option<f64> = None;

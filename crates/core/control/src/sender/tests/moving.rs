@@ -57,7 +57,8 @@ fn a_window_is_counted_in_packets_of_the_size_they_have() {
     assert_eq!(b.permit(), Permit::Now { packets: 10 });
     b.sender.set_packet_size(2000, &mut b.controller);
     assert_eq!(b.controller.size, 2000);
-    // A controller that means it halves its window; this one's is set by hand: 20 packets are 40,000 bytes now.
+    // A controller that means it halves its window; this one's is set by hand: 20 packets are
+    // 40,000 bytes now.
     assert_eq!(b.permit(), Permit::Now { packets: 15 });
     b.controller.window = 10.0;
     assert_eq!(b.permit(), Permit::Now { packets: 5 });

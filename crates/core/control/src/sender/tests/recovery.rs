@@ -205,7 +205,8 @@ fn one_packet_leaves_in_each_period() {
 fn a_late_acknowledgement_of_the_oldest_leaves_the_next_overdue() {
     let mut b = Bench::new(false);
     b.send(3).wait(40).ack(&[2..=2]);
-    // Packets 0 and 1 were overtaken by one that was sent two later: lost 9/8 round trips after they were sent.
+    // Packets 0 and 1 were overtaken by one that was sent two later: lost 9/8 round trips after
+    // they were sent.
     b.wait(1).ack(&[0..=0]);
     assert_eq!(b.acked(), [0]);
     // The latest round trip is 41 ms by now.

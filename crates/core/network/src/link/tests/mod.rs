@@ -161,7 +161,8 @@ fn jitter_is_uniform_and_keeps_the_order() {
         assert!(extra <= 4 * MS, "{extra:?}");
         sum += extra.as_secs_f64();
     }
-    // The mean of uniform 0-4 ms has a standard deviation of 4 ms/sqrt(12 × 40000) = 5.8 µs; four of them.
+    // The mean of uniform 0-4 ms has a standard deviation of 4 ms/sqrt(12 × 40000) = 5.8 µs; four
+    // of them.
     let mean = sum / PACKETS as f64;
     assert!((mean - 2e-3).abs() < 23e-6, "{mean}");
 

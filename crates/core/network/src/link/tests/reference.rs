@@ -1,4 +1,5 @@
-//! Links with timetables against a second model that goes from event to event and looks nothing up in advance.
+//! Links with timetables against a second model that goes from event to event and looks nothing up
+//! in advance.
 
 use std::collections::VecDeque;
 

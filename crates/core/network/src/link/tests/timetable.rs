@@ -1,4 +1,5 @@
-//! Timetables, worked out by hand: at 20 Mbps 1500 B take 600 µs, at 10 Mbps 1200 µs, at 40 Mbps 300 µs.
+//! Timetables, worked out by hand: at 20 Mbps 1500 B take 600 µs, at 10 Mbps 1200 µs, at 40 Mbps
+//! 300 µs.
 
 use super::*;
 use crate::{Change, Timetable};
@@ -119,7 +120,8 @@ fn going_down_loses_the_queue_and_the_wire() {
         (8, 2, 6)
     );
     assert_eq!(stats.bytes_delivered, 3000);
-    // Three packets to the end and one for 100 µs; each of the three in the queue was there for 100 µs.
+    // Three packets to the end and one for 100 µs; each of the three in the queue was there for 100
+    // µs.
     assert_eq!(stats.busy, Duration::from_micros(1900));
     assert_eq!(stats.sojourn, Duration::from_micros(2100));
 }

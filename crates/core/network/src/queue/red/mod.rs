@@ -7,16 +7,18 @@ mod gate;
 
 pub(crate) use gate::{Admission, Arrival, Gate};
 
-/// Random early detection as in ns-2's `REDQueue` (S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
-/// IEEE/ACM ToN 1(4), 1993).
+/// Random early detection as in ns-2's `REDQueue` (S. Floyd and V. Jacobson, "Random Early
+/// Detection Gateways for Congestion Avoidance", IEEE/ACM ToN 1(4), 1993).
 ///
-/// The thresholds apply to a moving average of the queue *without* the packet in service, as in ns-2, so that published parameters mean
-/// the same here. They are in packets; with a limit in bytes, the queue's length is its bytes over [`Red::mean_packet`]. Time that the
-/// queue was idle counts as so many packets of that size at the rate that the link has when the next one arrives. Packets are dropped by
-/// number, whatever their size (ns-2's `bytes_` off).
+/// The thresholds apply to a moving average of the queue *without* the packet in service, as in
+/// ns-2, so that published parameters mean the same here. They are in packets; with a limit in
+/// bytes, the queue's length is its bytes over [`Red::mean_packet`]. Time that the queue was idle
+/// counts as so many packets of that size at the rate that the link has when the next one arrives.
+/// Packets are dropped by number, whatever their size (ns-2's `bytes_` off).
 #[derive(Debug, Copy, Clone, PartialEq)]
 pub struct Red {
-    /// How much the queue holds at most, the packet in service included (ns-2's `queue-limit` leaves it out).
+    /// How much the queue holds at most, the packet in service included (ns-2's `queue-limit`
+    /// leaves it out).
     pub limit: Limit,
     /// Average below which nothing is dropped, `min_th`, in packets.
     pub min_threshold: f64,
@@ -26,19 +28,24 @@ pub struct Red {
     pub max_p: f64,
     /// Weight `w_q` of each arriving packet in the moving average.
     pub weight: f64,
-    /// Above `max_threshold` the probability rises from `max_p` to 1 at twice that threshold, rather than at once.
+    /// Above `max_threshold` the probability rises from `max_p` to 1 at twice that threshold,
+    /// rather than at once.
     pub gentle: bool,
-    /// ns-2's `wait_`: the distances of early drops are uniform between 1/p and 2/p packets; without, between 1 and 1/p.
+    /// ns-2's `wait_`: the distances of early drops are uniform between 1/p and 2/p packets;
+    /// without, between 1 and 1/p.
     pub wait: bool,
-    /// Marks ECN-capable packets instead of dropping them early, as long as the average is below `max_threshold`; above it they are
-    /// dropped like all others (RFC 3168, section 7; ns-2's `setbit_` with `mark_p_` = `max_p`).
+    /// Marks ECN-capable packets instead of dropping them early, as long as the average is below
+    /// `max_threshold`; above it they are dropped like all others (RFC 3168, section 7; ns-2's
+    /// `setbit_` with `mark_p_` = `max_p`).
     pub ecn: bool,
-    /// Bytes of a typical packet: what would have passed while the queue was idle is counted in such packets.
+    /// Bytes of a typical packet: what would have passed while the queue was idle is counted in
+    /// such packets.
     pub mean_packet: u32,
 }
 
 impl Red {
-    /// RED with these limits and the customary rest: `max_p` 0.1, weight 0.002, gentle, waiting, no marks, packets of 1500 bytes.
+    /// RED with these limits and the customary rest: `max_p` 0.1, weight 0.002, gentle, waiting, no
+    /// marks, packets of 1500 bytes.
     pub fn new(limit: Limit, min_threshold: f64, max_threshold: f64) -> Self {
         Self {
             limit,
@@ -53,8 +60,9 @@ impl Red {
         }
     }
 
-    /// The weight that ns-2 chooses for a link of this rate when told to (`q_weight_` = 0): 1 − exp(−1/C) at C packets/s, which
-    /// averages over one second (S. Floyd, R. Gummadi and S. Shenker, "Adaptive RED", 2001, section 3.3).
+    /// The weight that ns-2 chooses for a link of this rate when told to (`q_weight_` = 0): 1 −
+    /// exp(−1/C) at C packets/s, which averages over one second (S. Floyd, R. Gummadi and S.
+    /// Shenker, "Adaptive RED", 2001, section 3.3).
     pub fn automatic_weight(rate: Rate, mean_packet: u32) -> f64 {
         -(-f64::from(mean_packet) / rate.bytes_per_sec()).exp_m1()
     }

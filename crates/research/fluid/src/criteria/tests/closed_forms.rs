@@ -75,7 +75,8 @@ proptest! {
         }
     }
 
-    /// C1 for β = 1: `−(S²/2N) (Σ_A τ_r² x_r² (1 − X/S) + (X/2) Σ_A τ_r² x_r u_r)`, whatever the round-trip times.
+    /// C1 for β = 1: `−(S²/2N) (Σ_A τ_r² x_r² (1 − X/S) + (X/2) Σ_A τ_r² x_r u_r)`, whatever the
+    /// round-trip times.
     #[test]
     fn own_prices(member in member(1.0..1.0 + 1e-15), carried in prop::collection::vec(any::<bool>(), 12)) {
         let member = Member { beta: 1.0, ..member };

@@ -187,7 +187,8 @@ fn witnesses_are_what_they_say() {
     );
 }
 
-/// Theorem IV.1's limit of eight paths: nine are safe too, off ties, and ten aren't, whatever the norm.
+/// Theorem IV.1's limit of eight paths: nine are safe too, off ties, and ten aren't, whatever the
+/// norm.
 #[test]
 fn ten_paths_break_c2_and_nine_do_not() {
     let domain = |paths| Domain {
@@ -199,7 +200,8 @@ fn ten_paths_break_c2_and_nine_do_not() {
         let holds = |paths| judge(Criterion::C2, &subject, &domain(paths)).holds;
         assert_eq!((holds(9), holds(10)), (Some(true), Some(false)), "{name}");
     }
-    // For every β the worst of n = ∞ is three paths that nearly tie, with nearly nothing on the others; for n = 1 one path that has nearly all, where 1 + 8/β paths are the limit.
+    // For every β the worst of n = ∞ is three paths that nearly tie, with nearly nothing on the
+    // others; for n = 1 one path that has nearly all, where 1 + 8/β paths are the limit.
     let definite = |text: &str, (top, paths): (usize, usize)| {
         let mut rates = vec![0.01; paths];
         rates[..top].fill(0.9999 * Domain::TOP);
@@ -219,7 +221,8 @@ fn ten_paths_break_c2_and_nine_do_not() {
     }
 }
 
-/// Theorem IV.1 (1) claims C1 for all round-trip times. It has a gap where a link carries several of a source's paths: here by the paper's own closed form (35)-(36).
+/// Theorem IV.1 (1) claims C1 for all round-trip times. It has a gap where a link carries several
+/// of a source's paths: here by the paper's own closed form (35)-(36).
 #[test]
 fn the_class_breaks_c1_with_unequal_round_trip_times() {
     let beta = 0.05;
@@ -246,7 +249,8 @@ fn the_class_breaks_c1_with_unequal_round_trip_times() {
     assert!(after[0] + after[1] > 18_600.0 + 11.0, "{after:?}");
 }
 
-/// As it runs, eq. (1)-(2), Balia has three answers to equal prices: the equal split, and α = (√69 − 5)/2 either way, where `(1+α)(4+α) = 15`.
+/// As it runs, eq. (1)-(2), Balia has three answers to equal prices: the equal split, and α = (√69
+/// − 5)/2 either way, where `(1+α)(4+α) = 15`.
 #[test]
 fn balia_as_it_runs_has_three_answers_to_equal_prices() {
     let law = law("balia");
@@ -277,7 +281,8 @@ fn phis_are_ordered_as_the_paper_says() {
     assert!(!reversed.holds && reversed.witness.is_some());
 }
 
-/// Section IV-A says that the Jacobians have the same order. They don't, not even with two paths: only EWTCP's is below the others'.
+/// Section IV-A says that the Jacobians have the same order. They don't, not even with two paths:
+/// only EWTCP's is below the others'.
 #[test]
 fn jacobians_are_not_ordered_as_the_paper_says() {
     let order =

@@ -66,7 +66,8 @@ fn state(found: &Equilibrium, rtts: &[f64]) -> Point {
 proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 1_000_000, ..ProptestConfig::with_cases(100) })]
 
-    /// III.4: of two laws that meet C1-C4 the one with the smaller φ gets no more of the bottleneck of Fig. 1.
+    /// III.4: of two laws that meet C1-C4 the one with the smaller φ gets no more of the bottleneck
+    /// of Fig. 1.
     #[test]
     fn friendliness_follows_phi(
         network in fig_1(),
@@ -82,7 +83,8 @@ proptest! {
             rates: rates[..paths].to_vec(),
             rtts: network.rtts.clone(),
         }));
-        // Hypotheses, as far as points can tell: C1 and C3 are proved for all of them at equal round-trip times.
+        // Hypotheses, as far as points can tell: C1 and C3 are proved for all of them at equal
+        // round-trip times.
         prop_assume!(points.iter().all(|point| laws.iter().all(|law| meets(law, point))));
         let below = |a: &FluidLaw, b: &FluidLaw| points.iter().all(|point| {
             let (a, b) = (a.phis(&point.rates, &point.rtts), b.phis(&point.rates, &point.rtts));
@@ -98,7 +100,8 @@ proptest! {
         prop_assert!(total(first) <= total(second) * (1.0 + 1e-8), "{texts:?} {} {}", total(first), total(second));
     }
 
-    /// The paper's chain on Fig. 1 with equal round-trip times, Coupled at its end, though it doesn't meet C2.
+    /// The paper's chain on Fig. 1 with equal round-trip times, Coupled at its end, though it
+    /// doesn't meet C2.
     #[test]
     fn the_papers_chain_is_ordered(network in fig_1(), a in 1.0f64..4.0) {
         let network = Fig1 { rtts: vec![network.rtts[0]; network.rtts.len()], ..network };
@@ -110,7 +113,8 @@ proptest! {
         prop_assert!(totals.windows(2).all(|pair| pair[0] >= pair[1] * (1.0 - 1e-8)), "{totals:?}");
     }
 
-    /// With equal round-trip times the class has √(1 + β(m^{1/n} − 1)) of a Reno flow's rate on m paths through its bottleneck, in units of windows.
+    /// With equal round-trip times the class has √(1 + β(m^{1/n} − 1)) of a Reno flow's rate on m
+    /// paths through its bottleneck, in units of windows.
     #[test]
     fn the_class_shares_a_bottleneck_by_its_closed_form(
         network in fig_1(),
@@ -126,7 +130,8 @@ proptest! {
         prop_assert!((windows / expected - 1.0).abs() < 1e-7, "{windows} {expected}");
     }
 
-    /// III.5 (1): an equilibrium of laws that meet C1-C3 is stable; and at J*'s eigenvectors the quotient of λ̄ is the eigenvalue's real part.
+    /// III.5 (1): an equilibrium of laws that meet C1-C3 is stable; and at J*'s eigenvectors the
+    /// quotient of λ̄ is the eigenvalue's real part.
     #[test]
     fn equilibria_are_stable(model in network(), slopes in prop::collection::vec(-6.0f64..0.0, 5)) {
         let found = model.equilibrium();
@@ -143,7 +148,8 @@ proptest! {
         }
     }
 
-    /// III.5 (2) at one point and with equal gains: of ordered Jacobians the lower one corrects quicker at fixed prices.
+    /// III.5 (2) at one point and with equal gains: of ordered Jacobians the lower one corrects
+    /// quicker at fixed prices.
     #[test]
     fn lower_jacobians_correct_quicker(
         rates in (2usize..=8).prop_flat_map(rates),
@@ -159,7 +165,8 @@ proptest! {
         prop_assert!(more <= less + 1e-9 * less.abs() && less < 0.0, "{texts:?} {more} {less}");
     }
 
-    /// III.6, by the way its proof goes: where φ̂ is the smaller, its Jacobian isn't the lower one everywhere. Out along that path there is a point where it falls slower.
+    /// III.6, by the way its proof goes: where φ̂ is the smaller, its Jacobian isn't the lower one
+    /// everywhere. Out along that path there is a point where it falls slower.
     #[test]
     fn what_is_friendlier_somewhere_is_not_more_responsive_everywhere(
         rates in (2usize..=8).prop_flat_map(rates),
@@ -181,7 +188,8 @@ proptest! {
         prop_assert!(slower, "{texts:?} {rates:?} {r}");
     }
 
-    /// Where `k_r ≤ ½ x_r ‖x‖₁` a loss takes at most half of the rate in the mean, and every law of the registry with η ≤ 1 is like that.
+    /// Where `k_r ≤ ½ x_r ‖x‖₁` a loss takes at most half of the rate in the mean, and every law of
+    /// the registry with η ≤ 1 is like that.
     #[test]
     fn losses_take_half_at_most(
         rates in (1usize..=8).prop_flat_map(rates),
@@ -263,8 +271,10 @@ fn full_row_rank(model: &Model, found: &Equilibrium) -> bool {
     matrix.rank(1e-9) == links.len()
 }
 
-/// λ̄ as printed is 0 for every law, so that (2) says nothing about eigenvalues; and they don't follow. Alone on a link of three packets per round trip, with RED's usual slope,
-/// a flow with four times the increase takes five times as long: its rate is held so firmly that the price has to creep. In closed form, `λ = (−kd + √(k²d² − 4kγ))/2` with `d = −φ'`.
+/// λ̄ as printed is 0 for every law, so that (2) says nothing about eigenvalues; and they don't
+/// follow. Alone on a link of three packets per round trip, with RED's usual slope, a flow with
+/// four times the increase takes five times as long: its rate is held so firmly that the price has
+/// to creep. In closed form, `λ = (−kd + √(k²d² − 4kγ))/2` with `d = −φ'`.
 #[test]
 fn more_damping_can_converge_slower() {
     let (capacity, rtt) = (30.0, 0.1);
@@ -292,7 +302,8 @@ fn more_damping_can_converge_slower() {
     assert!(more < less);
 }
 
-/// Outside III.5's hypotheses: Semicoupled over paths of very unequal round-trip times doesn't meet C2, and has an equilibrium that isn't stable for all gains of the links.
+/// Outside III.5's hypotheses: Semicoupled over paths of very unequal round-trip times doesn't meet
+/// C2, and has an equilibrium that isn't stable for all gains of the links.
 #[test]
 fn unequal_round_trip_times_can_be_unstable() {
     let route = |links: &[usize], rtt: f64| Route {

@@ -3,10 +3,13 @@ use nalgebra::{DMatrix, DVector, Dyn, LU};
 use super::tableau::{DIAGONAL, EMBEDDED, LOWER, STAGES};
 use super::{System, projected};
 
-/// Integrates a [`System`] by steps of an L-stable diagonally implicit Runge-Kutta method of order 4 with error control.
+/// Integrates a [`System`] by steps of an L-stable diagonally implicit Runge-Kutta method of order
+/// 4 with error control.
 ///
-/// Every stage solves `U_i = max(b, a_i + hγ f(U_i))`: the projection is part of the equations, so that a price that reaches 0 stays there and leaves it again without the
-/// step having to end at that moment. Between such moments the order is 4; in a step with one of them it is less, and error control makes it short.
+/// Every stage solves `U_i = max(b, a_i + hγ f(U_i))`: the projection is part of the equations, so
+/// that a price that reaches 0 stays there and leaves it again without the step having to end at
+/// that moment. Between such moments the order is 4; in a step with one of them it is less, and
+/// error control makes it short.
 #[derive(Debug)]
 pub struct Integrator<'a, S> {
     system: &'a S,
@@ -25,7 +28,8 @@ pub struct Integrator<'a, S> {
     steps: usize,
 }
 
-/// An LU decomposition of `1 − hγ J` with the rows of components that are on their bounds left as in the identity.
+/// An LU decomposition of `1 − hγ J` with the rows of components that are on their bounds left as
+/// in the identity.
 #[derive(Debug)]
 struct Factors {
     scaled: f64,
@@ -61,7 +65,8 @@ const STAGE_ERROR: f64 = 0.01;
 const CHANGE: (f64, f64) = (0.15, 6.0);
 
 impl<'a, S: System> Integrator<'a, S> {
-    /// Begins at a state, at time 0, with a relative tolerance for the error of each step, between 1e-12 and 0.1.
+    /// Begins at a state, at time 0, with a relative tolerance for the error of each step, between
+    /// 1e-12 and 0.1.
     ///
     /// Components below their bounds are put onto them.
     pub fn new(system: &'a S, state: DVector<f64>, tolerance: f64) -> Self {
@@ -79,7 +84,8 @@ impl<'a, S: System> Integrator<'a, S> {
             slope,
             state,
         };
-        // A step that changes nothing by more than a hundredth of its scale, or than the tolerance asks for.
+        // A step that changes nothing by more than a hundredth of its scale, or than the tolerance
+        // asks for.
         let pace = integrator.norm(&integrator.slope) * integrator.tolerance;
         integrator.length = 0.01 * integrator.tolerance.powf(0.25) / pace.max(1e-9);
         integrator
@@ -153,7 +159,8 @@ impl<'a, S: System> Integrator<'a, S> {
         let direct = projected(self.system, &end);
         let bounds = self.system.bounds();
         let last = &mut stages.slopes[STAGES - 1];
-        // In stiff components the stage's own slope has less of the iteration's error; on a bound only the projected one is meant.
+        // In stiff components the stage's own slope has less of the iteration's error; on a bound
+        // only the projected one is meant.
         for (i, slope) in last.iter_mut().enumerate() {
             if end[i] <= bounds[i] {
                 *slope = direct[i];
@@ -193,7 +200,8 @@ impl<'a, S: System> Integrator<'a, S> {
         Some(Stages { slopes, state })
     }
 
-    /// Solves `U = max(b, base + scaled f(U))` by Newton's method with the Jacobian of the step's beginning.
+    /// Solves `U = max(b, base + scaled f(U))` by Newton's method with the Jacobian of the step's
+    /// beginning.
     fn stage(
         &mut self,
         base: &DVector<f64>,
@@ -261,7 +269,8 @@ impl<'a, S: System> Integrator<'a, S> {
         if !(0..error.len()).any(on_bound) {
             return self.norm(&error);
         }
-        // What ends on its bound is right there; on its way it is wrong by about what it would have fallen below, and that for a part of the step.
+        // What ends on its bound is right there; on its way it is wrong by about what it would have
+        // fallen below, and that for a part of the step.
         let end = self.system.derivative(&stages.state);
         for i in (0..error.len()).filter(|&i| on_bound(i)) {
             let free = self.state[i] + length * end[i].min(self.slope[i]);

@@ -77,8 +77,8 @@ fn stiffness_costs_nothing_once_it_is_over() {
     assert!(steps < 150, "{steps}");
 }
 
-/// `p̂` follows a load that goes up and down around a capacity: 0 while it has been below it for long enough, with closed forms for when it leaves 0
-/// and when it is back.
+/// `p̂` follows a load that goes up and down around a capacity: 0 while it has been below it for
+/// long enough, with closed forms for when it leaves 0 and when it is back.
 #[test]
 fn a_price_slides_along_zero_and_leaves_it_in_time() {
     // (cos t, sin t, p): ṗ = (sin t − a)⁺.
@@ -102,7 +102,8 @@ fn a_price_slides_along_zero_and_leaves_it_in_time() {
             for part in 1..=4 {
                 let time = step.times.0 + (step.times.1 - step.times.0) * f64::from(part) / 4.0;
                 let within = time % tau;
-                // At first it falls to 0 from 0.1 before the load exceeds the capacity, which it does not a second time.
+                // At first it falls to 0 from 0.1 before the load exceeds the capacity, which it
+                // does not a second time.
                 let exact = match within {
                     t if t > leaves => price(t).max(0.0),
                     _ if time < tau => (0.1 + 1.0 - time.cos() - a * time).max(0.0),
@@ -135,7 +136,8 @@ fn halving_the_step_divides_the_error_by_sixteen() {
         let start = DVector::from_vec(vec![1.0, 0.5]);
         let mut integrator = Integrator::new(&system, start.clone(), 0.1);
         while integrator.time() < 2.0 - 1e-9 {
-            // A tolerance that all steps meet, so that `until` alone says how long they are; stages are solved far better.
+            // A tolerance that all steps meet, so that `until` alone says how long they are; stages
+            // are solved far better.
             integrator.tolerance = 1e-11;
             integrator.jacobian = system.jacobian(&integrator.state);
             integrator.factors = None;

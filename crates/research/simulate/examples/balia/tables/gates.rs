@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::paper::{self, Column};
 use super::{Aggregation, Friendliness, Oscillation, Responsiveness};
 
-/// The paper's own runs have intervals of 0.2 %, but it says little of queues and nothing of headers and timers.
+/// The paper's own runs have intervals of 0.2 %, but it says little of queues and nothing of
+/// headers and timers.
 const MULTIPATH_TOLERANCE: f64 = 0.10;
 /// Single-path flows have less, so the same difference in Mbps weighs more.
 const SINGLE_TOLERANCE: f64 = 0.15;
@@ -16,7 +17,8 @@ const CONVERGENCE_FACTOR: f64 = 2.0;
 /// "≪": the paper's Coupled takes 5.3 times as long as its Max.
 const MUCH_LONGER: f64 = 3.0;
 
-/// Laws by friendliness, the least friendly first. The paper's OLIA is within 0.01 Mbps of Max, so its place among them isn't asked for.
+/// Laws by friendliness, the least friendly first. The paper's OLIA is within 0.01 Mbps of Max, so
+/// its place among them isn't asked for.
 const BY_FRIENDLINESS: [&str; 5] = ["ewtcp", "semicoupled", "lia", "balia", "coupled"];
 /// Laws by responsiveness, the quickest first.
 const BY_RESPONSIVENESS: [&str; 5] = ["ewtcp", "semicoupled", "balia", "lia", "coupled"];
@@ -59,7 +61,8 @@ pub(crate) fn friendliness(rows: &[Friendliness]) -> Vec<Gate> {
     );
     vec![
         Gate::new(
-            "Table III: multipath goodput falls from EWTCP over Semicoupled, Max and Balia to Coupled",
+            "Table III: multipath goodput falls from EWTCP over Semicoupled, Max and Balia to \
+             Coupled",
             listed(&multipath, 3),
             falling(&multipath),
         ),
@@ -112,7 +115,8 @@ pub(crate) fn responsiveness(rows: &[Responsiveness]) -> Vec<Gate> {
     singles.sort_by(|a, b| a.1.total_cmp(&b.1));
     vec![
         Gate::new(
-            "Table V: the longest convergence rises from EWTCP over Semicoupled, Balia and Max to Coupled",
+            "Table V: the longest convergence rises from EWTCP over Semicoupled, Balia and Max to \
+             Coupled",
             listed(&times, 1),
             rising(&times),
         ),
@@ -122,7 +126,8 @@ pub(crate) fn responsiveness(rows: &[Responsiveness]) -> Vec<Gate> {
             matches!((max, coupled), (Some(max), Some(coupled)) if coupled >= MUCH_LONGER * max),
         ),
         Gate::new(
-            "Table V: the longest convergence within a factor of two of the paper's, all laws but OLIA",
+            "Table V: the longest convergence within a factor of two of the paper's, all laws but \
+             OLIA",
             factors.map_or_else(String::new, |(law, off)| {
                 format!("furthest: {law}, {:.2} times", off.exp())
             }),
@@ -165,7 +170,8 @@ pub(crate) fn oscillation(rows: &[Oscillation]) -> Vec<Gate> {
     ]
 }
 
-/// The values of these laws, in this order; those without one are left out, and then no order holds.
+/// The values of these laws, in this order; those without one are left out, and then no order
+/// holds.
 fn by<'a>(laws: &[&'a str], value: impl Fn(&str) -> Option<f64>) -> Vec<(&'a str, f64)> {
     let value = |law: &'a str| (law, value(law).unwrap_or(f64::NAN));
     laws.iter().copied().map(value).collect()

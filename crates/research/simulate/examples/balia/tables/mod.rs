@@ -1,5 +1,5 @@
-//! The experiments of "Multipath TCP: Analysis, Design and Implementation" (Peng, Walid, Hwang and Low), section V: what is measured in
-//! each run of `scenarios/balia`, and what must hold.
+//! The experiments of "Multipath TCP: Analysis, Design and Implementation" (Peng, Walid, Hwang and
+//! Low), section V: what is measured in each run of `scenarios/balia`, and what must hold.
 
 pub(crate) mod gates;
 pub(crate) mod paper;
@@ -79,7 +79,8 @@ pub(crate) struct Responsiveness {
     pub(crate) average_window: f64,
     /// Window on it when the single-path flows leave, packets.
     pub(crate) window_then: f64,
-    /// From then until it has [`STIRRING`] packets for the first time, seconds, by run; none when the run ended before.
+    /// From then until it has [`STIRRING`] packets for the first time, seconds, by run; none when
+    /// the run ended before.
     pub(crate) stirred: Vec<Option<f64>>,
     /// From then until it is back at its average, seconds, by run; none when the run ended before.
     pub(crate) converged: Vec<Option<f64>>,
@@ -212,7 +213,8 @@ pub(crate) fn oscillation(variant: &Variant) -> Result<Vec<Oscillation>, String>
     Ok(rows.collect())
 }
 
-/// Runs every point of a scenario of `scenarios/balia` and takes from each run what `measure` makes of it, by law.
+/// Runs every point of a scenario of `scenarios/balia` and takes from each run what `measure` makes
+/// of it, by law.
 fn run<T: Send>(
     name: &str,
     variant: &Variant,
@@ -278,7 +280,8 @@ fn first_reaching(series: &Series, window: f64) -> Option<f64> {
     Some(samples as f64 * series.interval_s)
 }
 
-/// The mean of all falls from one sample to the next, each over what was there before. A packet less is no cut: OLIA takes that much now and then.
+/// The mean of all falls from one sample to the next, each over what was there before. A packet
+/// less is no cut: OLIA takes that much now and then.
 fn mean_cut(windows: &[f64]) -> f64 {
     let falls = windows.windows(2).filter(|pair| pair[1] < pair[0] - 1.0);
     let cuts: Vec<f64> = falls.map(|pair| (pair[0] - pair[1]) / pair[0]).collect();

@@ -1,15 +1,19 @@
 use super::{InvalidFlows, check_rates};
 
-/// Who loses on an overloaded link. The three classical rules for dividing too little: equal awards, proportional, equal losses, each within what is asked for.
+/// Who loses on an overloaded link. The three classical rules for dividing too little: equal
+/// awards, proportional, equal losses, each within what is asked for.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
-    /// Max-min fair: all flows that want more than the common share get that, the others all they want. So the overload isn't seen by small flows. Over several links it is the max-min
+    /// Max-min fair: all flows that want more than the common share get that, the others all they
+    /// want. So the overload isn't seen by small flows. Over several links it is the max-min
     /// allocation of the network.
     #[default]
     MaxMin,
-    /// Each flow gets the same part of what it offers, as with random drops in a queue. Over several links it is the smallest part of them, of the loads offered.
+    /// Each flow gets the same part of what it offers, as with random drops in a queue. Over
+    /// several links it is the smallest part of them, of the loads offered.
     Proportional,
-    /// Each flow loses the same rate, at most its own. Over several links it is the largest loss of them, of the loads offered.
+    /// Each flow loses the same rate, at most its own. Over several links it is the largest loss of
+    /// them, of the loads offered.
     EqualLoss,
 }
 
@@ -17,8 +21,8 @@ impl Sharing {
     /// All rules.
     pub const ALL: [Sharing; 3] = [Sharing::MaxMin, Sharing::Proportional, Sharing::EqualLoss];
 
-    /// Whether every sender on an overloaded link gets less than it sends there: the *perfect congestion detection* of the overlay paper's Theorem 1, as an independent study
-    /// reads it.
+    /// Whether every sender on an overloaded link gets less than it sends there: the *perfect
+    /// congestion detection* of the overlay paper's Theorem 1, as an independent study reads it.
     pub fn tells_everyone(self) -> bool {
         self != Sharing::MaxMin
     }
@@ -74,10 +78,12 @@ impl Lists {
 }
 
 impl SharedLinks {
-    /// Links with these capacities (bits/s or any other unit of rates), and paths as lists of their links' indices.
+    /// Links with these capacities (bits/s or any other unit of rates), and paths as lists of their
+    /// links' indices.
     ///
     /// # Errors
-    /// [`InvalidFlows`] for a capacity that is no rate, and for a path without links, over an unknown one, or twice over the same.
+    /// [`InvalidFlows`] for a capacity that is no rate, and for a path without links, over an
+    /// unknown one, or twice over the same.
     pub fn new(capacities: Vec<f64>, paths: &[Vec<usize>]) -> Result<Self, InvalidFlows> {
         check_rates("capacity of link", &capacities)?;
         let count = capacities.len();
@@ -106,7 +112,8 @@ impl SharedLinks {
 
     /// The rate that arrives of each path, of what is offered to it: within capacities and offers.
     ///
-    /// Work is linear in the paths' links as long as few links are overloaded, or paths have one link each; else, for max-min, at most quadratic.
+    /// Work is linear in the paths' links as long as few links are overloaded, or paths have one
+    /// link each; else, for max-min, at most quadratic.
     ///
     /// # Panics
     /// If there aren't as many offers and rates as paths.
@@ -178,7 +185,8 @@ impl SharedLinks {
         }
     }
 
-    /// What each flow loses on an overloaded link, when those that offer less than that have lost all.
+    /// What each flow loses on an overloaded link, when those that offer less than that have lost
+    /// all.
     fn loss(&mut self, link: usize, load: f64, offered: &[f64]) -> f64 {
         let mut excess = load - self.capacities[link];
         self.reopen(link);
@@ -201,7 +209,8 @@ impl SharedLinks {
         self.open.extend_from_slice(self.users.get(link));
     }
 
-    /// Max-min over paths of several links, by progressive filling: all rates rise alike, until a path has what it wants or a link of it is full.
+    /// Max-min over paths of several links, by progressive filling: all rates rise alike, until a
+    /// path has what it wants or a link of it is full.
     fn fill(&self, offered: &[f64], rates: &mut [f64]) {
         let mut rising = Rising::new(self);
         while let Some(level) = rising.next_full(self) {
@@ -222,8 +231,9 @@ impl SharedLinks {
         }
     }
 
-    /// The *maxmin* procedure of the overlay paper as a limit of small units: all paths' rates rise alike, until a link is full, or until the path's source has its demand on
-    /// all of its paths together. `owners` has the source of each path.
+    /// The *maxmin* procedure of the overlay paper as a limit of small units: all paths' rates rise
+    /// alike, until a link is full, or until the path's source has its demand on all of its paths
+    /// together. `owners` has the source of each path.
     ///
     /// # Panics
     /// If `owners` doesn't fit paths and demands.

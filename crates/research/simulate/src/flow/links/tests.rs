@@ -121,7 +121,8 @@ proptest! {
         }
     }
 
-    /// Max-min, as its definition says: a path that gets less than it offers has a full link on which no other gets more.
+    /// Max-min, as its definition says: a path that gets less than it offers has a full link on
+    /// which no other gets more.
     #[test]
     fn max_min_has_bottlenecks((capacities, paths, offered) in networks(3)) {
         let mut links = SharedLinks::new(capacities.clone(), &paths).unwrap();
@@ -150,7 +151,8 @@ proptest! {
         }
     }
 
-    /// Each source takes turns over the paths that are still writable, unit by unit, as the procedure is described; the units are small.
+    /// Each source takes turns over the paths that are still writable, unit by unit, as the
+    /// procedure is described; the units are small.
     #[test]
     fn the_limit_of_cycling_over_paths(
         (capacities, paths, _) in networks(1),
@@ -169,7 +171,8 @@ proptest! {
         while moved {
             moved = false;
             for source in 0..sources {
-                // A source with two writable paths sends two units in the time in which one with one path sends one.
+                // A source with two writable paths sends two units in the time in which one with
+                // one path sends one.
                 let own: Vec<usize> = (0..paths.len()).filter(|&path| owners[path] == source).collect();
                 let writable = own.iter().filter(|&&path| left[paths[path][0]] >= UNIT).count();
                 for _ in 0..writable {

@@ -3,7 +3,8 @@ use manyway_control::overlay::{RateConfig, RateController};
 use super::{InvalidFlows, SharedLinks, Sharing, check_rates};
 use crate::events::mix;
 
-/// The overlay paper's setting: sources with one destination, and relays whose second hops are all that limits them.
+/// The overlay paper's setting: sources with one destination, and relays whose second hops are all
+/// that limits them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overlay {
     /// Bandwidth from each relay to the destination, bits/s or any other unit of rates.
@@ -13,7 +14,8 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Section 5: as many relays as sources, that of rank j with a bandwidth in proportion to `1/j^b` (`skew`, b), and `ratio` (f) times the demands in sum.
+    /// Section 5: as many relays as sources, that of rank j with a bandwidth in proportion to
+    /// `1/j^b` (`skew`, b), and `ratio` (f) times the demands in sum.
     pub fn skewed(demands: Vec<f64>, skew: f64, ratio: f64) -> Self {
         Overlay::with_relays(demands.len(), demands, skew, ratio)
     }
@@ -69,7 +71,8 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run before its first interval. `selection` has the relays of each source. Equal seeds give the same run, bit for bit.
+    /// A run before its first interval. `selection` has the relays of each source. Equal seeds give
+    /// the same run, bit for bit.
     ///
     /// # Errors
     /// [`InvalidFlows`] if the selection doesn't fit the setting, or a number is out of range.
@@ -122,7 +125,8 @@ impl Run {
         })
     }
 
-    /// One control interval: every controller sets its rates by those of the interval before, and the links share them.
+    /// One control interval: every controller sets its rates by those of the interval before, and
+    /// the links share them.
     pub fn step(&mut self) {
         for (controller, ends) in self.controllers.iter_mut().zip(self.first.windows(2)) {
             controller.advance(&self.rates[ends[0]..ends[1]]);
@@ -170,7 +174,8 @@ impl Run {
     }
 }
 
-/// The seed of a source's controller. Both numbers count up, and the generator's own state does so too, by a constant: mixed, no sequence is another one a few draws later.
+/// The seed of a source's controller. Both numbers count up, and the generator's own state does so
+/// too, by a constant: mixed, no sequence is another one a few draws later.
 pub(crate) fn controller_seed(seed: u64, source: usize) -> u64 {
     mix(mix(seed) ^ source as u64)
 }

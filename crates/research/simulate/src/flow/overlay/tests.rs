@@ -42,7 +42,8 @@ fn figure_3_begins_with_maxmin_rates() {
     assert_eq!(run.rates(), [3.0, 2.0, 3.0, 2.0, 2.0, 3.0, 3.0, 3.0]);
 }
 
-/// For each rule and some seeds, late in the example: the mean of the normalised rate, and the longest stretch above 0.98.
+/// For each rule and some seeds, late in the example: the mean of the normalised rate, and the
+/// longest stretch above 0.98.
 fn late_in_figure_3(increment: f64) -> Vec<(f64, usize)> {
     let (overlay, selection) = figure_3();
     let late = |(sharing, seed)| {
@@ -67,7 +68,8 @@ fn figure_3_satisfies_everyone_with_small_steps() {
     assert!(late.iter().all(|(mean, _)| *mean >= 0.98), "{late:?}");
 }
 
-/// With 1 Mbps, as the figure has it to show the steps, it never lasts: every probe on a full network takes a sixth of someone's demand. Small steps stay above 0.98.
+/// With 1 Mbps, as the figure has it to show the steps, it never lasts: every probe on a full
+/// network takes a sixth of someone's demand. Small steps stay above 0.98.
 #[test]
 fn figure_3_does_not_last_with_large_steps() {
     let late = late_in_figure_3(1.0 / 6.0);
@@ -115,7 +117,8 @@ fn refuses_what_does_not_fit() {
     assert_eq!(run.rates_of(2), [0.0, 0.0]);
 }
 
-/// A controller only sees whether its increment has succeeded: rules that tell everyone of an overload differ in who loses, not in the sum.
+/// A controller only sees whether its increment has succeeded: rules that tell everyone of an
+/// overload differ in who loses, not in the sum.
 #[test]
 fn rules_that_tell_everyone_agree_on_sums() {
     let overlay = Overlay::skewed(vec![1.2; 40], 0.5, 1.0);
@@ -133,7 +136,8 @@ fn rules_that_tell_everyone_agree_on_sums() {
     assert_ne!(proportional.rates(), equal.rates());
 }
 
-/// A source of 1 Mbps may use both relays, one of 10 Mbps only the first: the best is that the small one leaves the first to the other.
+/// A source of 1 Mbps may use both relays, one of 10 Mbps only the first: the best is that the
+/// small one leaves the first to the other.
 fn small_beside_large(large: f64) -> (Overlay, Vec<Vec<usize>>) {
     let overlay = Overlay {
         relays: vec![6.0, 6.0],
@@ -157,8 +161,11 @@ fn late_beside(large: f64, sharing: Sharing, seed: u64) -> (f64, f64) {
     (mean * overlay.demand(), probable)
 }
 
-/// By max-min a source that is content with less than the common share gets it on a crowded relay, too: no increment of it ever fails, whichever path it is on. So one of its paths comes
-/// to be probed nearly always (the other one's probability falls as 1/n), and which one is chance. That is why heterogeneous demands end below the programme by this rule, and why more intervals don't help.
+/// By max-min a source that is content with less than the common share gets it on a crowded relay,
+/// too: no increment of it ever fails, whichever path it is on. So one of its paths comes to be
+/// probed nearly always (the other one's probability falls as 1/n), and which one is chance. That
+/// is why heterogeneous demands end below the programme by this rule, and why more intervals don't
+/// help.
 #[test]
 fn small_sources_stay_where_chance_has_put_them_by_max_min() {
     let (overlay, selection) = small_beside_large(10.0);
@@ -171,7 +178,8 @@ fn small_sources_stay_where_chance_has_put_them_by_max_min() {
         runs.iter().all(|(_, probable)| *probable > 0.99),
         "{runs:?}"
     );
-    // In the way with all of its demand, or not at all; nothing between. Of fair coins 10 to 30 of 40 are less than one in a thousand away.
+    // In the way with all of its demand, or not at all; nothing between. Of fair coins 10 to 30 of
+    // 40 are less than one in a thousand away.
     let in_the_way = runs.iter().filter(|(sum, _)| *sum < 6.02).count();
     let away = runs.iter().filter(|(sum, _)| *sum > 6.98).count();
     assert_eq!(in_the_way + away, 40, "{runs:?}");
@@ -188,7 +196,8 @@ fn small_sources_stay_where_chance_has_put_them_by_max_min() {
     assert!(alone.min_by(f64::total_cmp).unwrap() > 5.95);
 }
 
-/// The loss by max-min comes from who hears of an overload, not from how bandwidth is divided: when every sender on an overloaded link is told, max-min has the sums of proportional sharing.
+/// The loss by max-min comes from who hears of an overload, not from how bandwidth is divided: when
+/// every sender on an overloaded link is told, max-min has the sums of proportional sharing.
 #[test]
 fn max_min_that_tells_everyone_has_the_sums_of_proportional_sharing() {
     let demands: Vec<f64> = (0..40)
@@ -236,7 +245,8 @@ fn tell_everyone(run: &mut Run, overlay: &Overlay, selection: &[Vec<usize>]) {
     }
 }
 
-/// The generator adds a constant to its state with each draw. What begins at another one's state, more or less a few million constants, draws the same numbers.
+/// The generator adds a constant to its state with each draw. What begins at another one's state,
+/// more or less a few million constants, draws the same numbers.
 #[test]
 fn no_controller_draws_what_another_one_drew() {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -277,8 +287,9 @@ fn networks() -> impl Strategy<Value = (Overlay, Vec<Vec<usize>>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Theorem 1: with one destination and a relay per path, AIAD comes to the largest sum as ε → 0, if every sender on an overloaded link is told. So the gap is bounded by
-    /// a multiple of ε: each source may have a few increments less than it could, of ε of its demand.
+    /// Theorem 1: with one destination and a relay per path, AIAD comes to the largest sum as ε →
+    /// 0, if every sender on an overloaded link is told. So the gap is bounded by a multiple of ε:
+    /// each source may have a few increments less than it could, of ε of its demand.
     #[test]
     fn theorem_1((overlay, selection) in networks(), seed: u64, zero: bool) {
         let best: f64 = largest(&overlay, &selection).iter().sum();
@@ -286,14 +297,16 @@ proptest! {
         for sharing in [Sharing::Proportional, Sharing::EqualLoss] {
             for increment in [0.008, 0.002, 0.0005] {
                 let mut run = Run::new(&overlay, &selection, rules(increment, start, sharing), seed).unwrap();
-                // Time enough to shift every demand from one end of a chain of sources to the other.
+                // Time enough to shift every demand from one end of a chain of sources to the
+                // other.
                 let intervals = (15.0 / increment) as usize;
                 run.series(intervals);
                 let late = run.series(5_000);
                 let value = overlay.demand() * late.iter().sum::<f64>() / late.len() as f64;
                 prop_assert!(value <= best * (1.0 + 1e-6));
                 let gap = (best - value) / overlay.demand();
-                prop_assert!(gap <= GAP * increment, "{sharing:?}, ε = {increment}: {value} of {best}");
+                prop_assert!(gap <= GAP * increment, "{sharing:?}, ε = {increment}: {value} of \
+                    {best}");
             }
         }
     }

@@ -2,7 +2,8 @@ use manyway_control::overlay::{PathSelector, SelectConfig};
 
 use super::{InvalidFlows, Overlay, Rules, Run};
 
-/// The overlay paper's whole heuristic (sections 4 and 5.3): choose paths, control rates, let unsatisfied sources choose again, until there are none.
+/// The overlay paper's whole heuristic (sections 4 and 5.3): choose paths, control rates, let
+/// unsatisfied sources choose again, until there are none.
 ///
 /// Each iteration begins with fresh controllers and rates ([`Rules::start`]), on the paths chosen.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -22,7 +23,8 @@ pub struct Search {
 /// What a [`Search`] came to.
 #[derive(Debug, Copy, Clone, Default, PartialEq)]
 pub struct Found {
-    /// Iterations until all sources were satisfied, the first selection being one; `None` if they were not within the limit.
+    /// Iterations until all sources were satisfied, the first selection being one; `None` if they
+    /// were not within the limit.
     pub iterations: Option<usize>,
     /// The normalised aggregate source rate with the first selection.
     pub first: f64,
@@ -31,7 +33,8 @@ pub struct Found {
 }
 
 impl Search {
-    /// A search over relays whose bandwidths are known as well as the choice's error says. Equal seeds give the same result, bit for bit.
+    /// A search over relays whose bandwidths are known as well as the choice's error says. Equal
+    /// seeds give the same result, bit for bit.
     ///
     /// # Errors
     /// [`InvalidFlows`] if a number is out of range, or there are fewer relays than paths.
@@ -40,7 +43,8 @@ impl Search {
         Ok(found.unwrap_or_default())
     }
 
-    /// [`Search::run`], asking before each iteration, by its number from 0, whether to go on; `None` if it didn't.
+    /// [`Search::run`], asking before each iteration, by its number from 0, whether to go on;
+    /// `None` if it didn't.
     ///
     /// # Errors
     /// As of [`Search::run`].

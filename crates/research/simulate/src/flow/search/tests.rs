@@ -42,7 +42,8 @@ fn unsatisfied_sources_find_other_relays() {
     }
 }
 
-/// Reselection is what finds a good selection: when satisfied sources move, too, it is a matter of luck.
+/// Reselection is what finds a good selection: when satisfied sources move, too, it is a matter of
+/// luck.
 #[test]
 fn the_baseline_does_not() {
     let overlay = Overlay::skewed(vec![1.2e6; 30], 1.0, 1.6);
@@ -93,7 +94,8 @@ fn refuses_to_judge_by_nothing() {
     );
 }
 
-/// Settings with equal demands in which some selection of two relays satisfies every source: its rates are what the relays have.
+/// Settings with equal demands in which some selection of two relays satisfies every source: its
+/// rates are what the relays have.
 fn satisfiable() -> impl Strategy<Value = Overlay> {
     (2..=6_usize).prop_flat_map(|sources| {
         let pair = (0..sources, 1..sources, 0.1..0.9_f64);
@@ -115,12 +117,14 @@ fn satisfiable() -> impl Strategy<Value = Overlay> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Theorem 3, with the linear programme as the rate controller: k-reselection comes to a selection that satisfies every source.
+    /// Theorem 3, with the linear programme as the rate controller: k-reselection comes to a
+    /// selection that satisfies every source.
     #[test]
     fn theorem_3(overlay in satisfiable(), seed: u64) {
         let config = SelectConfig::new(2).with_satisfied(0.999);
         let mut sources = selectors(&overlay, config, seed).unwrap();
-        // With six sources the worst chance of a hit is about 15⁻⁶ in one draw of all, but satisfied ones stay: tens to hundreds of iterations are usual.
+        // With six sources the worst chance of a hit is about 15⁻⁶ in one draw of all, but
+        // satisfied ones stay: tens to hundreds of iterations are usual.
         let found = (0..20_000).find(|_| {
             let selection: Vec<Vec<usize>> = sources.iter().map(|source| source.relays().to_vec()).collect();
             let rates = largest(&overlay, &selection);

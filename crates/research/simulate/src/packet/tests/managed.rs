@@ -45,7 +45,8 @@ fn probes_are_250_ms_apart_and_a_dead_relay_is_never_opened() {
     let mut simulation = Simulation::new(&experiment, 1).unwrap();
     let result = simulation.run(&AtomicBool::new(false));
     let probes = probes(&simulation);
-    // Two to the dead one, one to each other; the first when the direct path has answered, 22 ms after the start.
+    // Two to the dead one, one to each other; the first when the direct path has answered, 22 ms
+    // after the start.
     assert_eq!(probes.len(), 9, "{probes:?}");
     let first = probes[0].0.since(Time::ZERO);
     assert!((22 * MS..23 * MS).contains(&first), "{probes:?}");
@@ -115,7 +116,8 @@ fn windows_of_closed_paths_are_0_and_counters_go_on() {
     assert!((-0.5..200.0).contains(&fate), "{fate} {relayed:?}");
 }
 
-/// Nothing is lost and nothing counted twice when relays fail in the middle of a transfer, for good or for a moment, also while they are probed.
+/// Nothing is lost and nothing counted twice when relays fail in the middle of a transfer, for good
+/// or for a moment, also while they are probed.
 #[test]
 fn a_transfer_survives_its_relays() {
     for (seed, (down, back)) in [

@@ -146,7 +146,8 @@ fn the_clock_is_exact() {
     flow.size = Some(15_000);
     let result = run(&experiment(parallel(&[12.0]), vec![flow.clone()], 1), 1);
     assert!(close(seconds(&result), 0.030), "{result:?}");
-    // A private link of 120 Mbps and 2 ms in front, 3 ms more behind: each packet takes 0.1 + 2 ms and 3 ms more.
+    // A private link of 120 Mbps and 2 ms in front, 3 ms more behind: each packet takes 0.1 + 2 ms
+    // and 3 ms more.
     flow.access = Some(LinkConfig::new(Rate::from_mbps(120.0), 2 * MS));
     flow.extra_delay = 3 * MS;
     let result = run(&experiment(parallel(&[12.0]), vec![flow], 1), 1);
@@ -260,7 +261,8 @@ fn subflows_join_and_leave() {
 
 #[test]
 fn nothing_counts_once_a_flow_is_over() {
-    // All of the first window arrives, over half a second; by the stop one packet has: 10 ms of serialising, 20 ms of travel.
+    // All of the first window arrives, over half a second; by the stop one packet has: 10 ms of
+    // serialising, 20 ms of travel.
     let mut stopped = flow("reno", &[0]);
     stopped.sender.initial_window = 50.0;
     stopped.stop = Some(Time::from_millis(32));
@@ -319,7 +321,8 @@ fn data_that_was_given_up_and_arrives_after_all_counts_once() {
 
 #[test]
 fn nothing_arrives_that_was_not_sent() {
-    // One packet of ten is there, is given up on one path, on another, and arrives on both and on a third.
+    // One packet of ten is there, is given up on one path, on another, and arrives on both and on a
+    // third.
     let mut transfer = flow("lia", &[0, 1, 2]);
     transfer.size = Some(15_000);
     transfer.rate = Some(Rate::from_mbps(0.1));
@@ -385,7 +388,8 @@ fn delayed_acknowledgements_halve_the_increase() {
         run(&experiment, 1).flows[0].clone()
     };
     let (each, delayed) = (growth(1), growth(2));
-    // A sender that counts bytes loses nothing by them (RFC 3465): the cycle stays, and so do the losses.
+    // A sender that counts bytes loses nothing by them (RFC 3465): the cycle stays, and so do the
+    // losses.
     let ratio = delayed.subflows[0].loss_events as f64 / each.subflows[0].loss_events as f64;
     assert!((0.85..1.15).contains(&ratio), "{ratio}");
     assert!(delayed.goodput_bps > 11.9e6);
@@ -400,7 +404,8 @@ fn acknowledgements_pass_reverse_queues() {
     let mut experiment = experiment(topology, vec![flow("reno", &[0])], 60);
     experiment.measure.from = Time::from_millis(10_000);
     let result = run(&experiment, 1);
-    // 200 kbps carry 625 ACKs of 40 B per second, 1000 are sent: more than a third is lost, and hardly any data is taken for lost.
+    // 200 kbps carry 625 ACKs of 40 B per second, 1000 are sent: more than a third is lost, and
+    // hardly any data is taken for lost.
     let back = &result.links[1];
     assert!(back.packets_dropped > back.packets_offered / 4, "{back:?}");
     assert!(mbps(&result, 0) > 11.0, "{result:?}");

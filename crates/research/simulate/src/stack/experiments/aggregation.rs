@@ -8,14 +8,16 @@ use super::{PACKET_BYTES, config, payload_bytes};
 use crate::World;
 use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
 
-/// One connection alone on paths without a common bottleneck: how much of their sum does it use, and how soon?
+/// One connection alone on paths without a common bottleneck: how much of their sum does it use,
+/// and how soon?
 #[derive(Debug, Clone)]
 pub struct Aggregation {
     /// Rate and one-way delay of each path, the same both ways.
     pub paths: Vec<(Rate, Duration)>,
     /// The congestion-control law, by its name in the registry.
     pub law: String,
-    /// Sender jitter: each packet leaves late by a random time, uniform between 0 and this, without reordering.
+    /// Sender jitter: each packet leaves late by a random time, uniform between 0 and this, without
+    /// reordering.
     pub jitter: Duration,
     /// Decides keys, ties and jitter.
     pub seed: u64,
@@ -30,14 +32,16 @@ pub struct Aggregation {
 pub struct AggregationRun {
     /// The seed.
     pub seed: u64,
-    /// Stream bytes read by the receiving application, in order, in Mbps: the mean over the measurement.
+    /// Stream bytes read by the receiving application, in order, in Mbps: the mean over the
+    /// measurement.
     pub goodput_mbps: f64,
     /// The same as a fraction of the sum of the links' rates.
     pub of_wire: f64,
-    /// The same as a fraction of what the sum of the rates leaves after headers: Σ rate × payload bytes / packet bytes.
+    /// The same as a fraction of what the sum of the rates leaves after headers: Σ rate × payload
+    /// bytes / packet bytes.
     pub after_headers: f64,
-    /// Seconds from the begin of connecting to the begin of the first second in which 90 % of the sum after headers arrived; `None`
-    /// if it never came to that.
+    /// Seconds from the begin of connecting to the begin of the first second in which 90 % of the
+    /// sum after headers arrived; `None` if it never came to that.
     pub ramp_up: Option<f64>,
     /// Each path at the end of the run.
     pub paths: Vec<PathRun>,
@@ -46,7 +50,8 @@ pub struct AggregationRun {
 /// One path at the end of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PathRun {
-    /// Bytes on the forward link, headers included, during the measurement, as a fraction of its capacity.
+    /// Bytes on the forward link, headers included, during the measurement, as a fraction of its
+    /// capacity.
     pub utilisation: f64,
     /// Packets that the forward link's queue dropped since the beginning.
     pub dropped: u64,
@@ -62,7 +67,8 @@ pub struct PathRun {
     pub window: f64,
 }
 
-/// The networks on which aggregation is judged: name, and rate in Mbps and one-way delay in ms of each path.
+/// The networks on which aggregation is judged: name, and rate in Mbps and one-way delay in ms of
+/// each path.
 pub const AGGREGATION_NETWORKS: [(&str, &[(f64, u64)]); 3] = [
     ("20 + 20 Mbps, 10 ms", &[(20.0, 10), (20.0, 10)]),
     ("8 Mbps, 10 ms + 2 Mbps, 100 ms", &[(8.0, 10), (2.0, 100)]),

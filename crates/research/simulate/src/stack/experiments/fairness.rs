@@ -11,9 +11,11 @@ use super::config;
 use crate::World;
 use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
 
-/// A connection with two subflows and a single-path Reno connection through one bottleneck: what share does the first take?
+/// A connection with two subflows and a single-path Reno connection through one bottleneck: what
+/// share does the first take?
 ///
-/// 20 Mbps, 10 ms one way, sender jitter uniform in 0-1 ms per packet without reordering, no pacing; the starts are staggered at random.
+/// 20 Mbps, 10 ms one way, sender jitter uniform in 0-1 ms per packet without reordering, no
+/// pacing; the starts are staggered at random.
 #[derive(Debug, Clone)]
 pub struct Fairness {
     /// The law of the connection with two subflows, by its name in the registry.

@@ -1,6 +1,8 @@
-//! The experiments that the house is judged by, as functions of a seed: the same code runs them in full and, shortened, as tests.
+//! The experiments that the house is judged by, as functions of a seed: the same code runs them in
+//! full and, shortened, as tests.
 //!
-//! Everywhere one-way delays, DropTail of one bandwidth-delay product (rate × round trip) and outer packets of 1500 bytes.
+//! Everywhere one-way delays, DropTail of one bandwidth-delay product (rate × round trip) and outer
+//! packets of 1500 bytes.
 
 mod aggregation;
 mod fairness;
@@ -19,8 +21,9 @@ use crate::World;
 /// Bytes of an outer packet, with its IPv4 and UDP headers.
 pub const PACKET_BYTES: usize = 1500;
 
-/// Stream bytes in a full packet of [`PACKET_BYTES`]: what is left beside IPv4 and UDP (28), our header (14), the AEAD's tag (16) and the header of
-/// a STREAM frame (8, at an offset between 16 KiB and 1 GiB).
+/// Stream bytes in a full packet of [`PACKET_BYTES`]: what is left beside IPv4 and UDP (28), our
+/// header (14), the AEAD's tag (16) and the header of a STREAM frame (8, at an offset between 16
+/// KiB and 1 GiB).
 pub fn payload_bytes() -> usize {
     let frame = Frame::Stream {
         stream: StreamId(0),

@@ -8,8 +8,9 @@ use super::config;
 use crate::World;
 use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
 
-/// A connection over two paths of 10 Mbps, 25 ms one way, of which the first has its acknowledgements come back through the queue of other
-/// connections' data: does its law take that for congestion of the way there?
+/// A connection over two paths of 10 Mbps, 25 ms one way, of which the first has its
+/// acknowledgements come back through the queue of other connections' data: does its law take that
+/// for congestion of the way there?
 #[derive(Debug, Clone)]
 pub struct ReturnPath {
     /// The law, by its name in the registry.
@@ -29,7 +30,8 @@ pub struct ReturnPath {
 pub struct ReturnPathRun {
     /// The seed.
     pub seed: u64,
-    /// Bytes on each path's link there, headers included, during the measurement, as a fraction of its capacity.
+    /// Bytes on each path's link there, headers included, during the measurement, as a fraction of
+    /// its capacity.
     pub utilisation: [f64; 2],
     /// Stream bytes read by the receiving application, in Mbps.
     pub goodput_mbps: f64,

@@ -43,8 +43,9 @@ pub(super) fn experiment() -> impl Strategy<Value = Experiment> {
     })
 }
 
-/// Transfers of up to 600 packets with half an hour's time. Queues have room for a few packets: with a single place, a probe on one path and
-/// the data on another can meet there in the same order time after time, for ever where nothing is random.
+/// Transfers of up to 600 packets with half an hour's time. Queues have room for a few packets:
+/// with a single place, a probe on one path and the data on another can meet there in the same
+/// order time after time, for ever where nothing is random.
 pub(super) fn transfers() -> impl Strategy<Value = Experiment> {
     let changes = timetable(3000).prop_map(|mut timetable| {
         timetable.period = None;

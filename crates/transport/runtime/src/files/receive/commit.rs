@@ -1,7 +1,9 @@
-//! Bringing complete files to disk and to their final names, behind the back of the thread that writes.
+//! Bringing complete files to disk and to their final names, behind the back of the thread that
+//! writes.
 //!
-//! Files are synced, then named, then their directories are synced, and only then reported. All that has queued up meanwhile
-//! is done as one batch, in parallel: a file system's journal then commits once for many files.
+//! Files are synced, then named, then their directories are synced, and only then reported. All
+//! that has queued up meanwhile is done as one batch, in parallel: a file system's journal then
+//! commits once for many files.
 
 use super::super::progress::Progress;
 use super::super::summary::FileSummary;

@@ -74,7 +74,8 @@ impl Consumer {
         let files = self.take_content(&root, entries)?;
         let seconds = started.elapsed().as_secs_f64();
         self.say(Outgoing::Last(Message::Done(totals).to_bytes()));
-        // All is on disk: that the sender hears of it is worth waiting for, but changes nothing here.
+        // All is on disk: that the sender hears of it is worth waiting for, but changes nothing
+        // here.
         let _ = self.inbox.message();
         Ok(ReceiveSummary {
             files,
@@ -93,7 +94,8 @@ impl Consumer {
         })
     }
 
-    /// Takes the whole manifest, checks it, and refuses what cannot be received before any content is sent.
+    /// Takes the whole manifest, checks it, and refuses what cannot be received before any content
+    /// is sent.
     fn take_manifest(&mut self, root: &Arc<Dir>) -> Result<(Entries, Totals), End> {
         let mut manifest = Manifest::new();
         let mut spool = Spool::new(Some(&self.dir));
@@ -391,8 +393,8 @@ fn check_space(root: &Arc<Dir>, path: &Path, totals: Totals) -> Result<(), Failu
         return Ok(());
     }
     let reason = format_args!(
-        "the receiver's disk has {free} bytes free, and {} are to come; make room there, or receive into a directory on \
-         another disk",
+        "the receiver's disk has {free} bytes free, and {} are to come; make room there, or \
+         receive into a directory on another disk",
         totals.bytes
     );
     Err(Failure::new(FailureCode::DiskFull, reason).of(path.display().to_string()))

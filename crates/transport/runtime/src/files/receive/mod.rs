@@ -1,5 +1,5 @@
-//! The receiving side: the async side moves bytes; a blocking thread speaks the protocol and writes, and another one brings
-//! complete files to disk and to their final names.
+//! The receiving side: the async side moves bytes; a blocking thread speaks the protocol and
+//! writes, and another one brings complete files to disk and to their final names.
 
 mod commit;
 mod consumer;
@@ -29,8 +29,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 pub struct ReceiveOptions {
     /// What to do about names that exist.
     pub policy: Policy,
-    /// Refuse a transfer that is larger than the free space, before it begins (default). Without, it fails when the disk
-    /// is full; a file system that compresses may have room for more than it says.
+    /// Refuse a transfer that is larger than the free space, before it begins (default). Without,
+    /// it fails when the disk is full; a file system that compresses may have room for more than it
+    /// says.
     pub check_space: bool,
     #[cfg(test)]
     pub(super) disk_fault: Option<part::DiskFault>,
@@ -55,7 +56,8 @@ pub(super) use part::DiskFault;
 /// Returns when everything is on disk and the sender knows.
 ///
 /// # Errors
-/// [`TransferError`]; it names the file and the cause, whichever side it comes from. Files that were complete before stay.
+/// [`TransferError`]; it names the file and the cause, whichever side it comes from. Files that
+/// were complete before stay.
 pub async fn receive<R, W>(
     (mut reader, mut writer): (R, W),
     dir: impl AsRef<Path>,

@@ -1,7 +1,8 @@
 //! The directories between the receiving one and the current entry, held open.
 //!
-//! Everything below the receiving directory is reached by descriptor, one component at a time and never through a symbolic
-//! link, so that nothing another process does with links can lead a write outside.
+//! Everything below the receiving directory is reached by descriptor, one component at a time and
+//! never through a symbolic link, so that nothing another process does with links can lead a write
+//! outside.
 
 use manyway_transfer::{Entry, Existing, SafeName};
 use nix::errno::Errno;

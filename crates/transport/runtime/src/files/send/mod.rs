@@ -1,4 +1,5 @@
-//! The sending side: one blocking thread lists, reads and hashes; the async side writes what it hands over and listens.
+//! The sending side: one blocking thread lists, reads and hashes; the async side writes what it
+//! hands over and listens.
 
 mod outbox;
 mod producer;
@@ -84,8 +85,8 @@ where
                 Err(_) => Err(ProtocolError::Unexpected(FrameKind::Done).into()),
             },
             Err(error) => {
-                // What the pump has begun must end with a whole frame, or the receiver would take what we have to say
-                // for content.
+                // What the pump has begun must end with a whole frame, or the receiver would take
+                // what we have to say for content.
                 stop.store(true, Relaxed);
                 if matches!(error, TransferError::Here(_)) {
                     let _ = timeout(LINGER, pump).await;

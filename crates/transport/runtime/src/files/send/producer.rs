@@ -179,7 +179,8 @@ impl Offer<'_> {
     }
 }
 
-/// Opens a file for reading; never through a symbolic link, and never waiting for a pipe's other end.
+/// Opens a file for reading; never through a symbolic link, and never waiting for a pipe's other
+/// end.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     OpenOptions::new()

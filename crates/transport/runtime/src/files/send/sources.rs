@@ -25,8 +25,8 @@ struct Source {
 }
 
 impl Sources {
-    /// Checks the paths: they exist, can be sent, and have names that differ. `.` and `..` go by the name of the directory
-    /// they stand for. Symbolic links given here are followed.
+    /// Checks the paths: they exist, can be sent, and have names that differ. `.` and `..` go by
+    /// the name of the directory they stand for. Symbolic links given here are followed.
     ///
     /// # Errors
     /// Names the path that cannot be sent, and says why.
@@ -39,7 +39,8 @@ impl Sources {
         sources.sort_by(|a, b| a.name.cmp(&b.name));
         if let Some([a, b]) = sources.windows(2).find(|pair| pair[0].name == pair[1].name) {
             let reason = format_args!(
-                "{} and {} would both be called `{}` at the receiver; rename one, or send them one after the other",
+                "{} and {} would both be called `{}` at the receiver; rename one, or send them one \
+                 after the other",
                 a.path.display(),
                 b.path.display(),
                 a.name

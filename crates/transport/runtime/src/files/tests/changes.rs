@@ -7,8 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 use tempfile::tempdir;
 
-/// A transfer of `top/{a, f, z}`, `f` being of 6 MB, with `act` done to `f` when the `n`-th frame of kind `at` passes.
-/// Returns what both sides say; the receiver must have nothing but what was complete.
+/// A transfer of `top/{a, f, z}`, `f` being of 6 MB, with `act` done to `f` when the `n`-th frame
+/// of kind `at` passes. Returns what both sides say; the receiver must have nothing but what was
+/// complete.
 async fn meddled(at: FrameKind, n: usize, act: impl Fn(&Path)) -> (TransferError, TransferError) {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
     let top = from.path().join("top");
@@ -149,7 +150,8 @@ async fn a_file_that_vanishes_or_is_something_else() {
     );
 }
 
-/// A name inside a directory that the other side could not take: found while listing, said on both sides.
+/// A name inside a directory that the other side could not take: found while listing, said on both
+/// sides.
 #[tokio::test]
 async fn names_found_below_that_cannot_travel() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());

@@ -56,8 +56,8 @@ async fn refusing_happens_before_any_content_and_changes_nothing() {
     assert_eq!(received.code(), Some(FailureCode::Conflict));
     assert_eq!(
         received.to_string(),
-        "c.txt: it exists already at the receiver; receive with --overwrite to replace it, with --rename to keep both \
-         (and 1 more: top/a.txt)"
+        "c.txt: it exists already at the receiver; receive with --overwrite to replace it, with \
+         --rename to keep both (and 1 more: top/a.txt)"
     );
     assert_eq!(progress.bytes_done(), 0);
     assert_eq!(snapshot(scene.1.path()), before);

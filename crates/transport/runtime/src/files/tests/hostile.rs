@@ -3,8 +3,8 @@ use manyway_transfer::{Renamed, Saved, Totals};
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// Plays a sender made by hand against a real receiver; returns what the receiver said and how it ended. Nothing may be
-/// left in its directory but `allowed`, and nothing beside it.
+/// Plays a sender made by hand against a real receiver; returns what the receiver said and how it
+/// ended. Nothing may be left in its directory but `allowed`, and nothing beside it.
 async fn against_receiver(
     script: impl AsyncFnOnce(&mut Puppet),
     allowed: &[&str],

@@ -49,7 +49,8 @@ async fn transfer<P: AsRef<Path>>(
     )
 }
 
-/// What is in a directory, by relative name: type, permissions, time and content (or a link's target).
+/// What is in a directory, by relative name: type, permissions, time and content (or a link's
+/// target).
 fn snapshot(dir: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for item in walkdir::WalkDir::new(dir).min_depth(1) {

@@ -56,7 +56,8 @@ impl Connection {
             .is_some_and(|usable| usable.leaving)
     }
 
-    /// The lanes through a relay that lack a path: one from each interface, whatever addresses both have.
+    /// The lanes through a relay that lack a path: one from each interface, whatever addresses both
+    /// have.
     pub(in super::super) fn lanes_to_open(&self, now: Time, id: RelayId) -> Vec<Lane> {
         let Some(detours) = &self.detours else {
             return Vec::new();
@@ -86,7 +87,8 @@ impl Connection {
 }
 
 impl Usable {
-    /// Whether a path there may be begun: after a failure, only when it is over and the relay has been heard since.
+    /// Whether a path there may be begun: after a failure, only when it is over and the relay has
+    /// been heard since.
     fn is_fit(&self, now: Time) -> bool {
         !self.leaving && !self.failed && (self.failures == 0 || self.retry_at <= now)
     }

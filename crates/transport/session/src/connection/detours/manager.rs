@@ -1,4 +1,5 @@
-//! mPath's path manager at work: what it has to hear of the connection, and what becomes of its commands.
+//! mPath's path manager at work: what it has to hear of the connection, and what becomes of its
+//! commands.
 
 use manyway_control::PathVerdict;
 use manyway_control::paths::{Command, Event, ManagerConfig, PathKey, PathManager, Relay};
@@ -130,7 +131,8 @@ impl Connection {
         self.manage(now, about, event);
     }
 
-    /// A probe timeout on a path. True if the manager has dealt with it, whatever became of the path.
+    /// A probe timeout on a path. True if the manager has dealt with it, whatever became of the
+    /// path.
     pub(in super::super) fn on_silence(&mut self, now: Time, index: usize) -> bool {
         if !self.is_managed() {
             return false;
@@ -145,8 +147,8 @@ impl Connection {
         self.by_id.get(&id) != Some(&index)
     }
 
-    /// Tells the manager what has happened, and does what it says. `about` is the path that it happened to, if that is all there is to look
-    /// at.
+    /// Tells the manager what has happened, and does what it says. `about` is the path that it
+    /// happened to, if that is all there is to look at.
     pub(super) fn manage(
         &mut self,
         now: Time,
@@ -195,7 +197,8 @@ impl Connection {
         rtt.has_sample().then(|| rtt.smoothed())
     }
 
-    /// Passes on what the controller thinks of a path, after what else is to be known if that is still to be done.
+    /// Passes on what the controller thinks of a path, after what else is to be known if that is
+    /// still to be done.
     fn judge(&mut self, now: Time, index: usize, brief: bool) {
         let Some(PathKey::Via(relay)) = self.key_of(index) else {
             return;
@@ -215,7 +218,8 @@ impl Connection {
         }
     }
 
-    /// Brings the manager up to date: what the paths have delivered, the direct one's round trip, and whether there is more to send.
+    /// Brings the manager up to date: what the paths have delivered, the direct one's round trip,
+    /// and whether there is more to send.
     fn brief(&mut self, now: Time) {
         let unsatisfied = self.has_data();
         let rtt = self.direct_rtt();
@@ -307,7 +311,8 @@ impl Connection {
         }
     }
 
-    /// A relay on trial has answered; the packet that says so may have more to say, so the path is closed after it.
+    /// A relay on trial has answered; the packet that says so may have more to say, so the path is
+    /// closed after it.
     pub(in super::super) fn on_trial_answered(&mut self, index: usize) {
         let path = &self.paths[index];
         if let Some(lane) = path.lane()

@@ -1,7 +1,8 @@
 //! The initiator's paths through relays: which are opened, tried again and closed.
 //!
-//! Three policies: where the user wants so many relays and no more, a selection decides ([`super::selection`]); else with the law `mpath` its path
-//! manager does ([`manager`]), and with any other law there is a path through every relay that grants one.
+//! Three policies: where the user wants so many relays and no more, a selection decides
+//! ([`super::selection`]); else with the law `mpath` its path manager does ([`manager`]), and with
+//! any other law there is a path through every relay that grants one.
 
 mod candidates;
 mod manager;
@@ -26,7 +27,8 @@ use super::path::{NewPath, Through, Under};
 use super::receive::Violation;
 use manager::Manager;
 
-/// A lane whose path failed gets another one after this long, then after twice as long, up to a minute.
+/// A lane whose path failed gets another one after this long, then after twice as long, up to a
+/// minute.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 
@@ -91,10 +93,13 @@ impl Detours {
 }
 
 impl Connection {
-    /// Offers relays to go through, as many as there may be; more can follow at any time. How many were new.
+    /// Offers relays to go through, as many as there may be; more can follow at any time. How many
+    /// were new.
     ///
-    /// With [`Config::selection`](crate::Config::selection) they are what it chooses from. Else, with the law `mpath`, they are candidates that its path manager probes and uses as it sees fit; with any other one, a path is opened
-    /// through each as soon as the relay and the listener agree. Without UDP they are of no use here.
+    /// With [`Config::selection`](crate::Config::selection) they are what it chooses from. Else,
+    /// with the law `mpath`, they are candidates that its path manager probes and uses as it sees
+    /// fit; with any other one, a path is opened through each as soon as the relay and the listener
+    /// agree. Without UDP they are of no use here.
     pub fn add_relays(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
         if !self.initiator || self.is_closed() || !self.config.udp {
             return 0;
@@ -311,7 +316,8 @@ impl Connection {
         self.refresh(now, index);
     }
 
-    /// The relay tells senders to go elsewhere: its path carries nothing new while there is another one.
+    /// The relay tells senders to go elsewhere: its path carries nothing new while there is another
+    /// one.
     fn on_lane_leaving(&mut self, now: Time, lane: Lane) {
         if let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
             usable.leaving = true;
@@ -321,7 +327,8 @@ impl Connection {
         }
     }
 
-    /// It really leaves: its path stays open for want of a better one, but the manager has to look for others.
+    /// It really leaves: its path stays open for want of a better one, but the manager has to look
+    /// for others.
     fn on_lane_left(&mut self, now: Time, lane: Lane) {
         self.on_lane_leaving(now, lane);
         if let Some(usable) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
@@ -348,7 +355,8 @@ impl Connection {
         if !forgotten {
             return;
         }
-        // For the manager it has no path, and rests; the last path there is isn't given up for that.
+        // For the manager it has no path, and rests; the last path there is isn't given up for
+        // that.
         if self.paths.len() > 1 {
             self.close_lane(now, lane, PathDownReason::Dropped);
         }

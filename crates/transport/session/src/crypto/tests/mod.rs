@@ -1,4 +1,5 @@
-//! Sealing and opening, the key schedule, and epochs under loss, reordering, duplication and forgery.
+//! Sealing and opening, the key schedule, and epochs under loss, reordering, duplication and
+//! forgery.
 
 use std::time::Duration;
 
@@ -237,7 +238,8 @@ fn connections_do_not_share_keys() {
     }
 }
 
-/// The whole schedule once more, by hand from HMAC (RFC 5869), as another implementation would do it.
+/// The whole schedule once more, by hand from HMAC (RFC 5869), as another implementation would do
+/// it.
 #[test]
 fn the_key_schedule_is_the_documented_one() {
     fn hmac_sha256(key: &[u8], data: &[u8]) -> [u8; 32] {

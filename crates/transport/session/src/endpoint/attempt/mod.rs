@@ -160,7 +160,8 @@ impl Pair {
 }
 
 impl Endpoint {
-    /// Starts to connect to a listener; [`Event::Connected`] or [`Event::Closed`] tells how it went.
+    /// Starts to connect to a listener; [`Event::Connected`] or [`Event::Closed`] tells how it
+    /// went.
     ///
     /// # Errors
     /// No socket of ours can reach any of the ticket's addresses, or the ticket is unusable.
@@ -375,7 +376,8 @@ impl Endpoint {
         if self.locals.is_empty() {
             "no interface is up"
         } else if ticket.addresses.iter().all(loopback) {
-            "they are loopback addresses, so both sides must run on the same host, bound to loopback"
+            "they are loopback addresses, so both sides must run on the same host, bound to \
+             loopback"
         } else if self.locals.values().all(|l| loopback(&l.addr)) {
             "only loopback is bound here; name an interface that leads to the network"
         } else {

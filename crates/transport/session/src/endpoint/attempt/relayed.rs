@@ -1,7 +1,9 @@
-//! First contact through relays: when no address of the listener's can be reached, the relays that the ticket names may lead to it.
+//! First contact through relays: when no address of the listener's can be reached, the relays that
+//! the ticket names may lead to it.
 //!
-//! The listener is known there by a name that the ticket's secret gives. With the grants for both ways, the INIT goes there like any other
-//! datagram, and carries, encrypted, the grant for the way back. That is another INIT than the direct one, and another for each relay.
+//! The listener is known there by a name that the ticket's secret gives. With the grants for both
+//! ways, the INIT goes there like any other datagram, and carries, encrypted, the grant for the way
+//! back. That is another INIT than the direct one, and another for each relay.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -120,11 +122,12 @@ impl Relayed {
 }
 
 impl Endpoint {
-    /// As [`Endpoint::connect`], and by way of the relays that the ticket names, as far as `relays` gives the right to use them. All that are
-    /// given are offered to the connection later.
+    /// As [`Endpoint::connect`], and by way of the relays that the ticket names, as far as `relays`
+    /// gives the right to use them. All that are given are offered to the connection later.
     ///
     /// # Errors
-    /// No socket of ours can reach any of the ticket's addresses or relays, or the ticket is unusable.
+    /// No socket of ours can reach any of the ticket's addresses or relays, or the ticket is
+    /// unusable.
     pub fn connect_through(
         &mut self,
         now: Time,

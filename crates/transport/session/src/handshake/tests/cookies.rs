@@ -195,7 +195,8 @@ fn hosts_are_what_one_owner_has() {
     assert_ne!(host("192.0.2.1:1"), host("192.0.2.2:1"));
 }
 
-/// A COOKIE can't get back through a relay, so a listener under load takes some INITs of each of its relays without.
+/// A COOKIE can't get back through a relay, so a listener under load takes some INITs of each of
+/// its relays without.
 #[test]
 fn a_flood_shuts_nobody_out_who_comes_through_a_relay_of_the_listeners() {
     let relays = [host(100), host(101)];

@@ -1,4 +1,5 @@
-//! Which relays there are, and the ways through them: one from each socket that can reach the relay.
+//! Which relays there are, and the ways through them: one from each socket that can reach the
+//! relay.
 
 use std::net::SocketAddr;
 
@@ -13,8 +14,8 @@ use crate::endpoint::{Local, LocalId};
 use crate::relays::RelayAccess;
 
 impl RelayClient {
-    /// Takes relays into use, but for those beyond [`MAX_RELAYS`](manyway_wire::MAX_RELAYS); those known already get the access given
-    /// from now on. How many were new.
+    /// Takes relays into use, but for those beyond [`MAX_RELAYS`](manyway_wire::MAX_RELAYS); those
+    /// known already get the access given from now on. How many were new.
     pub(crate) fn add(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
         let added = relays
             .iter()

@@ -1,4 +1,5 @@
-//! Relays that say they are leaving. It is a hint that whoever sees a grant can forge, so the relay itself is asked.
+//! Relays that say they are leaving. It is a hint that whoever sees a grant can forge, so the relay
+//! itself is asked.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use manyway_units::Time;
 
 use super::{Lane, News, RelayClient, URGENT};
 
-/// A relay that has just shown that it stays isn't believed to be leaving before so long has passed: that it leaves can be forged.
+/// A relay that has just shown that it stays isn't believed to be leaving before so long has
+/// passed: that it leaves can be forged.
 pub(crate) const HEED: Duration = Duration::from_secs(5);
 
 /// Whether a relay goes on.

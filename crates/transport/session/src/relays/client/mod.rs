@@ -1,7 +1,8 @@
 //! The initiator's side: from a relay's address to the two grants that a path through it needs.
 //!
-//! For each relay the listener's consent is asked for (RELAY, answered by CONSENT). With it, each local socket gets a consent of its own from the
-//! relay (HELLO) and then the grants (MINT). They are renewed whenever the listener sends a newer consent, which it does in time, and when the
+//! For each relay the listener's consent is asked for (RELAY, answered by CONSENT). With it, each
+//! local socket gets a consent of its own from the relay (HELLO) and then the grants (MINT). They
+//! are renewed whenever the listener sends a newer consent, which it does in time, and when the
 //! relay calls them stale. Who doesn't answer is asked ever more rarely, and in the end given up.
 
 mod known;
@@ -84,7 +85,8 @@ struct Relay {
     first_seq: u64,
     seq: u64,
     peer: Option<Peer>,
-    /// What the listener is known by at the relay, if it is: good even when it can't tell us anything.
+    /// What the listener is known by at the relay, if it is: good even when it can't tell us
+    /// anything.
     name: Option<ListenerName>,
     /// When the listener is asked once more, and how often that was in vain.
     ask_at: Option<Time>,

@@ -158,7 +158,8 @@ impl RelayClient {
         }
     }
 
-    /// The path doesn't answer: the relay may have forgotten everything, its keys included. So from the beginning.
+    /// The path doesn't answer: the relay may have forgotten everything, its keys included. So from
+    /// the beginning.
     pub(crate) fn distrust(&mut self, now: Time, lane: Lane) {
         let Some(way) = self.ways.get_mut(&lane) else {
             return;

@@ -1,4 +1,5 @@
-//! Tests of the stream layer as a whole: against a model over a bad network, rule by rule, and with hostile frames.
+//! Tests of the stream layer as a whole: against a model over a bad network, rule by rule, and with
+//! hostile frames.
 
 mod hostile;
 mod model;

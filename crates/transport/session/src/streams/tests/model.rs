@@ -1,5 +1,5 @@
-//! Two applications that act on events alone, over a bad network: each reader gets every byte once and in order, then
-//! the end; and nothing is left behind.
+//! Two applications that act on events alone, over a bad network: each reader gets every byte once
+//! and in order, then the end; and nothing is left behind.
 
 use std::collections::BTreeMap;
 

@@ -113,7 +113,8 @@ fn grows_by_one_packet_per_round_trip_over_all_paths() {
     }
     let grown = windows(&mpath, &slots);
     let total: f64 = grown.iter().sum();
-    // One per W acknowledgements, and a round has as many as there are whole packets in each window.
+    // One per W acknowledgements, and a round has as many as there are whole packets in each
+    // window.
     assert!((total - 20.0 - rounds as f64).abs() < 4.0, "{grown:?}");
     // In proportion to the windows, half of it to the direct path.
     assert!((grown[0] / total - 0.5).abs() < 0.05, "{grown:?}");
@@ -251,7 +252,8 @@ fn a_loss_aggregates_once() {
     assert_eq!(windows(&mpath, &slots), [11.5, 8.0]);
 }
 
-/// "When the last lost packet was detected and the time that the packet was sent": that packet needn't be the one that cut the window.
+/// "When the last lost packet was detected and the time that the packet was sent": that packet
+/// needn't be the one that cut the window.
 #[test]
 fn further_losses_of_an_event_move_the_interval() {
     let further = |mpath: &mut Mpath, slot, sent, now| {
@@ -287,7 +289,8 @@ fn a_path_aggregated_below_a_packet_is_drained() {
     lose(&mut mpath, slots[0], 100, 200);
     lose(&mut mpath, slots[1], 100, 200);
     lose(&mut mpath, slots[2], 100, 200);
-    // 3.9/4 < 1: closed. Its window stays at a packet, and the rest of its cut is what the direct path got.
+    // 3.9/4 < 1: closed. Its window stays at a packet, and the rest of its cut is what the direct
+    // path got.
     assert_eq!(mpath.verdict(slots[1]), PathVerdict::Drained);
     assert_eq!(mpath.verdict(slots[2]), PathVerdict::Keep);
     assert_eq!(windows(&mpath, &slots), [15.0 + 0.95 + 1.0, 1.0, 1.0]);
@@ -307,7 +310,8 @@ fn proxied_paths_start_with_one_packet_in_avoidance() {
     assert!(mpath.in_slow_start(slots[0]));
     assert!(!mpath.in_slow_start(slots[1]));
     assert_eq!(mpath.direct(), Some(slots[0]));
-    // Slow start of the direct path goes on undisturbed, and proxied acknowledgements don't add to it.
+    // Slow start of the direct path goes on undisturbed, and proxied acknowledgements don't add to
+    // it.
     mpath.on_ack(&ack(slots[0], ms(100)));
     assert_eq!(windows(&mpath, &slots), [11.0, 1.0]);
     for i in 0..12 {
@@ -361,7 +365,8 @@ fn packets_of_different_sizes_are_compared_in_bytes() {
     let slots = [add(&mut mpath, 1500), add(&mut mpath, 500)];
     mpath.slots.get_mut(slots[1]).unwrap().window = 30.0;
     mpath.count();
-    // 15,000 bytes each: of the 7,500 left to the proxied path half goes over, 2.5 of the larger packets.
+    // 15,000 bytes each: of the 7,500 left to the proxied path half goes over, 2.5 of the larger
+    // packets.
     lose(&mut mpath, slots[0], 100, 200);
     lose(&mut mpath, slots[1], 100, 200);
     assert_eq!(windows(&mpath, &slots), [7.5, 7.5]);

@@ -130,7 +130,8 @@ proptest! {
         }
     }
 
-    /// Any number of shared losses: the proxied path's window falls by (1 − α)/2 each, and no load is lost beyond the halving (eq. 7).
+    /// Any number of shared losses: the proxied path's window falls by (1 − α)/2 each, and no load
+    /// is lost beyond the halving (eq. 7).
     #[test]
     fn shared_losses_drain_exponentially(alpha in 0.1..1.0_f64, w0 in 50.0..1000.0_f64, share in 0.1..1.0_f64) {
         let (mut mpath, slots) = with_windows(alpha, &[w0, w0 * share]);

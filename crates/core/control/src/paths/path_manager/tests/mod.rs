@@ -28,7 +28,8 @@ fn commands(manager: &mut PathManager) -> Vec<Command> {
     std::iter::from_fn(|| manager.next_command()).collect()
 }
 
-/// Runs the clock up to `until`; probes to relays below `answering` are answered within 50 ms. The commands with their times.
+/// Runs the clock up to `until`; probes to relays below `answering` are answered within 50 ms. The
+/// commands with their times.
 fn run(manager: &mut PathManager, until: u64, answering: u64) -> Vec<(Time, Command)> {
     let mut log = Vec::new();
     let mut now = ms(0);
@@ -351,7 +352,8 @@ fn every_relay_gets_another_chance_if_so_wanted() {
 
 #[test]
 fn a_path_that_times_out_is_dropped_for_good_if_it_did_little() {
-    // Relay 0 delivered 1,000 bytes in the time in which the two others delivered 14,000: a seventh of their mean.
+    // Relay 0 delivered 1,000 bytes in the time in which the two others delivered 14,000: a seventh
+    // of their mean.
     let mut manager = all_used(ManagerConfig::default());
     let time_out = |manager: &mut PathManager, relay| {
         let path = PathKey::Via(relay);

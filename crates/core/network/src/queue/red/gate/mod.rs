@@ -5,13 +5,15 @@ use crate::Limit;
 use crate::link::Fine;
 use crate::random::{Generator, Purpose, generator};
 
-/// RED at work: decides about each arriving packet. Names and order of the steps are those of ns-2's `queue/red.cc`, `REDQueue::enque`.
+/// RED at work: decides about each arriving packet. Names and order of the steps are those of
+/// ns-2's `queue/red.cc`, `REDQueue::enque`.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     red: Red,
     /// `v_ave`: the moving average of the queue, packets.
     average: f64,
-    /// `count`: packets that arrived since the last early drop or mark, while the average was above the lower threshold.
+    /// `count`: packets that arrived since the last early drop or mark, while the average was above
+    /// the lower threshold.
     count: u32,
     /// `old`: whether the packet before found the average above the lower threshold.
     above: bool,
@@ -82,7 +84,8 @@ impl Gate {
         self.average
     }
 
-    /// The queue's length in packets, and whether more than one unit (packet or byte) waits: without, nothing is dropped early.
+    /// The queue's length in packets, and whether more than one unit (packet or byte) waits:
+    /// without, nothing is dropped early.
     fn length(&self, arrival: &Arrival) -> (f64, bool) {
         match self.red.limit {
             Limit::Packets(_) => (arrival.waiting_packets as f64, arrival.waiting_packets > 1),
@@ -106,8 +109,8 @@ impl Gate {
         }
     }
 
-    /// avg ← (1 − w)^m avg, then avg ← (1 − w) avg + w q (Floyd and Jacobson, section 4; ns-2's `estimator`): m packets that found an
-    /// idle queue, as it were, then this one.
+    /// avg ← (1 − w)^m avg, then avg ← (1 − w) avg + w q (Floyd and Jacobson, section 4; ns-2's
+    /// `estimator`): m packets that found an idle queue, as it were, then this one.
     fn next_average(&self, length: f64, idle_packets: u64) -> f64 {
         let keep = 1.0 - self.red.weight;
         let aged = match idle_packets {
@@ -145,9 +148,10 @@ impl Gate {
 }
 
 impl Red {
-    /// p_b, the probability of an early drop at this average queue (in packets) before it is spaced out: from 0 to `max_p` between the
-    /// thresholds (Floyd and Jacobson, section 4), then 1, or, in gentle mode, from `max_p` to 1 at twice the upper threshold (S. Floyd,
-    /// "Recommendations on using the gentle variant of RED", 2000; ns-2's `calculate_p_new`).
+    /// p_b, the probability of an early drop at this average queue (in packets) before it is spaced
+    /// out: from 0 to `max_p` between the thresholds (Floyd and Jacobson, section 4), then 1, or,
+    /// in gentle mode, from `max_p` to 1 at twice the upper threshold (S. Floyd, "Recommendations
+    /// on using the gentle variant of RED", 2000; ns-2's `calculate_p_new`).
     pub fn probability(&self, average: f64) -> f64 {
         let (min, max) = (self.min_threshold, self.max_threshold);
         if average < min {
@@ -161,10 +165,11 @@ impl Red {
         }
     }
 
-    /// p_a, the probability with which packet number `count` since the last early drop is dropped, so that the distances of drops are
-    /// uniform rather than geometric (Floyd and Jacobson, section 7; ns-2's `modify_p`). With p = `probability`: p/(1 − count·p), so
-    /// that they are uniform on 1 … 1/p − 1, with mean 1/(2p); with `wait`, 0 as long as count < 1/p and then p/(2 − count·p), so that
-    /// they are uniform on 1/p … 2/p − 1, with mean 3/(2p) − 1/2.
+    /// p_a, the probability with which packet number `count` since the last early drop is dropped,
+    /// so that the distances of drops are uniform rather than geometric (Floyd and Jacobson,
+    /// section 7; ns-2's `modify_p`). With p = `probability`: p/(1 − count·p), so that they are
+    /// uniform on 1 … 1/p − 1, with mean 1/(2p); with `wait`, 0 as long as count < 1/p and then
+    /// p/(2 − count·p), so that they are uniform on 1/p … 2/p − 1, with mean 3/(2p) − 1/2.
     fn spaced(&self, probability: f64, count: u32) -> f64 {
         let done = f64::from(count) * probability;
         let left = match self.wait {

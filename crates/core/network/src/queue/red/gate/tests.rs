@@ -167,7 +167,8 @@ fn the_drop_rate_is_that_of_the_formula_at_every_average() {
         let p = red().probability(average as f64);
         let distances = distances(red(), average, DROPS);
         let mean = distances.iter().sum::<u64>() as f64 / DROPS as f64;
-        // 3/(2p) − 1/2 where 1/p is a whole number; in general the mean of the distribution that p_a amounts to.
+        // 3/(2p) − 1/2 where 1/p is a whole number; in general the mean of the distribution that
+        // p_a amounts to.
         let (mut expected, mut survive, mut count) = (0.0, 1.0, 0.0);
         while survive > 1e-12 {
             expected += survive;
