@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_session::{ListenKey, ListenerName, RelayAccess, RelayAddress};
+use manyway_units::Backoff;
 use manyway_wire::DecodeError;
 use manyway_wire::relay::{
     STREAM_REPLY_MAX_LEN, StreamAnswer, StreamListen, StreamRefusal, StreamReply, StreamRequest,
@@ -32,8 +33,8 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// Calls that are answered at a time: more than one may make is not asked of us by honest callers.
 const CALLS: usize = 16;
-/// How long to wait before trying a relay again: doubled each time, up to the second.
-const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// Before a relay that failed is tried again.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
 /// Why there is no stream through a relay.
 #[derive(Debug, thiserror::Error)]
@@ -202,17 +203,17 @@ where
     F: Future<Output = io::Result<TcpStream>> + Send + 'static,
 {
     async fn run(self) {
-        let [mut wait, longest] = BACKOFF;
+        let mut failures = 0;
         loop {
             let problem = self.listen().await;
             if matches!(*self.tell.borrow(), ListenStatus::Listening) {
-                [wait, _] = BACKOFF;
+                failures = 0;
             }
             let error = problem.at(self.relay.address);
             tracing::debug!(%error, "not listening at the relay");
             self.tell.send_replace(ListenStatus::Failed(error.into()));
-            sleep(wait).await;
-            wait = longest.min(wait * 2);
+            sleep(RETRY.delay(failures)).await;
+            failures += 1;
         }
     }
 

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hyper::Method;
+use manyway_units::Backoff;
 use manyway_wire::relay::RelayId;
 use tokio::time::{sleep, timeout};
 use zeroize::Zeroizing;
@@ -14,8 +15,8 @@ use crate::api::{self, Challenge, EnrolRelay, Enrolled, Renewed};
 use crate::http::Ask;
 use crate::{RegistryUrl, Token};
 
-/// Before the next try when nothing worked: a registry that comes back isn't run over.
-const PAUSES: [u64; 4] = [1, 2, 5, 10];
+/// Before a heartbeat that failed is repeated: a registry that comes back isn't run over.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
 
 /// A relay's Ed25519 signature.
 type Sign = Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>;
@@ -185,9 +186,9 @@ impl Membership {
                 }
                 Err(_) => {
                     self.registries.turn();
-                    let pause = PAUSES[PAUSES.len().min(failures + 1) - 1];
+                    let pause = RETRY.delay(failures);
                     failures += 1;
-                    Duration::from_secs(pause)
+                    pause
                 }
             };
             tokio::select! {

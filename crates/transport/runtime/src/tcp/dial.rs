@@ -12,6 +12,7 @@ use manyway_session::{
     CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, RelayId,
     Ticket, listen_key, listener_name,
 };
+use manyway_units::Backoff;
 use manyway_wire::MAX_RELAYS;
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
@@ -36,9 +37,8 @@ const HEAD_START: Duration = Duration::from_millis(500);
 const UDP_PATIENCE: Duration = Duration::from_secs(3);
 /// A connection that isn't set up by then won't be.
 const DIALLING: Duration = Duration::from_secs(10);
-/// A pair that failed is dialled again after this long, then after twice as long, up to a minute.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
-const LAST_RETRY: Duration = Duration::from_secs(60);
+/// Before a pair that failed is dialled again.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
 
 /// A local socket, and an address of the listener's or of a relay.
 type Pair = (LocalId, SocketAddr);
@@ -406,8 +406,7 @@ impl Dialler {
 
 impl Line {
     fn fail(&mut self, now: Instant) {
-        let pause = FIRST_RETRY * 2u32.pow(self.failures.min(8));
-        self.retry = Some(now + pause.min(LAST_RETRY));
+        self.retry = Some(now + RETRY.delay(self.failures));
         self.failures += 1;
     }
 }
