@@ -41,7 +41,7 @@ pub use datagram::{
 };
 pub use error::DecodeError;
 pub use frame::{
-    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT, PathStatus,
+    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT,
     stream_frame_capacity, stream_frame_overhead,
 };
 pub use handshake::{

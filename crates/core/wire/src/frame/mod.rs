@@ -37,7 +37,6 @@ pub(crate) mod kind {
     pub(crate) const PATH_CHALLENGE: u8 = 0x10;
     pub(crate) const PATH_RESPONSE: u8 = 0x11;
     pub(crate) const PATH_ID: u8 = 0x12;
-    pub(crate) const PATH_STATUS: u8 = 0x13;
     pub(crate) const PATH_ABANDON: u8 = 0x14;
     pub(crate) const ADDRESSES: u8 = 0x18;
     pub(crate) const RELAY: u8 = 0x19;
@@ -122,15 +121,6 @@ pub enum Frame<'a> {
         /// The id.
         cid: ConnectionId,
     },
-    /// Says how the frame's sender would like a path to be used.
-    PathStatus {
-        /// The path.
-        path: PathId,
-        /// Counts the sender's PATH_STATUS frames of the path: the highest one holds.
-        seq: u64,
-        /// The wish.
-        status: PathStatus,
-    },
     /// The frame's sender uses a path no more, in either direction.
     PathAbandon {
         /// The path.
@@ -182,15 +172,6 @@ pub enum Frame<'a> {
         /// left in it.
         reason: &'a str,
     },
-}
-
-/// How a path should be used.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PathStatus {
-    /// For data.
-    Available,
-    /// Only if no available path works.
-    Backup,
 }
 
 /// Bytes of a STREAM frame beside its `len` bytes of data.
@@ -275,13 +256,6 @@ impl<'a> Frame<'a> {
                 put(buf, kind::PATH_ID, [path.0.into()]);
                 buf.put_slice(&cid.0);
             }
-            Frame::PathStatus { path, seq, status } => {
-                put(
-                    buf,
-                    kind::PATH_STATUS,
-                    [path.0.into(), *seq, *status as u64],
-                );
-            }
             Frame::PathAbandon { path, code } => {
                 put(buf, kind::PATH_ABANDON, [path.0.into(), *code])
             }
@@ -342,7 +316,6 @@ impl<'a> Frame<'a> {
             Frame::MaxStreams { count } => len([(*count).min(MAX_STREAM_COUNT)]),
             Frame::PathChallenge { .. } | Frame::PathResponse { .. } => 1 + CHALLENGE_LEN,
             Frame::PathId { path, .. } => len([path.0.into()]) + CID_LEN,
-            Frame::PathStatus { path, seq, status } => len([path.0.into(), *seq, *status as u64]),
             Frame::PathAbandon { path, code } => len([path.0.into(), *code]),
             Frame::Addresses { seq, addresses } => {
                 len([*seq, address::sendable(addresses).len() as u64])
@@ -439,14 +412,6 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
         kind::PATH_ID => Frame::PathId {
             path: path(reader, "PATH_ID's path")?,
             cid: ConnectionId(reader.array("PATH_ID's connection id")?),
-        },
-        kind::PATH_STATUS => Frame::PathStatus {
-            path: path(reader, "PATH_STATUS's path")?,
-            seq: reader.varint("PATH_STATUS's sequence number")?,
-            status: match reader.varint_up_to(1, "PATH_STATUS's status")? {
-                0 => PathStatus::Available,
-                _ => PathStatus::Backup,
-            },
         },
         kind::PATH_ABANDON => Frame::PathAbandon {
             path: path(reader, "PATH_ABANDON's path")?,

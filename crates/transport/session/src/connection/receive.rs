@@ -291,7 +291,6 @@ impl Connection {
             Frame::PathChallenge { data } => self.on_challenge(index, origin, data),
             Frame::PathResponse { data } => self.on_response(now, index, origin, data),
             Frame::PathId { path, cid } => self.on_path_id(path, cid)?,
-            Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
             Frame::Addresses { seq, addresses } => self.on_addresses(now, seq, &addresses),
             Frame::Relay { slot, seq, relay } => self.on_relay(now, slot, seq, relay)?,
