@@ -1,6 +1,6 @@
-use std::net::SocketAddr;
+//! What a driver and the session name to each other: sockets, connections and datagrams.
 
-use crate::handshake::HandshakeError;
+use std::net::{IpAddr, SocketAddr};
 
 /// A socket of ours, by the number its owner gave it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,14 +23,7 @@ pub struct Local {
 /// A connection of an [`Endpoint`](crate::Endpoint). Valid until
 /// [`forget`](crate::Endpoint::forget); never reused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionHandle(pub(super) u64);
-
-#[cfg(test)]
-impl ConnectionHandle {
-    pub(crate) fn test(number: u64) -> Self {
-        Self(number)
-    }
-}
+pub struct ConnectionHandle(pub(crate) u64);
 
 /// ECN codepoint of an arriving datagram (RFC 3168).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -83,18 +76,9 @@ pub enum SendErrorKind {
     Other,
 }
 
-/// Why a connection can't be attempted.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// No socket fits any of the ticket's addresses.
-    #[error("no local address can reach any of the ticket's addresses ({addresses}): {remedy}")]
-    NoPair {
-        /// The ticket's addresses.
-        addresses: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// The ticket can't be used.
-    #[error(transparent)]
-    Handshake(#[from] HandshakeError),
+/// Whether a packet from `local` can reach `remote` at all: same family, and loopback only with
+/// loopback.
+pub(crate) fn compatible(local: IpAddr, remote: IpAddr) -> bool {
+    let wildcard = local.is_unspecified();
+    local.is_ipv4() == remote.is_ipv4() && (wildcard || local.is_loopback() == remote.is_loopback())
 }
