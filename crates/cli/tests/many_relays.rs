@@ -10,9 +10,9 @@ use manyway::{
     RelayAddress, RelayState,
 };
 use manyway_network::LinkConfig;
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
 use manyway_relay::keys::public_key;
 use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys};
+use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_wire::relay::{Access, RateClass};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::Config;
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
+use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_units::ByteSize;
 
 use super::link::{self, LinkSpec};

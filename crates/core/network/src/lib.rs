@@ -2,8 +2,8 @@
 //! paths over them.
 //!
 //! [`Link`] answers one question: a packet of so many bytes enters now, when does it come out, if
-//! at all? Under a virtual clock that is the simulator's network; under the wall clock, behind UDP
-//! sockets (the module `udp`, feature `udp`), it is an emulator.
+//! at all? It does no I/O and reads no clock. Under a virtual clock it is the simulator's network;
+//! `manyway-testbed` runs it under the wall clock between UDP sockets.
 
 mod config;
 mod link;
@@ -14,8 +14,6 @@ mod random;
 mod stats;
 mod timetable;
 mod topology;
-#[cfg(feature = "udp")]
-pub mod udp;
 
 pub use config::{InvalidLink, LinkConfig, LinkState};
 pub use link::Link;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::{Config, Endpoint, RelayAccess};
-use manyway_network::udp::{Hop, UdpGate, UdpLinkConfig, UdpNetwork, UdpNetworkConfig};
 use manyway_network::{Limit, LinkConfig, Queue};
+use manyway_testbed::{Hop, UdpLinkConfig, UdpNetwork, UdpNetworkConfig, UdpProxy};
 use manyway_units::{ByteSize, Rate};
 
 use self::relay::Relay;
@@ -158,13 +158,13 @@ impl Stage {
             .context("the receiver has no address")?;
         let network = UdpNetwork::start(UdpNetworkConfig {
             links: LINES.iter().map(Line::config).collect(),
-            gates: gates(at, relays),
+            proxies: proxies(at, relays),
             header_bytes: UdpLinkConfig::HEADER_BYTES,
         })
         .context("can't start the links")?;
         let access = (1..)
             .zip(relays)
-            .map(|(gate, relay)| Ok(relay.access(near(&network, gate)?)))
+            .map(|(proxy, relay)| Ok(relay.access(near(&network, proxy)?)))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             receiver,
@@ -209,15 +209,15 @@ impl Stage {
 
 /// The direct path's near end, then each relay's address: its senders are behind the access link,
 /// the receiver behind the relay's own.
-fn gates(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpGate> {
+fn proxies(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpProxy> {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let direct = UdpGate {
+    let direct = UdpProxy {
         listen,
         target: receiver,
         route: vec![Hop::forward(ACCESS), Hop::forward(CORE)],
         others: Vec::new(),
     };
-    let through = |(relay, behind): (&Relay, usize)| UdpGate {
+    let through = |(relay, behind): (&Relay, usize)| UdpProxy {
         listen,
         target: relay.address,
         route: vec![Hop::forward(ACCESS)],
@@ -227,6 +227,7 @@ fn gates(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpGate> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-fn near(network: &UdpNetwork, gate: usize) -> anyhow::Result<SocketAddr> {
-    network.gate(gate).context("the links have no such gate")
+fn near(network: &UdpNetwork, proxy: usize) -> anyhow::Result<SocketAddr> {
+    let addr = network.proxy_addr(proxy);
+    addr.context("the links have no such proxy")
 }

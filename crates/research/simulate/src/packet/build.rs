@@ -173,6 +173,7 @@ fn subflow(
             rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
             lanes,
             access,
+            ecn: flow.ecn,
         },
         receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
         relay: None,

@@ -533,11 +533,21 @@ impl Simulation {
             egress.latest = item.at;
         }
         if let Some(access) = &mut egress.access {
-            let packet = Packet { bytes, ecn: false };
-            let Verdict::Delivered { arrives, .. } = access.offer(item.at, packet) else {
+            let packet = Packet {
+                bytes,
+                ecn: egress.ecn,
+            };
+            let verdict = access.offer(item.at, packet);
+            let Verdict::Delivered {
+                arrives, marked, ..
+            } = verdict
+            else {
                 return;
             };
             item.at = arrives;
+            if marked {
+                item.mark();
+            }
         }
         let lanes = &mut self.network.lanes;
         let fits = lanes.latest(shared) <= item.at;

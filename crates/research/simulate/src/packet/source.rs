@@ -92,6 +92,8 @@ pub(super) struct Egress {
     /// the fewer lanes there are, the less there is to merge.
     pub(super) lanes: Option<(Lane, Lane)>,
     pub(super) access: Option<Link>,
+    /// Packets are ECN-capable.
+    pub(super) ecn: bool,
 }
 
 impl Source {

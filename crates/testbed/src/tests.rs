@@ -1,9 +1,11 @@
-use std::net::UdpSocket;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use super::*;
-use crate::{Change, Limit, Loss, Queue, Timetable};
+use manyway_network::{Change, Limit, LinkConfig, Loss, Queue, Timetable};
 use manyway_units::{Rate, Time};
+
+use super::*;
 
 /// Long enough for a loaded machine; only failing tests wait for it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -210,21 +212,21 @@ fn refuses_what_cannot_work_and_frees_its_address_when_dropped() {
 /// A relay's place: its senders behind link 0 alone, its receiver behind link 1; a direct way over
 /// both.
 #[test]
-fn links_are_shared_between_gates_and_routes_differ_by_client() {
+fn links_are_shared_between_proxies_and_routes_differ_by_client() {
     let (relay, receiver, sender) = (socket(), socket(), socket());
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let links = [8.0, 1000.0].map(|mbps| [link_config(mbps, 5), link_config(mbps, 5)]);
     let at = |socket: &UdpSocket| socket.local_addr().unwrap();
     let network = UdpNetwork::start(UdpNetworkConfig {
         links: links.into(),
-        gates: vec![
-            UdpGate {
+        proxies: vec![
+            UdpProxy {
                 listen: any,
                 target: at(&receiver),
                 route: vec![Hop::forward(0), Hop::forward(1)],
                 others: Vec::new(),
             },
-            UdpGate {
+            UdpProxy {
                 listen: any,
                 target: at(&relay),
                 route: vec![Hop::forward(0)],
@@ -234,8 +236,11 @@ fn links_are_shared_between_gates_and_routes_differ_by_client() {
         header_bytes: 28,
     })
     .unwrap();
-    let (direct, detour) = (network.gate(0).unwrap(), network.gate(1).unwrap());
-    assert_eq!(network.gate(2), None);
+    let (direct, detour) = (
+        network.proxy_addr(0).unwrap(),
+        network.proxy_addr(1).unwrap(),
+    );
+    assert_eq!(network.proxy_addr(2), None);
     let mut buffer = [0; 2048];
 
     // The receiver shows itself to the relay, and is reached where it was seen.
@@ -275,7 +280,7 @@ fn links_are_shared_between_gates_and_routes_differ_by_client() {
 fn a_route_over_a_link_that_isnt_there_is_refused() {
     let error = UdpNetwork::start(UdpNetworkConfig {
         links: vec![[link_config(1.0, 1), link_config(1.0, 1)]],
-        gates: vec![UdpGate {
+        proxies: vec![UdpProxy {
             listen: "127.0.0.1:0".parse().unwrap(),
             target: "127.0.0.1:9".parse().unwrap(),
             route: vec![Hop::forward(0), Hop::reverse(1)],

@@ -1,23 +1,29 @@
+//! The links, the datagrams under way on them, and the thread that takes these from hop to hop.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
+use manyway_network::{Link, Packet, Verdict};
 use manyway_units::Time;
 
-use super::lock;
-use super::network::Shared;
-use crate::{Link, Packet, Verdict};
-
-/// All links, the datagrams under way on them and the thread that takes these from hop to hop.
+/// Takes datagrams over the links of their routes.
 ///
 /// A datagram is offered to its next link at the time when it leaves the one before, however late
-/// the thread gets the processor: only where datagrams enter and leave is the wall clock in play.
+/// the thread gets the processor: only where datagrams enter and leave does the wall clock count.
 #[derive(Debug)]
-pub(super) struct Plane {
+pub(crate) struct Forwarder {
+    /// The links' time 0.
+    origin: Instant,
+    stopped: AtomicBool,
+    header_bytes: u32,
     traffic: Mutex<Traffic>,
     changed: Condvar,
+    send_errors: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -31,10 +37,10 @@ struct Traffic {
 
 /// Where a datagram leaves the network.
 #[derive(Debug)]
-pub(super) enum Exit {
+pub(crate) enum Exit {
     /// To the target, by a client's upstream socket.
     Upstream(Arc<UdpSocket>),
-    /// To this client, by its gate's socket.
+    /// To this client, by its proxy's socket.
     Client(Arc<UdpSocket>, SocketAddr),
 }
 
@@ -54,33 +60,50 @@ struct Datagram {
     exit: Exit,
 }
 
-impl Plane {
-    pub(super) fn new(links: Vec<Link>) -> Self {
+impl Forwarder {
+    /// The links begin now; `header_bytes` count on them beside each datagram's payload.
+    pub(crate) fn new(links: Vec<Link>, header_bytes: u32) -> Self {
         Self {
+            origin: Instant::now(),
+            stopped: AtomicBool::new(false),
+            header_bytes,
             traffic: Mutex::new(Traffic {
                 links,
                 under_way: BinaryHeap::new(),
                 offered: 0,
             }),
             changed: Condvar::new(),
+            send_errors: AtomicU64::new(0),
         }
     }
 
-    /// Does something with a direction of a link; `None` if there is no such link.
-    pub(super) fn with_link<T>(&self, lane: usize, act: impl FnOnce(&mut Link) -> T) -> Option<T> {
-        lock(&self.traffic).links.get_mut(lane).map(act)
+    /// The links' time.
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
     }
 
-    /// A datagram enters. What is under way is bounded by the links' queues and bandwidth-delay
-    /// products.
-    pub(super) fn offer(
+    pub(crate) fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams that the operating system would not send on.
+    pub(crate) fn send_errors(&self) -> u64 {
+        self.send_errors.load(Ordering::Relaxed)
+    }
+
+    /// Does something with one direction of a link; `None` if there is no such link.
+    pub(crate) fn with_link<T>(
         &self,
-        now: Time,
-        route: &Arc<[usize]>,
-        wire_bytes: u32,
-        payload: &[u8],
-        exit: Exit,
-    ) {
+        direction: usize,
+        act: impl FnOnce(&mut Link) -> T,
+    ) -> Option<T> {
+        lock(&self.traffic).links.get_mut(direction).map(act)
+    }
+
+    /// A datagram enters. The links' queues and bandwidth-delay products bound what is under way.
+    pub(crate) fn offer(&self, route: &Arc<[usize]>, payload: &[u8], exit: Exit) {
+        let now = self.now();
+        let wire_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let mut traffic = lock(&self.traffic);
         let first = traffic.next_arrival();
         traffic.pass_on(Datagram {
@@ -89,11 +112,11 @@ impl Plane {
             offered: now,
             route: route.clone(),
             begun: 0,
-            wire_bytes,
+            wire_bytes: wire_bytes.saturating_add(self.header_bytes),
             payload: payload.into(),
             exit,
         });
-        // With one that arrives earlier, the delivering thread waits for that one already.
+        // If another one arrives earlier, the forwarding thread waits for that one already.
         let wake = traffic.next_arrival() != first;
         drop(traffic);
         if wake {
@@ -102,10 +125,10 @@ impl Plane {
     }
 
     /// Takes each datagram on when its time has come, until the network stops.
-    pub(super) fn deliver(&self, shared: &Shared) {
+    pub(crate) fn run(&self) {
         let mut traffic = lock(&self.traffic);
-        while !shared.stopped() {
-            let now = shared.now();
+        while !self.stopped() {
+            let now = self.now();
             traffic = match traffic.next_arrival() {
                 None => self
                     .changed
@@ -118,8 +141,10 @@ impl Plane {
                 Some(_) => {
                     let out = traffic.advance();
                     drop(traffic);
-                    if let Some(datagram) = out {
-                        datagram.leave(shared);
+                    if let Some(datagram) = out
+                        && datagram.leave().is_err()
+                    {
+                        self.send_errors.fetch_add(1, Ordering::Relaxed);
                     }
                     lock(&self.traffic)
                 }
@@ -127,9 +152,11 @@ impl Plane {
         }
     }
 
-    /// Wakes the delivering thread, so that it sees that the network has stopped.
-    pub(super) fn wake(&self) {
-        // With the lock held the thread is either waiting or has yet to look at the flag.
+    /// Stops the network: all its threads see it within moments.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        // With the lock held the forwarding thread is either waiting or has yet to look at the
+        // flag.
         let _traffic = lock(&self.traffic);
         self.changed.notify_all();
     }
@@ -143,11 +170,11 @@ impl Traffic {
     /// The first datagram's link has carried it; it comes back if that was its last one.
     fn advance(&mut self) -> Option<Datagram> {
         let Reverse(datagram) = self.under_way.pop()?;
-        if let Some(&lane) = datagram
+        if let Some(&direction) = datagram
             .begun
             .checked_sub(1)
             .and_then(|hop| datagram.route.get(hop))
-            && !self.links[lane].survived(datagram.offered, datagram.wire_bytes)
+            && !self.links[direction].survived(datagram.offered, datagram.wire_bytes)
         {
             return None;
         }
@@ -160,10 +187,10 @@ impl Traffic {
 
     /// Onto the next link; without one it is there.
     fn pass_on(&mut self, mut datagram: Datagram) {
-        if let Some(&lane) = datagram.route.get(datagram.begun) {
+        if let Some(&direction) = datagram.route.get(datagram.begun) {
             let packet = Packet::new(datagram.wire_bytes);
             let Verdict::Delivered { arrives, .. } =
-                self.links[lane].offer(datagram.arrives, packet)
+                self.links[direction].offer(datagram.arrives, packet)
             else {
                 return;
             };
@@ -181,13 +208,10 @@ impl Datagram {
         (self.arrives, self.number)
     }
 
-    fn leave(self, shared: &Shared) {
-        let sent = match self.exit {
+    fn leave(self) -> io::Result<usize> {
+        match self.exit {
             Exit::Upstream(socket) => socket.send(&self.payload),
             Exit::Client(socket, client) => socket.send_to(&self.payload, client),
-        };
-        if sent.is_err() {
-            shared.send_errors.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -210,4 +234,9 @@ impl Ord for Datagram {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.order().cmp(&other.order())
     }
+}
+
+/// A panic in another thread leaves what it held as it is: usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,20 +1,12 @@
-//! Userspace UDP links: the network model under the wall clock, for demonstrations and tests on one
-//! machine, without root.
-//!
-//! Clients send to a gate; their datagrams pass its links to the target, whose answers pass them
-//! back. Each client has an upstream socket of its own, as behind a NAT. ECN marks are not carried
-//! over. A [`UdpNetwork`] has any number of links and gates, a [`UdpLink`] one of each.
+//! One link between clients and a target.
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{LinkConfig, LinkStats};
+use manyway_network::{LinkConfig, LinkStats};
 
-mod network;
-mod plane;
-
-pub use network::{Hop, UdpGate, UdpNetwork, UdpNetworkConfig};
+use crate::config::{Hop, UdpNetworkConfig, UdpProxy};
+use crate::network::UdpNetwork;
 
 /// How a [`UdpLink`] is set up. The links' timetables begin when it starts.
 #[derive(Debug, Clone)]
@@ -50,7 +42,7 @@ pub struct UdpLinkStats {
     pub send_errors: u64,
 }
 
-/// A running userspace link; dropping it stops its threads and closes its sockets.
+/// A running emulated link; dropping it stops its threads and closes its sockets.
 #[derive(Debug)]
 pub struct UdpLink {
     local_addr: SocketAddr,
@@ -70,7 +62,7 @@ impl UdpLink {
     pub fn start(config: UdpLinkConfig) -> io::Result<Self> {
         let network = UdpNetwork::start(UdpNetworkConfig {
             links: vec![[config.forward, config.reverse]],
-            gates: vec![UdpGate {
+            proxies: vec![UdpProxy {
                 listen: config.listen,
                 target: config.target,
                 route: vec![Hop::forward(0)],
@@ -78,7 +70,7 @@ impl UdpLink {
             }],
             header_bytes: config.header_bytes,
         })?;
-        let local_addr = network.gate(0).unwrap_or(config.listen);
+        let local_addr = network.proxy_addr(0).unwrap_or(config.listen);
         Ok(Self {
             local_addr,
             network,
@@ -105,11 +97,3 @@ impl UdpLink {
         }
     }
 }
-
-/// A panic in another thread leaves what it held as it is: usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests;
