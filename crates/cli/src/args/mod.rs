@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand};
+use manyway::control::LawSpec;
 use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
 use manyway_registry::RegistryUrl;
 
@@ -133,11 +134,11 @@ pub(crate) struct Network {
     #[arg(
         long,
         value_name = "NAME",
-        default_value = "lia",
+        default_value_t = LawSpec::lia(),
         env = "MANYWAY_CC",
         hide_env_values = true
     )]
-    pub(crate) cc: String,
+    pub(crate) cc: LawSpec,
 
     /// Send no faster than this over all paths together, e.g. 20Mbps or 2MB/s
     #[arg(
@@ -422,7 +423,7 @@ pub(crate) struct DemoArgs {
 
     /// Congestion-control law [default: lia, and mpath with --relays]
     #[arg(long, value_name = "NAME", env = "MANYWAY_CC", hide_env_values = true)]
-    pub(crate) cc: Option<String>,
+    pub(crate) cc: Option<LawSpec>,
 
     /// Where the plot of each path's rate goes
     #[arg(

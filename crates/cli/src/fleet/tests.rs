@@ -141,7 +141,7 @@ impl Drop for Relay {
 
 async fn endpoint(law: &str) -> Endpoint {
     let config = Config {
-        cc: law.to_owned(),
+        cc: law.parse().unwrap(),
         limit: Some(manyway::Rate::from_mbps(8.0)),
         ..Config::default()
     };

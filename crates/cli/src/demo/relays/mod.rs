@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
+use manyway::control::LawSpec;
 use manyway::{Config, Endpoint, RelayAccess};
 use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_testbed::{Hop, UdpLinkConfig, UdpNetwork, UdpNetworkConfig, UdpProxy};
@@ -23,8 +24,6 @@ use super::{Copies, Original, check_size};
 use crate::args::DemoArgs;
 use crate::screen::Screen;
 
-/// The law of the transfer over the direct path: what mPath is compared with in its paper.
-const SINGLE_LAW: &str = "reno";
 /// What the direct path carries in 20 s: long enough that slow start doesn't count.
 const SINGLE_SIZE: u64 = 11_000_000;
 /// With relays, about two and a half minutes: 200 loss epochs of the direct path take less than 100
@@ -92,7 +91,7 @@ fn round_trip(line: usize) -> Duration {
 pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
     let size = args.size.map_or(SIZE, ByteSize::bytes);
     check_size(size)?;
-    let law = args.cc.clone().unwrap_or_else(|| "mpath".to_owned());
+    let law = args.cc.clone().unwrap_or_else(LawSpec::mpath);
     let copies = Copies::new()?;
     let single_size = size.min(SINGLE_SIZE);
     let sources = (
@@ -106,9 +105,11 @@ pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Dem
         .collect::<Result<_, _>>()?;
 
     let name = "the direct path alone";
-    let stage = Stage::set(SINGLE_LAW, &relays[..0]).await?;
+    // What mPath is compared with in its paper.
+    let single_law = LawSpec::reno();
+    let stage = Stage::set(&single_law, &relays[..0]).await?;
     screen.say(&format!(
-        "{name}, law {SINGLE_LAW}: {}",
+        "{name}, law {single_law}: {}",
         ByteSize::new(single_size)
     ));
     let single = stage.run(screen, &sources.0, &copies, name).await?;
@@ -120,7 +121,7 @@ pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Dem
     let forwarded = relays.iter().map(Relay::forwarded).collect();
     Ok(Demo {
         single: Part {
-            law: SINGLE_LAW.to_owned(),
+            law: single_law,
             size: single_size,
             digest: sources.0.digest,
             trial: single,
@@ -144,9 +145,9 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(law: &str, relays: &[Relay]) -> anyhow::Result<Self> {
+    async fn set(law: &LawSpec, relays: &[Relay]) -> anyhow::Result<Self> {
         let config = Config {
-            cc: law.to_owned(),
+            cc: law.clone(),
             max_datagram: DATAGRAM,
             ..Config::default()
         };

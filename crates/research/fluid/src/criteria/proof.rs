@@ -1,5 +1,4 @@
-use manyway_control::laws::Generalized;
-use manyway_control::registry::AnyLaw;
+use manyway_control::laws::{AnyLaw, Generalized};
 
 use super::domain::Domain;
 use super::subject::Subject;

@@ -1,5 +1,4 @@
-use manyway_control::LawError;
-use manyway_control::registry::LawSpec;
+use manyway_control::{LawError, LawSpec};
 
 use crate::law::{FluidLaw, NoFluid};
 

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use manyway_control::registry::LawSpec;
+use manyway_control::LawSpec;
 use manyway_control::{Options, SenderConfig};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Topology};
 use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, Span};

@@ -214,8 +214,7 @@ impl Connection {
             peer.initial_max_streams,
         );
         let options = manyway_control::Options::default().with_slow_start(config.slow_start);
-        let controller = manyway_control::registry::controller(&config.cc, &options)
-            .expect("the endpoint validated its configuration");
+        let controller = Box::new(config.cc.controller(&options));
         let idle = config
             .idle_timeout
             .min(Duration::from_millis(peer.max_idle_ms.max(1)));

@@ -1,66 +1,72 @@
-/// Turns the table of the registry into [`AnyLaw`], [`AnyController`] and the list of entries.
+//! The macro behind the registry's table in [`super`].
+
+/// Turns the table into [`AnyLaw`], [`AnyController`] and the list of entries.
 ///
 /// [`AnyLaw`]: super::AnyLaw
 /// [`AnyController`]: super::AnyController
 macro_rules! table {
+    (@optional) => { None };
+    (@optional $given:expr) => { Some($given) };
     (
-        laws {
+        window_laws {
             $($law:ident $law_name:literal $law_about:literal
                 { $($key:ident: $default:expr, $range:expr, $meaning:literal;)* })*
         }
         remembering {
-            $($own_law:ident $own_law_name:literal $own_law_about:literal)*
+            $($own_law:ident $own_law_name:literal $own_law_about:literal
+                nearest $own_law_nearest:literal;)*
         }
         controllers {
-            $($own:ident $own_name:literal $own_about:literal
-                { $($own_key:ident: $own_default:expr, $own_range:expr, $own_meaning:literal;)* }
-                $own_type:ty = |$options:ident| $make:expr;)*
+            $($own:ident $own_name:literal $own_about:literal {
+                parameters: $parameters:expr,
+                capabilities: $capabilities:expr,
+                fluid: $fluid:expr,
+                $(path_manager: $path_manager:expr,)?
+                make: |$values:pat_param, $options:ident| -> $own_type:ty $make:block
+            })*
         }
     ) => {
-        const ENTRIES: &[Entry] = &[
+        pub(crate) const ENTRIES: &[Entry] = &[
             $(Entry {
                 name: $law_name,
                 about: $law_about,
-                parameters: &[$(Parameter {
-                    key: stringify!($key),
-                    default: $default,
-                    range: $range,
-                    meaning: $meaning,
-                }),*],
+                parameters: &[$(Parameter::new(stringify!($key), $default, $range, $meaning)),*],
+                capabilities: Capabilities::LOSS,
+                fluid: |values| {
+                    let [$($key),*] = exactly(values);
+                    Fluid::Window(AnyLaw::$law($law { $($key),* }))
+                },
+                path_manager: None,
                 controller: |values, options| {
                     let [$($key),*] = exactly(values);
                     Ok(AnyController::$law(Coupled::new($law { $($key),* }, *options)))
                 },
-                law: Some(|values| {
-                    let [$($key),*] = exactly(values);
-                    AnyLaw::$law($law { $($key),* })
-                }),
             },)*
             $(Entry {
                 name: $own_law_name,
                 about: $own_law_about,
                 parameters: &[],
+                capabilities: Capabilities::LOSS,
+                fluid: |_| Fluid::None { nearest: $own_law_nearest },
+                path_manager: None,
                 controller: |_, options| {
                     Ok(AnyController::$own_law(Coupled::new($own_law::default(), *options)))
                 },
-                law: None,
             },)*
             $(Entry {
                 name: $own_name,
                 about: $own_about,
-                parameters: &[$(Parameter {
-                    key: stringify!($own_key),
-                    default: $own_default,
-                    range: $own_range,
-                    meaning: $own_meaning,
-                }),*],
+                parameters: &$parameters,
+                capabilities: $capabilities,
+                fluid: $fluid,
+                path_manager: table!(@optional $($path_manager)?),
                 controller: |values, options| {
-                    let [$($own_key),*] = exactly(values);
+                    const PARAMETERS: &[Parameter] = &$parameters;
+                    let $values = exactly::<{ PARAMETERS.len() }>(values);
                     let $options = *options;
                     let made: Result<$own_type, String> = $make;
                     made.map(AnyController::$own)
                 },
-                law: None,
             },)*
         ];
 

@@ -1,3 +1,5 @@
+//! Parameters of laws: key, default, allowed range and meaning. Knows no law.
+
 use std::fmt::{self, Display};
 
 /// A parameter of a law.
@@ -11,6 +13,38 @@ pub struct Parameter {
     pub range: Range,
     /// What it does, with its unit if it has one.
     pub meaning: &'static str,
+}
+
+impl Parameter {
+    /// A parameter.
+    pub(crate) const fn new(
+        key: &'static str,
+        default: f64,
+        range: Range,
+        meaning: &'static str,
+    ) -> Self {
+        Parameter {
+            key,
+            default,
+            range,
+            meaning,
+        }
+    }
+}
+
+/// The parameters of `first`, then those of `second`; `N` is the number of both.
+pub(crate) const fn join<const A: usize, const B: usize, const N: usize>(
+    first: [Parameter; A],
+    second: [Parameter; B],
+) -> [Parameter; N] {
+    assert!(A + B == N && A > 0, "N is the number of both");
+    let mut joined = [first[0]; N];
+    let mut i = 0;
+    while i < N {
+        joined[i] = if i < A { first[i] } else { second[i - A] };
+        i += 1;
+    }
+    joined
 }
 
 /// An interval of numbers; never NaN.
