@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use manyway_scenario::Point;
-use manyway_simulate::batch::{Job, Report};
+use manyway_simulate::batch::{Job, Object, Report};
 use manyway_simulate::packet::RunResult;
 use tempfile::NamedTempFile;
 
@@ -107,7 +107,7 @@ impl Folder {
 
     fn put_in_place(self, report: &Report) -> io::Result<()> {
         let mut result = BufWriter::new(temporary(&self.dir)?);
-        serde_json::to_writer(&mut result, report)?;
+        serde_json::to_writer(&mut result, &Object::new(report))?;
         result.write_all(b"\n")?;
         let result = result
             .into_inner()

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use manyway_scenario::{Experiment, Point, Scenario};
-use manyway_simulate::batch::{self, BatchError, Control, Plan, Report, Running};
+use manyway_simulate::batch::{self, BatchError, Control, Object, Plan, Report, Running};
 use manyway_simulate::packet::RunResult;
 use tracing::info;
 
@@ -209,7 +209,7 @@ impl Done {
             .transpose();
         screen.say(&text::summary(&self.report));
         if json {
-            print_json(&self.report)?;
+            print_json(&Object::new(&self.report))?;
         }
         if let Some(words) = written? {
             screen.say(&words);

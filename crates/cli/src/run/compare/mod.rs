@@ -11,7 +11,7 @@ use manyway_fluid::optimum::{self, Utility};
 use manyway_fluid::run::{self, FluidRun, RunOptions};
 use manyway_fluid::{Network, epochs};
 use manyway_scenario::{Experiment, Point, Span};
-use manyway_simulate::batch::{self, BatchError, Control, Job, Plan};
+use manyway_simulate::batch::{self, BatchError, Control, Job, Object, Plan};
 use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::{RunResult, SimulationError};
 use manyway_units::Time;
@@ -48,7 +48,7 @@ pub(super) async fn run(screen: &Screen, file: &Path, args: &RunArgs) -> anyhow:
         Ok(comparison) => {
             screen.say(&text::summary(&comparison));
             if args.json {
-                print_json(&comparison)?;
+                print_json(&Object::new(&comparison))?;
             }
             Ok(())
         }
@@ -199,10 +199,7 @@ impl Work {
 }
 
 fn enter(rates: &mut Rates, runs: &[f64]) {
-    if let Some(summary) = Summary::of(runs) {
-        rates.packet_bps = Some(summary.mean);
-        rates.packet_ci95_bps = Some(summary.ci95).filter(|_| runs.len() > 1);
-    }
+    rates.packet_bps = Summary::of(runs).map(|summary| summary.estimate());
 }
 
 fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResult) {

@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use manyway_scenario::Point;
+use manyway_simulate::measure::Estimate;
 use manyway_units::Time;
 use serde::Serialize;
 
@@ -71,8 +72,7 @@ pub(super) struct Rates {
     /// The epoch's mean.
     pub(super) fluid_bps: Option<f64>,
     /// The epoch's mean, of all runs.
-    pub(super) packet_bps: Option<f64>,
-    pub(super) packet_ci95_bps: Option<f64>,
+    pub(super) packet_bps: Option<Estimate>,
 }
 
 #[derive(Debug, Serialize)]

@@ -7,6 +7,7 @@ use anyhow::Context;
 use csv::Writer;
 use manyway_fluid::run::{FluidRun, Quantity, Series};
 use manyway_scenario::Point;
+use manyway_simulate::batch::Object;
 use manyway_simulate::packet;
 use tempfile::NamedTempFile;
 
@@ -167,7 +168,7 @@ impl Files {
 
     fn put_in_place(self, report: &Report) -> io::Result<()> {
         let mut result = BufWriter::new(temporary(&self.dir)?);
-        serde_json::to_writer(&mut result, report)?;
+        serde_json::to_writer(&mut result, &Object::new(report))?;
         result.write_all(b"\n")?;
         let result = result
             .into_inner()

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use manyway_fluid::run::{self, RunOptions};
+use manyway_simulate::batch::Object;
 
 use self::files::Files;
 use self::report::{Outcome, PointResult, Report};
@@ -47,7 +48,7 @@ pub(super) fn run(screen: &Screen, file: &Path, args: &RunArgs) -> anyhow::Resul
     let written = files.map(|files| files.finish(&report)).transpose();
     screen.say(&text::summary(&report));
     if args.json {
-        print_json(&report)?;
+        print_json(&Object::new(&report))?;
     }
     match written {
         Ok(Some(words)) => screen.say(&words),

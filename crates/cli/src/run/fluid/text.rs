@@ -103,7 +103,7 @@ fn flows(measured: &Measured) -> String {
     columns.extend(["window (packets)", "rtt (ms)"].map(Column::right));
     columns.push(Column::right(price.heading));
     let mut table = Table::new(columns);
-    let write = |style: &Style, value: f64| style.write((value.is_finite().then_some(value), None));
+    let write = |style: &Style, value: f64| style.number(value.is_finite().then_some(value));
     for group in groups.iter().take(ROWS) {
         let first = group.members[0];
         let several = first.subflows.len() > 1;
@@ -164,8 +164,8 @@ fn links(measured: &Measured) -> String {
     {
         table.row([
             name.clone(),
-            Style::percent(1).write((Some(*utilisation), None)),
-            load.write((Some(*load_bps), None)),
+            Style::percent(1).number(*utilisation),
+            load.number(*load_bps),
             price.write(*paid),
         ]);
     }
@@ -229,7 +229,7 @@ fn rest(measured: &Measured) -> String {
             };
             let cells = shown.iter().map(|epoch| {
                 let value = at_rest(epoch, &group.members, &subflow.path);
-                rate.write((value, None))
+                rate.number(value)
             });
             table.row([name, subflow.path.clone()].into_iter().chain(cells));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use csv::Writer;
 use manyway_scenario::OverlayPoint;
-use manyway_simulate::batch::{OverlayDone, OverlayReport};
+use manyway_simulate::batch::{Object, OverlayDone, OverlayReport};
 use tempfile::NamedTempFile;
 
 use super::plots;
@@ -86,7 +86,7 @@ impl Files {
     ) -> io::Result<()> {
         let mut files = Vec::new();
         let mut result = temporary(&self.dir)?;
-        serde_json::to_writer(&mut result, report)?;
+        serde_json::to_writer(&mut result, &Object::new(report))?;
         result.write_all(b"\n")?;
         files.push(("result.json".to_owned(), result));
         files.push((

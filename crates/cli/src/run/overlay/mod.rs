@@ -11,7 +11,7 @@ use anyhow::bail;
 use manyway_fluid::optimum::over_relays;
 use manyway_scenario::{OverlayPoint, Scenario, ScenarioError};
 use manyway_simulate::batch::{
-    BatchError, Control, OverlayDone, OverlayLevel, OverlayPlan, OverlayReport,
+    BatchError, Control, Object, OverlayDone, OverlayLevel, OverlayPlan, OverlayReport,
 };
 use manyway_simulate::overlay::Setting;
 
@@ -92,7 +92,7 @@ pub(super) async fn run(
         .transpose();
     screen.say(&text::summary(&report));
     if args.json {
-        print_json(&report)?;
+        print_json(&Object::new(&report))?;
     }
     if let Some(words) = written? {
         screen.say(&words);

@@ -8,8 +8,9 @@ mod tests;
 
 use manyway_report::{Column, Table};
 use manyway_simulate::batch::{LinkReport, Measured, Report, Results};
+use manyway_simulate::measure::Estimate;
 
-use self::styles::{Styles, Transfers, estimate, fractions};
+use self::styles::{Styles, Transfers, fractions};
 use super::number::Style;
 
 /// More flows than this are shown as groups only.
@@ -78,7 +79,7 @@ fn point(measured: &Measured) -> String {
     }
     text.push_str(&spans(measured));
     if measured.flows.len() > 1 {
-        let jain = Style::plain([1.0], 3).write(estimate(measured.jain, measured.jain_ci95));
+        let jain = Style::plain([1.0], 3).write(measured.jain);
         let n = measured.flows.len();
         text.push_str(&format!(
             "Jain's index of the {n} flows' goodput: {jain}\n\n"
@@ -91,9 +92,9 @@ fn point(measured: &Measured) -> String {
 /// A row for each flow and, where it has several, its subflows.
 fn flows(measured: &Measured) -> String {
     let subflows = || measured.flows.iter().flat_map(|flow| &flow.subflows);
-    let goodputs = measured.flows.iter().map(|flow| flow.goodput_bps);
+    let goodputs = measured.flows.iter().map(|flow| flow.goodput_bps.mean);
     let styles = Styles::of(goodputs, subflows());
-    let transfers = Transfers::of(measured.flows.iter().filter_map(|flow| flow.completion_s));
+    let transfers = Transfers::of(means(measured.flows.iter().map(|flow| flow.completion_s)));
     let finite = measured.flows.iter().any(|flow| flow.completed.is_some());
     let names = ["flow", "law", "path"].map(Column::left);
     let mut columns: Vec<Column> = names.into_iter().chain(styles.columns()).collect();
@@ -111,11 +112,10 @@ fn flows(measured: &Measured) -> String {
             [only] => (only.path.clone(), Some(only)),
             _ => (String::new(), None),
         };
-        let goodput = estimate(flow.goodput_bps, flow.goodput_ci95_bps);
-        let cells = styles.cells(goodput, estimate(flow.share, flow.share_ci95), only);
+        let cells = styles.cells(flow.goodput_bps, flow.share, only);
         let after = flow.completed.map(|completed| {
-            let time = estimate(flow.completion_s, flow.completion_ci95_s);
-            transfers.write(time, f64::from(completed), f64::from(measured.runs))
+            let all = f64::from(measured.runs);
+            transfers.write(flow.completion_s, f64::from(completed), all)
         });
         table.row(
             [flow.name.clone(), law, path]
@@ -136,8 +136,8 @@ fn flows(measured: &Measured) -> String {
 /// How the flows of each group fare.
 fn groups(measured: &Measured) -> String {
     let shown = &measured.groups[..measured.groups.len().min(ROWS)];
-    let rate = Style::rate(shown.iter().map(|group| group.goodput_max_bps));
-    let transfers = Transfers::of(shown.iter().filter_map(|group| group.completion_max_s));
+    let rate = Style::rate(shown.iter().map(|group| group.goodput_max_bps.mean));
+    let transfers = Transfers::of(means(shown.iter().map(|group| group.completion_max_s)));
     let finite = shown.iter().any(|group| group.completed.is_some());
     let mut columns = vec![Column::left("group"), Column::left("law")];
     columns.push(Column::right(format!("goodput ({}bps)", rate.prefix)));
@@ -150,20 +150,20 @@ fn groups(measured: &Measured) -> String {
         let mut row = vec![
             format!("{} × {}", group.count, group.name),
             group.law.clone().unwrap_or_default(),
-            rate.write(estimate(group.goodput_bps, group.goodput_ci95_bps)),
+            rate.write(group.goodput_bps),
         ];
         let spread = [
             group.goodput_min_bps,
             group.goodput_median_bps,
             group.goodput_max_bps,
         ];
-        row.extend(spread.map(|goodput| rate.write(estimate(goodput, None))));
-        row.push(Style::percent(1).write(estimate(group.share, group.share_ci95)));
-        row.push(Style::plain([1.0], 3).write(estimate(group.jain, group.jain_ci95)));
+        row.extend(spread.map(|goodput| rate.number(goodput.mean)));
+        row.push(Style::percent(1).write(group.share));
+        row.push(Style::plain([1.0], 3).write(group.jain));
         if let Some(completed) = group.completed {
-            let time = estimate(group.completion_s, group.completion_ci95_s);
-            row.push(transfers.write(time, completed, group.count as f64));
-            row.push(transfers.time(estimate(group.completion_max_s, None)));
+            let all = group.count as f64;
+            row.push(transfers.write(group.completion_s, completed.mean, all));
+            row.push(transfers.time(group.completion_max_s.map(|longest| longest.mean)));
         }
         table.row(row);
     }
@@ -179,7 +179,10 @@ fn groups(measured: &Measured) -> String {
 fn members(measured: &Measured) -> String {
     let shown = &measured.groups[..measured.groups.len().min(ROWS)];
     let subflows = || shown.iter().flat_map(|group| &group.subflows);
-    let styles = Styles::of(subflows().map(|subflow| subflow.goodput_bps), subflows());
+    let styles = Styles::of(
+        subflows().map(|subflow| subflow.goodput_bps.mean),
+        subflows(),
+    );
     let names = ["mean subflow of", "over"].map(Column::left);
     let mut table = Table::new(names.into_iter().chain(styles.columns()));
     for group in shown {
@@ -196,7 +199,7 @@ fn members(measured: &Measured) -> String {
 fn spans(measured: &Measured) -> String {
     let shown = &measured.groups[..measured.groups.len().min(ROWS)];
     let spans = || shown.iter().flat_map(|group| &group.spans);
-    let rate = Style::rate(spans().map(|span| span.goodput_bps));
+    let rate = Style::rate(spans().map(|span| span.goodput_bps.mean));
     let Some(first) = shown.iter().find(|group| !group.spans.is_empty()) else {
         return String::new();
     };
@@ -206,10 +209,7 @@ fn spans(measured: &Measured) -> String {
         .map(|span| Column::right(format!("{} ({}bps)", span.name, rate.prefix)));
     let mut table = Table::new([Column::left("group")].into_iter().chain(names));
     for group in shown {
-        let cells = group
-            .spans
-            .iter()
-            .map(|span| rate.write(estimate(span.goodput_bps, span.goodput_ci95_bps)));
+        let cells = group.spans.iter().map(|span| rate.write(span.goodput_bps));
         table.row([group.name.clone()].into_iter().chain(cells));
     }
     noted(
@@ -220,10 +220,14 @@ fn spans(measured: &Measured) -> String {
 
 fn links(links: &[LinkReport]) -> String {
     let shown = &links[..links.len().min(ROWS)];
-    let load = Style::rate(shown.iter().map(|link| link.load_bps));
-    let queue = Style::plain(shown.iter().map(|link| link.queue_mean_packets), 2);
-    let marked = shown.iter().any(|link| link.marks > 0.0);
-    let counts = || shown.iter().flat_map(|link| [link.drops, link.marks]);
+    let load = Style::rate(shown.iter().map(|link| link.load_bps.mean));
+    let queue = Style::plain(shown.iter().map(|link| link.queue_mean_packets.mean), 2);
+    let marked = shown.iter().any(|link| link.marks.mean > 0.0);
+    let counts = || {
+        shown
+            .iter()
+            .flat_map(|link| [link.drops.mean, link.marks.mean])
+    };
     let count = Style::plain(counts(), fractions(counts()));
     let mut columns = vec![
         Column::left("link"),
@@ -238,13 +242,13 @@ fn links(links: &[LinkReport]) -> String {
     for link in shown {
         let mut row = vec![
             link.name.clone(),
-            Style::percent(1).write(estimate(link.utilisation, link.utilisation_ci95)),
-            load.write(estimate(link.load_bps, link.load_ci95_bps)),
-            queue.write(estimate(link.queue_mean_packets, link.queue_ci95_packets)),
-            count.write(estimate(link.drops, link.drops_ci95)),
-            Style::percent(3).write(estimate(link.drop_rate, link.drop_rate_ci95)),
+            Style::percent(1).write(link.utilisation),
+            load.write(link.load_bps),
+            queue.write(link.queue_mean_packets),
+            count.write(link.drops),
+            Style::percent(3).write(link.drop_rate),
         ];
-        row.extend(marked.then(|| count.write(estimate(link.marks, link.marks_ci95))));
+        row.extend(marked.then(|| count.write(link.marks)));
         table.row(row);
     }
     let note = match links.len() - shown.len() {
@@ -252,6 +256,11 @@ fn links(links: &[LinkReport]) -> String {
         left_out => Some(format!("{left_out} more links are in --json.")),
     };
     noted(table, note.as_deref())
+}
+
+/// The means of those that have one.
+fn means(estimates: impl Iterator<Item = Option<Estimate>>) -> impl Iterator<Item = f64> {
+    estimates.flatten().map(|estimate| estimate.mean)
 }
 
 /// A table, a line about it if there is something to say, an empty line.

@@ -2,13 +2,9 @@
 
 use manyway_report::Column;
 use manyway_simulate::batch::SubflowReport;
+use manyway_simulate::measure::Estimate;
 
-use crate::run::number::{Estimate, Style};
-
-/// A mean and its confidence interval.
-pub(super) fn estimate(mean: impl Into<Option<f64>>, ci95: Option<f64>) -> Estimate {
-    (mean.into(), ci95)
-}
+use crate::run::number::Style;
 
 /// Decimals that counts need: none, unless they are means.
 pub(super) fn fractions(counts: impl IntoIterator<Item = f64>) -> usize {
@@ -30,12 +26,14 @@ impl Styles {
     ) -> Self {
         let windows = subflows
             .clone()
-            .filter_map(|subflow| subflow.window_mean_packets);
-        let losses = subflows.clone().map(|subflow| subflow.loss_events);
+            .filter_map(|subflow| subflow.window_mean_packets)
+            .map(|window| window.mean);
+        let rtts = subflows.clone().filter_map(|subflow| subflow.rtt_mean_s);
+        let losses = subflows.map(|subflow| subflow.loss_events.mean);
         Self {
             rate: Style::rate(rates),
             window: Style::plain(windows, 2),
-            rtt: Style::millis(subflows.filter_map(|subflow| subflow.rtt_mean_s)),
+            rtt: Style::millis(rtts.map(|rtt| rtt.mean)),
             losses: Style::plain(losses.clone(), fractions(losses)),
         }
     }
@@ -52,31 +50,25 @@ impl Styles {
     }
 
     pub(super) fn of_subflow(&self, subflow: &SubflowReport) -> [String; 5] {
-        let goodput = estimate(subflow.goodput_bps, subflow.goodput_ci95_bps);
-        let share = estimate(subflow.share, subflow.share_ci95);
-        self.cells(goodput, share, Some(subflow))
+        self.cells(subflow.goodput_bps, subflow.share, Some(subflow))
     }
 
     /// What only subflows have stays blank without one.
     pub(super) fn cells(
         &self,
         goodput: Estimate,
-        share: Estimate,
+        share: Option<Estimate>,
         subflow: Option<&SubflowReport>,
     ) -> [String; 5] {
-        let of = |style: &Style, read: fn(&SubflowReport) -> Estimate| {
+        let of = |style: &Style, read: fn(&SubflowReport) -> Option<Estimate>| {
             subflow.map_or_else(String::new, |subflow| style.write(read(subflow)))
         };
         [
             self.rate.write(goodput),
             Style::percent(1).write(share),
-            of(&self.window, |s| {
-                estimate(s.window_mean_packets, s.window_ci95_packets)
-            }),
-            of(&self.rtt, |s| estimate(s.rtt_mean_s, s.rtt_ci95_s)),
-            of(&self.losses, |s| {
-                estimate(s.loss_events, s.loss_events_ci95)
-            }),
+            of(&self.window, |subflow| subflow.window_mean_packets),
+            of(&self.rtt, |subflow| subflow.rtt_mean_s),
+            of(&self.losses, |subflow| Some(subflow.loss_events)),
         ]
     }
 }
@@ -94,17 +86,18 @@ impl Transfers {
         Column::right(format!("{name} ({}s)", self.0.prefix))
     }
 
-    pub(super) fn time(self, time: Estimate) -> String {
-        self.0.write(time)
+    /// A time alone.
+    pub(super) fn time(self, seconds: Option<f64>) -> String {
+        self.0.number(seconds)
     }
 
     /// The time, and how many of `all` were complete unless all were.
-    pub(super) fn write(self, time: Estimate, completed: f64, all: f64) -> String {
-        let count = Style::plain([all], fractions([completed]));
-        let count = count.write(estimate(completed, None));
+    pub(super) fn write(self, time: Option<Estimate>, completed: f64, all: f64) -> String {
+        let count = Style::plain([all], fractions([completed])).number(completed);
+        let time = self.0.write(time);
         match completed < all {
-            true => format!("{} ({count} of {all})", self.time(time)),
-            false => self.time(time),
+            true => format!("{time} ({count} of {all})"),
+            false => time,
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use indexmap::IndexSet;
 use manyway_report::{Column, Table};
-use manyway_simulate::batch::{GroupReport, LinkReport, PointReport, SpanReport};
+use manyway_simulate::batch::{GroupReport, PointReport};
 
-use super::noted;
-use super::styles::{Transfers, estimate};
+use super::styles::Transfers;
+use super::{means, noted};
 use crate::run::number::Style;
 
 /// So many groups and links have columns.
@@ -44,7 +44,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn overview(&self, repeat: u32) -> String {
-        let shown = self.shown().map(|group| group.goodput_bps);
+        let shown = self.shown().map(|group| group.goodput_bps.mean);
         let rate = Style::rate(shown);
         let measured = || self.points.iter().map(|point| &point.measured);
         let several = measured().any(|measured| measured.flows.len() > 1);
@@ -73,17 +73,14 @@ impl<'a> Sweep<'a> {
             row.extend(partial.then(|| measured.runs.to_string()));
             for column in &self.groups {
                 let group = column.at(point);
-                let goodput =
-                    group.map(|group| estimate(group.goodput_bps, group.goodput_ci95_bps));
-                row.push(rate.write(goodput.unwrap_or_default()));
+                row.push(rate.write(group.map(|group| group.goodput_bps)));
                 row.extend(column.transfers.map(|transfers| after(transfers, group)));
             }
             for name in &self.links {
                 let link = measured.links.iter().find(|link| link.name == *name);
-                let load = |link: &LinkReport| estimate(link.utilisation, link.utilisation_ci95);
-                row.push(Style::percent(1).write(link.map(load).unwrap_or_default()));
+                row.push(Style::percent(1).write(link.map(|link| link.utilisation)));
             }
-            let jain = Style::plain([1.0], 3).write(estimate(measured.jain, measured.jain_ci95));
+            let jain = Style::plain([1.0], 3).write(measured.jain);
             row.extend(several.then_some(jain));
             table.row(row);
         }
@@ -102,7 +99,7 @@ impl<'a> Sweep<'a> {
         if names.is_empty() {
             return String::new();
         }
-        let rate = Style::rate(spans().map(|span| span.goodput_bps));
+        let rate = Style::rate(spans().map(|span| span.goodput_bps.mean));
         let pairs = || {
             let groups = self.groups.iter();
             groups.flat_map(|group| names.iter().map(move |name| (group, *name)))
@@ -116,8 +113,7 @@ impl<'a> Sweep<'a> {
             let cell = |(column, name): (&GroupColumn<'a>, &str)| {
                 let spans = column.at(point).map_or(&[][..], |group| &group.spans);
                 let span = spans.iter().find(|span| span.name == name);
-                let goodput = |span: &SpanReport| estimate(span.goodput_bps, span.goodput_ci95_bps);
-                rate.write(span.map(goodput).unwrap_or_default())
+                rate.write(span.map(|span| span.goodput_bps))
             };
             table.row(self.settings(point).into_iter().chain(pairs().map(cell)));
         }
@@ -158,7 +154,7 @@ impl<'a> GroupColumn<'a> {
                 .filter_map(move |point| point.measured.groups.get(index))
         };
         let finite = groups().any(|group| group.completed.is_some());
-        let times = groups().filter_map(|group| group.completion_s);
+        let times = means(groups().map(|group| group.completion_s));
         Some(Self {
             index,
             name: &groups().next()?.name,
@@ -175,7 +171,6 @@ impl<'a> GroupColumn<'a> {
 fn after(transfers: Transfers, group: Option<&GroupReport>) -> String {
     let completed = group.and_then(|group| Some((group, group.completed?)));
     completed.map_or_else(String::new, |(group, completed)| {
-        let time = estimate(group.completion_s, group.completion_ci95_s);
-        transfers.write(time, completed, group.count as f64)
+        transfers.write(group.completion_s, completed.mean, group.count as f64)
     })
 }

@@ -11,30 +11,30 @@ struct Sample {
 }
 
 impl Sample {
-    fn ci(&self, of: f64) -> Option<f64> {
-        self.repeated.then_some(of / 20.0)
+    fn estimate(&self, mean: f64) -> Estimate {
+        self.within(mean, mean / 20.0)
+    }
+
+    fn within(&self, mean: f64, ci95: f64) -> Estimate {
+        Estimate {
+            mean,
+            ci95: self.repeated.then_some(ci95),
+            n: if self.repeated { 20 } else { 1 },
+        }
     }
 
     fn subflow(&self, path: &str, mbps: f64, share: f64) -> SubflowReport {
         let lost = if self.repeated { 31.4 } else { 31.0 };
         SubflowReport {
             path: path.to_owned(),
-            goodput_bps: mbps * 1e6,
-            goodput_ci95_bps: self.ci(mbps * 1e6),
-            share: Some(share),
-            share_ci95: self.ci(share),
-            window_mean_packets: Some(mbps * 4.25),
-            window_ci95_packets: self.ci(mbps * 4.25),
-            rtt_mean_s: (mbps > 0.0).then_some(0.0525),
-            rtt_ci95_s: self.ci(0.0525).filter(|_| mbps > 0.0),
-            loss_events: lost,
-            loss_events_ci95: self.ci(lost),
-            packets_sent: 1e5,
-            packets_sent_ci95: self.ci(1e5),
-            packets_lost: lost,
-            packets_lost_ci95: self.ci(lost),
-            timeouts: 0.0,
-            timeouts_ci95: self.ci(0.0),
+            goodput_bps: self.estimate(mbps * 1e6),
+            share: Some(self.estimate(share)),
+            window_mean_packets: Some(self.estimate(mbps * 4.25)),
+            rtt_mean_s: (mbps > 0.0).then_some(self.estimate(0.0525)),
+            loss_events: self.estimate(lost),
+            packets_sent: self.estimate(1e5),
+            packets_lost: self.estimate(lost),
+            timeouts: self.estimate(0.0),
             spans: Vec::new(),
         }
     }
@@ -45,13 +45,10 @@ impl Sample {
         FlowReport {
             name: name.to_owned(),
             group: name.split('.').next().unwrap_or(name).to_owned(),
-            goodput_bps: mbps * 1e6,
-            goodput_ci95_bps: self.ci(mbps * 1e6),
-            share: Some(mbps / all),
-            share_ci95: self.ci(mbps / all),
+            goodput_bps: self.estimate(mbps * 1e6),
+            share: Some(self.estimate(mbps / all)),
             completed: None,
             completion_s: None,
-            completion_ci95_s: None,
             spans: Vec::new(),
             subflows: paths.iter().map(subflow).collect(),
         }
@@ -59,28 +56,26 @@ impl Sample {
 
     /// `count` flows like `flow`.
     fn group(&self, law: &str, count: u64, flow: &FlowReport) -> GroupReport {
-        let share = flow.share.map(|share| share * count as f64);
+        let share = flow.share.map(|share| share.mean * count as f64);
+        let goodput = flow.goodput_bps.mean;
         GroupReport {
             name: flow.group.clone(),
             count,
             law: Some(law.to_owned()),
             goodput_bps: flow.goodput_bps,
-            goodput_ci95_bps: flow.goodput_ci95_bps,
-            goodput_min_bps: flow.goodput_bps * 0.75,
-            goodput_median_bps: flow.goodput_bps,
-            goodput_max_bps: flow.goodput_bps * 1.25,
-            total_bps: flow.goodput_bps * count as f64,
-            total_ci95_bps: None,
-            share,
-            share_ci95: share.and_then(|share| self.ci(share)),
-            jain: Some(0.96),
-            jain_ci95: self.ci(0.96),
+            goodput_min_bps: self.estimate(goodput * 0.75),
+            goodput_median_bps: self.estimate(goodput),
+            goodput_max_bps: self.estimate(goodput * 1.25),
+            total_bps: self.estimate(goodput * count as f64),
+            share: share.map(|share| self.estimate(share)),
+            jain: Some(self.estimate(0.96)),
             completed: flow
                 .completed
-                .map(|completed| f64::from(completed) / 20.0 * count as f64),
+                .map(|completed| self.estimate(f64::from(completed) / 20.0 * count as f64)),
             completion_s: flow.completion_s,
-            completion_ci95_s: flow.completion_ci95_s,
-            completion_max_s: flow.completion_s.map(|time| time * 1.25),
+            completion_max_s: flow
+                .completion_s
+                .map(|time| self.estimate(time.mean * 1.25)),
             spans: Vec::new(),
             subflows: flow.subflows.clone(),
         }
@@ -89,19 +84,13 @@ impl Sample {
     fn link(&self, name: &str, drops: f64, marks: f64) -> LinkReport {
         LinkReport {
             name: name.to_owned(),
-            utilisation: 0.9921,
-            utilisation_ci95: self.ci(0.01),
-            load_bps: 59.526e6,
-            load_ci95_bps: self.ci(6e5),
-            queue_mean_packets: 62.73,
-            queue_ci95_packets: self.ci(62.73),
-            packets: 5e5,
-            drops,
-            drops_ci95: self.ci(drops),
-            drop_rate: Some(drops / 5e5),
-            drop_rate_ci95: self.ci(drops / 5e5),
-            marks,
-            marks_ci95: self.ci(marks),
+            utilisation: self.within(0.9921, 0.01 / 20.0),
+            load_bps: self.within(59.526e6, 6e5 / 20.0),
+            queue_mean_packets: self.estimate(62.73),
+            packets: self.estimate(5e5),
+            drops: self.estimate(drops),
+            drop_rate: Some(self.estimate(drops / 5e5)),
+            marks: self.estimate(marks),
         }
     }
 
@@ -127,8 +116,7 @@ impl Sample {
                 self.link("first", 1038.0, 0.0),
                 self.link("second", 3289.0, 0.0),
             ],
-            jain: Some(0.777),
-            jain_ci95: self.ci(0.777),
+            jain: Some(self.estimate(0.777)),
         }
     }
 
@@ -137,8 +125,7 @@ impl Sample {
         let multi = self.flow("multi", &[("first", 15.08), ("second", 0.99)], 22.5);
         let mut single = self.flow("single", &[("second", 6.43)], 22.5);
         single.completed = Some(if self.repeated { 17 } else { 1 });
-        single.completion_s = Some(42.5);
-        single.completion_ci95_s = self.ci(42.5);
+        single.completion_s = Some(self.estimate(42.5));
         let groups = vec![
             self.group("balia", 1, &multi),
             self.group("ewtcp:a=0.25", 1, &single),
@@ -192,15 +179,14 @@ fn spans_transfers_and_marks_have_columns() {
     for group in &mut measured.groups {
         let span = |name: &str, mbps: f64| SpanReport {
             name: name.to_owned(),
-            goodput_bps: mbps * 1e6,
-            goodput_ci95_bps: Some(2e4),
+            goodput_bps: OFTEN.within(mbps * 1e6, 2e4),
         };
         group.spans = vec![span("alone", 2.5), span("shared", 1.25)];
     }
-    measured.groups[1].completed = Some(99.5);
-    measured.groups[1].completion_s = Some(0.0581);
-    measured.groups[1].completion_max_s = Some(0.62);
-    measured.links[0].marks = 12.5;
+    measured.groups[1].completed = Some(OFTEN.estimate(99.5));
+    measured.groups[1].completion_s = Some(ONCE.estimate(0.0581));
+    measured.groups[1].completion_max_s = Some(ONCE.estimate(0.62));
+    measured.links[0].marks = OFTEN.within(12.5, 0.0);
     insta::assert_snapshot!(
         "columns",
         summary(&OFTEN.report(Results::Point(measured.clone())))

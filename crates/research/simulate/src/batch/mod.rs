@@ -24,8 +24,8 @@ pub use overlay::{
     SearchReport,
 };
 pub use report::{
-    FlowReport, GroupReport, Level, LinkReport, Measured, PointReport, Report, Results, SpanReport,
-    SubflowReport, schema,
+    FlowReport, GroupReport, Level, LinkReport, Measured, Object, PointReport, Report, Results,
+    SpanReport, SubflowReport, VERSION, schema,
 };
 
 use crate::packet::{RunResult, Simulation, SimulationError};
