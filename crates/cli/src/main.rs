@@ -31,13 +31,11 @@ mod ticket;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-
 use crate::args::{Cli, Command};
 use crate::screen::Screen;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let screen = Screen::new(cli.output.quiet);
     logging::start(&screen, &cli.output);
     let runtime = match tokio::runtime::Builder::new_multi_thread()

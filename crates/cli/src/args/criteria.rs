@@ -3,8 +3,7 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use manyway_fluid::criteria::Rtts;
 
 /// Say which design criteria a law meets, with points where it doesn't
@@ -22,39 +21,29 @@ pub(crate) struct CriteriaArgs {
     pub(crate) law: Option<String>,
 
     /// Paths of the source: a number, or the least and the most, e.g. 2..8 (which is the default)
-    #[arg(long, value_name = "N", env = "MANYWAY_PATHS", hide_env_values = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) paths: Option<Paths>,
 
     /// Round-trip times: one for all paths; two to draw between, e.g. '10 ms..300 ms'; or one for
     /// each path, with commas
-    #[arg(
-        long,
-        value_name = "TIMES",
-        default_value = "100 ms",
-        env = "MANYWAY_RTTS",
-        hide_env_values = true,
-        value_parser = rtts
-    )]
+    #[arg(long, value_name = "TIMES", default_value = "100 ms", value_parser = rtts)]
     pub(crate) rtts: Rtts,
 
     /// Points to draw
-    #[arg(long, value_name = "N", default_value_t = 2000, env = "MANYWAY_SAMPLES", hide_env_values = true,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) samples: u32,
-
-    /// The same seed gives the same points
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 1,
-        env = "MANYWAY_SEED",
-        hide_env_values = true
+        default_value_t = 2000,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
+    pub(crate) samples: u32,
+
+    /// The same seed gives the same points
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
     /// Print the result as one JSON object on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 

@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
 use manyway_registry::RegistryUrl;
 
 use crate::demo::LinkSpec;
 
 mod criteria;
+mod environment;
 mod optimum;
 mod paths;
 mod pick;
@@ -39,6 +39,21 @@ pub(crate) struct Cli {
     pub(crate) output: Output,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The command line and its environment; ends the program where these ask for help or can't be
+    /// understood.
+    pub(crate) fn read() -> Self {
+        let mut command = Self::definition();
+        let mut matches = command.get_matches_mut();
+        Self::from_arg_matches_mut(&mut matches)
+            .unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+
+    fn definition() -> clap::Command {
+        environment::with_variables(<Self as CommandFactory>::command())
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -72,12 +87,11 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Output {
     /// Say nothing but errors (and a ticket that has no file to go to)
-    #[arg(short, long, global = true, env = "MANYWAY_QUIET", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, conflicts_with = "verbose")]
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
     /// Say more: -v what happens to paths and runs, -vv what the protocol does, -vvv everything
-    #[arg(short, long, global = true, env = "MANYWAY_VERBOSE", hide_env_values = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
@@ -88,22 +102,11 @@ pub(crate) struct Network {
     /// Use this interface or local address only; repeat it for several
     ///
     /// Without it, every interface that is up is used and those that come and go are followed.
-    #[arg(
-        long = "path",
-        value_name = "IFACE|ADDR",
-        env = "MANYWAY_PATH",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long = "path", value_name = "IFACE|ADDR", value_delimiter = ',')]
     pub(crate) interfaces: Vec<PathSelector>,
 
     /// Port of our sockets, for UDP and TCP; 0 lets the system choose
-    #[arg(
-        long,
-        default_value_t = 0,
-        env = "MANYWAY_PORT",
-        hide_env_values = true
-    )]
+    #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
 
     /// What carries the packets: UDP, TCP, or UDP with TCP where UDP doesn't get through
@@ -111,56 +114,27 @@ pub(crate) struct Network {
     /// A side that prints a ticket accepts TCP connections too, on the number of its UDP port,
     /// unless this is udp. With tcp, and for the paths over TCP, the kernel controls congestion;
     /// --cc has no say there.
-    #[arg(
-        long,
-        value_name = "tcp|udp|auto",
-        default_value = "auto",
-        env = "MANYWAY_CARRIER",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "tcp|udp|auto", default_value = "auto")]
     pub(crate) carrier: Carriers,
 
     /// The kernel's congestion control for TCP connections, e.g. cubic, bbr or reno
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MANYWAY_TCP_CC",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "NAME")]
     pub(crate) tcp_cc: Option<Congestion>,
 
     /// Congestion-control law for what this side sends; a wrong name lists them all
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "lia",
-        env = "MANYWAY_CC",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "NAME", default_value = "lia")]
     pub(crate) cc: String,
 
     /// Send no faster than this over all paths together, e.g. 20Mbps or 2MB/s
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_LIMIT",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<Rate>,
 
     /// Most memory for data that arrived and isn't on disk yet
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "64MiB",
-        env = "MANYWAY_RECEIVE_WINDOW",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub(crate) receive_window: ByteSize,
 
     /// Print one JSON object per transfer on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -169,25 +143,14 @@ pub(crate) struct Network {
 #[command(next_help_heading = "Ticket")]
 pub(crate) struct Invitation {
     /// Write the ticket to this file, readable by you alone; with -q it is not printed then
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TICKET_FILE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     pub(crate) ticket_file: Option<PathBuf>,
 
     /// Add an address to the ticket that leads to this host, e.g. a router's forwarded port;
     /// repeatable
     ///
     /// ADDR alone takes the port of our sockets. Our own interfaces' addresses are always in it.
-    #[arg(
-        long,
-        value_name = "ADDR[:PORT]",
-        env = "MANYWAY_ADVERTISE",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',')]
     pub(crate) advertise: Vec<String>,
 }
 
@@ -208,12 +171,7 @@ pub(crate) struct SendArgs {
     ///
     /// Programs of other users of this host can see a ticket on a command line; @FILE and the
     /// environment hide it.
-    #[arg(
-        long,
-        value_name = "TICKET",
-        env = "MANYWAY_TICKET",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
     #[command(flatten)]
@@ -240,13 +198,7 @@ pub(crate) struct Relays {
     /// any other law there is a path through each. Whoever prints a ticket puts them into it, up to
     /// 8, and can be found there. Programs of other users of this host can see a text on a command
     /// line; @FILE and the environment hide it.
-    #[arg(
-        long,
-        value_name = "RELAY",
-        env = "MANYWAY_VIA",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "RELAY", value_delimiter = ',')]
     pub(crate) via: Vec<String>,
 
     /// Use relays that this registry knows (https://HOST:PORT#KEY, as it prints it); several serve
@@ -257,26 +209,24 @@ pub(crate) struct Relays {
     #[arg(
         long,
         value_name = "URL",
-        env = "MANYWAY_REGISTRY",
-        hide_env_values = true,
         value_delimiter = ',',
         requires = "token_file"
     )]
     pub(crate) registry: Vec<RegistryUrl>,
 
     /// How many relays to take from the registry
-    #[arg(long, value_name = "N", default_value_t = 50, env = "MANYWAY_RELAYS", hide_env_values = true,
-          value_parser = clap::value_parser!(u16).range(1..=200), requires = "registry")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        value_parser = clap::value_parser!(u16).range(1..=200),
+        requires = "registry"
+    )]
     pub(crate) relays: u16,
 
     /// The token for clients that the registry's operator gave you, in a file that is readable by
     /// you alone
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TOKEN_FILE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
@@ -297,32 +247,15 @@ Examples:
 #[command(next_help_heading = "Over ssh")]
 pub(crate) struct SshArgs {
     /// The ssh command and its own options
-    #[arg(
-        long,
-        value_name = "CMD",
-        default_value = "ssh",
-        env = "MANYWAY_SSH",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "CMD", default_value = "ssh")]
     pub(crate) ssh: String,
 
     /// The program on the far side
-    #[arg(
-        long,
-        value_name = "PATH",
-        default_value = "manyway",
-        env = "MANYWAY_REMOTE_BIN",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "PATH", default_value = "manyway")]
     pub(crate) remote_bin: String,
 
     /// UDP port of the far side's sockets, e.g. one that its firewall lets in
-    #[arg(
-        long,
-        value_name = "PORT",
-        env = "MANYWAY_REMOTE_PORT",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "PORT")]
     pub(crate) remote_port: Option<u16>,
 }
 
@@ -331,13 +264,11 @@ pub(crate) struct SshArgs {
 #[command(next_help_heading = "Existing files")]
 pub(crate) struct ConflictArgs {
     /// Replace files that exist (the default is to refuse); when sending, only with HOST:DIR
-    #[arg(long, env = "MANYWAY_OVERWRITE", hide_env_values = true, conflicts_with = "rename",
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long, conflicts_with = "rename")]
     pub(crate) overwrite: bool,
 
     /// Keep both: the new one becomes "name (1).ext"; when sending, only with HOST:DIR
-    #[arg(long, env = "MANYWAY_RENAME", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) rename: bool,
 }
 
@@ -346,7 +277,7 @@ pub(crate) struct ConflictArgs {
 /// Without a ticket it prints one and receives whatever is sent to it until it is stopped; with a
 /// ticket it fetches what the other side offers.
 #[derive(Debug, Args)]
-#[command(after_long_help = RECV_EXAMPLES, override_usage = "manyway recv [OPTIONS] [DIR]\n       manyway recv [OPTIONS] TICKET [DIR]")]
+#[command(after_long_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
 pub(crate) struct RecvArgs {
     /// The sender's ticket (mw1…, or @FILE with the ticket in it) and the directory to receive into
     ///
@@ -356,22 +287,15 @@ pub(crate) struct RecvArgs {
     pub(crate) what: Vec<OsString>,
 
     /// The sender's ticket, or @FILE, as an option
-    #[arg(
-        long,
-        value_name = "TICKET",
-        env = "MANYWAY_TICKET",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "TICKET")]
     pub(crate) from: Option<String>,
 
     /// End after one transfer
-    #[arg(long, env = "MANYWAY_ONCE", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) once: bool,
 
     /// End when standard input does; how the far side over ssh notices that its caller is gone
-    #[arg(long, hide = true, env = "MANYWAY_WHILE_STDIN", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long, hide = true)]
     pub(crate) while_stdin: bool,
 
     #[command(flatten)]
@@ -383,6 +307,10 @@ pub(crate) struct RecvArgs {
     #[command(flatten)]
     pub(crate) invitation: Invitation,
 }
+
+const RECV_USAGE: &str = "\
+manyway recv [OPTIONS] [DIR]
+       manyway recv [OPTIONS] TICKET [DIR]";
 
 const RECV_EXAMPLES: &str = "\
 Examples:
@@ -404,50 +332,38 @@ pub(crate) struct DemoArgs {
         long = "link",
         value_name = "RATE/DELAY",
         default_values = ["40Mbps/10ms", "20Mbps/40ms"],
-        env = "MANYWAY_LINK",
-        hide_env_values = true,
         value_delimiter = ','
     )]
     pub(crate) links: Vec<LinkSpec>,
 
     /// Size of the file; by default what the best link carries in 15 seconds
-    #[arg(long, env = "MANYWAY_SIZE", hide_env_values = true)]
+    #[arg(long)]
     pub(crate) size: Option<ByteSize>,
 
     /// Through three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7);
     /// takes about three minutes
-    #[arg(long, conflicts_with = "links", env = "MANYWAY_DEMO_RELAYS", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long, conflicts_with = "links")]
     pub(crate) relays: bool,
 
     /// Congestion-control law [default: lia, and mpath with --relays]
-    #[arg(long, value_name = "NAME", env = "MANYWAY_CC", hide_env_values = true)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
 
     /// Where the plot of each path's rate goes
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "manyway-demo.svg",
-        env = "MANYWAY_SVG",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE", default_value = "manyway-demo.svg")]
     pub(crate) svg: PathBuf,
 
     /// Print the result as one JSON object on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn help(subcommands: &[&str]) -> String {
-        let mut command = Cli::command().term_width(100);
+        let mut command = Cli::definition().term_width(100);
         command.build();
         let chosen = subcommands.iter().fold(&mut command, |command, name| {
             command.find_subcommand_mut(name).unwrap()
@@ -457,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        Cli::command().debug_assert();
+        Cli::definition().debug_assert();
     }
 
     #[test]
@@ -478,23 +394,24 @@ mod tests {
         [command].into_iter().chain(below).collect()
     }
 
+    /// Scripts and service files rely on these names.
     #[test]
-    fn every_option_has_an_environment_twin() {
-        for command in commands(Cli::command()) {
+    fn environment_variables() {
+        let mut list = Vec::new();
+        for command in commands(Cli::definition()) {
             for option in command.get_opts() {
-                let name = option.get_id();
-                let env = option.get_env().and_then(|env| env.to_str());
-                assert!(
-                    env.is_some_and(|env| env.starts_with("MANYWAY_")),
-                    "--{name}"
-                );
+                let long = option.get_long().expect("a long name");
+                let variable = option.get_env().and_then(|name| name.to_str());
+                let variable = variable.unwrap_or_else(|| panic!("--{long} has no variable"));
+                list.push(format!("{} --{long}: {variable}", command.get_name()));
             }
         }
+        insta::assert_snapshot!("environment_variables", list.join("\n"));
     }
 
     #[test]
     fn tickets_never_show_up_in_help() {
-        for command in commands(Cli::command()) {
+        for command in commands(Cli::definition()) {
             assert!(
                 command
                     .get_opts()

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use manyway_fluid::optimum::Utility;
 
 use super::simulation::Assignments;
@@ -22,26 +21,18 @@ pub(crate) struct OptimumArgs {
     pub(crate) file: PathBuf,
 
     /// What to maximise: log (proportional fairness), alpha=NUMBER, max-min or throughput
-    #[arg(
-        long,
-        value_name = "UTILITY",
-        default_value = "log",
-        env = "MANYWAY_UTILITY",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "UTILITY", default_value = "log")]
     pub(crate) utility: Utility,
 
     /// Only at this time, e.g. "150 s", instead of all epochs
-    #[arg(long, value_name = "TIME", env = "MANYWAY_AT", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) at: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) assignments: Assignments,
 
     /// Print the result as one JSON object on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 

@@ -16,27 +16,20 @@ use super::{Network, Relays};
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
     /// The receiver's ticket, or @FILE with the ticket in it
-    #[arg(
-        long,
-        value_name = "TICKET",
-        env = "MANYWAY_TICKET",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 
     /// How long to measure
-    #[arg(long, value_name = "TIME", default_value = "10 s", env = "MANYWAY_TIME", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10 s",
+        value_parser = manyway_units::parse_duration
+    )]
     pub(crate) time: Duration,
 
     /// Send no more than this, all paths together
-    #[arg(
-        long,
-        value_name = "SIZE",
-        default_value = "500MB",
-        env = "MANYWAY_SIZE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "SIZE", default_value = "500MB")]
     pub(crate) size: ByteSize,
 
     #[command(flatten)]

@@ -13,8 +13,7 @@ pub(crate) struct Pick {
     /// The direct paths are used besides. A relay that dies or leaves is replaced by another one.
     /// What suffices is said by --demand or --limit; without either the first choice is kept. Takes
     /// the place of the path manager of --cc mpath. For whoever connects (--to, HOST:DIR).
-    #[arg(long, value_name = "K", env = "MANYWAY_PICK", hide_env_values = true,
-          value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) pick: Option<u16>,
 
     /// How --pick chooses: all relays alike [default], or in proportion to the bandwidth that they
@@ -25,8 +24,6 @@ pub(crate) struct Pick {
     #[arg(
         long,
         value_name = "uniform|proportional",
-        env = "MANYWAY_CHOICE",
-        hide_env_values = true,
         hide_possible_values = true,
         requires = "pick"
     )]
@@ -36,8 +33,6 @@ pub(crate) struct Pick {
     #[arg(
         long,
         value_name = "all|slowest",
-        env = "MANYWAY_RESELECT",
-        hide_env_values = true,
         hide_possible_values = true,
         requires = "pick"
     )]
@@ -46,13 +41,7 @@ pub(crate) struct Pick {
     /// What suffices, over all paths together, e.g. 50Mbps [default: --limit]
     ///
     /// It is no bound: what is sent beyond it, only --limit says.
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_DEMAND",
-        hide_env_values = true,
-        requires = "pick"
-    )]
+    #[arg(long, value_name = "RATE", requires = "pick")]
     pub(crate) demand: Option<Rate>,
 }
 

@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 
 /// Be a registry: know which relays there are, and who may use them
 ///
@@ -16,22 +15,11 @@ use clap::{ArgAction, Args};
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RegistryArgs {
     /// Where to listen: HTTPS on TCP, and on UDP for those who want to know their own address
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        default_value = "0.0.0.0:45180",
-        env = "MANYWAY_LISTEN",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:45180")]
     pub(crate) listen: SocketAddr,
 
     /// The host's name or address for the URL that is printed
-    #[arg(
-        long,
-        value_name = "HOST",
-        env = "MANYWAY_HOST",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "HOST")]
     pub(crate) host: Option<String>,
 
     /// The registry's key: made if missing, readable by you alone; the same for all registries of a
@@ -39,12 +27,7 @@ pub(crate) struct RegistryArgs {
     ///
     /// By default registry.key in $STATE_DIRECTORY, which systemd sets, else in
     /// $XDG_STATE_HOME/manyway or ~/.local/state/manyway.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_KEY_FILE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
     /// Who may enrol, a line each: relay NAME TOKEN, or client NAME TOKEN [CLASS]; made with one of
@@ -52,49 +35,25 @@ pub(crate) struct RegistryArgs {
     ///
     /// A client's traffic counts for its NAME; its rate class n from 0 to 15 is 2^n Mbit/s at each
     /// relay, 15 unless given. By default registry.tokens beside the key.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TOKEN_FILE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
     /// Where leases are kept: memory, or etcd://HOST:PORT[,HOST:PORT…] for several registries of
     /// one fleet
-    #[arg(
-        long,
-        value_name = "STORE",
-        default_value = "memory",
-        env = "MANYWAY_STORE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "STORE", default_value = "memory")]
     pub(crate) store: String,
 
     /// A certificate (PEM, with its chain) instead of one for the registry's own key: clients then
     /// need no key in the URL
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TLS_CERT",
-        hide_env_values = true,
-        requires = "tls_key"
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 
     /// The certificate's private key (PEM)
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TLS_KEY",
-        hide_env_values = true,
-        requires = "tls_cert"
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
 
     /// Accept relays with private addresses too: for a registry inside one network
-    #[arg(long, env = "MANYWAY_ALLOW_PRIVATE", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Limits")]
+    #[arg(long, help_heading = "Limits")]
     pub(crate) allow_private: bool,
 
     /// Most relays that may be enrolled with one token
@@ -102,15 +61,18 @@ pub(crate) struct RegistryArgs {
         long,
         value_name = "N",
         default_value_t = 100_000,
-        env = "MANYWAY_RELAYS_PER_TOKEN",
-        hide_env_values = true,
         help_heading = "Limits"
     )]
     pub(crate) relays_per_token: usize,
 
     /// Requests per second from one address (IPv6: /64); many relays behind one address need more
-    #[arg(long, value_name = "N", default_value_t = 100, env = "MANYWAY_REQUEST_RATE", hide_env_values = true,
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Limits")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000),
+        help_heading = "Limits"
+    )]
     pub(crate) request_rate: u64,
 }
 

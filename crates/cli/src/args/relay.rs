@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use manyway::{ByteSize, Rate};
 use manyway_registry::RegistryUrl;
 use manyway_wire::relay::RelayId;
@@ -28,52 +27,42 @@ pub(crate) struct RelayArgs {
         long,
         value_name = "ADDR:PORT",
         default_values = ["0.0.0.0:45170", "[::]:45170"],
-        env = "MANYWAY_LISTEN",
-        hide_env_values = true,
         value_delimiter = ','
     )]
     pub(crate) listen: Vec<SocketAddr>,
 
     /// Where others reach this relay, if that isn't an address of this host: a cloud's public
     /// address, say; repeatable
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        env = "MANYWAY_ADVERTISE",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
     pub(crate) advertise: Vec<SocketAddr>,
 
     /// The relay's keys: made if missing, readable by you alone
     ///
     /// By default relay.key in $STATE_DIRECTORY, which systemd sets, else in
     /// $XDG_STATE_HOME/manyway or ~/.local/state/manyway. Two relays must not share one.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_KEY_FILE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
     /// How often to make new keys for grants; the previous ones go on for as long
-    #[arg(long, value_name = "TIME", default_value = "1 d", env = "MANYWAY_ROTATE", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1 d",
+        value_parser = manyway_units::parse_duration
+    )]
     pub(crate) rotate: Duration,
 
     /// How long to go on, on SIGTERM or Ctrl-C, while there is something to forward
-    #[arg(long, value_name = "TIME", default_value = "30 s", env = "MANYWAY_DRAIN", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "30 s",
+        value_parser = manyway_units::parse_duration
+    )]
     pub(crate) drain: Duration,
 
     /// Serve Prometheus metrics on http://ADDR:PORT/metrics, and /health
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        env = "MANYWAY_METRICS",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
 
     #[command(flatten)]
@@ -95,20 +84,13 @@ pub(crate) struct Fleet {
     #[arg(
         long,
         value_name = "URL",
-        env = "MANYWAY_REGISTRY",
-        hide_env_values = true,
         value_delimiter = ',',
         requires = "token_file"
     )]
     pub(crate) registry: Vec<RegistryUrl>,
 
     /// The token to enrol there with, in a file that is readable by you alone
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TOKEN_FILE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
@@ -120,34 +102,30 @@ pub(crate) struct Tcp {
     ///
     /// The relay connects to nobody: receivers keep a connection open and call back. It reads no
     /// faster than it can send on.
-    #[arg(long, env = "MANYWAY_TCP", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) tcp: bool,
 
     /// Where to accept them: where it listens over UDP, unless given
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        env = "MANYWAY_TCP_LISTEN",
-        hide_env_values = true,
         value_delimiter = ',',
         requires = "tcp"
     )]
     pub(crate) tcp_listen: Vec<SocketAddr>,
 
     /// How many connections to serve at a time: a stream is two
-    #[arg(long, value_name = "N", default_value = "4096", env = "MANYWAY_TCP_CONNECTIONS", hide_env_values = true,
-          value_parser = clap::value_parser!(u32).range(2..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "4096",
+        value_parser = clap::value_parser!(u32).range(2..)
+    )]
     pub(crate) tcp_connections: u32,
 
     /// How much each connection may hold in each direction, e.g. 256KiB; what the system thinks
     /// right unless given
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "MANYWAY_TCP_BUFFER",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) tcp_buffer: Option<ByteSize>,
 }
 
@@ -156,27 +134,16 @@ pub(crate) struct Tcp {
 #[command(next_help_heading = "Limits")]
 pub(crate) struct Limits {
     /// Forward no more than this altogether, e.g. 200Mbps
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_LIMIT",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<Rate>,
 
     /// Forward no more than about this for one account, whatever its voucher says; classes are
     /// powers of two of 1Mbps
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_ACCOUNT_LIMIT",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "RATE")]
     pub(crate) account_limit: Option<Rate>,
 
     /// Forward to and from private addresses and this host too: for relays inside one network
-    #[arg(long, env = "MANYWAY_ALLOW_PRIVATE", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) allow_private: bool,
 }
 
@@ -185,34 +152,26 @@ pub(crate) struct Limits {
 #[command(next_help_heading = "Access")]
 pub(crate) struct AccessArgs {
     /// Accept vouchers signed with this key too, a registry's; repeatable
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "MANYWAY_TRUST",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub(crate) trust: Vec<RelayId>,
 
     /// Print a new RELAY (mr1…) with access in it on standard output, for somebody's --via, and
     /// end; it is a secret
-    #[arg(long, env = "MANYWAY_INVITE", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) invite: bool,
 
     /// How much whoever gets that RELAY may send, rounded down to a power of two of 1Mbps; all that
     /// there is unless given
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_INVITE_RATE",
-        hide_env_values = true
-    )]
+    #[arg(long, value_name = "RATE")]
     pub(crate) invite_rate: Option<Rate>,
 
     /// How long it is good for
-    #[arg(long, value_name = "TIME", default_value = "365 d", env = "MANYWAY_INVITE_TIME", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "365 d",
+        value_parser = manyway_units::parse_duration
+    )]
     pub(crate) invite_time: Duration,
 }
 

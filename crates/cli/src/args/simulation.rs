@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Run a scenario: a network, its flows and what to measure, from a file
 ///
@@ -24,61 +23,48 @@ pub(crate) struct RunArgs {
         value_enum,
         value_name = "LEVEL",
         default_value = "packet",
-        value_delimiter = ',',
-        env = "MANYWAY_LEVEL",
-        hide_env_values = true
+        value_delimiter = ','
     )]
     pub(crate) level: Vec<Level>,
 
     /// Fluids have the senders' floors: windows of 1 or 2 packets, wVegas' least backlog; the
     /// papers' models have none
-    #[arg(long, env = "MANYWAY_FLOORS", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long)]
     pub(crate) floors: bool,
 
     /// Seed of each point's first repetition, in place of the file's; the next ones count up from
     /// it
-    #[arg(long, value_name = "N", env = "MANYWAY_SEED", hide_env_values = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 
     /// Repetitions of each point, in place of the file's
-    #[arg(long, value_name = "N", env = "MANYWAY_REPEAT", hide_env_values = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) repeat: Option<u32>,
 
     #[command(flatten)]
     pub(crate) assignments: Assignments,
 
     /// So many runs at the same time; as many as there are cores without it
-    #[arg(long, value_name = "N", env = "MANYWAY_THREADS", hide_env_values = true,
-          value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
 
     /// Write the results into this folder: result.json, flows.csv, subflows.csv, links.csv,
     /// series.csv and plots
     ///
     /// It is created if it is missing. Older results in it are replaced.
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "MANYWAY_OUT",
-        hide_env_values = true,
-        help_heading = "Output"
-    )]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
     /// Let series.csv have the series of every repetition, not of each point's first one only
-    #[arg(long, env = "MANYWAY_KEEP_SERIES", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) keep_series: bool,
 
     /// Print the result as one JSON object on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
     /// Print the JSON schema of that object and run nothing
-    #[arg(long, env = "MANYWAY_SCHEMA", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) schema: bool,
 }
 
@@ -113,13 +99,7 @@ pub(crate) struct Assignments {
     ///
     /// A key that is swept has this value in every point. Several in the environment variable are
     /// separated by semicolons.
-    #[arg(
-        long,
-        value_name = "KEY=VALUE",
-        env = "MANYWAY_SET",
-        hide_env_values = true,
-        value_delimiter = ';'
-    )]
+    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ';')]
     pub(crate) set: Vec<String>,
 }
 
