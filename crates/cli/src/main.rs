@@ -1,5 +1,6 @@
 //! `manyway`: move data over every path you have.
 
+mod access;
 mod args;
 mod criteria;
 mod demo;
@@ -8,6 +9,7 @@ mod events;
 mod exchange;
 mod exit;
 mod fleet;
+mod link;
 mod live;
 mod logging;
 mod meet;
@@ -25,6 +27,7 @@ mod scenario;
 mod screen;
 mod send;
 mod ssh;
+mod state;
 mod summary;
 mod ticket;
 

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
 use manyway_registry::RegistryUrl;
 
-use crate::demo::LinkSpec;
+use crate::link::LinkSpec;
 
 mod criteria;
 mod environment;

@@ -8,11 +8,11 @@ use manyway::Config;
 use manyway_network::udp::{UdpLink, UdpLinkConfig};
 use manyway_units::ByteSize;
 
-use super::link::{self, LinkSpec};
+use super::files::{Copies, check_size};
 use super::result::{Demo, Over};
 use super::trial::{Setting, Trial, Way, endpoint};
-use super::{Copies, check_size};
 use crate::args::DemoArgs;
+use crate::link::{self, LinkSpec};
 use crate::screen::Screen;
 
 /// The file takes this long over the best link alone: long enough that slow start doesn't count.

@@ -21,9 +21,9 @@ use crate::args::{Pick, Relays};
 use crate::exit::{Interrupted, Stop};
 use crate::meet::Meet;
 use crate::pick;
-use crate::registry::token;
 use crate::relays;
 use crate::screen::Screen;
+use crate::state::token;
 
 /// Vouchers are good for two hours: there is time for a registry to come back.
 const PACE: Pace = Pace {
