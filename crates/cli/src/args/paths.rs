@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use manyway::ByteSize;
 
-use super::{Network, Relays};
+use super::network::{Network, Relays};
 
 /// Measure the paths to a receiver, without sending files
 ///
