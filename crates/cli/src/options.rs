@@ -15,7 +15,7 @@ pub(crate) async fn bind(network: &Network) -> anyhow::Result<Endpoint> {
 }
 
 /// The same, and keeps records of the paths.
-pub(crate) async fn bind_watching(
+pub(crate) async fn bind_monitoring(
     network: &Network,
     watch: BottleneckConfig,
 ) -> anyhow::Result<Endpoint> {
@@ -27,7 +27,7 @@ pub(crate) async fn bind_watching(
 }
 
 /// The same as [`bind`], and picks among relays.
-pub(crate) async fn bind_picking(
+pub(crate) async fn bind_selecting(
     network: &Network,
     selection: Option<LiveConfig>,
 ) -> anyhow::Result<Endpoint> {

@@ -19,7 +19,7 @@ use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
 use tokio::sync::oneshot;
 
 use crate::access::new_account;
-use crate::args::{RelayArgs, Tcp};
+use crate::args::{RelayArgs, TcpArgs};
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
 use crate::state;
@@ -36,7 +36,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     config
         .relay
         .trusted
-        .extend(registry_keys(&args.fleet.registry).await?);
+        .extend(registry_keys(&args.enrolment.registry).await?);
     let stop = Stop::listen(false);
     let mut server = bind(config, &args.listen)?;
     let member = membership(&args, &key_file, &server)?;
@@ -94,10 +94,10 @@ fn membership(
     server: &Server,
 ) -> anyhow::Result<Option<Membership>> {
     let Some(file) = args
-        .fleet
+        .enrolment
         .token_file
         .as_ref()
-        .filter(|_| !args.fleet.registry.is_empty())
+        .filter(|_| !args.enrolment.registry.is_empty())
     else {
         return Ok(None);
     };
@@ -115,7 +115,11 @@ fn membership(
         &server.addresses(),
         &server.stream_addresses(),
     ));
-    Ok(Some(Membership::new(&args.fleet.registry, token, relay)?))
+    Ok(Some(Membership::new(
+        &args.enrolment.registry,
+        token,
+        relay,
+    )?))
 }
 
 /// Keeps the lease until the relay is about to stop, then gives it up.
@@ -154,7 +158,7 @@ fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
     })
 }
 
-fn streams(args: &Tcp) -> StreamConfig {
+fn streams(args: &TcpArgs) -> StreamConfig {
     let wanted = args.tcp_connections as usize;
     let connections = wanted.min(affordable_connections().unwrap_or(wanted));
     if connections < wanted {

@@ -8,9 +8,9 @@ mod environment;
 mod network;
 mod optimum;
 mod paths;
-mod pick;
 mod registry;
 mod relay;
+mod selection;
 mod simulation;
 mod transfer;
 
@@ -19,11 +19,11 @@ pub(crate) use demo::DemoArgs;
 pub(crate) use network::{Network, Relays};
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use paths::PathsArgs;
-pub(crate) use pick::Pick;
-#[cfg(test)]
-pub(crate) use pick::{ChoiceName, ReselectName};
 pub(crate) use registry::RegistryArgs;
-pub(crate) use relay::{RelayArgs, Tcp};
+pub(crate) use relay::{RelayArgs, TcpArgs};
+pub(crate) use selection::SelectionArgs;
+#[cfg(test)]
+pub(crate) use selection::{ChoiceName, ReselectName};
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 pub(crate) use transfer::{ConflictArgs, Invitation, RecvArgs, SendArgs, SshArgs};
 

@@ -66,19 +66,19 @@ pub(crate) struct RelayArgs {
     pub(crate) metrics: Option<SocketAddr>,
 
     #[command(flatten)]
-    pub(crate) tcp: Tcp,
+    pub(crate) tcp: TcpArgs,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
     #[command(flatten)]
-    pub(crate) fleet: Fleet,
+    pub(crate) enrolment: EnrolmentArgs,
 }
 
 /// Where it is listed.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Registry")]
-pub(crate) struct Fleet {
+pub(crate) struct EnrolmentArgs {
     /// Be found through this registry (https://HOST:PORT#KEY, as it prints it) and accept its
     /// vouchers; several serve one fleet
     #[arg(
@@ -97,7 +97,7 @@ pub(crate) struct Fleet {
 /// Streams over TCP.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TCP")]
-pub(crate) struct Tcp {
+pub(crate) struct TcpArgs {
     /// Forward streams over TCP too, for those whom UDP doesn't reach
     ///
     /// The relay connects to nobody: receivers keep a connection open and call back. It reads no
@@ -132,7 +132,7 @@ pub(crate) struct Tcp {
 /// How much, and where to.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Limits")]
-pub(crate) struct Limits {
+pub(crate) struct LimitArgs {
     /// Forward no more than this altogether, e.g. 200Mbps
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<Rate>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::network::{Network, Relays};
-use super::pick::Pick;
+use super::selection::SelectionArgs;
 
 /// Send files and directories
 ///
@@ -35,7 +35,7 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) relays: Relays,
     #[command(flatten)]
-    pub(crate) pick: Pick,
+    pub(crate) selection: SelectionArgs,
     #[command(flatten)]
     pub(crate) invitation: Invitation,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Choosing among relays.
+//! `--pick`: relay selection.
 
 use clap::{Args, ValueEnum};
 use manyway::Rate;
@@ -7,7 +7,7 @@ use manyway::control::overlay::{Choice, Reselection};
 /// Which of the relays are used at a time.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Relays")]
-pub(crate) struct Pick {
+pub(crate) struct SelectionArgs {
     /// Go through this many of the relays at a time, and try others while they don't suffice
     ///
     /// The direct paths are used besides. A relay that dies or leaves is replaced by another one.
