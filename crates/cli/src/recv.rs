@@ -127,7 +127,7 @@ impl Receiver {
             relays,
         } = listening;
         options::listen_tcp(endpoint, &args.network)?;
-        let ticket = ticket::publish(&self.screen, endpoint, &args.invitation, named, |ticket| {
+        let ticket = ticket::publish(&self.screen, endpoint, &args.ticket, named, |ticket| {
             format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
         })?;
         let _tasks = relays.await_callers(endpoint, &ticket)?;

@@ -121,7 +121,7 @@ impl Sender<'_> {
         let ticket = ticket::publish(
             self.screen,
             self.endpoint,
-            &self.args.invitation,
+            &self.args.ticket,
             &relays_of_ticket,
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;

@@ -7,14 +7,14 @@ use manyway::ByteSize;
 
 use crate::link::LinkSpec;
 
-/// See it work on this host alone
+/// Show manyway at work on this host alone
 ///
-/// A sender and a receiver in one process, real sockets, and links between them with a rate and a
-/// delay. A file of random bytes goes over the best link alone, then over all of them; both copies
-/// are verified. Needs no root and no configuration, takes less than a minute.
+/// A sender and a receiver in one process use real sockets and emulated links with a rate and a
+/// delay. manyway sends a file of random bytes over the best link alone, then over all links, and
+/// verifies both copies. The demo needs no root and no configuration, and takes less than a minute.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// A link as RATE/DELAY, one way; repeat it for several
+    /// Link as RATE/DELAY, with the delay one way; repeatable
     #[arg(
         long = "link",
         value_name = "RATE/DELAY",
@@ -23,20 +23,20 @@ pub(crate) struct DemoArgs {
     )]
     pub(crate) links: Vec<LinkSpec>,
 
-    /// Size of the file; by default what the best link carries in 15 seconds
+    /// Size of the file [default: what the best link carries in 15 s; 150MB with `--relays`]
     #[arg(long)]
     pub(crate) size: Option<ByteSize>,
 
-    /// Through three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7);
-    /// takes about three minutes
+    /// Use three relays, one of which shares the direct path's bottleneck (mPath's Fig. 7); takes
+    /// about three minutes
     #[arg(long, conflicts_with = "links")]
     pub(crate) relays: bool,
 
-    /// Congestion-control law [default: lia, and mpath with --relays]
+    /// Congestion-control law [default: lia; mpath with `--relays`]
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
 
-    /// Where the plot of each path's rate goes
+    /// File for the plot of each path's rate
     #[arg(long, value_name = "FILE", default_value = "manyway-demo.svg")]
     pub(crate) svg: PathBuf,
 

@@ -1,4 +1,7 @@
-//! The command line. Every option has an environment twin; the command line wins.
+//! The command line and its help. Every option has an environment variable; the command line wins.
+//!
+//! This module owns names, defaults and help texts. It does nothing with them: each command turns
+//! its options into an action.
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -16,7 +19,7 @@ mod transfer;
 
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
-pub(crate) use network::{Network, Relays};
+pub(crate) use network::{NetworkArgs, RelaySourceArgs};
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use paths::PathsArgs;
 pub(crate) use registry::RegistryArgs;
@@ -25,17 +28,17 @@ pub(crate) use selection::SelectionArgs;
 #[cfg(test)]
 pub(crate) use selection::{ChoiceName, ReselectName};
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
-pub(crate) use transfer::{ConflictArgs, Invitation, RecvArgs, SendArgs, SshArgs};
+pub(crate) use transfer::{ConflictArgs, RecvArgs, SendArgs, SshArgs, TicketArgs};
 
 /// Move data over every path you have.
 ///
-/// manyway sends files over all network paths between two hosts at once, encrypted end to end, with
-/// congestion control that takes no more than its fair share where the paths meet.
+/// manyway sends files over all network paths between two hosts at once, encrypted end to end.
+/// Where paths share a bottleneck, its congestion control takes no more than its fair share.
 #[derive(Debug, Parser)]
 #[command(name = "manyway", version, after_long_help = EXAMPLES, propagate_version = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub(crate) output: OutputArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -59,13 +62,13 @@ const EXAMPLES: &str = "\
 Examples:
   manyway recv ~/inbox                    on the receiving host: prints a ticket
   manyway send film.mkv --to mw1…         on the sending host
-  manyway send photos/                    or the other way round: prints a ticket,
-  manyway recv mw1…                       and this fetches
-  manyway send backup.tar server:backups  starts the far side over ssh
-  manyway demo                            see it work on this host alone
-  manyway run experiment.toml             simulate a network and its flows
+  manyway send photos/                    prints a ticket and waits for a receiver
+  manyway recv mw1…                       fetches what the ticket's sender offers
+  manyway send backup.tar server:backups  starts the receiver over ssh
+  manyway demo                            shows manyway at work on this host alone
+  manyway run experiment.toml             simulates a network and its flows
 
-Exit status: 0 done, 1 failed, 2 wrong usage.
+Exit status: 0 success, 1 failure, 2 wrong usage.
 The guide is docs/guide.md in the source tree.";
 
 #[derive(Debug, Subcommand)]
@@ -82,14 +85,15 @@ pub(crate) enum Command {
     Registry(RegistryArgs),
 }
 
-/// How much is said, and where.
+/// What the program prints.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Output {
-    /// Say nothing but errors (and a ticket that has no file to go to)
+pub(crate) struct OutputArgs {
+    /// Print errors only, and the ticket unless `--ticket-file` takes it
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
-    /// Say more: -v what happens to paths and runs, -vv what the protocol does, -vvv everything
+    /// Print more: `-v` for events of paths and runs, `-vv` for protocol details, `-vvv` for
+    /// everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }

@@ -1,25 +1,25 @@
-//! `paths`: what each path is worth, without sending files.
+//! `paths`: measures each path without sending files.
 
 use std::time::Duration;
 
 use clap::Args;
 use manyway::ByteSize;
 
-use super::network::{Network, Relays};
+use super::network::{NetworkArgs, RelaySourceArgs};
 
-/// Measure the paths to a receiver, without sending files
+/// Measure the paths to a receiver without sending files
 ///
-/// All paths are filled at once, with packets that say nothing and as fast as congestion control
-/// allows. Shown are the round-trip time, the losses and the rate of each, which paths share a
-/// bottleneck, and whether several at once would pay. The receiver goes on waiting for its sender.
+/// manyway fills all paths at once with padding, as fast as congestion control allows. It shows the
+/// round-trip time, the losses and the rate of each path, which paths share a bottleneck, and
+/// whether using several at once pays. The receiver goes on waiting for its sender.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
-    /// The receiver's ticket, or @FILE with the ticket in it
+    /// Ticket of the receiver, or @FILE that holds it
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 
-    /// How long to measure
+    /// Duration of the measurement
     #[arg(
         long,
         value_name = "TIME",
@@ -28,14 +28,14 @@ pub(crate) struct PathsArgs {
     )]
     pub(crate) time: Duration,
 
-    /// Send no more than this, all paths together
+    /// Most data to send over all paths together
     #[arg(long, value_name = "SIZE", default_value = "500MB")]
     pub(crate) size: ByteSize,
 
     #[command(flatten)]
-    pub(crate) network: Network,
+    pub(crate) network: NetworkArgs,
     #[command(flatten)]
-    pub(crate) relays: Relays,
+    pub(crate) relays: RelaySourceArgs,
 }
 
 const EXAMPLES: &str = "\

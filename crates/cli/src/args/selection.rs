@@ -4,23 +4,25 @@ use clap::{Args, ValueEnum};
 use manyway::Rate;
 use manyway::control::overlay::{Choice, Reselection};
 
-/// Which of the relays are used at a time.
+/// Which relays a sender uses at a time.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Relays")]
 pub(crate) struct SelectionArgs {
-    /// Go through this many of the relays at a time, and try others while they don't suffice
+    /// Number of relays to use at a time; manyway replaces them while they don't meet the demand
     ///
-    /// The direct paths are used besides. A relay that dies or leaves is replaced by another one.
-    /// What suffices is said by --demand or --limit; without either the first choice is kept. Takes
-    /// the place of the path manager of --cc mpath. For whoever connects (--to, HOST:DIR).
+    /// manyway uses the direct paths as well. It replaces a relay that fails or leaves. `--demand`
+    /// or `--limit` says which rate is enough; without either, manyway keeps its first choice.
+    /// `--pick` replaces the path manager of `--cc mpath`. Only the side that connects (`--to`,
+    /// HOST:DIR) can use it.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) pick: Option<u16>,
 
-    /// How --pick chooses: all relays alike [default], or in proportion to the bandwidth that they
-    /// are believed to have
+    /// How `--pick` chooses relays: with equal probability [default], or in proportion to their
+    /// estimated bandwidth
     ///
-    /// Of a relay that was in use that is what it carried; of others what its operator allows you,
-    /// but no more than the mean of those that were in use.
+    /// manyway estimates the bandwidths itself. For a relay that has been in use, it takes the rate
+    /// that the relay carried. For any other, it takes the rate that the relay's operator allows
+    /// you, but at most the mean of the relays that have been in use.
     #[arg(
         long,
         value_name = "uniform|proportional",
@@ -29,7 +31,7 @@ pub(crate) struct SelectionArgs {
     )]
     pub(crate) choice: Option<ChoiceName>,
 
-    /// What --pick replaces when the relays don't suffice: all of them [default], or the slowest
+    /// Relays that `--pick` replaces when they don't meet the demand: all [default], or the slowest
     #[arg(
         long,
         value_name = "all|slowest",
@@ -38,9 +40,9 @@ pub(crate) struct SelectionArgs {
     )]
     pub(crate) reselect: Option<ReselectName>,
 
-    /// What suffices, over all paths together, e.g. 50Mbps [default: --limit]
+    /// Rate that is enough over all paths together, e.g. 50Mbps [default: `--limit`]
     ///
-    /// It is no bound: what is sent beyond it, only --limit says.
+    /// The demand doesn't bound the sending rate; only `--limit` does.
     #[arg(long, value_name = "RATE", requires = "pick")]
     pub(crate) demand: Option<Rate>,
 }
@@ -63,7 +65,7 @@ impl From<ChoiceName> for Choice {
     fn from(name: ChoiceName) -> Self {
         match name {
             ChoiceName::Uniform => Choice::Uniform,
-            // What is believed is wrong by itself: nothing needs to be added.
+            // Estimates are wrong by themselves: the selector needn't add an error.
             ChoiceName::Proportional => Choice::Proportional { error: 0.0 },
         }
     }

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use self::registry::{RegistryRelays, client};
 use self::rendezvous::Rendezvous;
-use crate::args::Relays;
+use crate::args::RelaySourceArgs;
 use crate::exit::{Interrupted, Stop};
 use crate::screen::Screen;
 
@@ -33,7 +33,7 @@ const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to acc
 
 /// The relays of `--via` and those of a registry.
 pub(crate) struct RelaySources {
-    args: Relays,
+    args: RelaySourceArgs,
     carrier: Carriers,
     via: Vec<RelayTicket>,
     registry: Option<RegistryRelays>,
@@ -46,7 +46,7 @@ impl RelaySources {
     /// Reads the options and enrols at the registry, so that a token that it refuses fails at once.
     pub(crate) async fn open(
         screen: &Screen,
-        args: &Relays,
+        args: &RelaySourceArgs,
         carrier: Carriers,
         pick: Option<u16>,
     ) -> anyhow::Result<Self> {

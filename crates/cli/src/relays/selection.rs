@@ -6,7 +6,7 @@ use manyway::Rate;
 use manyway::control::overlay::{LiveConfig, SelectConfig};
 use manyway::relay::RelayId;
 
-use crate::args::{Relays, SelectionArgs};
+use crate::args::{RelaySourceArgs, SelectionArgs};
 use crate::exit::usage;
 
 /// Least demand in bits/s, as with `--limit`.
@@ -18,7 +18,7 @@ const MIN_DEMAND: f64 = 8000.0;
 /// Options that can't be met, or that contradict one another.
 pub(crate) fn config(
     args: &SelectionArgs,
-    relays: &Relays,
+    relays: &RelaySourceArgs,
     limit: Option<Rate>,
     connects: bool,
 ) -> anyhow::Result<Option<LiveConfig>> {
@@ -73,7 +73,7 @@ fn demand(args: &SelectionArgs, limit: Option<Rate>) -> anyhow::Result<Option<Ra
 pub(super) fn check_count(
     pick: Option<u16>,
     via: &BTreeSet<RelayId>,
-    relays: &Relays,
+    relays: &RelaySourceArgs,
 ) -> anyhow::Result<()> {
     let Some(pick) = pick.map(usize::from) else {
         return Ok(());
@@ -115,9 +115,9 @@ mod tests {
     use super::*;
     use crate::args::{ChoiceName, ReselectName};
 
-    fn via(count: u8) -> (BTreeSet<RelayId>, Relays) {
+    fn via(count: u8) -> (BTreeSet<RelayId>, RelaySourceArgs) {
         let ids = (0..count).map(|n| RelayId([n; 32])).collect();
-        let relays = Relays {
+        let relays = RelaySourceArgs {
             via: (0..count).map(|n| format!("mr1{n}")).collect(),
             registry: Vec::new(),
             relays: 50,
@@ -126,10 +126,10 @@ mod tests {
         (ids, relays)
     }
 
-    fn registry(count: u16) -> Relays {
+    fn registry(count: u16) -> RelaySourceArgs {
         let key = "a".repeat(52);
         let url = format!("https://registry.example#{key}").parse();
-        Relays {
+        RelaySourceArgs {
             via: Vec::new(),
             registry: vec![url.unwrap()],
             relays: count,

@@ -17,7 +17,7 @@ use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Instant, sleep_until};
 
-use crate::args::Relays;
+use crate::args::RelaySourceArgs;
 use crate::screen::Screen;
 use crate::state::token;
 
@@ -30,7 +30,7 @@ const INTERVALS: Intervals = Intervals {
 const MAX_REFRESH: usize = 200;
 
 /// A registry client with a key pair of its own; `None` without `--registry`.
-pub(super) fn client(args: &Relays) -> anyhow::Result<Option<(Client, ChaCha20Rng)>> {
+pub(super) fn client(args: &RelaySourceArgs) -> anyhow::Result<Option<(Client, ChaCha20Rng)>> {
     let (Some(file), false) = (&args.token_file, args.registry.is_empty()) else {
         return Ok(None);
     };
@@ -63,7 +63,7 @@ struct Intervals {
 }
 
 impl RegistryRelays {
-    pub(super) fn new(args: &Relays, carrier: Carriers) -> anyhow::Result<Option<Self>> {
+    pub(super) fn new(args: &RelaySourceArgs, carrier: Carriers) -> anyhow::Result<Option<Self>> {
         let client = client(args)?;
         Ok(client.map(|(client, _)| Self {
             client,
