@@ -9,11 +9,11 @@ use manyway::control::LawSpec;
 use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_units::ByteSize;
 
-use super::link::{self, LinkSpec};
+use super::files::{Copies, check_size};
 use super::result::{Demo, Over};
 use super::trial::{Setting, Trial, Way, endpoint};
-use super::{Copies, check_size};
 use crate::args::DemoArgs;
+use crate::link::{self, LinkSpec};
 use crate::screen::Screen;
 
 /// The file takes this long over the best link alone: long enough that slow start doesn't count.

@@ -5,9 +5,9 @@ use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate};
 use serde::Serialize;
 
-use super::link::LinkSpec;
+use super::show::{Show, mbps, rates};
 use super::trial::Trial;
-use super::{Show, mbps, rates};
+use crate::link::LinkSpec;
 use crate::meter::loss;
 
 /// Both trials.

@@ -7,10 +7,10 @@ use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
 
+use super::super::show::{Show, mbps, rates};
 use super::super::trial::Trial;
-use super::super::{Show, mbps, rates};
 use super::shares::{epochs_reached, shares};
-use super::{ACCESS, BEHIND, CORE, LINES, Line, USELESS, round_trip};
+use super::topology::{ACCESS, BEHIND, CORE, LINES, Line, USELESS, round_trip};
 use crate::meter::loss;
 
 /// The end of the transfer, in which the useless relay should have little.

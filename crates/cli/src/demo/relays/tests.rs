@@ -9,6 +9,7 @@ use manyway_simulate::stack::{Relayed, RelayedSpec, Source, TrafficConfig};
 use manyway_units::Time;
 
 use super::result::{END, EPOCHS, GAIN, LITTLE};
+use super::topology::USELESS;
 use super::*;
 
 /// As much as hosts delay single packets. Without any, all runs are nearly one.

@@ -1,11 +1,11 @@
-//! A sender's dealings with a registry that lives, dies and comes back, on real sockets.
+//! A sender and a registry that starts, dies and comes back, on real sockets.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle as Thread;
 use std::time::SystemTime;
 
-use manyway::{Config, EndpointOptions, RelayState};
+use manyway::{Config, Endpoint, EndpointOptions, RelayState};
 use manyway_registry::client::{Membership, Relay as Enrolling};
 use manyway_registry::server::{Connections, Server as Registry, ServerConfig as RegistryConfig};
 use manyway_registry::store::Store;
@@ -13,7 +13,7 @@ use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Token, Tokens, tl
 use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::*;
@@ -76,17 +76,17 @@ impl Host {
         url.parse().unwrap()
     }
 
-    fn fleet(&self, token: &str, pace: Pace) -> Fleet {
+    fn relays(&self, token: &str, intervals: Intervals) -> RegistryRelays {
         let token = Token::from_text(token, Role::Client).unwrap();
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
-        Fleet {
+        RegistryRelays {
             client: Client::new(&[self.url()], token, &mut rng).unwrap(),
             count: 50,
             carrier: Carriers::Udp,
             offered: BTreeSet::new(),
             named: Vec::new(),
-            away: false,
-            pace,
+            unreachable: false,
+            intervals,
         }
     }
 }
@@ -184,15 +184,15 @@ impl Busy {
     }
 
     /// Fetches the first relays and looks after them, telling what it tells.
-    async fn tended_by(&mut self, mut fleet: Fleet) -> Arc<Mutex<Vec<String>>> {
+    async fn tended_by(&mut self, mut relays: RegistryRelays) -> Arc<Mutex<Vec<String>>> {
         // As after dialling: a registry that isn't there is no reason not to begin.
-        if let Ok(first) = fleet.for_ticket(&self.ticket).await {
+        if let Ok(first) = relays.for_ticket(&self.ticket).await {
             self.connection.add_relays(&first);
         }
-        self.followed_by(fleet)
+        self.followed_by(relays)
     }
 
-    fn followed_by(&mut self, fleet: Fleet) -> Arc<Mutex<Vec<String>>> {
+    fn followed_by(&mut self, relays: RegistryRelays) -> Arc<Mutex<Vec<String>>> {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = {
             let told = Arc::clone(&told);
@@ -200,7 +200,7 @@ impl Busy {
         };
         let (connection, events) = (self.connection.clone(), self.connection.events());
         self.tasks.spawn(async move {
-            fleet.follow(tell, connection, events).await;
+            relays.maintain(tell, connection, events).await;
         });
         told
     }
@@ -235,8 +235,8 @@ fn unix() -> Duration {
         .unwrap()
 }
 
-fn often() -> Pace {
-    Pace {
+fn often() -> Intervals {
+    Intervals {
         renew: Duration::from_millis(300),
         retry: Duration::from_millis(100),
     }
@@ -253,11 +253,11 @@ async fn access_is_renewed_before_it_ends() {
     let mut senders = [Busy::start("lia").await, Busy::start("lia").await];
     for ((relay, sender), renew) in relays.iter_mut().zip(&mut senders).zip([life / 4, LONG]) {
         relay.member.enrol().await.unwrap();
-        let pace = Pace {
+        let intervals = Intervals {
             renew,
             retry: renew,
         };
-        sender.tended_by(registry.fleet(TOKENS, pace)).await;
+        sender.tended_by(registry.relays(TOKENS, intervals)).await;
         until("the relay is used", || {
             sender.relays(RelayState::InUse) == 1
         })
@@ -285,13 +285,13 @@ async fn relays_are_dropped_and_others_are_fetched() {
     let mut relays = ["one", "two"].map(|name| Relay::start(&dir, name, &registry));
     let mut sender = Busy::start("mpath").await;
     relays[0].member.enrol().await.unwrap();
-    let mut fleet = registry.fleet(TOKENS, often());
-    let first = fleet.for_ticket(&sender.ticket).await.unwrap();
+    let mut source = registry.relays(TOKENS, often());
+    let first = source.for_ticket(&sender.ticket).await.unwrap();
     assert_eq!(first.len(), 1);
     assert_eq!(sender.connection.add_relays(&first), 1);
     // There before the first has been tried; the sender learns of it when it asks.
     relays[1].member.enrol().await.unwrap();
-    let told = sender.followed_by(fleet);
+    let told = sender.followed_by(source);
     let known = |id: RelayId| {
         let relays = sender.connection.stats().relays;
         relays.iter().any(|relay| relay.id == id)
@@ -312,7 +312,7 @@ async fn a_registry_that_goes_away_is_told_of_once_and_found_again() {
     let mut relay = Relay::start(&dir, "one", &registry);
     relay.member.enrol().await.unwrap();
     let mut sender = Busy::start("lia").await;
-    let told = sender.tended_by(registry.fleet(TOKENS, often())).await;
+    let told = sender.tended_by(registry.relays(TOKENS, often())).await;
     until("the relay is used", || {
         sender.relays(RelayState::InUse) == 1
     })
@@ -343,11 +343,11 @@ async fn the_first_relays_come_late_if_the_registry_does() {
     let mut relay = Relay::start(&dir, "one", &registry);
     registry.kill().await;
     let mut sender = Busy::start("lia").await;
-    let pace = Pace {
+    let intervals = Intervals {
         renew: LONG,
         ..often()
     };
-    let told = sender.tended_by(registry.fleet(TOKENS, pace)).await;
+    let told = sender.tended_by(registry.relays(TOKENS, intervals)).await;
     until("it is told", || told.lock().unwrap().len() == 1).await;
     registry.run().await;
     relay.member.enrol().await.unwrap();
@@ -363,7 +363,7 @@ async fn a_registry_that_refuses_is_told_of_once_and_ends_nothing() {
     let registry = Host::start(LONG).await;
     let mut sender = Busy::start("lia").await;
     let unknown = "client lab fedcbafedcbafedcbafedc";
-    let told = sender.tended_by(registry.fleet(unknown, often())).await;
+    let told = sender.tended_by(registry.relays(unknown, often())).await;
     until("it is told", || !told.lock().unwrap().is_empty()).await;
     sleep(10 * often().retry).await;
     sender.goes_on().await;

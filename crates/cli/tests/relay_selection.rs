@@ -1,4 +1,4 @@
-//! `--pick`: so many of the relays at a time, on real sockets.
+//! `--pick`: relay selection, on real sockets.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn picked(sent: &Finished, relays: &[SocketAddr]) -> usize {
 }
 
 #[test]
-fn so_many_relays_are_used_and_no_more() {
+fn no_more_relays_are_used_than_picked() {
     let transfer = Transfer::new(24 << 20);
     let (_relays, addresses) = relays(&transfer, &["a", "b", "c", "d"], &[]);
     let receiver = transfer.receiver(&[]);
@@ -133,7 +133,7 @@ fn a_registry_that_knows_too_few_is_told_with_the_numbers() {
     let addresses: Vec<SocketAddr> = relays.iter().map(Service::address).collect();
     let receiver = transfer.receiver(&[]);
     let ticket = transfer.ticket();
-    let fleet = [
+    let source = [
         "--registry",
         &url,
         "--token-file",
@@ -142,17 +142,18 @@ fn a_registry_that_knows_too_few_is_told_with_the_numbers() {
         "4",
     ];
     let more = ["--pick", "5"];
-    let sent = start(&transfer, &ticket, &[&fleet[..], &more].concat()).finish();
+    let sent = start(&transfer, &ticket, &[&source[..], &more].concat()).finish();
     assert_eq!(sent.code, 2, "{sent:?}");
     assert!(
-        sent.stderr.contains("--pick 5 of 4 relays (--relays 4)"),
+        sent.stderr
+            .contains("needs 5 relays, but `--relays 4` allows 4"),
         "{sent:?}"
     );
     let more = ["--pick", "3", "--limit", "20Mbps"];
-    let sent = start(&transfer, &ticket, &[&fleet[..], &more].concat())
+    let sent = start(&transfer, &ticket, &[&source[..], &more].concat())
         .finish()
         .ok();
-    let words = "There are 2 relays, fewer than --pick 3: going on";
+    let words = "found 2 of the 3 relays for `--pick 3`";
     assert!(sent.stderr.contains(words), "{}", sent.stderr);
     assert_eq!(picked(&sent, &addresses), 2);
     transfer.check(receiver);
@@ -166,13 +167,13 @@ fn options_that_cant_be_met_are_told_how_to_mend() {
     let ticket = transfer.ticket();
     let via = ["--via", "@relays"];
     for (options, words) in [
-        (&["--pick", "1"][..], "--pick chooses among relays"),
+        (&["--pick", "1"][..], "`--pick` needs relays to choose from"),
         (&["--pick", "0"], "--pick"),
         (&["--choice", "uniform"], "--pick"),
         (&["--demand", "1Mbps"], "--pick"),
         (
             &[&via[..], &["--pick", "2"]].concat(),
-            "--pick 2 of 1 relay:",
+            "needs 2 relays, but `--via` names 1",
         ),
         (
             &[&via[..], &["--pick", "1", "--demand", "0Mbps"]].concat(),

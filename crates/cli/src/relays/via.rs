@@ -1,4 +1,4 @@
-//! Relays on the command line: `--via`.
+//! Relays that the command line names: `--via`.
 
 use std::fs;
 use std::path::Path;
@@ -9,22 +9,24 @@ use manyway::{RelayAccess, RelayAddress};
 
 use crate::exit::usage;
 
-/// A list of relays in a file isn't longer than this, in bytes.
-const LONGEST: u64 = 1 << 20;
+/// Most bytes of a file that lists relays.
+const MAX_FILE: u64 = 1 << 20;
 
 /// The relays that `--via` names: the text of one (`mr1…`), or `@FILE` with one on each line.
-pub(crate) fn read(via: &[String]) -> anyhow::Result<Vec<RelayTicket>> {
+pub(super) fn read(via: &[String]) -> anyhow::Result<Vec<RelayTicket>> {
     let mut relays = Vec::new();
     for (n, text) in (1..).zip(via) {
         match text.strip_prefix('@') {
             Some(file) => relays.extend(
-                read_file(Path::new(file)).with_context(|| format!("no relays in {file}"))?,
+                read_file(Path::new(file))
+                    .with_context(|| format!("can't read relays from {file}"))?,
             ),
             // The text itself stays out of the message: it is a secret.
-            None => relays.push(
-                text.parse()
-                    .map_err(|error| usage(format!("--via number {n} can't be used: {error}")))?,
-            ),
+            None => relays.push(text.parse().map_err(|error| {
+                usage(format!(
+                    "the RELAY in `--via` number {n} is not valid: {error}"
+                ))
+            })?),
         }
     }
     Ok(relays)
@@ -34,7 +36,7 @@ fn read_file(file: &Path) -> anyhow::Result<Vec<RelayTicket>> {
     use std::io::Read;
     let mut text = String::new();
     fs::File::open(file)?
-        .take(LONGEST)
+        .take(MAX_FILE)
         .read_to_string(&mut text)?;
     let lines = (1..).zip(text.lines().map(str::trim));
     let relays = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -43,8 +45,8 @@ fn read_file(file: &Path) -> anyhow::Result<Vec<RelayTicket>> {
         .collect()
 }
 
-/// What who dials needs of them.
-pub(crate) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAccess>> {
+/// The relays as the side that dials uses them.
+pub(super) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAccess>> {
     let mut usable = Vec::new();
     for relay in relays {
         if relay.access.is_none() {
@@ -53,8 +55,8 @@ pub(crate) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAcc
                 .first()
                 .map_or(String::new(), |a| format!(" at {a}"));
             return Err(usage(format!(
-                "--via: the relay{at} comes without the right to use it: ask its operator for a \
-                 text with access"
+                "the relay{at} in `--via` gives no access: ask its operator for a RELAY with access \
+                 (`manyway relay --invite`)"
             )));
         }
         usable.extend(RelayAccess::of(relay));
@@ -62,7 +64,7 @@ pub(crate) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAcc
     Ok(usable)
 }
 
-/// What who waits to be dialled needs of them.
-pub(crate) fn addresses(relays: &[RelayTicket]) -> Vec<RelayAddress> {
+/// The relays as a listener names them in its ticket.
+pub(super) fn addresses(relays: &[RelayTicket]) -> Vec<RelayAddress> {
     relays.iter().flat_map(RelayAddress::of).collect()
 }

@@ -1,4 +1,6 @@
-//! Meetings at a registry: how two ends behind NAT find each other.
+//! Rendezvous at a registry: two peers behind NAT exchange their addresses.
+//!
+//! Only peers that hold the same ticket meet, and nothing but addresses passes.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -9,25 +11,25 @@ use manyway_registry::client::{Client, ClientError, Meeting, MeetingError};
 use rand::rngs::ChaCha20Rng;
 use tokio::time::{sleep, timeout};
 
-/// How long a listener waits for callers at a time.
+/// How long one request of a listener waits for callers.
 const WAIT: Duration = Duration::from_secs(25);
-/// After a failure.
-const PAUSE: Duration = Duration::from_secs(5);
-/// Our own address is waited for this long: a registry is a round trip away, or it doesn't answer.
-const OBSERVING: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(20);
-/// Addresses that are left, or taken of somebody else.
-const MOST: usize = 8;
+/// Delay after a request that failed.
+const RETRY: Duration = Duration::from_secs(5);
+/// How long to wait for the registry to report our public address.
+const OBSERVATION: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_millis(20);
+/// Most addresses that a peer leaves, and most that we accept from it.
+const MAX_ADDRESSES: usize = 8;
 
-/// One end at a registry.
-pub(crate) struct Meet {
+/// One peer at a registry.
+pub(super) struct Rendezvous {
     client: Client,
     rng: ChaCha20Rng,
     meeting: Meeting,
 }
 
-impl Meet {
-    pub(crate) fn new(client: Client, mut rng: ChaCha20Rng, ticket: &Ticket) -> Self {
+impl Rendezvous {
+    pub(super) fn new(client: Client, mut rng: ChaCha20Rng, ticket: &Ticket) -> Self {
         Self {
             meeting: Meeting::new(ticket, &mut rng),
             client,
@@ -35,11 +37,11 @@ impl Meet {
         }
     }
 
-    /// As the listener: leaves our addresses, and opens our NAT to every caller.
-    pub(crate) async fn listen(mut self, endpoint: Endpoint) -> Infallible {
-        self.observe(&endpoint).await;
+    /// As the listener: leaves our addresses and opens our NAT towards every caller.
+    pub(super) async fn listen(mut self, endpoint: Endpoint) -> Infallible {
+        self.observe_own_address(&endpoint).await;
         loop {
-            let here = written(&here(&endpoint));
+            let here = encode(&own_addresses(&endpoint));
             let callers = self
                 .meeting
                 .listen(&mut self.client, &here, WAIT, &mut self.rng)
@@ -47,43 +49,43 @@ impl Meet {
             match callers {
                 Ok(callers) => {
                     for caller in &callers {
-                        let addresses = read(caller);
-                        tracing::debug!(?addresses, "a caller");
+                        let addresses = decode(caller);
+                        tracing::debug!(?addresses, "a peer called");
                         endpoint.open_towards(&addresses);
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "no meeting");
-                    sleep(PAUSE).await;
+                    tracing::debug!(%error, "the rendezvous failed");
+                    sleep(RETRY).await;
                 }
             }
         }
     }
 
-    /// As a caller: leaves our addresses, and takes the listener's. Empty if it isn't there.
-    pub(crate) async fn call(mut self, endpoint: Endpoint) -> Vec<SocketAddr> {
-        self.observe(&endpoint).await;
-        let here = written(&here(&endpoint));
+    /// As a caller: leaves our addresses and returns the listener's, none if it isn't waiting.
+    pub(super) async fn call(mut self, endpoint: Endpoint) -> Vec<SocketAddr> {
+        self.observe_own_address(&endpoint).await;
+        let here = encode(&own_addresses(&endpoint));
         let called = self
             .meeting
             .call(&mut self.client, &here, &mut self.rng)
             .await;
         match called {
-            Ok(left) => read(&left),
+            Ok(left) => decode(&left),
             Err(MeetingError::Client(ClientError::Refused { code, .. }))
                 if code == "nobody_listens" =>
             {
                 Vec::new()
             }
             Err(error) => {
-                tracing::debug!(%error, "no meeting");
+                tracing::debug!(%error, "the rendezvous failed");
                 Vec::new()
             }
         }
     }
 
-    /// Learns our address, if anybody tells.
-    async fn observe(&mut self, endpoint: &Endpoint) {
+    /// Learns our public address from the registry, if it answers.
+    async fn observe_own_address(&mut self, endpoint: &Endpoint) {
         let observers = self.client.observers().await;
         let observers: Vec<RelayAddress> = observers
             .into_iter()
@@ -92,35 +94,35 @@ impl Meet {
         endpoint.observe_at(&observers);
         let seen = async {
             while endpoint.observed().is_empty() {
-                sleep(LOOK).await;
+                sleep(POLL).await;
             }
         };
-        timeout(OBSERVING, seen).await.ok();
+        timeout(OBSERVATION, seen).await.ok();
     }
 }
 
-/// As others see us first; then our sockets' own, for those on the same network.
-fn here(endpoint: &Endpoint) -> Vec<SocketAddr> {
+/// Our addresses: public ones first, then those of our sockets, for peers on the same network.
+fn own_addresses(endpoint: &Endpoint) -> Vec<SocketAddr> {
     let mut here = endpoint.observed();
     let own = endpoint.locals().into_iter().map(|(_, addr)| addr);
     here.extend(own.filter(|addr| !addr.ip().is_loopback()));
     let mut seen = std::collections::BTreeSet::new();
     here.retain(|addr| seen.insert(*addr));
-    here.truncate(MOST);
+    here.truncate(MAX_ADDRESSES);
     here
 }
 
-/// Addresses as they are left: texts with commas between them.
-fn written(addresses: &[SocketAddr]) -> Vec<u8> {
+/// Comma-separated text.
+fn encode(addresses: &[SocketAddr]) -> Vec<u8> {
     let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
     texts.join(",").into_bytes()
 }
 
-/// What the other side has left, which holds the ticket and may be anybody who does.
-fn read(left: &[u8]) -> Vec<SocketAddr> {
+/// The peer's addresses. The peer may be anybody who holds the ticket, so nonsense is left out.
+fn decode(left: &[u8]) -> Vec<SocketAddr> {
     let text = std::str::from_utf8(left).unwrap_or_default();
     let addresses = text.split(',').filter_map(|text| text.parse().ok());
-    addresses.take(MOST).collect()
+    addresses.take(MAX_ADDRESSES).collect()
 }
 
 #[cfg(test)]
@@ -135,13 +137,16 @@ mod tests {
                 _ => SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], port)),
             })
             .collect();
-        assert_eq!(read(&written(&addresses[..MOST])), addresses[..MOST]);
-        assert_eq!(read(&written(&addresses)), addresses[..MOST]);
         assert_eq!(
-            read(b"x,192.0.2.1:7,,[::1"),
+            decode(&encode(&addresses[..MAX_ADDRESSES])),
+            addresses[..MAX_ADDRESSES]
+        );
+        assert_eq!(decode(&encode(&addresses)), addresses[..MAX_ADDRESSES]);
+        assert_eq!(
+            decode(b"x,192.0.2.1:7,,[::1"),
             [SocketAddr::from(([192, 0, 2, 1], 7))]
         );
-        assert_eq!(read(&[0xff, 0x2c]), []);
-        assert_eq!(read(b""), []);
+        assert_eq!(decode(&[0xff, 0x2c]), []);
+        assert_eq!(decode(b""), []);
     }
 }

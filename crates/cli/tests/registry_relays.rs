@@ -9,13 +9,13 @@ use common::transfer::{Transfer, bytes};
 use common::{Running, eventually, manyway};
 use manyway_wire::Ticket;
 
-struct Fleet {
+struct Network {
     registry: Service,
     url: String,
     relays: Vec<Service>,
 }
 
-impl Fleet {
+impl Network {
     fn start(transfer: &Transfer, relays: usize) -> Self {
         let registry = Service::registry(transfer.path());
         let url = registry.url().to_string();
@@ -35,11 +35,11 @@ impl Fleet {
 #[test]
 fn a_file_goes_through_relays_from_the_registry() {
     let transfer = Transfer::new(24 << 20);
-    let fleet = Fleet::start(&transfer, 3);
+    let network = Network::start(&transfer, 3);
     let receiver = transfer.receiver(&[]);
     let ticket = transfer.ticket();
     let options = ["--to", &ticket, "--relays", "2", "--limit", "60Mbps"];
-    let paths = transfer.send(&[&options[..], &fleet.options()].concat());
+    let paths = transfer.send(&[&options[..], &network.options()].concat());
     // Two of the three.
     assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
     assert!(bytes(&paths, false) > 100_000, "{paths:?}");
@@ -52,8 +52,8 @@ fn a_file_goes_through_relays_from_the_registry() {
 #[test]
 fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_ends_no_transfer() {
     let transfer = Transfer::new(6 << 20);
-    let mut fleet = Fleet::start(&transfer, 2);
-    let receiver = transfer.receiver(&fleet.options());
+    let mut network = Network::start(&transfer, 2);
+    let receiver = transfer.receiver(&network.options());
     let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
     assert_eq!(ticket.relays.len(), 2);
     ticket.addresses = vec!["127.0.0.1:9".parse().unwrap()];
@@ -61,7 +61,7 @@ fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_
     let common = ["send", "file", "--json", "--path", "127.0.0.1", "-v"];
     let mut command = manyway(transfer.path(), &common);
     command.args(["--to", &ticket, "--cc", "mpath", "--limit", "20Mbps"]);
-    let sender = Running(command.args(fleet.options()).spawn().unwrap());
+    let sender = Running(command.args(network.options()).spawn().unwrap());
     // Half of it is there: from now on there is no registry.
     let incoming = transfer.path().join("in");
     eventually("half of the file", || {
@@ -69,7 +69,7 @@ fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_
         let sizes = fs::read_dir(&incoming).ok()?.flatten().map(size);
         sizes.max().filter(|size| *size > 0)
     });
-    drop(fleet.registry.process);
+    drop(network.registry.process);
     let sent = sender.finish().ok();
     let paths = sent.json()["paths"].as_array().unwrap().clone();
     // They meet at the registry as well, so a direct path may come up and take its share; none
@@ -83,7 +83,7 @@ fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_
     assert!(paths.iter().any(|path| path["relay"] == true), "{paths:?}");
     assert!(sent.stderr.matches("no registry answers").count() <= 1);
     transfer.check(receiver);
-    for relay in fleet.relays.drain(..) {
+    for relay in network.relays.drain(..) {
         assert!(relay.said.contains("Enrolled"));
     }
 }
@@ -91,7 +91,7 @@ fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_
 #[test]
 fn a_registry_that_is_away_is_told_once_and_a_wrong_token_ends_it() {
     let transfer = Transfer::new(100_000);
-    let fleet = Fleet::start(&transfer, 1);
+    let network = Network::start(&transfer, 1);
     let receiver = transfer.receiver(&[]);
     let ticket = transfer.ticket();
     let send = |options: &[&str]| {
@@ -102,10 +102,10 @@ fn a_registry_that_is_away_is_told_once_and_a_wrong_token_ends_it() {
     let token = fs::read_to_string(transfer.path().join("tokens")).unwrap();
     let wrong = token.replace(|c: char| c.is_ascii_digit(), "7");
     common::secret(&transfer.path().join("wrong"), &wrong);
-    let ended = send(&["--registry", &fleet.url, "--token-file", "wrong"]);
+    let ended = send(&["--registry", &network.url, "--token-file", "wrong"]);
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(ended.stderr.contains("the registry says"), "{ended:?}");
-    let ended = send(&["--registry", &fleet.url]);
+    let ended = send(&["--registry", &network.url]);
     assert_eq!(ended.code, 2, "{ended:?}");
     assert!(ended.stderr.contains("--token-file"), "{ended:?}");
     let ended = send(&["--relays", "3"]);
