@@ -2,10 +2,7 @@ use std::ops::Deref;
 
 use crate::datagram::DatagramType;
 use crate::reader::Reader;
-use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN};
-
-/// The version of the protocol that this crate speaks.
-pub const VERSION: u8 = 2;
+use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN, VERSION};
 
 /// Bytes of an INIT, always, so that no answer is longer than its request.
 pub const INIT_LEN: usize = 1200;

@@ -6,7 +6,7 @@ use std::thread::JoinHandle as Thread;
 use std::time::SystemTime;
 
 use manyway::{Config, Endpoint, EndpointOptions, RelayState};
-use manyway_registry::client::{Membership, Relay as Enrolling};
+use manyway_registry::client::{Membership, RelayDescriptor};
 use manyway_registry::server::{Connections, Server as Registry, ServerConfig as RegistryConfig};
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Token, Tokens, tls};
@@ -114,7 +114,7 @@ impl Relay {
         });
         let server = server.unwrap();
         let keys = open_keys(&key_file).unwrap();
-        let enrolling = Enrolling::new(server.id(), server.addresses(), move |bytes| {
+        let enrolling = RelayDescriptor::new(server.id(), server.addresses(), move |bytes| {
             keys.sign(bytes)
         });
         let token = Token::from_text(TOKENS, Role::Relay).unwrap();

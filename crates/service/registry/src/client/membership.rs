@@ -22,14 +22,14 @@ const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(
 type Sign = Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>;
 
 /// A relay that wants to be found.
-pub struct Relay {
+pub struct RelayDescriptor {
     id: RelayId,
     addresses: Vec<SocketAddr>,
     tcp: bool,
     sign: Sign,
 }
 
-impl Relay {
+impl RelayDescriptor {
     /// The relay with this key, reached at these addresses; `sign` is its Ed25519 signature.
     pub fn new(
         id: RelayId,
@@ -51,9 +51,9 @@ impl Relay {
     }
 }
 
-impl fmt::Debug for Relay {
+impl fmt::Debug for RelayDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relay")
+        f.debug_struct("RelayDescriptor")
             .field("id", &self.id)
             .field("addresses", &self.addresses)
             .field("tcp", &self.tcp)
@@ -65,7 +65,7 @@ impl fmt::Debug for Relay {
 pub struct Membership {
     registries: Registries,
     token: Token,
-    relay: Relay,
+    relay: RelayDescriptor,
     lease: Option<Zeroizing<String>>,
 }
 
@@ -74,7 +74,11 @@ impl Membership {
     ///
     /// # Errors
     /// No URL, or no TLS.
-    pub fn new(urls: &[RegistryUrl], token: Token, relay: Relay) -> Result<Self, ClientError> {
+    pub fn new(
+        urls: &[RegistryUrl],
+        token: Token,
+        relay: RelayDescriptor,
+    ) -> Result<Self, ClientError> {
         Ok(Self {
             registries: Registries::new(urls)?,
             token,

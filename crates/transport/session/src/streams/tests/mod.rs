@@ -10,11 +10,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::{Frame, stream_frame_overhead as overhead};
+use manyway_wire::Frame;
 
 use super::*;
 
 const RTT: Duration = Duration::from_millis(20);
+
+/// Bytes of a STREAM frame beside its `len` bytes of data.
+fn overhead(stream: StreamId, offset: u64, len: usize) -> usize {
+    let frame = Frame::Stream {
+        stream,
+        offset,
+        fin: false,
+        data: &vec![0; len],
+    };
+    frame.encoded_len() - len
+}
 
 /// The byte at an offset of a stream, in the direction from the initiator or from the listener.
 fn byte(stream: StreamId, from_initiator: bool, offset: u64) -> u8 {

@@ -1,4 +1,4 @@
-//! The relays that there are.
+//! The table of enrolled relays.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -19,15 +19,15 @@ pub struct Record {
     pub addresses: Box<[SocketAddr]>,
     /// It forwards streams over TCP there too: proved.
     pub tcp: bool,
-    /// With whose token it enrolled.
+    /// The name of the token with which it enrolled.
     pub owner: Arc<str>,
     /// Its lease's number; a new one with every enrolment.
     pub lease: i64,
     /// When the challenge that it signed was issued: Unix time in ms. An enrolment with the same or
     /// an older one is a repetition.
     pub challenged: u64,
-    /// It has said that it leaves: nobody is sent there. What remains until the lease ends guards
-    /// against repetitions.
+    /// It has said that it leaves, so no client is sent there. The entry stays until the lease ends,
+    /// against replays.
     pub left: bool,
 }
 
@@ -40,8 +40,8 @@ struct Entry {
 /// All relays, with random access to those that can be used: every operation takes the same time
 /// however many there are, but for the logarithm of a queue.
 #[derive(Default)]
-pub struct Fleet {
-    // First those that can be used over TCP too, then the others that can be used, then those that
+pub struct RelayTable {
+    // First the relays that are usable over TCP too, then the other usable ones, then those that
     // left.
     entries: Vec<Entry>,
     tcp: usize,
@@ -52,8 +52,8 @@ pub struct Fleet {
     owners: HashMap<Arc<str>, usize>,
 }
 
-impl Fleet {
-    /// How many relays are known, those that left included.
+impl RelayTable {
+    /// How many relays are known, including those that left.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -99,7 +99,7 @@ impl Fleet {
         }
     }
 
-    /// Prolongs a lease; whether there is such a one.
+    /// Prolongs a lease. Returns whether it exists.
     pub fn renew(&mut self, relay: &RelayId, lease: i64, expires: Duration) -> bool {
         let Some(&at) = self.at.get(relay) else {
             return false;
@@ -140,7 +140,7 @@ impl Fleet {
         Some(entry.record)
     }
 
-    /// Forgets those whose time is over.
+    /// Forgets relays whose lease has ended.
     pub fn expire(&mut self, now: Duration) {
         while let Some(Reverse((time, relay))) = self.due.peek().copied() {
             if time > now {
@@ -240,7 +240,7 @@ mod tests {
         /// The same as a table that is searched from end to end.
         #[test]
         fn it_is_what_a_simple_table_is(steps in prop::collection::vec(step(), 0..60)) {
-            let mut fleet = Fleet::default();
+            let mut fleet = RelayTable::default();
             let mut table: BTreeMap<u8, (bool, Duration)> = BTreeMap::new();
             let mut now = Duration::ZERO;
             let life = Duration::from_secs(60);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn samples_have_no_repetition_and_everybody_gets_a_turn() {
-        let mut fleet = Fleet::default();
+        let mut fleet = RelayTable::default();
         (0..100).for_each(|n| fleet.insert(record(n, 1, n >= 80), Duration::MAX));
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let mut seen = [0; 100];
@@ -313,7 +313,7 @@ mod tests {
     /// of the 53 that don't.
     #[test]
     fn samples_with_tcp_in_them_are_fair() {
-        let mut fleet = Fleet::default();
+        let mut fleet = RelayTable::default();
         (0..80).for_each(|n| fleet.insert(record(n, 1, false), Duration::MAX));
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let mut seen = [0; 80];
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn heartbeats_take_no_memory() {
-        let mut fleet = Fleet::default();
+        let mut fleet = RelayTable::default();
         (0..10).for_each(|n| fleet.insert(record(n, 1, false), Duration::from_secs(60)));
         for second in 0..10_000 {
             let now = Duration::from_secs(second);

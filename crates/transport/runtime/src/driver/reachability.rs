@@ -1,4 +1,4 @@
-//! Whom each socket has been sending to, so that a path that doesn't come up can be explained.
+//! Records what came of each socket's packets to each peer address, to explain why a path fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,32 +17,32 @@ const RECENT: Duration = Duration::from_secs(4);
 /// Pairs are forgotten after this long.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Pairs kept; a peer names at most 32 addresses, so this is plenty for many connections.
-const MAX_CONTACTS: usize = 4096;
+const MAX_PAIRS: usize = 4096;
 
 #[derive(Debug, Default)]
-pub(super) struct Contacts {
-    pairs: BTreeMap<(LocalId, SocketAddr), Contact>,
-    /// What was told already, and has to change before it is told again.
+pub(super) struct Reachability {
+    pairs: BTreeMap<(LocalId, SocketAddr), PairState>,
+    /// Problems already reported: one is reported again only after it has changed.
     told: BTreeMap<LocalId, ProblemKind>,
 }
 
 #[derive(Debug)]
-struct Contact {
+struct PairState {
     first: Time,
     last: Time,
     /// What the system said when we sent, and since when.
     error: Option<(Time, ProblemKind)>,
 }
 
-impl Contacts {
+impl Reachability {
     /// Something is sent.
     pub(super) fn on_send(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
-        if let Some(contact) = self.pairs.get_mut(&(local, remote)) {
-            contact.last = now;
-        } else if self.pairs.len() < MAX_CONTACTS {
+        if let Some(pair) = self.pairs.get_mut(&(local, remote)) {
+            pair.last = now;
+        } else if self.pairs.len() < MAX_PAIRS {
             self.pairs.insert(
                 (local, remote),
-                Contact {
+                PairState {
                     first: now,
                     last: now,
                     error: None,
@@ -54,10 +54,10 @@ impl Contacts {
     /// It was sent after all: what the system said before doesn't hold any more. What the peer's
     /// host says does.
     pub(super) fn on_sent(&mut self, local: LocalId, remote: SocketAddr) {
-        if let Some(contact) = self.pairs.get_mut(&(local, remote))
-            && !matches!(contact.error, None | Some((_, ProblemKind::Refused)))
+        if let Some(pair) = self.pairs.get_mut(&(local, remote))
+            && !matches!(pair.error, None | Some((_, ProblemKind::Refused)))
         {
-            contact.error = None;
+            pair.error = None;
         }
     }
 
@@ -69,8 +69,8 @@ impl Contacts {
         remote: SocketAddr,
         kind: ProblemKind,
     ) {
-        if let Some(contact) = self.pairs.get_mut(&(local, remote)) {
-            contact.error = match contact.error.take() {
+        if let Some(pair) = self.pairs.get_mut(&(local, remote)) {
+            pair.error = match pair.error.take() {
                 Some((since, known)) if known == kind => Some((since, kind)),
                 _ => Some((now, kind)),
             };
@@ -83,8 +83,8 @@ impl Contacts {
             .pairs
             .iter_mut()
             .filter(|((l, remote), _)| *l == local && remote.ip() == host);
-        for (_, contact) in pairs {
-            contact.error.get_or_insert((now, ProblemKind::Refused));
+        for (_, pair) in pairs {
+            pair.error.get_or_insert((now, ProblemKind::Refused));
         }
     }
 
@@ -102,7 +102,7 @@ impl Contacts {
         working: &BTreeSet<LocalId>,
     ) -> Vec<PathProblem> {
         self.pairs
-            .retain(|_, contact| now.since(contact.last) < FORGOTTEN);
+            .retain(|_, pair| now.since(pair.last) < FORGOTTEN);
         let mut news = Vec::new();
         for (&local, &place) in places {
             if working.contains(&local) {
@@ -110,17 +110,13 @@ impl Contacts {
                 continue;
             }
             // A device that has just gone loses its routes a moment before it loses its socket.
-            let passing = |contact: &Contact| match contact.error {
+            let passing = |pair: &PairState| match pair.error {
                 Some((since, ProblemKind::NoRoute)) => now.since(since) < PATIENCE,
-                _ => now.since(contact.first) < PATIENCE,
+                _ => now.since(pair.first) < PATIENCE,
             };
-            let recent = |contact: &Contact| now.since(contact.last) < RECENT && !passing(contact);
-            let mut pairs = self
-                .pairs
-                .range(of(local))
-                .filter(|(_, contact)| recent(contact));
-            let Some(problem) =
-                pairs.find_map(|(&(_, remote), contact)| explain(place, remote, contact))
+            let recent = |pair: &PairState| now.since(pair.last) < RECENT && !passing(pair);
+            let mut pairs = self.pairs.range(of(local)).filter(|(_, pair)| recent(pair));
+            let Some(problem) = pairs.find_map(|(&(_, remote), pair)| explain(place, remote, pair))
             else {
                 continue;
             };
@@ -141,9 +137,8 @@ impl Contacts {
             .pairs
             .iter()
             .filter(|((_, remote), _)| addresses.contains(remote));
-        let explained = pairs.filter_map(|(&(local, remote), contact)| {
-            explain(places.get(&local)?, remote, contact)
-        });
+        let explained =
+            pairs.filter_map(|(&(local, remote), pair)| explain(places.get(&local)?, remote, pair));
         explained.collect()
     }
 }
@@ -155,8 +150,8 @@ fn of(local: LocalId) -> std::ops::RangeInclusive<(LocalId, SocketAddr)> {
 }
 
 /// What the system said, else what its tables say.
-fn explain(place: &Place, remote: SocketAddr, contact: &Contact) -> Option<PathProblem> {
-    let said = contact.error.as_ref().map(|(_, kind)| kind.clone());
+fn explain(place: &Place, remote: SocketAddr, pair: &PairState) -> Option<PathProblem> {
+    let said = pair.error.as_ref().map(|(_, kind)| kind.clone());
     let kind = said.or_else(|| foresee(place, remote.ip()))?;
     Some(PathProblem {
         name: place.name(),
@@ -180,52 +175,55 @@ mod tests {
         let places = BTreeMap::from([(local, &place)]);
         let remote: SocketAddr = "127.0.0.9:7".parse().unwrap();
         let (none, all) = (BTreeSet::new(), BTreeSet::from([local]));
-        let mut contacts = Contacts::default();
+        let mut reachability = Reachability::default();
         let mut now = Time::from_millis(10);
-        contacts.on_send(now, local, remote);
-        contacts.on_error(now, local, remote, ProblemKind::Forbidden);
+        reachability.on_send(now, local, remote);
+        reachability.on_error(now, local, remote, ProblemKind::Forbidden);
         assert!(
-            contacts.news(now, &places, &none).is_empty(),
+            reachability.news(now, &places, &none).is_empty(),
             "it may yet come up"
         );
         now += Duration::from_secs(1);
-        let told = contacts.news(now, &places, &none);
+        let told = reachability.news(now, &places, &none);
         assert_eq!(
             (told.len(), &told[0].kind, told[0].remote),
             (1, &ProblemKind::Forbidden, remote)
         );
-        assert!(contacts.news(now, &places, &none).is_empty(), "told before");
-        assert!(contacts.news(now, &places, &all).is_empty(), "it works");
+        assert!(
+            reachability.news(now, &places, &none).is_empty(),
+            "told before"
+        );
+        assert!(reachability.news(now, &places, &all).is_empty(), "it works");
         assert_eq!(
-            contacts.news(now, &places, &none).len(),
+            reachability.news(now, &places, &none).len(),
             1,
             "it broke again"
         );
-        assert_eq!(contacts.problems(&places, &[remote]).len(), 1);
-        contacts.on_sent(local, remote);
+        assert_eq!(reachability.problems(&places, &[remote]).len(), 1);
+        reachability.on_sent(local, remote);
         assert!(
-            contacts.problems(&places, &[remote]).is_empty(),
+            reachability.problems(&places, &[remote]).is_empty(),
             "it was sent"
         );
         // A route that is missing for a moment is no news.
-        contacts.on_send(now, local, remote);
-        contacts.on_error(now, local, remote, ProblemKind::NoRoute);
-        assert!(contacts.news(now, &places, &none).is_empty());
+        reachability.on_send(now, local, remote);
+        reachability.on_error(now, local, remote, ProblemKind::NoRoute);
+        assert!(reachability.news(now, &places, &none).is_empty());
         now += Duration::from_millis(500);
-        contacts.on_error(now, local, remote, ProblemKind::NoRoute);
+        reachability.on_error(now, local, remote, ProblemKind::NoRoute);
         now += Duration::from_millis(500);
         assert_eq!(
-            contacts.news(now, &places, &none)[0].kind,
+            reachability.news(now, &places, &none)[0].kind,
             ProblemKind::NoRoute
         );
         assert!(
-            contacts
+            reachability
                 .problems(&places, &["127.0.0.9:8".parse().unwrap()])
                 .is_empty()
         );
         now += FORGOTTEN;
-        assert!(contacts.news(now, &places, &none).is_empty());
-        assert!(contacts.pairs.is_empty());
+        assert!(reachability.news(now, &places, &none).is_empty());
+        assert!(reachability.pairs.is_empty());
     }
 
     #[test]
@@ -235,20 +233,20 @@ mod tests {
             device: None,
         };
         let places = BTreeMap::from([(LocalId(1), &place)]);
-        let mut contacts = Contacts::default();
+        let mut reachability = Reachability::default();
         for port in 0..10_000 {
-            contacts.on_send(Time::ZERO, LocalId(1), ([127, 0, 0, 2], port).into());
+            reachability.on_send(Time::ZERO, LocalId(1), ([127, 0, 0, 2], port).into());
         }
-        assert_eq!(contacts.pairs.len(), MAX_CONTACTS);
+        assert_eq!(reachability.pairs.len(), MAX_PAIRS);
         let refused: SocketAddr = ([127, 0, 0, 2], 5).into();
-        contacts.on_refusal(Time::ZERO, LocalId(1), "127.0.0.3".parse().unwrap());
-        assert!(contacts.problems(&places, &[refused]).is_empty());
-        contacts.on_refusal(Time::ZERO, LocalId(1), refused.ip());
+        reachability.on_refusal(Time::ZERO, LocalId(1), "127.0.0.3".parse().unwrap());
+        assert!(reachability.problems(&places, &[refused]).is_empty());
+        reachability.on_refusal(Time::ZERO, LocalId(1), refused.ip());
         assert_eq!(
-            contacts.problems(&places, &[refused])[0].kind,
+            reachability.problems(&places, &[refused])[0].kind,
             ProblemKind::Refused
         );
-        contacts.forget(LocalId(1));
-        assert!(contacts.pairs.is_empty());
+        reachability.forget(LocalId(1));
+        assert!(reachability.pairs.is_empty());
     }
 }

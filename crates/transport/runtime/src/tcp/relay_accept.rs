@@ -1,4 +1,5 @@
-//! Being called through relays over TCP.
+//! Accepts TCP connections that relays pass on: the listener keeps a connection open to each relay,
+//! over which the relay announces callers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -52,7 +53,7 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
             && let ListenStatus::Failed(error) = &*status.borrow_and_update()
             && !std::mem::replace(&mut told, true)
         {
-            tracing::warn!(%error, "can't be reached there over TCP; trying again");
+            tracing::warn!(%error, "can't listen at this relay over TCP; trying again");
         }
         let Some(stream) = stream else { continue };
         let new = NewCarrier {
@@ -62,7 +63,7 @@ async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRela
             relay: true,
         };
         if let Err(error) = start(&shared, new) {
-            tracing::debug!(relay = %relay.address, %error, "a call is of no use");
+            tracing::debug!(relay = %relay.address, %error, "no session needs this call");
         }
     }
 }
