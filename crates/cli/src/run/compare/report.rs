@@ -1,4 +1,5 @@
-//! The comparison as an object. All rates are without headers.
+//! The comparison as programs read it: the object that `--json` prints. All rates are without
+//! headers. This module holds what the levels enter and adds up subflows; it asks no level itself.
 
 use indexmap::IndexMap;
 use manyway_scenario::Point;
@@ -15,7 +16,7 @@ pub(super) struct Levels {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     pub(super) scenario: String,
     pub(super) levels: Vec<&'static str>,
     /// Of the packet level, at each point.

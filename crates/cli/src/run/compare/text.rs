@@ -1,9 +1,11 @@
-//! The comparison for people: a table for each point and epoch.
+//! The comparison for people: a table for each point and epoch. This module chooses what is shown
+//! and how it is rounded.
 
 use manyway_report::{Column, Table};
 use manyway_simulate::measure::Estimate;
 
 use super::report::{Comparison, Epoch, Flow, PointResult, Rates};
+use crate::run::naming::heading;
 use crate::run::number::Style;
 
 /// More points, epochs or groups than these are left out.
@@ -22,17 +24,13 @@ pub(super) fn summary(comparison: &Comparison) -> String {
     }
     text += "\n\n";
     for point in comparison.points.iter().take(POINTS) {
-        let set = point
-            .set
-            .iter()
-            .map(|(key, value)| format!("{key} = {value}"));
-        let set = set.collect::<Vec<_>>().join(", ");
+        let set = heading(&point.set);
         for epoch in point.epochs.iter().take(EPOCHS) {
-            let heading = match set.as_str() {
+            let epoch_heading = match set.as_str() {
                 "" => epoch.heading(),
                 set => format!("{set}, {}", epoch.heading()),
             };
-            text += &format!("{heading}:\n{}\n", rates(epoch, levels));
+            text += &format!("{epoch_heading}:\n{}\n", rates(epoch, levels));
         }
         text += &notes(point);
     }

@@ -1,7 +1,7 @@
 //! The packet level's results as programs read them: the object that `manyway run --json` prints,
-//! and its schema. A change of a field's name or type raises [`VERSION`]; a new field doesn't. This
-//! module holds numbers only: [`tally`](super::tally) computes them, and whoever prints them chooses
-//! the words.
+//! and its schema. A change of a field's name or type raises the version; a new field doesn't. This
+//! module holds numbers only: [`tally`](super::tally) computes them, and whoever prints them
+//! chooses the words.
 
 use indexmap::IndexMap;
 use schemars::generate::SchemaSettings;
@@ -11,10 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::measure::Estimate;
 
 /// Version of the objects that `manyway run --json` prints, at every level.
-///
-/// 2: a measured number is an object `{mean, ci95, n}`; in version 1, whose objects have no field
-/// `version`, it was the mean, with the interval in a second field that had `ci95` in its name.
-pub const VERSION: u32 = 2;
+const VERSION: u32 = 2;
 
 /// The results of a scenario.
 ///
@@ -23,7 +20,8 @@ pub const VERSION: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Results of manyway run")]
 pub struct Object<R> {
-    /// Version of this object: 2. Objects of version 1 have no such field.
+    /// Version of this object: 2. In version 1, which has no such field, a measured number was its
+    /// mean alone, and a second field with `ci95` in its name had the interval.
     pub version: u32,
     /// What a level reports.
     #[serde(flatten)]

@@ -1,4 +1,5 @@
-//! From the results of single runs to the means of a point, one run at a time.
+//! Sums up the results of single runs into the estimates of a point, one run at a time. A tally
+//! keeps moments, never a run; what it reports is in [`report`](super::report).
 
 use indexmap::IndexMap;
 use manyway_scenario::{Experiment, Flow, Group, Span};

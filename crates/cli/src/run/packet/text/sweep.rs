@@ -1,14 +1,14 @@
-//! The points of a sweep, a row for each.
+//! The points of a sweep, a row for each. This module shows the first few groups and links in
+//! columns and leaves the others to `--json`.
 
 use indexmap::IndexSet;
 use manyway_report::{Column, Table};
 use manyway_simulate::batch::{GroupReport, PointReport};
 
-use super::styles::Transfers;
-use super::{means, noted};
+use super::styles::{Transfers, means, noted};
 use crate::run::number::Style;
 
-/// So many groups and links have columns.
+/// Number of groups, and of links, that have columns.
 const COLUMNS: usize = 4;
 
 /// A row for each of the `points`, of which each was to be run `repeat` times.

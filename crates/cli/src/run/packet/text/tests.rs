@@ -2,6 +2,7 @@ use manyway_simulate::batch::{
     FlowReport, GroupReport, Level, LinkReport, Measured, PointReport, Report, Results, SpanReport,
     SubflowReport,
 };
+use manyway_simulate::measure::Estimate;
 
 use super::*;
 

@@ -1,16 +1,17 @@
-//! The results of single runs as CSV: tidy tables, one row for each thing of each run.
+//! The results of single runs as rows of tables: tidy ones, one row for each thing of each run.
+//! This module chooses columns and cells; [`Folder`] writes them.
 
-use std::io;
-use std::path::Path;
-
-use csv::Writer;
 use indexmap::IndexSet;
 use manyway_scenario::{Experiment, Point};
 use manyway_simulate::batch::Job;
-use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
-use tempfile::NamedTempFile;
+use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
 
-use super::files::temporary;
+use crate::run::folder::{Folder, Sheet, number};
+
+const FLOWS: &str = "flows.csv";
+const SUBFLOWS: &str = "subflows.csv";
+const LINKS: &str = "links.csv";
+const SERIES_OF_RUNS: &str = "series.csv";
 
 /// What every row of a table of runs begins with, before what the point sets.
 const RUN: [&str; 3] = ["point", "repetition", "seed"];
@@ -40,51 +41,55 @@ const LINK: [&str; 7] = [
 ];
 const SERIES: [&str; 7] = ["point", "seed", "kind", "of", "path", "time_s", "value"];
 
-/// The tables while they are being written.
+/// The columns that depend on the points.
 #[derive(Debug)]
-pub(super) struct Sheets {
-    flows: Sheet,
-    subflows: Sheet,
-    links: Sheet,
-    series: Sheet,
-    /// What some of the points set.
+pub(super) struct Rows {
+    /// The keys that some of the points set.
     keys: Vec<String>,
     /// The named spans of time that some of the points have.
     spans: Vec<String>,
 }
 
-type Sheet = Writer<NamedTempFile>;
-
-impl Sheets {
-    /// Their names, in the order of [`Sheets::into_files`].
-    pub(super) const NAMES: [&str; 4] = ["flows.csv", "subflows.csv", "links.csv", "series.csv"];
-
-    /// Tables with headings and no rows.
-    pub(super) fn create(dir: &Path, points: &[Point]) -> io::Result<Self> {
+impl Rows {
+    pub(super) fn of(points: &[Point]) -> Self {
         let sets = points.iter().flat_map(|point| &point.set);
-        let keys = distinct(sets.map(|(key, _)| key));
         let measures = points.iter().map(|point| &point.experiment.measure);
         let spans = measures.flat_map(|measure| &measure.spans);
-        let spans = distinct(spans.map(|span| &span.name));
+        Self {
+            keys: distinct(sets.map(|(key, _)| key)),
+            spans: distinct(spans.map(|span| &span.name)),
+        }
+    }
 
-        let owned = |columns: &[&str]| columns.iter().map(|&name| name.to_owned()).collect();
-        let mut run: Vec<String> = owned(&RUN);
-        run.extend(keys.iter().map(|key| format!("set.{key}")));
-        let of_runs = |columns: &[&str]| [run.clone(), owned(columns)].concat();
-        let mut subflow = of_runs(&SUBFLOW);
-        subflow.extend(spans.iter().map(|name| format!("goodput_bps.{name}")));
-        Ok(Self {
-            flows: sheet(dir, &of_runs(&FLOW))?,
-            subflows: sheet(dir, &subflow)?,
-            links: sheet(dir, &of_runs(&LINK))?,
-            series: sheet(dir, &owned(&SERIES))?,
-            keys,
-            spans,
-        })
+    /// The tables with their headings.
+    pub(super) fn sheets(&self) -> Vec<Sheet> {
+        let of_runs = |name, columns: &[&str]| {
+            let mut sheet = Sheet::new(name, &RUN);
+            let keys = self.keys.iter().map(|key| format!("set.{key}"));
+            sheet.columns.extend(keys);
+            let columns = columns.iter().map(|&column| column.to_owned());
+            sheet.columns.extend(columns);
+            sheet
+        };
+        let mut subflows = of_runs(SUBFLOWS, &SUBFLOW);
+        let spans = self.spans.iter().map(|name| format!("goodput_bps.{name}"));
+        subflows.columns.extend(spans);
+        vec![
+            of_runs(FLOWS, &FLOW),
+            subflows,
+            of_runs(LINKS, &LINK),
+            Sheet::new(SERIES_OF_RUNS, &SERIES),
+        ]
     }
 
     /// Adds the rows of a run.
-    pub(super) fn add(&mut self, job: &Job, point: &Point, run: &RunResult) -> csv::Result<()> {
+    pub(super) fn add(
+        &self,
+        folder: &mut Folder,
+        job: &Job,
+        point: &Point,
+        run: &RunResult,
+    ) -> anyhow::Result<()> {
         let number = (job.point + 1).to_string();
         let seed = job.seed.to_string();
         let mut head = vec![number, (job.repetition + 1).to_string(), seed];
@@ -97,65 +102,25 @@ impl Sheets {
         for (index, flow) in run.flows.iter().enumerate() {
             let names = [group_of(&point.experiment, index), flow.name.clone()];
             let head = head.iter().chain(&names).cloned();
-            self.flows
-                .write_record(head.clone().chain(flow_cells(flow, all)))?;
+            folder.row(FLOWS, head.clone().chain(flow_cells(flow, all)))?;
             for subflow in &flow.subflows {
                 let cells = subflow_cells(subflow, flow.goodput_bps);
-                let spans = self
-                    .spans
-                    .iter()
-                    .map(|name| span_cell(point, subflow, name));
-                self.subflows
-                    .write_record(head.clone().chain(cells).chain(spans))?;
+                let spans = self.spans.iter();
+                let spans = spans.map(|name| span_cell(point, subflow, name));
+                folder.row(SUBFLOWS, head.clone().chain(cells).chain(spans))?;
             }
         }
         for link in &run.links {
-            self.links
-                .write_record(head.iter().cloned().chain(link_cells(link)))?;
+            folder.row(LINKS, head.iter().cloned().chain(link_cells(link)))?;
         }
         for series in &run.series {
-            self.add_series(&head[0], &head[2], series)?;
+            let mut names = series.of.iter().map(String::as_str);
+            let (of, path) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
+            let head = [&head[0], &head[2], &series.kind, of, path];
+            folder.series(SERIES_OF_RUNS, &head, series.interval_s, &series.values)?;
         }
         Ok(())
     }
-
-    /// A row for each value; times without one have none.
-    fn add_series(&mut self, point: &str, seed: &str, series: &Series) -> csv::Result<()> {
-        let mut names = series.of.iter().map(String::as_str);
-        let (of, path) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
-        for (n, value) in (1_u32..)
-            .zip(&series.values)
-            .filter(|(_, value)| value.is_finite())
-        {
-            let (time, value) = (number(f64::from(n) * series.interval_s), number(*value));
-            self.series
-                .write_record([point, seed, &series.kind, of, path, &time, &value])?;
-        }
-        Ok(())
-    }
-
-    /// The files, everything written.
-    pub(super) fn into_files(self) -> io::Result<[NamedTempFile; 4]> {
-        let file = |sheet: Sheet| {
-            sheet
-                .into_inner()
-                .map_err(|error| io::Error::other(error.to_string()))
-        };
-        Ok([
-            file(self.flows)?,
-            file(self.subflows)?,
-            file(self.links)?,
-            file(self.series)?,
-        ])
-    }
-}
-
-fn sheet(dir: &Path, headings: &[String]) -> io::Result<Sheet> {
-    let mut sheet = csv::WriterBuilder::new()
-        .buffer_capacity(1 << 16)
-        .from_writer(temporary(dir)?);
-    sheet.write_record(headings)?;
-    Ok(sheet)
 }
 
 /// Each name once, in order: a sweep's points need not all have the same.
@@ -210,12 +175,4 @@ fn link_cells(link: &LinkResult) -> [String; 7] {
         link.packets_dropped.to_string(),
         link.packets_marked.to_string(),
     ]
-}
-
-/// The shortest text that reads as the same number; nothing where there is nothing to say.
-fn number(value: f64) -> String {
-    match value.is_finite() {
-        true => value.to_string(),
-        false => String::new(),
-    }
 }

@@ -1,4 +1,5 @@
-//! The results for people.
+//! The packet level's results for people: tables of flows, groups, spans, links, and of a sweep's
+//! points. This module chooses what is shown and how it is rounded; it computes no result.
 
 mod styles;
 mod sweep;
@@ -8,10 +9,9 @@ mod tests;
 
 use manyway_report::{Column, Table};
 use manyway_simulate::batch::{LinkReport, Measured, Report, Results};
-use manyway_simulate::measure::Estimate;
 
-use self::styles::{Styles, Transfers, fractions};
-use super::number::Style;
+use self::styles::{Styles, Transfers, fractions, means, noted};
+use crate::run::number::Style;
 
 /// More flows than this are shown as groups only.
 const FLOWS: usize = 12;
@@ -256,17 +256,4 @@ fn links(links: &[LinkReport]) -> String {
         left_out => Some(format!("{left_out} more links are in --json.")),
     };
     noted(table, note.as_deref())
-}
-
-/// The means of those that have one.
-fn means(estimates: impl Iterator<Item = Option<Estimate>>) -> impl Iterator<Item = f64> {
-    estimates.flatten().map(|estimate| estimate.mean)
-}
-
-/// A table, a line about it if there is something to say, an empty line.
-fn noted(table: Table, note: Option<&str>) -> String {
-    match note {
-        Some(note) => format!("{table}{note}\n\n"),
-        None => format!("{table}\n"),
-    }
 }

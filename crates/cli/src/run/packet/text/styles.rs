@@ -1,6 +1,7 @@
-//! How the numbers of tables are written.
+//! What the tables of the packet level share: columns of flows and subflows, units, notes. This
+//! module formats and never chooses what is shown.
 
-use manyway_report::Column;
+use manyway_report::{Column, Table};
 use manyway_simulate::batch::SubflowReport;
 use manyway_simulate::measure::Estimate;
 
@@ -99,5 +100,20 @@ impl Transfers {
             true => format!("{time} ({count} of {all})"),
             false => time,
         }
+    }
+}
+
+/// The means of those that have one.
+pub(super) fn means(
+    estimates: impl Iterator<Item = Option<Estimate>>,
+) -> impl Iterator<Item = f64> {
+    estimates.flatten().map(|estimate| estimate.mean)
+}
+
+/// A table, a line about it if there is something to say, an empty line.
+pub(super) fn noted(table: Table, note: Option<&str>) -> String {
+    match note {
+        Some(note) => format!("{table}{note}\n\n"),
+        None => format!("{table}\n"),
     }
 }
