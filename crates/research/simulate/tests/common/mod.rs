@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use manyway_network::LinkConfig;
+use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_session::{CloseReason, Config, ConnectionStats, Event};
 use manyway_simulate::stack::{
     PairSpec, PathSpec, SessionHost, SessionPair, Source, TrafficConfig,
@@ -14,9 +14,14 @@ use manyway_units::{Rate, Time};
 
 pub const MS: Duration = Duration::from_millis(1);
 
-/// A link with DropTail of one bandwidth-delay product.
+/// A link with DropTail of one bandwidth-delay product, however short; at least two packets.
 pub fn mbps(mbps: f64, one_way_ms: u64) -> LinkConfig {
-    LinkConfig::new(Rate::from_mbps(mbps), MS * one_way_ms as u32)
+    let (rate, delay) = (Rate::from_mbps(mbps), MS * one_way_ms as u32);
+    let product = rate.times_delay(2 * delay).bytes();
+    LinkConfig {
+        queue: Queue::DropTail(Limit::Bytes(product.max(3000))),
+        ..LinkConfig::new(rate, delay)
+    }
 }
 
 #[derive(Clone)]
