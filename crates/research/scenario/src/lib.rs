@@ -7,6 +7,7 @@
 
 mod assign;
 mod experiment;
+mod fault;
 pub mod file;
 mod overlay;
 mod problem;

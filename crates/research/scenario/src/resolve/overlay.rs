@@ -6,7 +6,8 @@ use manyway_control::overlay::{
     Choice, InvalidOverlay, PathSelector, RateConfig, RateController, Reselection, SelectConfig,
 };
 
-use super::{Checks, Fault, MAX_PARTS, shown};
+use super::{Checks, MAX_PARTS, shown};
+use crate::fault::Fault;
 use crate::file::{self, File, RelayChoice, Scheme};
 use crate::overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
 use crate::quantity::Bandwidth;
