@@ -9,15 +9,16 @@ use crate::equilibrium::Method;
 use crate::law::{FluidLaw, NoFluid};
 use crate::network::InvalidNetwork;
 use crate::optimum::OptimumError;
+use epoch_run::{EpochRun, Memory};
 use network::Reduced;
-use part::{Memory, Part};
 use recorder::Recorder;
 pub use recorder::{FluidFlow, FluidLink, FluidSubflow, Quantity, Series};
 use remarks::{ambiguities, remarks, small_windows};
 
 mod classes;
+mod epoch_run;
 mod network;
-mod part;
+mod reading;
 mod recorder;
 mod remarks;
 
@@ -197,7 +198,7 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
     for (n, &from) in moments.iter().enumerate() {
         let until = moments.get(n + 1).copied().unwrap_or(end);
         let network = Reduced::at(experiment, &classes, from);
-        let epoch = Part {
+        let epoch = EpochRun {
             experiment,
             classes: &classes,
             options,

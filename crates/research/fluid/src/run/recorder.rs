@@ -3,7 +3,7 @@ use manyway_units::Time;
 
 use super::classes::Class;
 use super::network::Reduced;
-use super::part::Reading;
+use super::reading::Reading;
 use crate::dynamics::Step;
 
 /// One flow over the measured time.
