@@ -39,19 +39,6 @@ impl<'a> LossModel<'a> {
         }
     }
 
-    /// The same with other gains, one for each link, in loss probability per bit: equilibria don't
-    /// depend on them.
-    #[must_use]
-    pub fn with_gains(mut self, gains: Vec<f64>) -> Self {
-        assert_eq!(
-            gains.len(),
-            self.model.network().links.len(),
-            "a gain for each link"
-        );
-        self.gains = gains;
-        self
-    }
-
     /// The same with windows that don't fall below these packets, one for each route.
     #[must_use]
     pub fn with_floors(mut self, windows: &[f64]) -> Self {

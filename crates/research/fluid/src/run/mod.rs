@@ -23,11 +23,11 @@ mod recorder;
 mod remarks;
 
 /// Epochs that an experiment may have at this level.
-pub const MOST_EPOCHS: usize = 1000;
+const MOST_EPOCHS: usize = 1000;
 
 /// Kinds of subflows and links that an epoch may have at this level: each step solves as many
 /// equations.
-pub const MOST_EQUATIONS: usize = 1200;
+const MOST_EQUATIONS: usize = 1200;
 
 /// What is left to choose of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
