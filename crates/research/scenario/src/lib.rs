@@ -21,7 +21,7 @@ mod tree;
 pub use experiment::{
     AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Span,
 };
-pub use overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
+pub use overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, RelaySelection};
 pub use problem::{Place, Problem, ScenarioError};
 pub use scenario::{MAX_FILE, OverlayPoint, Point, Scenario};
 pub use schema::schema;

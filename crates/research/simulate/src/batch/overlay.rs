@@ -8,7 +8,6 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{BatchError, Control, Job, Running};
-use crate::flow::Sharing;
 use crate::measure::Summary;
 use crate::overlay::{self, OverlayError, OverlayRun, Setting};
 
@@ -248,7 +247,7 @@ impl OverlayPlan<'_> {
 }
 
 fn sharing(experiment: &OverlayExperiment) -> &'static str {
-    Sharing::from(experiment.sharing).name()
+    experiment.sharing.name()
 }
 
 fn summary(done: &[OverlayDone], of: impl Fn(&OverlayDone) -> f64) -> Summary {
