@@ -24,7 +24,7 @@ pub struct PairSpec {
     /// What the server's application does.
     pub server_traffic: TrafficConfig,
     /// A client socket each.
-    pub paths: Vec<PathSpec>,
+    pub paths: Vec<PairPath>,
     /// Give the server a socket for each path too, reachable on that path alone, instead of one for
     /// all.
     pub server_sockets: bool,
@@ -32,7 +32,7 @@ pub struct PairSpec {
 
 /// How one path of a [`PairSpec`] runs through the world.
 #[derive(Debug, Clone, Default)]
-pub struct PathSpec {
+pub struct PairPath {
     /// Links from the client to the server.
     pub forward: Vec<LinkId>,
     /// Links from the server to the client.

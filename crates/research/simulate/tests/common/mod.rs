@@ -7,7 +7,7 @@ use std::time::Duration;
 use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_session::{CloseReason, Config, ConnectionStats, Event};
 use manyway_simulate::stack::{
-    PairSpec, PathSpec, SessionHost, SessionPair, Source, TrafficConfig,
+    PairPath, PairSpec, SessionHost, SessionPair, Source, TrafficConfig,
 };
 use manyway_simulate::{HostId, Impairments, LinkId, World};
 use manyway_units::{Rate, Time};
@@ -96,7 +96,7 @@ impl Setup {
             let there = world.add_link(forward).expect("a valid link");
             let back = world.add_link(reverse).expect("a valid link");
             links.push([there, back]);
-            paths.push(PathSpec {
+            paths.push(PairPath {
                 forward: vec![there],
                 reverse: vec![back],
                 jitter: Duration::ZERO,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config;
 use crate::World;
-use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 /// A connection with two subflows and a single-path Reno connection through one bottleneck: what
 /// share does the first take?
@@ -69,11 +69,11 @@ impl Fairness {
                 .expect("a rate above zero")
         };
         let (forward, reverse) = (add(), add());
-        let path = PathSpec {
+        let path = PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: Duration::from_millis(1),
-            ..PathSpec::default()
+            ..PairPath::default()
         };
         let mut add = |number, law: &str, paths| {
             let config = Config {
