@@ -1,3 +1,5 @@
+//! Changes of a link over time.
+
 use std::time::Duration;
 
 use manyway_units::{Rate, Time};

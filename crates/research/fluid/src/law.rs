@@ -1,3 +1,5 @@
+//! Window laws as fluids, by their own code.
+
 use manyway_control::laws::Lia;
 use manyway_control::registry::{AnyLaw, LawSpec};
 use manyway_control::{Path, Scalar, WindowLaw};

@@ -1,3 +1,5 @@
+//! A queue of events on a virtual clock.
+
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 

@@ -1,3 +1,6 @@
+//! The configuration of a link, and what is wrong with one that can't work. Scenario files use the
+//! same words for the same settings.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Losses on the wire: independent, or in bursts.
+
 use rand::RngExt;
 
 use crate::InvalidLink;

@@ -1,3 +1,5 @@
+//! The queue in front of a link: its kind and its size.
+
 use std::time::Duration;
 
 use manyway_units::Rate;

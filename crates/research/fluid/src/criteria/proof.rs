@@ -1,3 +1,5 @@
+//! Known proofs that a law meets a criterion.
+
 use manyway_control::laws::Generalized;
 use manyway_control::registry::AnyLaw;
 

@@ -1,3 +1,5 @@
+//! Window laws over time, with prices that are loss probabilities.
+
 use std::ops::Range;
 
 use manyway_control::Path;

@@ -1,3 +1,5 @@
+//! Flows with laws on a network, and where they come to rest.
+
 use nalgebra::{DMatrix, DVector};
 
 use crate::dynamics::{Integrator, LossModel};

@@ -1,3 +1,5 @@
+//! One epoch: from the state at its beginning to the state at its end.
+
 use std::collections::HashMap;
 
 use manyway_control::WindowLaw;

@@ -1,3 +1,5 @@
+//! Means and series of a run, by quadrature over the integrator's steps.
+
 use manyway_scenario::{Experiment, SeriesKind};
 use manyway_units::Time;
 

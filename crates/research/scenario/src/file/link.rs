@@ -1,3 +1,6 @@
+//! Links as written: the settings of `manyway_network::LinkConfig` with units, none of them
+//! required yet, since a sweep or an assignment may still give what is missing.
+
 use std::borrow::Cow;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! The table `[overlay]`.
+
 use std::borrow::Cow;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! Links become `LinkConfig`s, and paths lists of indices.
+
 use std::time::Duration;
 
 use manyway_network::{

@@ -1,3 +1,5 @@
+//! A scenario file with assignments: parsed, swept, resolved, and its errors located.
+
 use std::fs;
 use std::io::Read;
 use std::path::Path;

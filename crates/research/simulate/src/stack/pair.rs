@@ -1,3 +1,5 @@
+//! A client and a server, joined by direct paths.
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The configuration of RED.
+
 use manyway_units::Rate;
 
 use super::Limit;

@@ -1,3 +1,5 @@
+//! Links that share their capacity by a rule.
+
 use super::{InvalidFlows, Sharing, check_rates};
 
 /// Links with capacities, and the paths over them.

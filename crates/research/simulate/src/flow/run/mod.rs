@@ -1,3 +1,5 @@
+//! Rate controllers over shared links, interval by interval.
+
 use manyway_control::overlay::{RateConfig, RateController};
 
 use super::{InvalidFlows, SharedLinks, Sharing, Start, check_rates};

@@ -1,3 +1,5 @@
+//! Do several paths add up?
+
 use std::time::Duration;
 
 use manyway_network::LinkConfig;

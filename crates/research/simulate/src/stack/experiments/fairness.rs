@@ -1,3 +1,5 @@
+//! How much of a shared bottleneck does a connection take beside Reno?
+
 use std::time::Duration;
 
 use manyway_network::LinkConfig;

@@ -1,3 +1,5 @@
+//! Does congestion on the way back change what a law sends?
+
 use std::time::Duration;
 
 use manyway_network::{Limit, LinkConfig, Queue};

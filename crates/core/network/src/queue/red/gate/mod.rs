@@ -1,3 +1,5 @@
+//! RED's decisions, packet by packet.
+
 use rand::RngExt;
 
 use super::Red;
