@@ -1,9 +1,10 @@
 //! A clock-agnostic network model: links with a rate, a delay, a queue, losses and a timetable, and
 //! paths over them.
 //!
-//! [`Link`] answers one question: a packet of so many bytes enters now, when does it come out, if
-//! at all? It does no I/O and reads no clock. Under a virtual clock it is the simulator's network;
-//! `manyway-testbed` runs it under the wall clock between UDP sockets.
+//! This crate owns the vocabulary of links and queues ([`LinkConfig`], [`Queue`], [`Loss`],
+//! [`Timetable`]) and the model behind it. [`Link`] answers one question: a packet of so many bytes
+//! enters now, when does it come out, if at all? The crate does no I/O, reads no clock and moves no
+//! packets: the simulator does that under a virtual clock, `manyway-testbed` under the wall clock.
 
 mod config;
 mod link;

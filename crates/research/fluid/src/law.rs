@@ -1,3 +1,5 @@
+//! Window laws as fluids, by their own code.
+
 use manyway_control::laws::{AnyLaw, Fluid, Lia};
 use manyway_control::{LawSpec, Path, Scalar, WindowLaw};
 use nalgebra::{DMatrix, DVector};

@@ -1,3 +1,5 @@
+//! A scenario's point, resolved: the input of the packet level and of the fluid level.
+
 use std::ops::Range;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Known proofs that a law meets a criterion.
+
 use manyway_control::laws::{AnyLaw, Generalized};
 
 use super::domain::Domain;

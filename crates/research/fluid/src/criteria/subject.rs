@@ -1,3 +1,5 @@
+//! The law, or class of laws, whose criteria are evaluated.
+
 use manyway_control::{LawError, LawSpec};
 
 use crate::law::{FluidLaw, NoFluid};

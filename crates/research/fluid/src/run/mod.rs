@@ -10,24 +10,25 @@ use crate::equilibrium::Method;
 use crate::law::{FluidLaw, NoFluid};
 use crate::network::InvalidNetwork;
 use crate::optimum::OptimumError;
+use epoch_run::{EpochRun, Memory};
 use network::Reduced;
-use part::{Memory, Part};
 use recorder::Recorder;
 pub use recorder::{FluidFlow, FluidLink, FluidSubflow, Quantity, Series};
 use remarks::{ambiguities, remarks, small_windows};
 
 mod classes;
+mod epoch_run;
 mod network;
-mod part;
+mod reading;
 mod recorder;
 mod remarks;
 
 /// Epochs that an experiment may have at this level.
-pub const MOST_EPOCHS: usize = 1000;
+const MOST_EPOCHS: usize = 1000;
 
 /// Kinds of subflows and links that an epoch may have at this level: each step solves as many
 /// equations.
-pub const MOST_EQUATIONS: usize = 1200;
+const MOST_EQUATIONS: usize = 1200;
 
 /// What is left to choose of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -198,7 +199,7 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
     for (n, &from) in moments.iter().enumerate() {
         let until = moments.get(n + 1).copied().unwrap_or(end);
         let network = Reduced::at(experiment, &classes, from);
-        let epoch = Part {
+        let epoch = EpochRun {
             experiment,
             classes: &classes,
             options,

@@ -1,3 +1,5 @@
+//! The key `law`: a name with parameters, or a table.
+
 use std::borrow::Cow;
 use std::fmt;
 

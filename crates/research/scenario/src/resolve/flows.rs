@@ -1,3 +1,5 @@
+//! Groups of flows become single flows.
+
 use std::collections::HashSet;
 use std::time::Duration;
 

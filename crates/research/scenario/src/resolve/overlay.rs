@@ -6,9 +6,10 @@ use manyway_control::overlay::{
     Choice, InvalidOverlay, PathSelector, RateConfig, RateController, Reselection, SelectConfig,
 };
 
-use super::{Checks, Fault, MAX_PARTS, shown};
+use super::{Checks, MAX_PARTS, shown};
+use crate::fault::Fault;
 use crate::file::{self, File, RelayChoice, Scheme};
-use crate::overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
+use crate::overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, RelaySelection};
 use crate::quantity::Bandwidth;
 use crate::tree::Key;
 
@@ -264,7 +265,7 @@ impl Context<'_> {
         })
     }
 
-    fn selection(&mut self, sources: usize, relays: usize) -> Option<Selection> {
+    fn selection(&mut self, sources: usize, relays: usize) -> Option<RelaySelection> {
         let overlay = self.overlay;
         if let Some(given) = &overlay.selection {
             return self.given(given, relays);
@@ -309,7 +310,7 @@ impl Context<'_> {
         // What matters here is whether there are enough of them.
         let enough = relays.min(MAX_PATHS as usize);
         match PathSelector::new(config, &vec![1.0; enough], 0) {
-            Ok(_) => Some(Selection::Chosen(config)),
+            Ok(_) => Some(RelaySelection::Chosen(config)),
             Err(error) => {
                 self.invalid(&error);
                 None
@@ -317,7 +318,7 @@ impl Context<'_> {
         }
     }
 
-    fn given(&mut self, given: &[Vec<u32>], relays: usize) -> Option<Selection> {
+    fn given(&mut self, given: &[Vec<u32>], relays: usize) -> Option<RelaySelection> {
         let overlay = self.overlay;
         let others = [
             ("paths", overlay.paths.is_some()),
@@ -359,7 +360,7 @@ impl Context<'_> {
                 .collect()
         };
         (self.checks.faults.len() == before)
-            .then(|| Selection::Given(given.iter().map(own).collect()))
+            .then(|| RelaySelection::Given(given.iter().map(own).collect()))
     }
 
     fn control(&mut self, demands: &[f64]) -> Option<RateConfig> {

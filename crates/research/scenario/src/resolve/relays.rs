@@ -1,3 +1,5 @@
+//! The rules of a flow's path manager.
+
 use manyway_control::paths::ManagerConfig;
 use manyway_control::registry;
 

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use super::control::{Control, Running};
 use super::plan::{BatchError, Job};
-use crate::flow::Sharing;
 use crate::measure::Summary;
 use crate::overlay::{self, OverlayError, OverlayRun, Setting};
 
@@ -250,7 +249,7 @@ impl OverlayPlan<'_> {
 }
 
 fn sharing(experiment: &OverlayExperiment) -> &'static str {
-    Sharing::from(experiment.sharing).name()
+    experiment.sharing.name()
 }
 
 fn summary(done: &[OverlayDone], of: impl Fn(&OverlayDone) -> f64) -> Summary {

@@ -25,15 +25,16 @@
 
 mod convergence;
 mod links;
-mod overlay;
 #[cfg(test)]
 mod program;
+mod run;
 mod search;
 
 pub use convergence::Convergence;
-pub use links::{SharedLinks, Sharing};
-pub(crate) use overlay::controller_seed;
-pub use overlay::{Overlay, Rules, Run, Start};
+pub use links::SharedLinks;
+pub use manyway_scenario::file::{Sharing, Start};
+pub(crate) use run::controller_seed;
+pub use run::{Overlay, Rules, Run};
 pub use search::{Found, Search};
 
 use manyway_control::overlay::InvalidOverlay;

@@ -59,7 +59,7 @@ struct Source {
     /// Its connections.
     flows: Range<usize>,
     demand: f64,
-    phase: Phase,
+    sending: Sending,
     /// When its current interval ends.
     ends: Time,
     /// Packets acknowledged on each connection when it began.
@@ -69,8 +69,8 @@ struct Source {
     seed: u64,
 }
 
-/// What a source does with what it has to send.
-enum Phase {
+/// How a source spreads its data over its connections.
+enum Sending {
     /// The maxmin procedure: each packet to the next connection in turn that takes it.
     Filling {
         cycle: Cycle,
@@ -125,7 +125,10 @@ impl PacketRun {
             turns.push(Reverse((begins, index)));
         }
         Ok(PacketRun {
-            simulation: Simulation::fed(&connections(experiment, network, setting), seed)?,
+            simulation: Simulation::with_empty_sockets(
+                &connections(experiment, network, setting),
+                seed,
+            )?,
             sources,
             turns,
             socket,
@@ -206,7 +209,7 @@ impl Source {
         let mut source = Source {
             flows,
             demand,
-            phase: Phase::Filling {
+            sending: Sending::Filling {
                 cycle: Cycle::default(),
                 bucket: TokenBucket::new(demand, socket.depth(), begins),
                 left: fill,
@@ -239,7 +242,7 @@ impl Source {
         controller.advance(&[]);
         let bucket = |rate| TokenBucket::new(rate, socket.depth(), now);
         let buckets = controller.rates().map(bucket).collect();
-        self.phase = Phase::Controlled {
+        self.sending = Sending::Controlled {
             controller,
             buckets,
         };
@@ -267,8 +270,8 @@ impl Source {
             .map(|(now, before)| (now - before) as f64 * socket.packet);
         let bits: Vec<f64> = bits.collect();
         self.counted = acknowledged;
-        match &mut self.phase {
-            Phase::Filling {
+        match &mut self.sending {
+            Sending::Filling {
                 left,
                 counts,
                 arrived,
@@ -287,7 +290,7 @@ impl Source {
                     self.control(now, &initial, socket)?;
                 }
             }
-            Phase::Controlled {
+            Sending::Controlled {
                 controller,
                 buckets,
             } => {
@@ -307,8 +310,8 @@ impl Source {
     /// Puts what may be sent by now into sockets with room.
     fn write(&mut self, now: Time, socket: Socket, simulation: &mut Simulation) {
         let first = self.flows.start;
-        match &mut self.phase {
-            Phase::Filling { cycle, bucket, .. } => {
+        match &mut self.sending {
+            Sending::Filling { cycle, bucket, .. } => {
                 while bucket.permit(now, socket.packet).is_ok() {
                     let writable = |path| simulation.unsent(first + path) < socket.buffer;
                     let Some(path) = cycle.next(self.flows.len(), writable) else {
@@ -318,7 +321,7 @@ impl Source {
                     simulation.write(first + path, 1);
                 }
             }
-            Phase::Controlled { buckets, .. } => {
+            Sending::Controlled { buckets, .. } => {
                 for (flow, bucket) in self.flows.clone().zip(buckets) {
                     while simulation.unsent(flow) < socket.buffer
                         && bucket.permit(now, socket.packet).is_ok()

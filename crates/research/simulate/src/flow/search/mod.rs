@@ -1,3 +1,5 @@
+//! Sources that choose other relays until all are satisfied.
+
 use manyway_control::overlay::{PathSelector, SelectConfig};
 
 use super::{InvalidFlows, Overlay, Rules, Run};

@@ -302,7 +302,7 @@ fn data_that_was_given_up_and_arrives_after_all_counts_once() {
     let mut transfer = flow("lia", &[0, 1]);
     transfer.size = Some(15_000);
     let mut source = Source::new(&transfer, 0..2, Time::ZERO, 1).unwrap();
-    source.phase = Phase::Active;
+    source.state = FlowState::Active;
     source.produce(Time::ZERO);
     source.backlog -= 3;
     source.on_lost(3);
@@ -327,7 +327,7 @@ fn nothing_arrives_that_was_not_sent() {
     transfer.size = Some(15_000);
     transfer.rate = Some(Rate::from_mbps(0.1));
     let mut source = Source::new(&transfer, 0..3, Time::ZERO, 1).unwrap();
-    source.phase = Phase::Active;
+    source.state = FlowState::Active;
     source.produce(Time::ZERO);
     assert_eq!(source.backlog, 1);
     for _ in 0..2 {

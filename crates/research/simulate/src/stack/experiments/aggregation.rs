@@ -1,3 +1,5 @@
+//! Do several paths add up?
+
 use std::time::Duration;
 
 use manyway_control::LawSpec;
@@ -7,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{PACKET_BYTES, config, payload_bytes};
 use crate::World;
-use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 /// One connection alone on paths without a common bottleneck: how much of their sum does it use,
 /// and how soon?
@@ -94,11 +96,11 @@ impl Aggregation {
             let mut add = || world.add_link(config.clone()).expect("a rate above zero");
             links.push((add(), add()));
         }
-        let paths = links.iter().map(|&(forward, reverse)| PathSpec {
+        let paths = links.iter().map(|&(forward, reverse)| PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: self.jitter,
-            ..PathSpec::default()
+            ..PairPath::default()
         });
         let zeros = TrafficConfig {
             content: Content::Zeros,

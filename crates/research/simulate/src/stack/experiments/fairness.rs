@@ -1,3 +1,5 @@
+//! How much of a shared bottleneck does a connection take beside Reno?
+
 use std::time::Duration;
 
 use manyway_control::LawSpec;
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config;
 use crate::World;
-use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 /// A connection with two subflows and a single-path Reno connection through one bottleneck: what
 /// share does the first take?
@@ -70,11 +72,11 @@ impl Fairness {
                 .expect("a rate above zero")
         };
         let (forward, reverse) = (add(), add());
-        let path = PathSpec {
+        let path = PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: Duration::from_millis(1),
-            ..PathSpec::default()
+            ..PairPath::default()
         };
         let mut add = |number, law: &LawSpec, paths| {
             let config = Config {

@@ -1,3 +1,5 @@
+//! Does congestion on the way back change what a law sends?
+
 use std::time::Duration;
 
 use manyway_control::LawSpec;
@@ -7,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config;
 use crate::World;
-use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 /// A connection over two paths of 10 Mbps, 25 ms one way, of which the first has its
 /// acknowledgements come back through the queue of other connections' data: does its law take that
@@ -64,10 +66,10 @@ impl ReturnPath {
         let there = [add(&link), add(&link)];
         let back = [add(&deep), add(&link)];
         let free = add(&link);
-        let path = |forward, reverse| PathSpec {
+        let path = |forward, reverse| PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
-            ..PathSpec::default()
+            ..PairPath::default()
         };
         let both = vec![path(there[0], back[0]), path(there[1], back[1])];
         let against = vec![path(back[0], free); self.against];
@@ -110,7 +112,7 @@ impl ReturnPath {
 }
 
 /// An endless upload.
-fn bulk(number: u8, law: &LawSpec, paths: Vec<PathSpec>) -> PairSpec {
+fn bulk(number: u8, law: &LawSpec, paths: Vec<PairPath>) -> PairSpec {
     let zeros = TrafficConfig {
         content: Content::Zeros,
         ..TrafficConfig::default()

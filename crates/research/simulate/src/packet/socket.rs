@@ -1,4 +1,4 @@
-//! Flows that somebody outside feeds, packet by packet: an application above the transport.
+//! Sockets for an application outside the simulation, which writes packet by packet.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,16 +8,16 @@ use manyway_units::Time;
 use super::{Simulation, SimulationError};
 
 impl Simulation {
-    /// A run in which flows have only what is written to them ([`write`](Self::write)), from
-    /// [`Simulation::new`].
+    /// [`Simulation::new`] with flows that have no data of their own: they send what the caller
+    /// writes ([`write`](Self::write)).
     ///
     /// # Errors
     /// [`SimulationError`] if a link can't work, or a flow or a path names something that isn't
     /// there.
-    pub fn fed(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
+    pub fn with_empty_sockets(experiment: &Experiment, seed: u64) -> Result<Self, SimulationError> {
         let mut simulation = Simulation::new(experiment, seed)?;
         for source in &mut simulation.sources {
-            source.feed();
+            source.empty();
         }
         Ok(simulation)
     }

@@ -1,3 +1,5 @@
+//! One epoch: from the state at its beginning to the state at its end.
+
 use std::collections::HashMap;
 
 use manyway_control::WindowLaw;
@@ -7,9 +9,10 @@ use nalgebra::DVector;
 
 use super::classes::Class;
 use super::network::Reduced;
+use super::reading::Fluid;
 use super::recorder::Recorder;
 use super::{Epoch, Laws, MOST_EQUATIONS, Rest, RunError, RunOptions, StartWindow};
-use crate::dynamics::{DelayModel, Integrator, LossModel, System};
+use crate::dynamics::{DelayModel, Integrator, LossModel};
 use crate::equilibrium::Model;
 use crate::network::{Link, Network};
 use crate::optimum::{self, Utility};
@@ -23,61 +26,8 @@ pub(super) struct Memory {
     prices: HashMap<String, f64>,
 }
 
-/// What a state says, of one member of each class.
-pub(super) struct Reading {
-    /// Packets/s, by route.
-    pub(super) rates: Vec<f64>,
-    /// Packets, by route.
-    pub(super) windows: Vec<f64>,
-    /// Seconds, by route.
-    pub(super) rtts: Vec<f64>,
-    /// By link.
-    pub(super) prices: Vec<f64>,
-}
-
-/// A system of this level.
-trait Fluid: System {
-    fn read(&self, state: &DVector<f64>) -> Reading;
-}
-
-impl Fluid for LossModel<'_> {
-    fn read(&self, state: &DVector<f64>) -> Reading {
-        let rates = self.rates(state);
-        let rtts: Vec<f64> = self
-            .network()
-            .routes()
-            .map(|(_, route)| route.rtt)
-            .collect();
-        Reading {
-            windows: rates.iter().zip(&rtts).map(|(x, rtt)| x * rtt).collect(),
-            rates,
-            rtts,
-            prices: self.prices(state),
-        }
-    }
-}
-
-impl Fluid for DelayModel {
-    fn read(&self, state: &DVector<f64>) -> Reading {
-        let prices = self.prices(state);
-        let q = self.network().route_prices(&prices);
-        let rtts = self
-            .network()
-            .routes()
-            .zip(&q)
-            .map(|((_, route), q)| route.rtt + q);
-        let rtts: Vec<f64> = rtts.collect();
-        Reading {
-            windows: state.iter().take(rtts.len()).map(|z| z.exp()).collect(),
-            rates: self.rates(state),
-            rtts,
-            prices,
-        }
-    }
-}
-
 /// An epoch to be run.
-pub(super) struct Part<'a> {
+pub(super) struct EpochRun<'a> {
     pub(super) experiment: &'a Experiment,
     pub(super) classes: &'a [Class],
     pub(super) options: &'a RunOptions,
@@ -85,7 +35,7 @@ pub(super) struct Part<'a> {
     pub(super) times: (Time, Time),
 }
 
-impl Part<'_> {
+impl EpochRun<'_> {
     /// Seconds.
     fn begins(&self) -> f64 {
         self.times.0.since(Time::ZERO).as_secs_f64()

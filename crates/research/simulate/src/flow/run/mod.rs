@@ -1,6 +1,8 @@
+//! Rate controllers over shared links, interval by interval.
+
 use manyway_control::overlay::{RateConfig, RateController};
 
-use super::{InvalidFlows, SharedLinks, Sharing, check_rates};
+use super::{InvalidFlows, SharedLinks, Sharing, Start, check_rates};
 use crate::events::mix;
 
 /// The overlay paper's setting: sources with one destination, and relays whose second hops are all
@@ -34,16 +36,6 @@ impl Overlay {
     pub fn demand(&self) -> f64 {
         self.demands.iter().sum()
     }
-}
-
-/// Rates to begin with.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Start {
-    /// 0 on every path.
-    #[default]
-    Zero,
-    /// What the *maxmin* procedure comes to ([`SharedLinks::fill_to_demands`]).
-    MaxMin,
 }
 
 /// By which rules a run goes.

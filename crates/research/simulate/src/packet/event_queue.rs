@@ -1,4 +1,4 @@
-//! What is going to happen to packets, in the order of time.
+//! The event queue of the packet level: packets and timers in the order of time.
 
 use std::collections::VecDeque;
 
@@ -88,67 +88,67 @@ impl Transit {
     }
 }
 
-/// A queue's number.
+/// Index of a FIFO in its [`EventQueue`].
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub(super) struct Lane(pub(super) u32);
+pub(super) struct FifoId(pub(super) u32);
 
-/// The event queue: first-in-first-out lanes, merged by time.
+/// Packets under way: a merge of FIFOs by time.
 ///
 /// Whatever leaves a FIFO link, or passes a constant delay, comes in order; so a packet costs a
-/// push and a pop at a ring buffer, and only the lanes' heads compete. Among heads of one moment a
-/// seeded hash decides, another one each time, so that no lane starves another.
+/// push and a pop at a ring buffer, and only the FIFOs' heads compete. Among heads of one moment a
+/// seeded hash decides, another one each time, so that no FIFO starves another.
 #[derive(Debug, Clone)]
-pub(super) struct Lanes {
-    rings: Vec<Ring>,
+pub(super) struct EventQueue {
+    fifos: Vec<Fifo>,
     heads: Heap,
     seed: u64,
 }
 
-/// A lane's items and what tells it apart when times are equal.
+/// Items in the order of time, and a salt that breaks ties with other FIFOs.
 #[derive(Debug, Clone)]
-struct Ring {
+struct Fifo {
     salt: u64,
     items: VecDeque<Transit>,
     /// When the last item that was pushed is due.
     latest: Time,
 }
 
-impl Lanes {
+impl EventQueue {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            rings: Vec::new(),
+            fifos: Vec::new(),
             heads: Heap::default(),
             seed,
         }
     }
 
-    pub(super) fn add(&mut self) -> Lane {
-        let lane = self.rings.len() as u32;
-        self.rings.push(Ring {
-            salt: mix(self.seed ^ u64::from(lane)),
+    pub(super) fn add(&mut self) -> FifoId {
+        let id = self.fifos.len() as u32;
+        self.fifos.push(Fifo {
+            salt: mix(self.seed ^ u64::from(id)),
             items: VecDeque::new(),
             latest: Time::ZERO,
         });
-        Lane(lane)
+        FifoId(id)
     }
 
-    /// Appends to a lane; times of a lane never decrease.
+    /// Appends to a FIFO, whose times never decrease.
     // Passed in memory, the item would be read again before its words have got there.
     #[inline(always)]
-    pub(super) fn push(&mut self, lane: Lane, item: Transit) {
-        let ring = &mut self.rings[lane.0 as usize];
-        debug_assert!(ring.latest <= item.at);
-        ring.latest = item.at;
-        if ring.items.is_empty() {
-            self.heads.push(key(item.at, ring.salt, lane.0));
+    pub(super) fn push(&mut self, id: FifoId, item: Transit) {
+        let fifo = &mut self.fifos[id.0 as usize];
+        debug_assert!(fifo.latest <= item.at);
+        fifo.latest = item.at;
+        if fifo.items.is_empty() {
+            self.heads.push(key(item.at, fifo.salt, id.0));
         }
-        ring.items.push_back(item);
+        fifo.items.push_back(item);
     }
 
-    /// When the last item of a lane is due; nothing earlier may be appended to it.
+    /// When the last item of a FIFO is due; nothing earlier may be appended to it.
     #[inline]
-    pub(super) fn latest(&self, lane: Lane) -> Time {
-        self.rings[lane.0 as usize].latest
+    pub(super) fn latest(&self, id: FifoId) -> Time {
+        self.fifos[id.0 as usize].latest
     }
 
     /// The order of the next item among all events; `u128::MAX` if there is none.
@@ -159,11 +159,11 @@ impl Lanes {
 
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<Transit> {
-        let lane = self.heads.least() as u32;
-        let ring = self.rings.get_mut(lane as usize)?;
-        let item = ring.items.pop_front()?;
-        match ring.items.front() {
-            Some(next) => self.heads.replace_least(key(next.at, ring.salt, lane)),
+        let id = self.heads.least() as u32;
+        let fifo = self.fifos.get_mut(id as usize)?;
+        let item = fifo.items.pop_front()?;
+        match fifo.items.front() {
+            Some(next) => self.heads.replace_least(key(next.at, fifo.salt, id)),
             None => self.heads.remove_least(),
         }
         Some(item)
@@ -299,14 +299,14 @@ mod tests {
     #[test]
     fn ties_are_seeded_and_fair() {
         let first = |seed| {
-            let mut lanes = Lanes::new(seed);
-            let ids = [lanes.add(), lanes.add()];
+            let mut queue = EventQueue::new(seed);
+            let ids = [queue.add(), queue.add()];
             let winners: Vec<u32> = (0..1000)
                 .map(|at| {
-                    lanes.push(ids[0], item(at, 0));
-                    lanes.push(ids[1], item(at, 1));
-                    let winner = lanes.pop().unwrap().subflow;
-                    lanes.pop().unwrap();
+                    queue.push(ids[0], item(at, 0));
+                    queue.push(ids[1], item(at, 1));
+                    let winner = queue.pop().unwrap().subflow;
+                    queue.pop().unwrap();
                     winner
                 })
                 .collect();
@@ -317,7 +317,7 @@ mod tests {
         let ones: u32 = first(3).iter().sum();
         assert!(
             (400..600).contains(&ones),
-            "lane 1 was first {ones} of 1000 times"
+            "FIFO 1 was first {ones} of 1000 times"
         );
     }
 
@@ -358,26 +358,26 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is pushed while popping, times never decrease and every lane stays in order.
+        /// Whatever is pushed while popping, times never decrease and every FIFO stays in order.
         #[test]
         fn merged_in_order(steps in prop::collection::vec((0u32..12, 0u64..50, prop::bool::ANY), 0..400)) {
-            let mut lanes = Lanes::new(7);
-            let ids: Vec<Lane> = (0..12).map(|_| lanes.add()).collect();
+            let mut queue = EventQueue::new(7);
+            let ids: Vec<FifoId> = (0..12).map(|_| queue.add()).collect();
             let mut last = [0u64; 12];
             let mut now = 0;
             let (mut pushed, mut popped) = (0, 0);
-            for (lane, delay, pop) in steps {
-                let at = (now + delay).max(last[lane as usize]);
-                last[lane as usize] = at;
-                lanes.push(ids[lane as usize], item(at, lane));
+            for (fifo, delay, pop) in steps {
+                let at = (now + delay).max(last[fifo as usize]);
+                last[fifo as usize] = at;
+                queue.push(ids[fifo as usize], item(at, fifo));
                 pushed += 1;
-                if pop && let Some(item) = lanes.pop() {
+                if pop && let Some(item) = queue.pop() {
                     prop_assert!(item.at.as_nanos() >= now);
                     now = item.at.as_nanos();
                     popped += 1;
                 }
             }
-            while let Some(item) = lanes.pop() {
+            while let Some(item) = queue.pop() {
                 prop_assert!(item.at.as_nanos() >= now);
                 now = item.at.as_nanos();
                 popped += 1;
