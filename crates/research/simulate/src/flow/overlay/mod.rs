@@ -1,4 +1,4 @@
-use manyway_control::overlay::{RateConfig, RateController};
+use manyway_control::rate_control::{RateConfig, RateController};
 
 use super::{InvalidFlows, SharedLinks, Sharing, check_rates};
 use crate::events::mix;

@@ -1,4 +1,4 @@
-use manyway_control::overlay::{PathSelector, SelectConfig};
+use manyway_control::rate_control::{PathSelector, SelectConfig};
 
 use super::{InvalidFlows, Overlay, Rules, Run};
 
