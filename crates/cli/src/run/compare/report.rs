@@ -7,14 +7,6 @@ use manyway_simulate::measure::Estimate;
 use manyway_units::Time;
 use serde::Serialize;
 
-/// Which levels were asked for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Levels {
-    pub(super) optimum: bool,
-    pub(super) fluid: bool,
-    pub(super) packet: bool,
-}
-
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(super) scenario: String,
@@ -83,20 +75,6 @@ pub(super) struct Link {
     pub(super) optimum_price: Option<f64>,
     /// At the equilibrium: loss probability, with wVegas seconds of delay.
     pub(super) fluid_price: Option<f64>,
-}
-
-impl Levels {
-    pub(super) fn names(self) -> Vec<&'static str> {
-        let all = [
-            (self.optimum, "optimum"),
-            (self.fluid, "fluid"),
-            (self.packet, "packet"),
-        ];
-        all.into_iter()
-            .filter(|(there, _)| *there)
-            .map(|(_, name)| name)
-            .collect()
-    }
 }
 
 impl PointResult {

@@ -29,11 +29,7 @@ impl Plan<'_> {
         sink: impl FnMut(&Job, &RunResult) -> Result<(), E> + Send,
         control: &Control,
     ) -> Result<Report, BatchError<E>> {
-        let threads = self.threads.clamp(1, self.jobs().max(1) as usize);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(BatchError::Threads)?;
+        let pool = self.pool()?;
         control.expect(self.jobs());
         let line = Line::new(self, control, sink);
         pool.broadcast(|_| {
