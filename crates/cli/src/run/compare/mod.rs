@@ -22,10 +22,10 @@ use super::naming::setting;
 use crate::args::Level;
 use crate::exit::usage;
 
-/// Epochs that are compared.
+/// Largest number of epochs that are compared.
 const MOST_EPOCHS: usize = 200;
 
-/// Everything that is needed to start, checked.
+/// A checked request.
 #[derive(Debug)]
 pub(super) struct SideBySide {
     name: String,
@@ -91,7 +91,7 @@ impl level::Report for Comparison {
     }
 }
 
-/// The point with its epochs for spans, and nothing recorded over time.
+/// The point with its epochs as spans, recording nothing over time.
 fn by_epochs(mut point: Point) -> Point {
     let moments = epochs(&point.experiment, MOST_EPOCHS);
     let end = Time::ZERO + point.experiment.duration;
@@ -107,7 +107,7 @@ fn by_epochs(mut point: Point) -> Point {
 }
 
 impl SideBySide {
-    /// What needs no simulation.
+    /// The levels that need no simulation.
     fn computed(&self, point: &Point) -> anyhow::Result<PointResult> {
         let experiment = &point.experiment;
         let mut result = PointResult::new(point);
@@ -203,7 +203,7 @@ fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResu
 }
 
 impl Epoch {
-    /// Enters what is known of a subflow; `enter` gets the part of its packets that is no header.
+    /// Enters a subflow's rate; `enter` gets the share of payload in its packets.
     fn set(&mut self, flow: &str, path: &str, enter: impl Fn(&mut Rates, f64)) {
         let Some(flow) = self.flows.iter_mut().find(|known| known.name == flow) else {
             return;
