@@ -83,7 +83,7 @@ impl<P, L> Plan<'_, P, L> {
     }
 
     /// The run number `index`: all repetitions of the first point, then of the next.
-    pub fn job(&self, index: u64) -> Job {
+    pub(super) fn job(&self, index: u64) -> Job {
         let repeat = u64::from(self.repeat.max(1));
         let repetition = (index % repeat) as u32;
         Job {
