@@ -81,7 +81,7 @@ impl Drop for Relay {
 
 async fn endpoint(law: &str) -> Endpoint {
     let config = Config {
-        cc: law.to_owned(),
+        cc: law.parse().unwrap(),
         connect_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(120),
         // Little enough for any machine; the direct path's link has less.

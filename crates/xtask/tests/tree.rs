@@ -182,8 +182,8 @@ impl<'ast> Visit<'ast> for Compared<'_> {
 
 #[test]
 fn no_law_is_asked_for_by_name() {
-    let laws: BTreeSet<String> = manyway_control::registry::names()
-        .map(|(name, _)| name.to_owned())
+    let laws: BTreeSet<String> = manyway_control::registry::laws()
+        .map(|law| law.name().to_owned())
         .collect();
     let mut found = String::new();
     for name in files(&[".rs"]) {

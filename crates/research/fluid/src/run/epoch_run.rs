@@ -11,7 +11,7 @@ use super::classes::Class;
 use super::network::Reduced;
 use super::reading::Fluid;
 use super::recorder::Recorder;
-use super::{Epoch, Laws, MOST_EQUATIONS, Rest, RunError, RunOptions, StartWindow, parameter};
+use super::{Epoch, Laws, MOST_EQUATIONS, Rest, RunError, RunOptions, StartWindow};
 use crate::dynamics::{DelayModel, Integrator, LossModel};
 use crate::equilibrium::Model;
 use crate::network::{Link, Network};
@@ -79,15 +79,18 @@ impl EpochRun<'_> {
                 let start = system.state(&rates, &prices);
                 self.follow(&system, start, self.loss_rest(&model), (memory, recorder))
             }
-            Laws::Delay(alphas) => {
+            Laws::Delay(backlogs) => {
+                let backlog = |class: usize| &backlogs[self.classes[class].members[0]];
                 let mut network = network.clone();
                 for (flow, &class) in network.flows.iter_mut().zip(&self.reduced.classes) {
-                    flow.weight = alphas[self.classes[class].members[0]];
+                    flow.weight = backlog(class).total;
                 }
                 let rest = self.delay_rest(&network)?;
                 let mut system = DelayModel::new(network).map_err(wrong)?;
                 if self.options.floors {
-                    system = system.with_least(self.least_alphas());
+                    let least = self.reduced.subflows.iter();
+                    let least = least.map(|&(class, _)| backlog(class).least);
+                    system = system.with_least(least.collect());
                 }
                 let routes = self.reduced.network.routes();
                 let shares = routes.zip(self.reduced.network.rough_parts(1.0));
@@ -175,11 +178,6 @@ impl EpochRun<'_> {
             flow.options.window_floor.or(of_law).unwrap_or(1.0).max(1.0)
         };
         self.reduced.subflows.iter().map(floor).collect()
-    }
-
-    fn least_alphas(&self) -> Vec<f64> {
-        let least = |&(class, _): &(usize, usize)| parameter(self.flow(class), "min_alpha");
-        self.reduced.subflows.iter().map(least).collect()
     }
 
     fn loss_rest(&self, model: &Model) -> Rest {

@@ -1,4 +1,4 @@
-//! A path manager beside a source: how a flow of law mPath finds, opens and closes its paths.
+//! A path manager beside a source: how a flow whose law has one finds, opens and closes its paths.
 //!
 //! Its first path is the direct one; the others, through one relay each, are candidates known to a
 //! registration server. What isn't open costs nothing: the manager hears of what paths deliver only
@@ -10,7 +10,6 @@ use std::time::Duration;
 use manyway_control::paths::{
     Command, Event, InvalidManagerConfig, ManagerConfig, PathKey, PathManager, Relay,
 };
-use manyway_control::registry::AnyController;
 use manyway_control::{Controller, PathVerdict};
 use manyway_scenario::Flow;
 use manyway_units::Time;
@@ -69,13 +68,10 @@ enum Fate {
 }
 
 impl Managed {
-    /// The manager of a flow that has one: of law mPath, with candidates beside the direct path.
-    pub(super) fn of(
-        flow: &Flow,
-        controller: &AnyController,
-        seed: u64,
-    ) -> Result<Option<Self>, InvalidManagerConfig> {
-        let AnyController::Mpath(mpath) = controller else {
+    /// The manager of a flow whose law comes with one and that has candidates beside the direct
+    /// path.
+    pub(super) fn of(flow: &Flow, seed: u64) -> Result<Option<Self>, InvalidManagerConfig> {
+        let Some(of_law) = flow.law.path_manager() else {
             return Ok(None);
         };
         let relays = flow.paths.len() - 1;
@@ -83,7 +79,7 @@ impl Managed {
             return Ok(None);
         }
         let choice = flow.relays.unwrap_or_default();
-        let config: ManagerConfig = choice.manager.with_beta(mpath.rules().beta);
+        let config: ManagerConfig = choice.manager.with_beta(of_law.beta);
         Ok(Some(Managed {
             manager: PathManager::new(config, mix(seed))?,
             server: Server {

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use manyway_control::Sender;
+use manyway_control::laws::AnyController;
 use manyway_control::paths::InvalidManagerConfig;
-use manyway_control::registry::AnyController;
 use manyway_network::Link;
 use manyway_scenario::{Flow, Lifetime};
 use manyway_units::Time;
@@ -112,10 +112,9 @@ impl Source {
         let production = flow.rate.map_or(0.0, |rate| {
             payload as f64 / rate.bytes_per_sec().max(1e-3) * 1e9
         });
-        let controller = flow.law.controller(&flow.options);
-        let managed = Managed::of(flow, &controller, seed)?.map(Box::new);
+        let managed = Managed::of(flow, seed)?.map(Box::new);
         Ok(Self {
-            controller,
+            controller: flow.law.controller(&flow.options),
             subflows,
             backlog: 0,
             remaining: packets.unwrap_or(ENDLESS),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use manyway_control::overlay::{LiveConfig, LiveSelector, Measured, Reason, Selected, Standing};
 use manyway_control::paths::Relay;
-use manyway_units::{Rate, Time};
+use manyway_units::{Backoff, Rate, Time};
 use rand::RngExt;
 
 use crate::event::{Event, PathDownReason, PickReason};
@@ -24,8 +24,7 @@ use super::path::Under;
 
 /// A relay whose TCP connection failed isn't dialled again for this long, then twice as long, up to
 /// a minute.
-const FIRST_REST: Duration = Duration::from_secs(5);
-const LAST_REST: Duration = Duration::from_secs(60);
+const REST: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
 /// While too few relays are alive, others are asked for so often.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// A path that is stalled for less than this may just have met a full queue: its data goes
@@ -207,8 +206,7 @@ impl Connection {
             return;
         };
         if let Some(tcp) = selection.over_tcp.get_mut(&relay) {
-            let rest = FIRST_REST * 2u32.pow(tcp.failures.min(8));
-            tcp.rest_until = now + rest.min(LAST_REST);
+            tcp.rest_until = now + REST.delay(tcp.failures);
             tcp.failures += 1;
             selection.dirty = true;
         }

@@ -108,7 +108,7 @@ pub struct RelayCounts {
 
 /// mPath's choice of proxied paths (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data
 /// Transfers with Massively-Multipath Source Routing", sections 2.1 and 2.3), for the windows of
-/// [`crate::Mpath`].
+/// [`crate::laws::Mpath`].
 ///
 /// * **Probing**: one relay every 250 ms, at random, with a packet of data. Acknowledged within `τ
 ///   = 2·RTT_0` it is available; without an acknowledgement in time twice in a row, unusable. (The

@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use manyway_control::registry::LawSpec;
+use manyway_control::LawSpec;
 use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::LinkConfig;
 use manyway_units::{Rate, Time};
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,8 @@ use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConf
 pub struct Aggregation {
     /// Rate and one-way delay of each path, the same both ways.
     pub paths: Vec<(Rate, Duration)>,
-    /// The congestion-control law, by its name in the registry.
-    pub law: String,
+    /// The congestion-control law.
+    pub law: LawSpec,
     /// Sender jitter: each packet leaves late by a random time, uniform between 0 and this, without
     /// reordering.
     pub jitter: Duration,
@@ -86,7 +87,7 @@ impl Aggregation {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown, a rate is zero or the connection fails.
+    /// When a rate is zero or the connection fails.
     pub fn run(&self) -> AggregationRun {
         let mut world = World::new(self.seed);
         let mut links = Vec::new();
@@ -116,7 +117,7 @@ impl Aggregation {
             paths: paths.collect(),
             ..PairSpec::default()
         };
-        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a known law");
+        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration");
         pair.connect(&mut world).expect("addresses that fit");
 
         let (from, until) = (

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_units::{Rate, Time};
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,8 @@ use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConf
 /// for congestion of the way there?
 #[derive(Debug, Clone)]
 pub struct ReturnPath {
-    /// The law, by its name in the registry.
-    pub law: String,
+    /// The law.
+    pub law: LawSpec,
     /// Reno flows whose data goes over the first path's way back.
     pub against: usize,
     /// Decides keys and ties.
@@ -52,7 +53,7 @@ impl ReturnPath {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown or a connection fails.
+    /// When a connection fails.
     pub fn run(&self) -> ReturnPathRun {
         let mut world = World::new(self.seed);
         let link = LinkConfig::new(Rate::from_mbps(RATE_MBPS), DELAY);
@@ -73,12 +74,13 @@ impl ReturnPath {
         let both = vec![path(there[0], back[0]), path(there[1], back[1])];
         let against = vec![path(back[0], free); self.against];
         let mut pairs = Vec::new();
-        for (number, law, paths) in [(1, self.law.as_str(), both), (2, "reno", against)] {
+        for (number, law, paths) in [(1, &self.law, both), (2, &LawSpec::reno(), against)] {
             if paths.is_empty() {
                 continue;
             }
             let spec = bulk(number, law, paths);
-            let pair = SessionPair::add(&mut world, self.seed, spec).expect("a known law");
+            let pair =
+                SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration");
             pair.connect(&mut world).expect("addresses that fit");
             pairs.push(pair);
         }
@@ -110,7 +112,7 @@ impl ReturnPath {
 }
 
 /// An endless upload.
-fn bulk(number: u8, law: &str, paths: Vec<PairPath>) -> PairSpec {
+fn bulk(number: u8, law: &LawSpec, paths: Vec<PairPath>) -> PairSpec {
     let zeros = TrafficConfig {
         content: Content::Zeros,
         ..TrafficConfig::default()

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use manyway_control::registry::{self, LawSpec};
 use manyway_control::{Growth, Options, SenderConfig, SlowStartKind};
+use manyway_control::{LawSpec, registry};
 use manyway_network::{
     Change, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable, Topology,
 };
@@ -236,7 +236,7 @@ fn timetable(end: u64) -> impl Strategy<Value = Timetable> + Clone {
 }
 
 fn law() -> impl Strategy<Value = LawSpec> {
-    let names: Vec<&str> = registry::names().map(|(name, _)| name).collect();
+    let names: Vec<&str> = registry::laws().map(|law| law.name()).collect();
     let parametrised = [
         "ewtcp:a=0.25",
         "generalized:beta=1,n=1,eta=0",

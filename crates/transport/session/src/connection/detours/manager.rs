@@ -1,9 +1,8 @@
 //! mPath's path manager at work: what it has to hear of the connection, and what becomes of its
 //! commands.
 
-use manyway_control::PathVerdict;
-use manyway_control::paths::{Command, Event, ManagerConfig, PathKey, PathManager, Relay};
-use manyway_control::registry::{AnyController, LawSpec};
+use manyway_control::paths::{Command, Event, PathKey, PathManager, Relay};
+use manyway_control::{LawSpec, PathVerdict};
 use manyway_units::Time;
 use manyway_wire::PathId;
 
@@ -16,7 +15,7 @@ use crate::relays::Lane;
 use super::super::Connection;
 use super::super::path::Under;
 
-/// The manager of a connection whose law is `mpath`, and what it was told last of each path.
+/// The manager of a connection whose law comes with one, and what it was told last of each path.
 #[derive(Debug)]
 pub(super) struct Manager {
     manager: PathManager,
@@ -37,12 +36,8 @@ struct Told {
 
 impl Manager {
     /// A manager, if the law is one that comes with it.
-    pub(super) fn of(law: &str, seed: u64) -> Option<Self> {
-        let law: LawSpec = law.parse().ok()?;
-        let AnyController::Mpath(mpath) = law.controller(&Default::default()) else {
-            return None;
-        };
-        let config = ManagerConfig::default().with_beta(mpath.rules().beta);
+    pub(super) fn of(law: &LawSpec, seed: u64) -> Option<Self> {
+        let config = law.path_manager()?;
         Some(Self {
             manager: PathManager::new(config, seed).ok()?,
             told: BTreeMap::new(),
