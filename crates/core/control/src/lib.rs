@@ -14,7 +14,7 @@
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!
 //! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try,
-//! use and give up. For paths that control congestion themselves, as TCP does, [`overlay`] has a
+//! use and give up. For paths that control congestion themselves, as TCP does, [`rate_control`] has a
 //! rate controller above them and a choice of relays.
 //!
 //! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
@@ -48,10 +48,10 @@ mod coupled;
 mod law;
 pub mod laws;
 mod options;
-pub mod overlay;
 mod parameter;
 pub mod paths;
 mod random;
+pub mod rate_control;
 pub mod registry;
 mod rtt;
 mod sender;

@@ -24,8 +24,7 @@ pub enum NoFluid {
     /// The law has no fluid form.
     #[error(
         "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
-         round-trip times: run it with --level packet, or take the nearest law that has one \
-         ({nearest})"
+         round-trip times: run it with --level packet, or take its nearest window law ({nearest})"
     )]
     None {
         /// The law's name.
@@ -35,9 +34,9 @@ pub enum NoFluid {
     },
     /// The law's prices are delays.
     #[error(
-        "{law} has no fluid form with losses as prices, as it acts on delay: see `manyway run \
-         --level fluid`, which has {law} by its prices, and `manyway optimum`, which has its \
-         equilibrium"
+        "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
+         round-trip times: run it with --level packet, or see `manyway run --level fluid`, which \
+         has {law} by its prices, and `manyway optimum`, which has its equilibrium"
     )]
     Delay {
         /// The law's name.
@@ -229,8 +228,8 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "olia has no fluid form, as it is more than an increase and a decrease by windows and \
-             round-trip times: run it with --level packet, or take the nearest law that has one \
-             (coupled or lia)"
+             round-trip times: run it with --level packet, or take its nearest window law (coupled \
+             or lia)"
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manyway_control::overlay::{RateConfig, SelectConfig};
+use manyway_control::rate_control::{RateConfig, SelectConfig};
 use manyway_network::Limit;
 
 use crate::experiment::Flow;

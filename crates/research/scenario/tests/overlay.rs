@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use manyway_control::overlay::{Choice, Reselection};
+use manyway_control::rate_control::{Choice, Reselection};
 use manyway_scenario::file::{Sharing, Start};
 use manyway_scenario::{
     OverlayExperiment, RelayBandwidths, RelaySelection, Scenario, ScenarioError,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use manyway_control::bottleneck::BottleneckConfig;
-use manyway_control::overlay::{InvalidOverlay, LiveConfig, LiveSelector, RateConfig};
+use manyway_control::rate_control::{InvalidConfig, LiveConfig, LiveSelector, RateConfig};
 use manyway_control::{LawSpec, SlowStartKind};
 use manyway_units::Rate;
 
@@ -191,5 +191,5 @@ pub enum ConfigError {
     },
     /// The selection of relays can't work.
     #[error(transparent)]
-    Selection(#[from] InvalidOverlay),
+    Selection(#[from] InvalidConfig),
 }

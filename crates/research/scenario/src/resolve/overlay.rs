@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use manyway_control::overlay::{
-    Choice, InvalidOverlay, PathSelector, RateConfig, RateController, Reselection, SelectConfig,
+use manyway_control::rate_control::{
+    Choice, InvalidConfig, PathSelector, RateConfig, RateController, Reselection, SelectConfig,
 };
 
 use super::{Checks, MAX_PARTS, shown};
@@ -394,10 +394,10 @@ impl Context<'_> {
     }
 
     /// What a controller or a selector would refuse, at the key that it is about.
-    fn invalid(&mut self, error: &InvalidOverlay) {
+    fn invalid(&mut self, error: &InvalidConfig) {
         let control = ["increment", "tolerance", "grow", "shrink", "boost"];
         match error {
-            InvalidOverlay::Field {
+            InvalidConfig::Field {
                 field,
                 value,
                 allowed,
@@ -420,14 +420,14 @@ impl Context<'_> {
                 );
                 self.checks.report(&key, message);
             }
-            InvalidOverlay::TooFewRelays { paths, relays } => {
+            InvalidConfig::TooFewRelays { paths, relays } => {
                 let message = format!(
                     "{paths} paths need as many relays, but there are {relays}: choose fewer \
                      paths, or more relays"
                 );
                 self.report("paths", message);
             }
-            InvalidOverlay::Initial { .. } => self.report("control", error.to_string()),
+            InvalidConfig::Initial { .. } => self.report("control", error.to_string()),
         }
     }
 

@@ -26,9 +26,8 @@ impl Context<'_> {
         let key = self.key.join("relays");
         if !managed {
             let message = format!(
-                "{name} has no path manager: leave this out, or take a law that has one \
-                 ({})",
-                with_path_manager()
+                "only law {} has a path manager, and the flow's is {name}: leave this out",
+                managing_laws()
             );
             self.checks.report(&key, message);
         }
@@ -59,9 +58,9 @@ impl Context<'_> {
     }
 }
 
-/// Laws that come with a path manager, for messages.
-fn with_path_manager() -> String {
-    let managed = registry::laws().filter(|law| law.path_manager().is_some());
-    let names: Vec<_> = managed.map(|law| law.name()).collect();
-    names.join(", ")
+/// The laws that come with a path manager, for messages.
+fn managing_laws() -> String {
+    let managing = registry::laws().filter(|law| law.path_manager().is_some());
+    let names: Vec<_> = managing.map(|law| law.name()).collect();
+    names.join(" or ")
 }

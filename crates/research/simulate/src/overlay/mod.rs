@@ -1,7 +1,7 @@
 //! Scenarios with an `[overlay]`: what the seed decides of them, and their runs at the flow level
 //! and at the packet level.
 //!
-//! Both levels run the same controllers ([`manyway_control::overlay`]) over the same relays,
+//! Both levels run the same controllers ([`manyway_control::rate_control`]) over the same relays,
 //! demands and selection; they differ in what they say arrives. At the flow level that is exact and
 //! at once, by a rule of sharing ([`crate::flow`]). At the packet level each path is a TCP
 //! connection, held to its rate by a token bucket, and what arrives is counted from
@@ -175,7 +175,7 @@ pub fn packet(
 fn tolerating(
     experiment: &OverlayExperiment,
     tolerance: f64,
-) -> manyway_control::overlay::RateConfig {
+) -> manyway_control::rate_control::RateConfig {
     let tolerance = experiment.tolerance.unwrap_or(tolerance);
     experiment.control.with_tolerance(tolerance)
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manyway_control::overlay::{Cycle, RateConfig, RateController, TokenBucket};
+use manyway_control::rate_control::{RateConfig, RateController, RoundRobin, TokenBucket};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{Experiment, Flow, Measure, OverlayExperiment, OverlayNetwork, file};
 use manyway_units::{Rate, Time};
@@ -73,7 +73,7 @@ struct Source {
 enum Sending {
     /// The maxmin procedure: each packet to the next connection in turn that takes it.
     Filling {
-        cycle: Cycle,
+        cycle: RoundRobin,
         bucket: TokenBucket,
         /// How long it goes on, intervals.
         left: usize,
@@ -210,7 +210,7 @@ impl Source {
             flows,
             demand,
             sending: Sending::Filling {
-                cycle: Cycle::default(),
+                cycle: RoundRobin::default(),
                 bucket: TokenBucket::new(demand, socket.depth(), begins),
                 left: fill,
                 counts: fill.div_ceil(2),

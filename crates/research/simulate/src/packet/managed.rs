@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use manyway_control::paths::{
-    Command, Event, InvalidManagerConfig, ManagerConfig, PathKey, PathManager, Relay,
+    Command, Event, InvalidManagerConfig, ManagerConfig, PathKey, PathManager, RelayKey,
 };
 use manyway_control::{Controller, PathVerdict};
 use manyway_scenario::Flow;
@@ -95,9 +95,9 @@ impl Managed {
 
 impl Server {
     /// Relay n is the one on the flow's path n, counted from 0.
-    fn draw(&mut self) -> Vec<Relay> {
+    fn draw(&mut self) -> Vec<RelayKey> {
         let drawn = rand::seq::index::sample(&mut self.rng, self.relays, self.subset);
-        drawn.iter().map(|n| Relay(n as u64 + 1)).collect()
+        drawn.iter().map(|n| RelayKey(n as u64 + 1)).collect()
     }
 }
 
@@ -249,7 +249,7 @@ impl Simulation {
     /// Carries out the manager's commands.
     fn obey(&mut self, owner: usize) {
         let first = self.sources[owner].subflows.start;
-        let subflow = |relay: Relay| first + relay.0 as u32;
+        let subflow = |relay: RelayKey| first + relay.0 as u32;
         let mut changed = false;
         while let Some(managed) = &mut self.sources[owner].managed
             && let Some(command) = managed.manager.next_command()
@@ -350,7 +350,7 @@ impl Simulation {
         if source.finished == Some(now) {
             self.end_meters(owner);
         } else if let (Some(_), Some(managed)) = (in_time, &mut source.managed) {
-            let relay = Relay(u64::from(index - source.subflows.start));
+            let relay = RelayKey(u64::from(index - source.subflows.start));
             managed.manager.handle(now, Event::Answered(relay));
             self.manage(owner, None, None);
         }
@@ -360,6 +360,6 @@ impl Simulation {
 fn path_of(number: u32) -> PathKey {
     match number {
         0 => PathKey::Direct,
-        _ => PathKey::Via(Relay(u64::from(number))),
+        _ => PathKey::Via(RelayKey(u64::from(number))),
     }
 }

@@ -1,6 +1,6 @@
 //! Rate controllers over shared links, interval by interval.
 
-use manyway_control::overlay::{RateConfig, RateController};
+use manyway_control::rate_control::{RateConfig, RateController};
 
 use super::{InvalidFlows, SharedLinks, Sharing, Start, check_rates};
 use crate::events::mix;

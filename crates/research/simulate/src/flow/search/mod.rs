@@ -1,6 +1,6 @@
 //! Sources that choose other relays until all are satisfied.
 
-use manyway_control::overlay::{PathSelector, SelectConfig};
+use manyway_control::rate_control::{PathSelector, SelectConfig};
 
 use super::{InvalidFlows, Overlay, Rules, Run};
 

@@ -1,7 +1,7 @@
 //! mPath's path manager at work: what it has to hear of the connection, and what becomes of its
 //! commands.
 
-use manyway_control::paths::{Command, Event, PathKey, PathManager, Relay};
+use manyway_control::paths::{Command, Event, PathKey, PathManager, RelayKey};
 use manyway_control::{LawSpec, PathVerdict};
 use manyway_units::Time;
 use manyway_wire::PathId;
@@ -52,11 +52,11 @@ impl Manager {
     }
 
     pub(super) fn on_candidate(&mut self, now: Time, lane: Lane) {
-        self.manager.handle(now, Event::Relays(&[Relay(lane.0)]));
+        self.manager.handle(now, Event::Relays(&[RelayKey(lane.0)]));
     }
 
     pub(super) fn on_gone(&mut self, now: Time, lane: Lane) {
-        self.manager.handle(now, Event::Gone(Relay(lane.0)));
+        self.manager.handle(now, Event::Gone(RelayKey(lane.0)));
     }
 }
 
@@ -82,7 +82,7 @@ impl Connection {
         match path.lane() {
             // The law takes its oldest path for the direct one, and so do we.
             _ if oldest == Some(&index) => Some(PathKey::Direct),
-            Some(lane) => Some(PathKey::Via(Relay(lane.0))),
+            Some(lane) => Some(PathKey::Via(RelayKey(lane.0))),
             None => None,
         }
     }
@@ -325,7 +325,9 @@ impl Connection {
         self.close_lane(now, lane, PathDownReason::Dropped);
         if let Some(manager) = self.manager() {
             manager.strikes.remove(&lane);
-            manager.manager.handle(now, Event::Answered(Relay(lane.0)));
+            manager
+                .manager
+                .handle(now, Event::Answered(RelayKey(lane.0)));
         }
     }
 }

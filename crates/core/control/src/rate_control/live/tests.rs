@@ -20,7 +20,7 @@ struct Bench {
     now: Time,
     direct: f64,
     delivered: f64,
-    through: Vec<(Relay, u64)>,
+    through: Vec<(RelayKey, u64)>,
     starved: Duration,
     changes: Vec<(Time, Reason)>,
     few: Vec<Selected>,
@@ -30,7 +30,7 @@ impl Bench {
     fn new(config: LiveConfig, bandwidths: &[f64], seed: u64) -> Self {
         let mut selector = LiveSelector::new(config, seed).unwrap();
         for n in 0..bandwidths.len() {
-            selector.set(Relay(n as u64), Standing::Alive);
+            selector.set(RelayKey(n as u64), Liveness::Alive);
         }
         Self {
             selector,
@@ -39,7 +39,7 @@ impl Bench {
             direct: 0.0,
             delivered: 0.0,
             through: (0..bandwidths.len())
-                .map(|n| (Relay(n as u64), 0))
+                .map(|n| (RelayKey(n as u64), 0))
                 .collect(),
             starved: Duration::ZERO,
             changes: Vec::new(),
@@ -152,7 +152,7 @@ fn without_a_demand_only_the_dead_are_replaced() {
         let first = bench.used();
         assert_eq!((first.len(), bench.changes.len()), (2, 1));
         let dead = *first.first().unwrap();
-        bench.selector.set(Relay(dead), Standing::Dead);
+        bench.selector.set(RelayKey(dead), Liveness::Dead);
         bench.look();
         let second = bench.used();
         assert!(!second.contains(&dead) && second.len() == 2);
@@ -160,16 +160,16 @@ fn without_a_demand_only_the_dead_are_replaced() {
         assert_eq!(bench.changes[1], (bench.now, Reason::Vacancy));
         // Nobody else is left: what is dead is kept, and what is gone is not.
         for relay in 0..5 {
-            bench.selector.set(Relay(relay), Standing::Dead);
+            bench.selector.set(RelayKey(relay), Liveness::Dead);
         }
         bench.look();
         assert_eq!(bench.used(), second);
         bench
             .selector
-            .set(Relay(*second.first().unwrap()), Standing::Gone);
+            .set(RelayKey(*second.first().unwrap()), Liveness::Gone);
         bench.look();
         assert_eq!(bench.used().len(), 1);
-        bench.selector.set(Relay(dead), Standing::Alive);
+        bench.selector.set(RelayKey(dead), Liveness::Alive);
         bench.look();
         assert_eq!(
             bench.used(),
@@ -185,11 +185,11 @@ fn the_first_choice_waits_for_those_that_are_far_away() {
     let seeds = 0..400;
     let late = seeds.clone().filter(|&seed| {
         let mut bench = Bench::new(config(1, Reselection::All, None), &[1.0, 1.0], seed);
-        bench.selector.set(Relay(1), Standing::Unanswered);
+        bench.selector.set(RelayKey(1), Liveness::Unanswered);
         bench.look();
         assert_eq!(bench.used().len(), 0);
         bench.now += SECOND;
-        bench.selector.set(Relay(1), Standing::Alive);
+        bench.selector.set(RelayKey(1), Liveness::Alive);
         bench.look();
         bench.used().contains(&1)
     });
@@ -197,7 +197,7 @@ fn the_first_choice_waits_for_those_that_are_far_away() {
     assert!((150..=250).contains(&late.count()));
     // But not for ever.
     let mut bench = Bench::new(config(1, Reselection::All, None), &[1.0, 1.0], 1);
-    bench.selector.set(Relay(1), Standing::Unanswered);
+    bench.selector.set(RelayKey(1), Liveness::Unanswered);
     bench.look();
     assert_eq!(bench.selector.timeout(), Some(Time::ZERO + 2 * SECOND));
     bench.run(2);
@@ -208,10 +208,10 @@ fn the_first_choice_waits_for_those_that_are_far_away() {
 fn the_relay_that_led_there_is_one_of_the_first() {
     for seed in 0..20 {
         let mut bench = Bench::new(config(2, Reselection::All, None), &[1.0; 5], seed);
-        bench.selector.adopt(Relay(3));
+        bench.selector.adopt(RelayKey(3));
         bench.look();
         assert!(bench.used().contains(&3) && bench.used().len() == 2);
-        bench.selector.adopt(Relay(4));
+        bench.selector.adopt(RelayKey(4));
         assert_eq!(bench.used().len(), 2);
     }
 }
@@ -219,8 +219,8 @@ fn the_relay_that_led_there_is_one_of_the_first() {
 #[test]
 fn that_too_few_are_alive_is_told_once() {
     let mut bench = Bench::new(config(3, Reselection::All, Some(1e9)), &[1.0; 4], 1);
-    bench.selector.set(Relay(0), Standing::Unanswered);
-    bench.selector.set(Relay(1), Standing::Dead);
+    bench.selector.set(RelayKey(0), Liveness::Unanswered);
+    bench.selector.set(RelayKey(1), Liveness::Dead);
     bench.run(9);
     assert_eq!(bench.used(), BTreeSet::from([2, 3]));
     assert!(bench.few.is_empty());
@@ -243,7 +243,7 @@ fn a_source_with_nothing_to_send_isnt_judged() {
 #[test]
 fn iterations_are_longer_where_round_trips_are() {
     let mut selector = LiveSelector::new(config(1, Reselection::All, Some(1e6)), 1).unwrap();
-    selector.set(Relay(0), Standing::Alive);
+    selector.set(RelayKey(0), Liveness::Alive);
     let measured = Measured {
         rtt: Duration::from_millis(500),
         ..Measured::default()
@@ -266,8 +266,8 @@ fn a_proportional_choice_goes_by_use() {
     for seed in 0..4000 {
         let mut selector = LiveSelector::new(LiveConfig::new(select, Some(1e9)), seed).unwrap();
         for n in 0..4 {
-            selector.set(Relay(n), Standing::Alive);
-            selector.set_bound(Relay(n), if n == 3 { 1.0 } else { 1e9 });
+            selector.set(RelayKey(n), Liveness::Alive);
+            selector.set_bound(RelayKey(n), if n == 3 { 1.0 } else { 1e9 });
         }
         selector.relays[0].carried = Some(3.0);
         selector.relays[1].carried = Some(1.0);
@@ -299,19 +299,19 @@ fn what_cannot_work_is_said() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Set(u64, Standing),
+    Set(u64, Liveness),
     Wait(u64, u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let standing = prop_oneof![
-        3 => Just(Standing::Alive),
-        2 => Just(Standing::Dead),
-        1 => Just(Standing::Unanswered),
-        1 => Just(Standing::Gone),
+    let liveness = prop_oneof![
+        3 => Just(Liveness::Alive),
+        2 => Just(Liveness::Dead),
+        1 => Just(Liveness::Unanswered),
+        1 => Just(Liveness::Gone),
     ];
     prop_oneof![
-        (0..8_u64, standing).prop_map(|(relay, standing)| Step::Set(relay, standing)),
+        (0..8_u64, liveness).prop_map(|(relay, liveness)| Step::Set(relay, liveness)),
         (0..20_000_u64, 0..2_000_000_u64).prop_map(|(ms, bytes)| Step::Wait(ms, bytes)),
     ]
 }
@@ -339,16 +339,16 @@ proptest! {
         let (mut used, mut chosen) = (BTreeSet::new(), false);
         for step in steps {
             match step {
-                Step::Set(relay, standing) => {
-                    selector.set(Relay(relay), standing);
-                    standings.insert(Relay(relay), standing);
+                Step::Set(relay, liveness) => {
+                    selector.set(RelayKey(relay), liveness);
+                    standings.insert(RelayKey(relay), liveness);
                 }
                 Step::Wait(ms, bytes) => {
                     now += Duration::from_millis(ms);
                     delivered += bytes;
                 }
             }
-            let relays: Vec<_> = (0..8).map(|n| (Relay(n), delivered / (n + 2))).collect();
+            let relays: Vec<_> = (0..8).map(|n| (RelayKey(n), delivered / (n + 2))).collect();
             let measured = Measured { delivered, relays: &relays, ..Measured::default() };
             selector.on_timeout(now, &measured);
             while let Some(selected) = selector.next_selected() {
@@ -358,14 +358,14 @@ proptest! {
                     prop_assert!(taken.iter().all(|relay| used.insert(*relay)));
                 }
             }
-            let now_used: Vec<Relay> = selector.relays().collect();
+            let now_used: Vec<RelayKey> = selector.relays().collect();
             prop_assert!(now_used.len() <= paths);
             prop_assert_eq!(used.iter().copied().collect::<BTreeSet<_>>(), now_used.iter().copied().collect());
             prop_assert_eq!(used.len(), now_used.len(), "one twice");
-            let standing = |relay: &Relay| standings.get(relay).copied();
-            prop_assert!(!used.iter().any(|relay| standing(relay) == Some(Standing::Gone)));
-            let idle = standings.iter().any(|(relay, s)| *s == Standing::Alive && !used.contains(relay));
-            let worse = used.iter().any(|relay| standing(relay) != Some(Standing::Alive));
+            let liveness = |relay: &RelayKey| standings.get(relay).copied();
+            prop_assert!(!used.iter().any(|relay| liveness(relay) == Some(Liveness::Gone)));
+            let idle = standings.iter().any(|(relay, s)| *s == Liveness::Alive && !used.contains(relay));
+            let worse = used.iter().any(|relay| liveness(relay) != Some(Liveness::Alive));
             if chosen {
                 prop_assert!(!idle || !worse && used.len() == paths);
             }

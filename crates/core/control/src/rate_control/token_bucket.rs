@@ -9,7 +9,7 @@ use manyway_units::Time;
 /// second. Time is handed in and may stand still; it never runs backwards here.
 ///
 /// ```
-/// use manyway_control::overlay::TokenBucket;
+/// use manyway_control::rate_control::TokenBucket;
 /// use manyway_units::Time;
 ///
 /// // 1000 bytes/s, 1500 at once.

@@ -1,11 +1,11 @@
 /// The *maxmin* procedure (section 3, "Initial path rates"): each unit of data goes to the next
 /// path in turn that takes it, so that paths fill as in max-min flow control.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cycle {
+pub struct RoundRobin {
     next: usize,
 }
 
-impl Cycle {
+impl RoundRobin {
     /// The path for the next unit: of `paths`, the first in turn that is writable. `None` if none
     /// is; the turn stays where it is then.
     pub fn next(&mut self, paths: usize, writable: impl Fn(usize) -> bool) -> Option<usize> {
@@ -22,8 +22,8 @@ mod tests {
 
     #[test]
     fn goes_round_over_writable_paths() {
-        let mut cycle = Cycle::default();
-        let mut next = |writable: &[bool]| cycle.next(writable.len(), |path| writable[path]);
+        let mut turns = RoundRobin::default();
+        let mut next = |writable: &[bool]| turns.next(writable.len(), |path| writable[path]);
         assert_eq!(next(&[true, true, true]), Some(0));
         assert_eq!(next(&[true, true, true]), Some(1));
         assert_eq!(next(&[true, true, false]), Some(0));

@@ -1,4 +1,4 @@
-use super::{InvalidOverlay, check};
+use super::{InvalidConfig, check};
 use crate::random::Random;
 
 /// By what a relay is chosen (section 4 of the overlay paper); a source's relays are all different.
@@ -82,7 +82,7 @@ impl SelectConfig {
 /// paper).
 ///
 /// ```
-/// use manyway_control::overlay::{PathSelector, SelectConfig};
+/// use manyway_control::rate_control::{PathSelector, SelectConfig};
 ///
 /// // Two of five relays, of equal bandwidth for all that is known.
 /// let mut selector = PathSelector::new(SelectConfig::new(2), &[1.0; 5], 7)?;
@@ -90,20 +90,20 @@ impl SelectConfig {
 /// // 4 of 10 Mbps: others are tried; 10 of 10: nothing changes.
 /// assert!(selector.reselect(&[1e6, 3e6], 10e6));
 /// assert!(!selector.reselect(&[4e6, 6e6], 10e6));
-/// # Ok::<(), manyway_control::overlay::InvalidOverlay>(())
+/// # Ok::<(), manyway_control::rate_control::InvalidConfig>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PathSelector {
     config: SelectConfig,
     /// By index.
-    relays: Vec<Relay>,
+    relays: Vec<Candidate>,
     chosen: Vec<usize>,
     random: Random,
 }
 
 /// A relay to choose from.
 #[derive(Copy, Clone, Debug)]
-struct Relay {
+struct Candidate {
     /// How much it counts in a draw.
     weight: f64,
     /// By how much the source is wrong about its bandwidth.
@@ -117,16 +117,12 @@ impl PathSelector {
     /// uniform choice only counts them). Equal seeds make equal choices.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if there are fewer relays than paths, or a number is out of range.
-    pub fn new(
-        config: SelectConfig,
-        bandwidths: &[f64],
-        seed: u64,
-    ) -> Result<Self, InvalidOverlay> {
+    /// [`InvalidConfig`] if there are fewer relays than paths, or a number is out of range.
+    pub fn new(config: SelectConfig, bandwidths: &[f64], seed: u64) -> Result<Self, InvalidConfig> {
         let mut selector = Self::empty(config, seed)?;
         if config.paths > bandwidths.len() {
             let (paths, relays) = (config.paths, bandwidths.len());
-            return Err(InvalidOverlay::TooFewRelays { paths, relays });
+            return Err(InvalidConfig::TooFewRelays { paths, relays });
         }
         for &bandwidth in bandwidths {
             selector.add(bandwidth)?;
@@ -139,8 +135,8 @@ impl PathSelector {
     /// [`PathSelector::fill`] chooses.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if a number is out of range.
-    pub fn empty(config: SelectConfig, seed: u64) -> Result<Self, InvalidOverlay> {
+    /// [`InvalidConfig`] if a number is out of range.
+    pub fn empty(config: SelectConfig, seed: u64) -> Result<Self, InvalidConfig> {
         check(config.paths > 0, "number of paths", 0.0, "1 or more")?;
         check(
             config.satisfied > 0.0 && config.satisfied <= 1.0,
@@ -163,14 +159,14 @@ impl PathSelector {
     /// Another relay to choose from; its index is the number of those before.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if the choice goes by a bandwidth that is none.
-    pub fn add(&mut self, bandwidth: f64) -> Result<usize, InvalidOverlay> {
+    /// [`InvalidConfig`] if the choice goes by a bandwidth that is none.
+    pub fn add(&mut self, bandwidth: f64) -> Result<usize, InvalidConfig> {
         let factor = match self.config.choice {
             Choice::Uniform => 1.0,
             Choice::Proportional { error } => 1.0 + error * (2.0 * self.random.unit() - 1.0),
         };
         let index = self.relays.len();
-        self.relays.push(Relay {
+        self.relays.push(Candidate {
             weight: 1.0,
             factor,
             open: true,
@@ -182,8 +178,8 @@ impl PathSelector {
     /// What is believed of a relay's bandwidth from now on.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if the choice goes by it, and it is none.
-    pub fn set_bandwidth(&mut self, relay: usize, bandwidth: f64) -> Result<(), InvalidOverlay> {
+    /// [`InvalidConfig`] if the choice goes by it, and it is none.
+    pub fn set_bandwidth(&mut self, relay: usize, bandwidth: f64) -> Result<(), InvalidConfig> {
         if self.config.choice == Choice::Uniform {
             return Ok(());
         }

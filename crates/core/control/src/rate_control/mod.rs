@@ -5,12 +5,12 @@
 //! sections 3 and 4). A source has a demand `m` and `k` paths, each through a relay. Its
 //! [`RateController`] sets how fast it writes to each path, by what arrived at the receiver; its
 //! [`PathSelector`] chooses the relays, and others as long as the source isn't satisfied; a
-//! [`LiveSelector`] does so where relays come and go. [`Cycle`] is the *maxmin* procedure, which
+//! [`LiveSelector`] does so where relays come and go. [`RoundRobin`] is the *maxmin* procedure, which
 //! finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. None of them
 //! knows sockets or clocks: the owner measures rates and calls once per control interval.
 //!
 //! ```
-//! use manyway_control::overlay::{RateConfig, RateController};
+//! use manyway_control::rate_control::{RateConfig, RateController};
 //!
 //! // 6 Mbps of data; the first path carries 2 Mbps, the second 5.
 //! let mut controller = RateController::new(RateConfig::aiad(), 6e6, &[0.0, 0.0], 1)?;
@@ -21,26 +21,26 @@
 //!     measured = arrives(controller.rates().collect());
 //! }
 //! assert!(measured.iter().sum::<f64>() > 0.97 * 6e6);
-//! # Ok::<(), manyway_control::overlay::InvalidOverlay>(())
+//! # Ok::<(), manyway_control::rate_control::InvalidConfig>(())
 //! ```
 
-mod bucket;
-mod cycle;
 mod live;
 mod rate;
+mod round_robin;
 mod select;
+mod token_bucket;
 
-pub use bucket::TokenBucket;
-pub use cycle::Cycle;
-pub use live::{Judgements, LiveConfig, LiveSelector, Measured, Reason, Selected, Standing};
+pub use live::{Judgements, LiveConfig, LiveSelector, Liveness, Measured, Reason, Selected};
 pub use rate::{PathState, RateConfig, RateController};
+pub use round_robin::RoundRobin;
 pub use select::{Choice, PathSelector, Reselection, SelectConfig};
+pub use token_bucket::TokenBucket;
 
 /// Settings with which there is nothing to control or to choose.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum InvalidOverlay {
+pub enum InvalidConfig {
     /// A number out of its range.
-    #[error("overlay: {field} = {value} is out of range; allowed is {allowed}")]
+    #[error("{field} = {value} is out of range; allowed is {allowed}")]
     Field {
         /// Which one.
         field: &'static str,
@@ -50,9 +50,7 @@ pub enum InvalidOverlay {
         allowed: &'static str,
     },
     /// Rates to begin with that exceed the demand.
-    #[error(
-        "overlay: initial rates of {total} in sum exceed the demand of {demand}: scale them down"
-    )]
+    #[error("initial rates of {total} in sum exceed the demand of {demand}: scale them down")]
     Initial {
         /// Their sum.
         total: f64,
@@ -61,7 +59,7 @@ pub enum InvalidOverlay {
     },
     /// More paths than relays.
     #[error(
-        "overlay: {paths} paths need as many relays, but there are {relays}: choose fewer paths, \
+        "{paths} paths need as many relays, but there are {relays}: choose fewer paths, \
          or add relays"
     )]
     TooFewRelays {
@@ -78,10 +76,10 @@ fn check(
     field: &'static str,
     value: f64,
     allowed: &'static str,
-) -> Result<(), InvalidOverlay> {
+) -> Result<(), InvalidConfig> {
     match fine {
         true => Ok(()),
-        false => Err(InvalidOverlay::Field {
+        false => Err(InvalidConfig::Field {
             field,
             value,
             allowed,

@@ -100,7 +100,7 @@ fn refuses_more_paths_than_relays() {
     let error = PathSelector::new(SelectConfig::new(3), &[1.0; 2], 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "overlay: 3 paths need as many relays, but there are 2: choose fewer paths, or add relays"
+        "3 paths need as many relays, but there are 2: choose fewer paths, or add relays"
     );
     assert!(PathSelector::new(SelectConfig::new(0), &[1.0; 2], 1).is_err());
     let wrong = SelectConfig::new(1).with_choice(Choice::Proportional { error: 1.0 });

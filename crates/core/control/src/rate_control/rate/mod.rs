@@ -1,4 +1,4 @@
-use super::{InvalidOverlay, check};
+use super::{InvalidConfig, check};
 use crate::random::Random;
 
 /// A rate increment has succeeded up to this relative error of floating-point sums, even with `δ =
@@ -64,7 +64,7 @@ impl RateConfig {
         self
     }
 
-    fn check(&self) -> Result<(), InvalidOverlay> {
+    fn check(&self) -> Result<(), InvalidConfig> {
         let above_one = |value: f64| value > 1.0 && value <= 1000.0;
         let RateConfig {
             increment,
@@ -135,14 +135,14 @@ impl RateController {
     /// rates) over as many paths as there are initial rates `y(0)`.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if a constant, the demand or a rate is out of range, if there are no
+    /// [`InvalidConfig`] if a constant, the demand or a rate is out of range, if there are no
     /// paths, or if the rates exceed the demand in sum.
     pub fn new(
         config: RateConfig,
         demand: f64,
         initial: &[f64],
         seed: u64,
-    ) -> Result<Self, InvalidOverlay> {
+    ) -> Result<Self, InvalidConfig> {
         config.check()?;
         let rate = |value: f64| (0.0..1e18).contains(&value);
         check(rate(demand), "demand", demand, "0 to 1e18")?;
@@ -152,7 +152,7 @@ impl RateController {
         }
         let total: f64 = initial.iter().sum();
         if total > demand * (1.0 + ROUNDING) {
-            return Err(InvalidOverlay::Initial { total, demand });
+            return Err(InvalidConfig::Initial { total, demand });
         }
         let path = |&rate: &f64| PathState {
             rate: rate.min(demand),
@@ -218,8 +218,8 @@ impl RateController {
     /// keeps no rate that another one needs.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if the demand is out of range; nothing has changed then.
-    pub fn set_demand(&mut self, demand: f64, measured: &[f64]) -> Result<(), InvalidOverlay> {
+    /// [`InvalidConfig`] if the demand is out of range; nothing has changed then.
+    pub fn set_demand(&mut self, demand: f64, measured: &[f64]) -> Result<(), InvalidConfig> {
         check((0.0..1e18).contains(&demand), "demand", demand, "0 to 1e18")?;
         self.demand = demand;
         let idle = |(index, path): (usize, &PathState)| {

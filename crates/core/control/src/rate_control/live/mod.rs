@@ -4,8 +4,8 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use super::select::{Choice, PathSelector, Reselection, SelectConfig};
-use super::{InvalidOverlay, check};
-use crate::paths::Relay;
+use super::{InvalidConfig, check};
+use crate::paths::RelayKey;
 
 /// How a [`LiveSelector`] chooses, and how long it looks before it judges.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ impl LiveConfig {
 
 /// What is known of a relay.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Liveness {
     /// It hasn't answered yet.
     Unanswered,
     /// It would carry a path, or carries one that works.
@@ -74,7 +74,7 @@ pub struct Measured<'a> {
     /// The round trip of the slowest path.
     pub rtt: Duration,
     /// Bytes that have arrived through relays; those in use at least.
-    pub relays: &'a [(Relay, u64)],
+    pub relays: &'a [(RelayKey, u64)],
 }
 
 /// Why the relays in use have changed.
@@ -101,9 +101,9 @@ pub enum Selected {
         /// Why.
         reason: Reason,
         /// No longer.
-        dropped: Vec<Relay>,
+        dropped: Vec<RelayKey>,
         /// From now on.
-        taken: Vec<Relay>,
+        taken: Vec<RelayKey>,
     },
     /// For long there have been fewer relays alive than paths are wanted. Told once.
     Few {
@@ -151,8 +151,8 @@ const LEAST_WEIGHT: f64 = 0.05;
 pub struct LiveSelector {
     config: LiveConfig,
     selector: PathSelector,
-    relays: Vec<Candidate>,
-    index: BTreeMap<Relay, usize>,
+    relays: Vec<KnownRelay>,
+    index: BTreeMap<RelayKey, usize>,
     stage: Stage,
     /// Since when there have been too few; and that it was told.
     few_since: Option<Time>,
@@ -164,9 +164,9 @@ pub struct LiveSelector {
 }
 
 #[derive(Copy, Clone, Debug)]
-struct Candidate {
-    relay: Relay,
-    standing: Standing,
+struct KnownRelay {
+    relay: RelayKey,
+    liveness: Liveness,
     /// Bytes/s that it carried, and that it allows.
     carried: Option<f64>,
     bound: Option<f64>,
@@ -197,15 +197,15 @@ enum Stage {
 struct Before {
     delivered: u64,
     starved: Duration,
-    relays: BTreeMap<Relay, u64>,
+    relays: BTreeMap<RelayKey, u64>,
 }
 
 impl LiveSelector {
     /// A source that knows no relays yet. Equal seeds make equal choices.
     ///
     /// # Errors
-    /// [`InvalidOverlay`] if a number is out of range.
-    pub fn new(config: LiveConfig, seed: u64) -> Result<Self, InvalidOverlay> {
+    /// [`InvalidConfig`] if a number is out of range.
+    pub fn new(config: LiveConfig, seed: u64) -> Result<Self, InvalidConfig> {
         let demand = config.demand.unwrap_or(1.0);
         let fine = demand > 0.0 && demand.is_finite();
         check(fine, "demand", demand, "more than 0 bytes/s")?;
@@ -247,7 +247,7 @@ impl LiveSelector {
 
     /// The relays in use, at most as many as paths are wanted. One that is dead stays while no
     /// other one is alive.
-    pub fn relays(&self) -> impl Iterator<Item = Relay> {
+    pub fn relays(&self) -> impl Iterator<Item = RelayKey> {
         self.selector
             .relays()
             .iter()
@@ -255,13 +255,13 @@ impl LiveSelector {
     }
 
     /// Whether a relay is in use.
-    pub fn uses(&self, relay: Relay) -> bool {
+    pub fn uses(&self, relay: RelayKey) -> bool {
         self.relays().any(|other| other == relay)
     }
 
     /// How many relays are alive, in use or not.
     pub fn alive(&self) -> usize {
-        self.count(Standing::Alive)
+        self.count(Liveness::Alive)
     }
 
     /// Whether the first choice has been made.
@@ -280,25 +280,25 @@ impl LiveSelector {
     }
 
     /// What is known of a relay by now: nothing happens before [`LiveSelector::on_timeout`].
-    pub fn set(&mut self, relay: Relay, standing: Standing) {
+    pub fn set(&mut self, relay: RelayKey, liveness: Liveness) {
         let index = match self.index.get(&relay) {
             Some(&index) => index,
-            None if standing == Standing::Gone => return,
+            None if liveness == Liveness::Gone => return,
             None => self.add(relay),
         };
-        self.relays[index].standing = standing;
-        self.selector.set_open(index, standing == Standing::Alive);
+        self.relays[index].liveness = liveness;
+        self.selector.set_open(index, liveness == Liveness::Alive);
     }
 
     /// No more than this goes through the relay, bytes/s, as far as is known before it is used.
-    pub fn set_bound(&mut self, relay: Relay, bytes_per_sec: f64) {
+    pub fn set_bound(&mut self, relay: RelayKey, bytes_per_sec: f64) {
         if let Some(&index) = self.index.get(&relay) {
             self.relays[index].bound = Some(bytes_per_sec.max(0.0));
         }
     }
 
     /// The connection came about through this relay: it is one of the first choice.
-    pub fn adopt(&mut self, relay: Relay) {
+    pub fn adopt(&mut self, relay: RelayKey) {
         if matches!(self.stage, Stage::Gathering { .. })
             && let Some(&index) = self.index.get(&relay)
         {
@@ -323,7 +323,7 @@ impl LiveSelector {
     pub fn on_timeout(&mut self, now: Time, measured: &Measured<'_>) {
         let before: Vec<usize> = self.selector.relays().to_vec();
         for index in before.iter().copied() {
-            if self.relays[index].standing == Standing::Gone {
+            if self.relays[index].liveness == Liveness::Gone {
                 self.selector.drop_relay(index);
             }
         }
@@ -332,12 +332,12 @@ impl LiveSelector {
         self.mind_few(now);
     }
 
-    fn add(&mut self, relay: Relay) -> usize {
+    fn add(&mut self, relay: RelayKey) -> usize {
         let index = self.relays.len();
         self.index.insert(relay, index);
-        self.relays.push(Candidate {
+        self.relays.push(KnownRelay {
             relay,
-            standing: Standing::Unanswered,
+            liveness: Liveness::Unanswered,
             carried: None,
             bound: None,
         });
@@ -346,8 +346,8 @@ impl LiveSelector {
         index
     }
 
-    fn count(&self, standing: Standing) -> usize {
-        let of = |candidate: &&Candidate| candidate.standing == standing;
+    fn count(&self, liveness: Liveness) -> usize {
+        let of = |candidate: &&KnownRelay| candidate.liveness == liveness;
         self.relays.iter().filter(of).count()
     }
 
@@ -355,10 +355,10 @@ impl LiveSelector {
     /// chosen.
     fn advance(&mut self, now: Time, measured: &Measured<'_>) -> Reason {
         if let Stage::Gathering { since } = self.stage {
-            let alive = self.count(Standing::Alive) > 0 || !self.selector.relays().is_empty();
+            let alive = self.count(Liveness::Alive) > 0 || !self.selector.relays().is_empty();
             let since = since.or(alive.then_some(now));
             let over = since.is_some_and(|since| since + self.config.gather <= now);
-            if !over && (since.is_none() || self.count(Standing::Unanswered) > 0) {
+            if !over && (since.is_none() || self.count(Liveness::Unanswered) > 0) {
                 self.stage = Stage::Gathering { since };
                 return Reason::First;
             }
@@ -452,10 +452,10 @@ impl LiveSelector {
     fn rates(
         &self,
         measured: &Measured<'_>,
-        before: &BTreeMap<Relay, u64>,
+        before: &BTreeMap<RelayKey, u64>,
         seconds: f64,
     ) -> Vec<f64> {
-        let rate = |relay: Relay| {
+        let rate = |relay: RelayKey| {
             let mut counters = measured.relays.iter();
             let now = counters.find(|(other, _)| *other == relay)?.1;
             let earlier = before.get(&relay).copied().unwrap_or(0);
@@ -504,7 +504,7 @@ impl LiveSelector {
 
     fn tell_change(&mut self, now: Time, before: &[usize], reason: Reason) {
         let after = self.selector.relays();
-        let only = |some: &[usize], others: &[usize]| -> Vec<Relay> {
+        let only = |some: &[usize], others: &[usize]| -> Vec<RelayKey> {
             let only = some.iter().filter(|index| !others.contains(index));
             only.map(|&index| self.relays[index].relay).collect()
         };
@@ -524,8 +524,8 @@ impl LiveSelector {
     }
 
     fn mind_few(&mut self, now: Time) {
-        let alive = self.count(Standing::Alive);
-        let known = self.relays.len() - self.count(Standing::Gone);
+        let alive = self.count(Liveness::Alive);
+        let known = self.relays.len() - self.count(Liveness::Gone);
         if alive >= self.config.select.paths || known == 0 {
             self.few_since = None;
             return;

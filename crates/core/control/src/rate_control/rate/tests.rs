@@ -169,7 +169,7 @@ fn refuses_what_it_cannot_work_with() {
     };
     assert_eq!(
         with(1.0, &[0.6, 0.6]).unwrap_err(),
-        "overlay: initial rates of 1.2 in sum exceed the demand of 1: scale them down"
+        "initial rates of 1.2 in sum exceed the demand of 1: scale them down"
     );
     assert!(with(1.0, &[]).unwrap_err().contains("number of paths"));
     assert!(with(f64::NAN, &[0.0]).unwrap_err().contains("demand = NaN"));
@@ -182,7 +182,7 @@ fn refuses_what_it_cannot_work_with() {
     let error = RateController::new(config, 1.0, &[0.0], 1).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "overlay: increment = 0 is out of range; allowed is more than 0, at most 1"
+        "increment = 0 is out of range; allowed is more than 0, at most 1"
     );
 }
 
