@@ -222,7 +222,7 @@ fn errors_say_what_to_do() {
     fails(
         &["--account-limit", "10kbps"],
         2,
-        &["--account-limit must be at least 1Mbps"],
+        &["`--account-limit` must be at least 1Mbps"],
     );
     fails(
         &["--invite", "--listen", "127.0.0.1:0"],
