@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use manyway::control::bottleneck::BottleneckConfig;
-use manyway::control::overlay::LiveConfig;
+use manyway::control::rate_control::LiveConfig;
 use manyway::files::{Policy, ReceiveOptions};
 use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use manyway::ByteSize;
 use manyway_registry::Role;
-use manyway_registry::client::{ClientError, Membership, Relay, registry_keys};
+use manyway_registry::client::{ClientError, Membership, RelayDescriptor, registry_keys};
 use manyway_relay::address::{Kind, kind};
 use manyway_relay::server::{
     Handle, Server, ServerConfig, ServerError, StreamConfig, affordable_connections, open_keys,
@@ -112,7 +112,7 @@ fn membership(
         ));
     }
     let keys = open_keys(key_file)?;
-    let relay = Relay::new(keys.id(), addresses, move |bytes| keys.sign(bytes));
+    let relay = RelayDescriptor::new(keys.id(), addresses, move |bytes| keys.sign(bytes));
     let relay = relay.over_tcp(same_over_tcp(
         &server.addresses(),
         &server.stream_addresses(),

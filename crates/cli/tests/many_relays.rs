@@ -11,9 +11,9 @@ use std::time::Duration;
 use local_relay::{LOOPBACK, LocalRelay, endpoint, keep_busy, until};
 use manyway::{Config, PathState, Rate, RelayAccess, RelayAddress, RelayState};
 use manyway_network::LinkConfig;
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
 use manyway_relay::keys::public_key;
 use manyway_relay::server::open_keys;
+use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_wire::relay::{Access, RateClass};
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ fn access(key_file: &Path, relay: &LocalRelay) -> RelayAccess {
 
 fn config(law: &str) -> Config {
     Config {
-        cc: law.to_owned(),
+        cc: law.parse().unwrap(),
         connect_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(120),
         // Little enough for any machine; the direct path's link has less.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use manyway::ByteSize;
+use manyway::control::LawSpec;
 
 use crate::link::LinkSpec;
 
@@ -34,7 +35,7 @@ pub(crate) struct DemoArgs {
 
     /// Congestion-control law [default: lia; mpath with `--relays`]
     #[arg(long, value_name = "NAME")]
-    pub(crate) cc: Option<String>,
+    pub(crate) cc: Option<LawSpec>,
 
     /// File for the plot of each path's rate
     #[arg(long, value_name = "FILE", default_value = "manyway-demo.svg")]

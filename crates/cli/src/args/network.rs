@@ -1,6 +1,7 @@
 //! Options that `send`, `recv` and `paths` share: sockets, congestion control, relays.
 
 use clap::Args;
+use manyway::control::LawSpec;
 use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
 use manyway_registry::RegistryUrl;
 use std::path::PathBuf;
@@ -32,8 +33,8 @@ pub(crate) struct NetworkArgs {
     pub(crate) tcp_cc: Option<Congestion>,
 
     /// Congestion-control law for data that this side sends; a wrong name lists all laws
-    #[arg(long, value_name = "NAME", default_value = "lia")]
-    pub(crate) cc: String,
+    #[arg(long, value_name = "NAME", default_value_t = LawSpec::lia())]
+    pub(crate) cc: LawSpec,
 
     /// Highest sending rate over all paths together, e.g. 20Mbps or 2MB/s
     #[arg(long, value_name = "RATE")]

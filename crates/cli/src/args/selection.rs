@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use manyway::Rate;
-use manyway::control::overlay::{Choice, Reselection};
+use manyway::control::rate_control::{Choice, Reselection};
 
 /// Which relays a sender uses at a time.
 #[derive(Debug, Clone, Default, Args)]

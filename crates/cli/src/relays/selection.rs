@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use manyway::Rate;
-use manyway::control::overlay::{LiveConfig, SelectConfig};
+use manyway::control::rate_control::{LiveConfig, SelectConfig};
 use manyway::relay::RelayId;
 
 use crate::args::{RelaySourceArgs, SelectionArgs};
@@ -110,7 +110,7 @@ pub(super) fn too_few(pick: usize, known: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use manyway::control::overlay::{Choice, Reselection};
+    use manyway::control::rate_control::{Choice, Reselection};
 
     use super::*;
     use crate::args::{ChoiceName, ReselectName};

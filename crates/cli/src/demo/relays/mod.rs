@@ -11,8 +11,9 @@ mod topology;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Context;
+use manyway::control::LawSpec;
 use manyway::{Config, Endpoint, RelayAccess};
-use manyway_network::udp::{Hop, UdpGate, UdpLinkConfig, UdpNetwork, UdpNetworkConfig};
+use manyway_testbed::{Hop, UdpLinkConfig, UdpNetwork, UdpNetworkConfig, UdpProxy};
 use manyway_units::ByteSize;
 
 use self::relay::LocalRelay;
@@ -23,8 +24,6 @@ use super::trial::{Route, Trial, TrialConfig, endpoint};
 use crate::args::DemoArgs;
 use crate::screen::Screen;
 
-/// The law of the transfer over the direct path, with which the paper compares mPath.
-const SINGLE_LAW: &str = "reno";
 /// What the direct path carries in 20 s: long enough to make slow start negligible.
 const SINGLE_SIZE: u64 = 11_000_000;
 /// Takes about two and a half minutes with relays. The direct path reaches 200 loss epochs within
@@ -34,7 +33,7 @@ const SIZE: u64 = 150_000_000;
 pub(super) async fn run(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
     let size = args.size.map_or(SIZE, ByteSize::bytes);
     check_size(size)?;
-    let law = args.cc.clone().unwrap_or_else(|| "mpath".to_owned());
+    let law = args.cc.clone().unwrap_or_else(LawSpec::mpath);
     let copies = Copies::new()?;
     let single_size = size.min(SINGLE_SIZE);
     let sources = (
@@ -48,9 +47,11 @@ pub(super) async fn run(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo
         .collect::<Result<_, _>>()?;
 
     let name = "the direct path alone";
-    let setup = Setup::new(SINGLE_LAW, &relays[..0]).await?;
+    // The law with which the paper compares mPath.
+    let single_law = LawSpec::reno();
+    let setup = Setup::new(&single_law, &relays[..0]).await?;
     screen.say(&format!(
-        "{name}, law {SINGLE_LAW}: {}",
+        "{name}, law {single_law}: {}",
         ByteSize::new(single_size)
     ));
     let single = setup.run(screen, &sources.0, &copies, name).await?;
@@ -62,7 +63,7 @@ pub(super) async fn run(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo
     let forwarded = relays.iter().map(LocalRelay::forwarded).collect();
     Ok(Demo {
         single: Transfer {
-            law: SINGLE_LAW.to_owned(),
+            law: single_law,
             size: single_size,
             digest: sources.0.digest,
             trial: single,
@@ -86,9 +87,9 @@ struct Setup {
 }
 
 impl Setup {
-    async fn new(law: &str, relays: &[LocalRelay]) -> anyhow::Result<Self> {
+    async fn new(law: &LawSpec, relays: &[LocalRelay]) -> anyhow::Result<Self> {
         let session = Config {
-            cc: law.to_owned(),
+            cc: law.clone(),
             max_datagram: DATAGRAM,
             ..Config::default()
         };
@@ -100,13 +101,13 @@ impl Setup {
             .context("the receiver has no address")?;
         let network = UdpNetwork::start(UdpNetworkConfig {
             links: LINKS.iter().map(DuplexLink::config).collect(),
-            gates: gates(at, relays),
+            proxies: proxies(at, relays),
             header_bytes: UdpLinkConfig::HEADER_BYTES,
         })
         .context("can't start the emulated links")?;
         let access = (1..)
             .zip(relays)
-            .map(|(gate, relay)| Ok(relay.access(near(&network, gate)?)))
+            .map(|(proxy, relay)| Ok(relay.access(near(&network, proxy)?)))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             receiver,
@@ -151,15 +152,15 @@ impl Setup {
 
 /// The direct path's near end, then each relay's address. Packets to a relay pass the access link,
 /// packets from it to the receiver the relay's own link.
-fn gates(receiver: SocketAddr, relays: &[LocalRelay]) -> Vec<UdpGate> {
+fn proxies(receiver: SocketAddr, relays: &[LocalRelay]) -> Vec<UdpProxy> {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let direct = UdpGate {
+    let direct = UdpProxy {
         listen,
         target: receiver,
         route: vec![Hop::forward(ACCESS), Hop::forward(CORE)],
         others: Vec::new(),
     };
-    let through = |(relay, behind): (&LocalRelay, usize)| UdpGate {
+    let through = |(relay, behind): (&LocalRelay, usize)| UdpProxy {
         listen,
         target: relay.address,
         route: vec![Hop::forward(ACCESS)],
@@ -169,8 +170,7 @@ fn gates(receiver: SocketAddr, relays: &[LocalRelay]) -> Vec<UdpGate> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-fn near(network: &UdpNetwork, gate: usize) -> anyhow::Result<SocketAddr> {
-    network
-        .gate(gate)
-        .context("the emulated network has no such gate")
+fn near(network: &UdpNetwork, proxy: usize) -> anyhow::Result<SocketAddr> {
+    let addr = network.proxy_addr(proxy);
+    addr.context("the emulated network has no such proxy")
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use manyway::control::LawSpec;
 use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
@@ -35,7 +36,7 @@ pub(crate) struct Demo {
 /// A transfer of a file.
 #[derive(Debug)]
 pub(super) struct Transfer {
-    pub(super) law: String,
+    pub(super) law: LawSpec,
     pub(super) size: u64,
     /// Of the original.
     pub(super) digest: blake3::Hash,
@@ -53,7 +54,7 @@ impl Transfer {
 
     fn json(&self) -> PartJson {
         PartJson {
-            cc: self.law.clone(),
+            cc: self.law.to_string(),
             bytes: self.size,
             blake3: self.digest.to_string(),
             seconds: self.trial.took.as_secs_f64(),
@@ -259,7 +260,7 @@ impl Demo {
         ] {
             table.row([
                 name.to_owned(),
-                part.law.clone(),
+                part.law.to_string(),
                 ByteSize::new(part.size).to_string(),
                 format!("{:.1}", part.trial.took.as_secs_f64()),
                 format!("{:.2}", part.goodput()),
@@ -433,7 +434,7 @@ mod tests {
         };
         let digest = blake3::hash(law.as_bytes());
         Transfer {
-            law: law.to_owned(),
+            law: law.parse().unwrap(),
             size,
             digest,
             trial: Trial {

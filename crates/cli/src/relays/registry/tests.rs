@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use manyway::{Config, Endpoint, RelayState};
-use manyway_registry::client::{Membership, Relay as Enrolling};
+use manyway_registry::client::{Membership, RelayDescriptor};
 use manyway_registry::server::{Connections, Server as Registry, ServerConfig as RegistryConfig};
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Token, Tokens, tls};
@@ -103,7 +103,7 @@ impl Relay {
         let local = LocalRelay::start(key_file.clone(), vec![key().id()]);
         let keys = open_keys(&key_file).unwrap();
         let enrolling =
-            Enrolling::new(local.id, vec![local.address], move |bytes| keys.sign(bytes));
+            RelayDescriptor::new(local.id, vec![local.address], move |bytes| keys.sign(bytes));
         let token = Token::from_text(TOKENS, Role::Relay).unwrap();
         Self {
             member: Membership::new(&[registry.url()], token, enrolling).unwrap(),
@@ -114,7 +114,7 @@ impl Relay {
 
 fn config(law: &str) -> Config {
     Config {
-        cc: law.to_owned(),
+        cc: law.parse().unwrap(),
         limit: Some(manyway::Rate::from_mbps(8.0)),
         ..Config::default()
     }
