@@ -35,7 +35,7 @@ pub(super) fn client(args: &RelaySourceArgs) -> anyhow::Result<Option<(Client, C
         return Ok(None);
     };
     let mut rng =
-        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
+        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")?;
     let client = Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?;
     Ok(Some((client, rng)))
 }
