@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use manyway::{Connection, Event, PathDownReason, PickReason, Rate};
+use manyway::{Connection, Event, PathDownReason, PathEvent, PickReason, Rate};
 use tokio::sync::broadcast::error::RecvError;
 use tracing::{debug, info};
 
@@ -25,35 +25,37 @@ pub(crate) async fn follow(screen: &Screen, connection: &Connection, named: bool
 
 fn tell(screen: &Screen, event: &Event, named: bool) {
     match event {
-        Event::PathUp { name, remote, .. } => info!("path {name} → {remote} is up"),
-        Event::PathMoved {
+        Event::Path(PathEvent::Up { name, remote, .. }) => info!("path {name} → {remote} is up"),
+        Event::Path(PathEvent::Moved {
             name,
             remote,
             previous,
             ..
-        } => info!(
+        }) => info!(
             "path {name} → {previous} leads to {remote} now: the other side's address changed"
         ),
-        Event::PathDown {
+        Event::Path(PathEvent::Down {
             name,
             remote,
             reason: PathDownReason::Reselected,
             ..
-        } => info!("path {name} → {remote} is closed: other relays were picked"),
-        Event::RelaysPicked { relays, reason } => info!("{}", picked(relays, *reason)),
-        Event::FewRelays {
+        }) => info!("path {name} → {remote} is closed: other relays were picked"),
+        Event::Path(PathEvent::RelaysPicked { relays, reason }) => {
+            info!("{}", picked(relays, *reason))
+        }
+        Event::Path(PathEvent::FewRelays {
             alive,
             known,
             wanted,
-        } => screen.say(&format!(
+        }) => screen.say(&format!(
             "{alive} of {known} relays work, fewer than --pick {wanted}: going on with these"
         )),
-        Event::PathDown {
+        Event::Path(PathEvent::Down {
             name,
             remote,
             reason,
             ..
-        } => {
+        }) => {
             screen.say(&format!(
                 "path {name} → {remote} is down: {}; the others carry on",
                 why(*reason)

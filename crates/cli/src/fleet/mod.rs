@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Carriers, Connection, Endpoint, Event, RelayAccess, RelayAddress, Ticket};
+use manyway::{
+    Carriers, Connection, Endpoint, Event, PathEvent, RelayAccess, RelayAddress, Ticket,
+};
 use manyway_registry::Role;
 use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
@@ -343,7 +345,7 @@ impl Fleet {
                     done
                 }
                 event = events.recv() => match event {
-                    Ok(Event::MoreRelays) => self.fetch_more(&connection).await,
+                    Ok(Event::Path(PathEvent::MoreRelays)) => self.fetch_more(&connection).await,
                     Ok(_) | Err(RecvError::Lagged(_)) => continue,
                     Err(RecvError::Closed) => std::future::pending().await,
                 },

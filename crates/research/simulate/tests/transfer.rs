@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{MS, Setup, mbps};
 use manyway_network::{Limit, LinkConfig, Loss, Queue, Red};
-use manyway_session::{CloseReason, Event, PathDownReason, PathState};
+use manyway_session::{CloseReason, Event, PathDownReason, PathEvent, PathState};
 use manyway_simulate::Impairments;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -194,7 +194,7 @@ fn a_path_that_goes_dark_loses_nothing_and_the_other_carries_on() {
     assert!(took < 5000 * MS, "{took:?}");
     for host in [run.client(), run.server()] {
         assert!(host.traffic().closed().is_none());
-        let down = |event: &Event| matches!(event, Event::PathDown { path, reason: PathDownReason::Stalled, .. } if path.0 == 0);
+        let down = |event: &Event| matches!(event, Event::Path(PathEvent::Down { path, reason: PathDownReason::Stalled, .. }) if path.0 == 0);
         assert!(
             host.traffic().log().iter().any(|(_, event)| down(event)),
             "{:?}",

@@ -26,7 +26,7 @@ pub use endpoint::{
     ConnectError, ConnectionHandle, Ecn, Endpoint, Incoming, Local, LocalId, SendErrorKind,
     Transmit,
 };
-pub use event::{CloseReason, Event, PathDownReason, PickReason};
+pub use event::{CloseReason, Event, PathDownReason, PathEvent, PickReason};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{
     CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,
