@@ -175,7 +175,7 @@ fn run(extent: Extent, laws: &Laws) -> Results {
                         .iter()
                         .map(|(mbps, ms)| (Rate::from_mbps(*mbps), Duration::from_millis(*ms)))
                         .collect(),
-                    law: law.to_owned(),
+                    law: law.parse().expect("a known law"),
                     jitter: Duration::from_millis(jitter_ms),
                     seed,
                     from: extent.aggregation_from,
@@ -204,7 +204,7 @@ fn run(extent: Extent, laws: &Laws) -> Results {
     let fairness = laws.fairness.iter().map(|&law| {
         let experiments: Vec<_> = (1..=extent.fairness_seeds)
             .map(|seed| Fairness {
-                law: law.to_owned(),
+                law: law.parse().expect("a known law"),
                 seed,
                 from: extent.fairness_from,
                 until: extent.fairness_until,
@@ -234,7 +234,7 @@ fn run(extent: Extent, laws: &Laws) -> Results {
 fn return_path(laws: &[&str]) -> Vec<ReturnPathRow> {
     let experiments = laws.iter().flat_map(|&law| {
         [0, 1, 4].map(|against| ReturnPath {
-            law: law.to_owned(),
+            law: law.parse().expect("a known law"),
             against,
             seed: 1,
             from: 20.0,
@@ -247,7 +247,7 @@ fn return_path(laws: &[&str]) -> Vec<ReturnPathRow> {
     });
     let rows = experiments.into_iter().zip(runs);
     let rows = rows.map(|(experiment, run)| ReturnPathRow {
-        law: experiment.law,
+        law: experiment.law.to_string(),
         against: experiment.against,
         run,
     });

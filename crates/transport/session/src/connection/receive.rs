@@ -12,11 +12,10 @@ use rand::RngExt;
 
 use crate::carrier::Facts;
 use crate::crypto::OpenError;
-use crate::endpoint::{Ecn, Local, LocalId};
+use crate::driver::{Ecn, Local, LocalId};
 use crate::event::{CloseReason, PathDownReason, code};
 use crate::stats::PathState;
 
-use super::control::Control;
 use super::migrate::Origin;
 use super::path::{NewPath, Under};
 use super::transmit::micros;
@@ -403,9 +402,7 @@ impl Connection {
                 self.streams.on_acked(range);
             }
             for control in &payload.control {
-                if let Control::Stream(control) = control {
-                    self.streams.on_control_acked(control);
-                }
+                self.streams.on_control_acked(control);
             }
         }
         self.acked += unacked.saturating_sub(self.streams.unacked_bytes());

@@ -1,12 +1,15 @@
+//! Do several paths add up?
+
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::LinkConfig;
 use manyway_units::{Rate, Time};
 use serde::{Deserialize, Serialize};
 
 use super::{PACKET_BYTES, config, payload_bytes};
 use crate::World;
-use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 /// One connection alone on paths without a common bottleneck: how much of their sum does it use,
 /// and how soon?
@@ -14,8 +17,8 @@ use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConf
 pub struct Aggregation {
     /// Rate and one-way delay of each path, the same both ways.
     pub paths: Vec<(Rate, Duration)>,
-    /// The congestion-control law, by its name in the registry.
-    pub law: String,
+    /// The congestion-control law.
+    pub law: LawSpec,
     /// Sender jitter: each packet leaves late by a random time, uniform between 0 and this, without
     /// reordering.
     pub jitter: Duration,
@@ -84,7 +87,7 @@ impl Aggregation {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown, a rate is zero or the connection fails.
+    /// When a rate is zero or the connection fails.
     pub fn run(&self) -> AggregationRun {
         let mut world = World::new(self.seed);
         let mut links = Vec::new();
@@ -93,11 +96,11 @@ impl Aggregation {
             let mut add = || world.add_link(config.clone()).expect("a rate above zero");
             links.push((add(), add()));
         }
-        let paths = links.iter().map(|&(forward, reverse)| PathSpec {
+        let paths = links.iter().map(|&(forward, reverse)| PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: self.jitter,
-            ..PathSpec::default()
+            ..PairPath::default()
         });
         let zeros = TrafficConfig {
             content: Content::Zeros,
@@ -114,7 +117,7 @@ impl Aggregation {
             paths: paths.collect(),
             ..PairSpec::default()
         };
-        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a known law");
+        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration");
         pair.connect(&mut world).expect("addresses that fit");
 
         let (from, until) = (

@@ -1,5 +1,8 @@
+//! How much of a shared bottleneck does a connection take beside Reno?
+
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::LinkConfig;
 use manyway_session::Config;
 use manyway_units::{Rate, Time};
@@ -9,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config;
 use crate::World;
-use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use crate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 /// A connection with two subflows and a single-path Reno connection through one bottleneck: what
 /// share does the first take?
@@ -18,8 +21,8 @@ use crate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConf
 /// pacing; the starts are staggered at random.
 #[derive(Debug, Clone)]
 pub struct Fairness {
-    /// The law of the connection with two subflows, by its name in the registry.
-    pub law: String,
+    /// The law of the connection with two subflows.
+    pub law: LawSpec,
     /// Decides keys, ties, jitter and starts.
     pub seed: u64,
     /// Begin of the measurement, in seconds.
@@ -59,7 +62,7 @@ impl Fairness {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown or a connection fails.
+    /// When a connection fails.
     pub fn run(&self) -> FairnessRun {
         let mut world = World::new(self.seed);
         let bottleneck = LinkConfig::new(Rate::from_mbps(20.0), Duration::from_millis(10));
@@ -69,13 +72,13 @@ impl Fairness {
                 .expect("a rate above zero")
         };
         let (forward, reverse) = (add(), add());
-        let path = PathSpec {
+        let path = PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: Duration::from_millis(1),
-            ..PathSpec::default()
+            ..PairPath::default()
         };
-        let mut add = |number, law: &str, paths| {
+        let mut add = |number, law: &LawSpec, paths| {
             let config = Config {
                 pacing: false,
                 ..config(law)
@@ -96,9 +99,9 @@ impl Fairness {
                 paths: vec![path.clone(); paths],
                 server_sockets: false,
             };
-            SessionPair::add(&mut world, self.seed, spec).expect("a known law")
+            SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration")
         };
-        let pairs = [add(1, &self.law, 2), add(2, "reno", 1)];
+        let pairs = [add(1, &self.law, 2), add(2, &LawSpec::reno(), 1)];
 
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed);
         let mut starts = pairs

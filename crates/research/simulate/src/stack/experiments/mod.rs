@@ -12,6 +12,7 @@ pub use aggregation::{AGGREGATION_NETWORKS, Aggregation, AggregationRun, PathRun
 pub use fairness::{Fairness, FairnessRun};
 pub use return_path::{ReturnPath, ReturnPathRun};
 
+use manyway_control::LawSpec;
 use manyway_session::{Config, StreamId};
 use manyway_wire::{DATA_HEADER_LEN, Frame, TAG_LEN};
 
@@ -40,12 +41,12 @@ fn udp_payload() -> usize {
 }
 
 /// What both sides of an experiment's connection run with; all else as shipped.
-fn config(law: &str) -> Config {
+fn config(law: &LawSpec) -> Config {
     Config {
         max_datagram: udp_payload(),
         // Known here: nothing to look for.
         initial_datagram: udp_payload(),
-        cc: law.to_owned(),
+        cc: law.clone(),
         ..Config::default()
     }
 }
