@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use manyway::{Connection, Event, PathDownReason, PickReason, Rate};
+use manyway::{Connection, Event, PathDownReason, PathEvent, PickReason, Rate};
 use tokio::sync::broadcast::error::RecvError;
 use tracing::{debug, info};
 
@@ -24,34 +24,36 @@ pub(crate) async fn follow(screen: &Screen, connection: &Connection, named: bool
 
 fn tell(screen: &Screen, event: &Event, named: bool) {
     match event {
-        Event::PathUp { name, remote, .. } => info!("path {name} → {remote} is up"),
-        Event::PathMoved {
+        Event::Path(PathEvent::Up { name, remote, .. }) => info!("path {name} → {remote} is up"),
+        Event::Path(PathEvent::Moved {
             name,
             remote,
             previous,
             ..
-        } => info!("path {name} → {previous} now leads to {remote}: the peer's address changed"),
-        Event::PathDown {
+        }) => info!("path {name} → {previous} now leads to {remote}: the peer's address changed"),
+        Event::Path(PathEvent::Down {
             name,
             remote,
             reason: PathDownReason::Reselected,
             ..
-        } => info!("path {name} → {remote} is closed: manyway picked other relays"),
-        Event::RelaysPicked { relays, reason } => info!("{}", picked(relays, *reason)),
-        Event::FewRelays {
+        }) => info!("path {name} → {remote} is closed: manyway picked other relays"),
+        Event::Path(PathEvent::RelaysPicked { relays, reason }) => {
+            info!("{}", picked(relays, *reason))
+        }
+        Event::Path(PathEvent::FewRelays {
             alive,
             known,
             wanted,
-        } => screen.say(&format!(
+        }) => screen.say(&format!(
             "only {alive} of {known} relays work, fewer than `--pick {wanted}`: manyway continues \
              with these"
         )),
-        Event::PathDown {
+        Event::Path(PathEvent::Down {
             name,
             remote,
             reason,
             ..
-        } => {
+        }) => {
             screen.say(&format!(
                 "path {name} → {remote} is down: {}; the other paths carry on",
                 why(*reason)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{MS, Setup, mbps};
 use manyway_network::{Limit, LinkConfig, Loss, Queue, Red};
-use manyway_session::{CloseReason, Event, PathDownReason, PathState};
+use manyway_session::{CloseReason, Event, PathDownReason, PathEvent, PathState};
 use manyway_simulate::Impairments;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -195,7 +195,7 @@ fn a_path_that_goes_dark_loses_nothing_and_the_other_carries_on() {
     for host in [run.client(), run.server()] {
         assert!(host.traffic().closed().is_none());
         let down = |event: &Event| match event {
-            Event::PathDown { path, reason, .. } => {
+            Event::Path(PathEvent::Down { path, reason, .. }) => {
                 path.0 == 0 && *reason == PathDownReason::Stalled
             }
             _ => false,

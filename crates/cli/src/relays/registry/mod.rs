@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{RelayId, RelayTicket};
-use manyway::{Carriers, Connection, Event, RelayAccess, Ticket};
+use manyway::{Carriers, Connection, Event, PathEvent, RelayAccess, Ticket};
 use manyway_registry::Role;
 use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
@@ -178,7 +178,7 @@ impl RegistryRelays {
                     done
                 }
                 event = events.recv() => match event {
-                    Ok(Event::MoreRelays) => self.fetch_more(&connection).await,
+                    Ok(Event::Path(PathEvent::MoreRelays)) => self.fetch_more(&connection).await,
                     Ok(_) | Err(RecvError::Lagged(_)) => continue,
                     Err(RecvError::Closed) => std::future::pending().await,
                 },

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use manyway_network::{Limit, LinkConfig, Queue};
-use manyway_session::{CloseReason, Config, ConnectionStats, Event};
+use manyway_session::{CloseReason, Config, ConnectionStats, Event, PathEvent};
 use manyway_simulate::stack::{
     PairPath, PairSpec, SessionHost, SessionPair, Source, TrafficConfig,
 };
@@ -184,7 +184,7 @@ impl Run {
         let (client, server) = self.pair.addresses[number];
         let up = |host: &SessionHost, peer| {
             let up = |event: &Event| match event {
-                Event::PathUp { remote, name, .. } => (*remote, name.as_str()) == peer,
+                Event::Path(PathEvent::Up { remote, name, .. }) => (*remote, name.as_str()) == peer,
                 _ => false,
             };
             host.traffic().log().iter().any(|(_, event)| up(event))
