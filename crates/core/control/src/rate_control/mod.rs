@@ -7,8 +7,8 @@
 //! [`PathSelector`] chooses the relays, and others as long as the source isn't satisfied; a
 //! [`LiveSelector`] does so where relays come and go. [`RoundRobin`] is the *maxmin* procedure,
 //! which finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. They own
-//! rates and choices, and never touch sockets or clocks: the owner measures what arrives, and calls once
-//! per control interval.
+//! rates and choices, and never touch sockets or clocks: the owner measures what arrives, and calls
+//! once per control interval.
 //!
 //! ```
 //! use manyway_control::rate_control::{RateConfig, RateController};

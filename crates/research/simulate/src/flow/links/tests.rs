@@ -165,7 +165,8 @@ proptest! {
         let sources = paths.len().div_ceil(2);
         let found = links.fill_to_demands(&owners, &demands[..sources]);
         let mut left = capacities;
-        let (mut units, mut cycles) = (vec![0.0; paths.len()], vec![RoundRobin::default(); sources]);
+        let mut units = vec![0.0; paths.len()];
+        let mut cycles = vec![RoundRobin::default(); sources];
         let mut sent = vec![0.0; sources];
         let mut moved = true;
         while moved {
