@@ -15,7 +15,7 @@ pub(crate) fn new_account(keys: &Keys, class: RateClass, time: Duration) -> anyh
     SysRng
         .try_fill_bytes(&mut seed)
         .and_then(|()| SysRng.try_fill_bytes(&mut account))
-        .context("the system gives no random numbers")?;
+        .context("the system provides no random numbers")?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let expires = u32::try_from((now + time).as_secs()).unwrap_or(u32::MAX);
     let voucher = keys.vouch(account, class, expires, public_key(&seed));

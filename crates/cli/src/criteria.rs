@@ -43,7 +43,7 @@ fn domain(args: &CriteriaArgs) -> anyhow::Result<Domain> {
     let paths = match (&args.rtts, paths) {
         (Rtts::Each(each), Some(paths)) if paths != (each.len()..=each.len()) => {
             return Err(usage(format!(
-                "--rtts gives {} paths a round-trip time each: leave --paths out, or let it be {}",
+                "`--rtts` gives round-trip times of {} paths: leave `--paths` out, or set it to {}",
                 each.len(),
                 each.len()
             )));
@@ -99,8 +99,8 @@ fn holds(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// Where it was looked at.
-fn place(domain: &Domain) -> String {
+/// The domain of the evaluation, in words.
+fn describe(domain: &Domain) -> String {
     let paths = match (domain.paths.start(), domain.paths.end()) {
         (least, most) if least == most => format!("{least} paths"),
         (least, most) => format!("{least} to {most} paths"),
@@ -126,7 +126,7 @@ fn place(domain: &Domain) -> String {
 }
 
 fn show(screen: &Screen, found: &Criteria) {
-    screen.say(&format!("{}: {}\n", found.law, place(&found.domain)));
+    screen.say(&format!("{}: {}\n", found.law, describe(&found.domain)));
     let mut table = Table::new(["", "criterion", "holds"].map(Column::left));
     for verdict in &found.verdicts {
         let criterion = verdict.criterion;
@@ -138,30 +138,29 @@ fn show(screen: &Screen, found: &Criteria) {
     }
     if found.jump_at_ties > 1e-6 {
         screen.say(
-            "Where the largest rates tie, the Jacobian jumps: there it isn't continuous, as \
-            C0 and C2 ask for.",
+            "Where the largest rates tie, the Jacobian jumps. C0 and C2 require a continuous one.",
         );
     }
 }
 
-/// What Table II is about, by numbers.
+/// The tradeoff that Table II describes, in numbers.
 fn show_tradeoff(screen: &Screen, found: &Tradeoff) {
     screen
         .say("\nOn the paper's networks, with links of 20 Mbps and round-trip times of 100 ms:\n");
     let mut table = Table::new([Column::left(""), Column::right(""), Column::left("")]);
-    // What is left of 0 is no sign.
+    // Rounding must not turn a zero into -0.000.
     let number = |value: f64| format!("{:.3}", if value.abs() < 5e-4 { 0.0 } else { value });
     let mut row = |what: &str, value: f64, unit: &str| {
         table.row([what.to_owned(), number(value), unit.to_owned()]);
     };
     let of_reno = "of its rate";
     row(
-        "two paths together, through a Reno flow's bottleneck",
+        "two paths through one bottleneck with a Reno flow",
         found.shared,
         of_reno,
     );
     row(
-        "one path beside a Reno flow, the other alone",
+        "one path sharing with a Reno flow, the other alone",
         found.beside,
         of_reno,
     );
@@ -171,25 +170,29 @@ fn show_tradeoff(screen: &Screen, found: &Tradeoff) {
         "1/s",
     );
     row("convergence of the network", found.convergence, "1/s");
-    row("a loss takes", found.oscillation, "of the source's rate");
+    row(
+        "reduction by a loss",
+        found.oscillation,
+        "of the source's rate",
+    );
     let text = table.to_string();
     screen.say(text.trim_start_matches(['\n', ' ']).trim_end());
 }
 
 fn because(verdict: &Verdict) -> String {
     match (&verdict.witness, &verdict.undefined, verdict.theorem) {
-        (Some(witness), ..) => format!("breaks at {witness}."),
+        (Some(witness), ..) => format!("fails at {witness}."),
         (None, Some(reason), _) => format!("is undefined: {reason}."),
         (None, None, Some(theorem)) => format!("is proved: {}.", theorem.trim_end_matches('.')),
         (None, None, None) => format!(
-            "held at all of {} points, and in the search from the worst of them; we know no proof.",
+            "holds at all {} points and in the search from the worst of them; no proof is known.",
             verdict.points
         ),
     }
 }
 
 fn show_table(screen: &Screen, domain: &Domain, rows: &[Row]) {
-    screen.say(&format!("Table I of Peng et al.: {}\n", place(domain)));
+    screen.say(&format!("Table I of Peng et al.: {}\n", describe(domain)));
     let columns = Criterion::ALL.map(|criterion| Column::left(criterion.to_string()));
     let mut table = Table::new([Column::left("law")].into_iter().chain(columns));
     let mut differs = false;
@@ -206,12 +209,11 @@ fn show_table(screen: &Screen, domain: &Domain, rows: &[Row]) {
     }
     screen.say(&table.to_string());
     if differs {
-        screen.say(
-            "* otherwise in the paper, whose table is for up to 8 paths of equal round-trip times.",
-        );
+        screen
+            .say("* The paper's table differs; it covers up to 8 paths of equal round-trip times.");
     }
     screen.say(
-        "max is the paper's fluid of lia; balia, lia and reno are as they run. `manyway \
-        criteria LAW` has the evidence.",
+        "max is the paper's fluid of lia; balia, lia and reno are the implemented laws. \
+        `manyway criteria LAW` shows the evidence.",
     );
 }

@@ -1,20 +1,19 @@
-//! `HOST:DIR`, as scp's users know it.
+//! `HOST:DIR` destinations, in scp's notation.
 
 use std::ffi::{OsStr, OsString};
 
 use crate::exit::usage;
 
-/// Where the far side is started.
+/// Where ssh starts the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remote {
-    /// What ssh is given: a host, an alias of its configuration, `user@host`.
+    /// ssh's argument: a host, an alias of its configuration, or `user@host`.
     pub(crate) host: String,
-    /// The directory there, as one shell-safe relative or absolute path that is never empty and
-    /// never begins with `-`.
+    /// The directory there: a relative or absolute path, never empty, that never begins with `-`.
     pub(crate) dir: String,
 }
 
-/// Takes the destination off the end of the paths, when there is one: a colon before any slash.
+/// Takes the destination off the end of the paths if there is one: a colon before any slash.
 pub(crate) fn split(paths: &mut Vec<OsString>) -> anyhow::Result<Option<Remote>> {
     let Some(remote) = paths.last().map(|last| parse(last)).transpose()?.flatten() else {
         return Ok(None);
@@ -22,7 +21,7 @@ pub(crate) fn split(paths: &mut Vec<OsString>) -> anyhow::Result<Option<Remote>>
     paths.pop();
     if paths.is_empty() {
         return Err(usage(format!(
-            "nothing to send to {}: name the files before it",
+            "there is nothing to send to {}: name files before it",
             remote.host
         )));
     }
@@ -42,9 +41,9 @@ fn parse(argument: &OsStr) -> anyhow::Result<Option<Remote>> {
             "the directory in {lossy:?} must be UTF-8 to go through ssh"
         )));
     }
-    // ssh would take it for an option.
+    // ssh would read it as an option.
     if host.starts_with('-') {
-        return Err(usage(format!("{host:?} is not a host's name")));
+        return Err(usage(format!("{host:?} is not a host name")));
     }
     Ok(Some(Remote {
         host: host.to_owned(),
@@ -52,8 +51,8 @@ fn parse(argument: &OsStr) -> anyhow::Result<Option<Remote>> {
     }))
 }
 
-/// ssh begins in the home directory, so `~/x` is `x`; a leading `./` keeps `-x`, `@x` and `mw1x`
-/// from being taken for anything but a directory.
+/// ssh starts in the home directory, so `~/x` is `x`. A leading `./` makes sure that `-x`, `@x` and
+/// `mw1x` are read as directories.
 fn relative(dir: &str) -> String {
     let dir = dir
         .strip_prefix("~/")
@@ -102,7 +101,7 @@ mod tests {
     #[test]
     fn options_are_not_hosts() {
         let error = parse(OsStr::new("-oProxyCommand=x:dir")).unwrap_err();
-        assert!(error.to_string().contains("not a host's name"));
+        assert!(error.to_string().contains("not a host name"));
     }
 
     #[test]

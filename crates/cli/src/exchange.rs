@@ -1,4 +1,6 @@
-//! One transfer over one connection, whoever dialled and whichever way the files go.
+//! One transfer over one connection, whichever side dialled and whichever way the files go.
+//!
+//! Owns the connection's last steps: who closes it, when, and with which code. It doesn't dial.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,15 +21,15 @@ use crate::meter::Direction;
 use crate::screen::Screen;
 use crate::summary::{Outcome, Summary};
 
-/// The side that hears the last word closes the connection; the other waits this long for that
-/// before it closes by itself.
-const GOODBYE: Duration = Duration::from_secs(3);
-/// Application codes of CLOSE.
+/// The side that receives the last message closes the connection. The other side waits this long
+/// for that before it closes the connection itself.
+const CLOSE_WAIT: Duration = Duration::from_secs(3);
+/// Application codes of CLOSE frames.
 const DONE: u64 = 0x100;
 const FAILED: u64 = 0x101;
 const INTERRUPTED: u64 = 0x102;
 
-/// What is to be done.
+/// The direction of a transfer, with its files.
 #[derive(Debug, Clone)]
 pub(crate) enum Job {
     /// Send these files and directories.
@@ -45,21 +47,21 @@ impl Job {
     }
 }
 
-/// Who opens the stream: the side that dialled.
+/// Our side of the connection: the initiator opens the stream.
 #[derive(Debug)]
-pub(crate) enum Side {
+pub(crate) enum Role {
     /// We dialled.
-    Dialled,
-    /// We were dialled, and this is the stream.
-    Answered(SendStream, RecvStream),
+    Initiator,
+    /// The peer dialled and opened this stream.
+    Responder(SendStream, RecvStream),
 }
 
-impl Side {
-    /// Waits for the other side's stream. `None` if the connection ends without one: somebody has
-    /// measured the paths, or thought better of it.
+impl Role {
+    /// Waits for the peer's stream. `None` if the connection ends without one: the peer only
+    /// measured the paths, or changed its mind.
     pub(crate) async fn answer(connection: &Connection) -> Option<Self> {
         match connection.accept_bi().await {
-            Ok((send, receive)) => Some(Self::Answered(send, receive)),
+            Ok((send, receive)) => Some(Self::Responder(send, receive)),
             Err(error) => {
                 tracing::info!(%error, "a connection ended before a transfer began");
                 None
@@ -68,16 +70,16 @@ impl Side {
     }
 }
 
-/// The first connection on which a transfer begins. Others may come, look and go meanwhile.
-pub(crate) async fn first(endpoint: &Endpoint) -> anyhow::Result<(Connection, Side)> {
+/// The first connection on which a transfer begins. Others may come and go meanwhile.
+pub(crate) async fn first(endpoint: &Endpoint) -> anyhow::Result<(Connection, Role)> {
     let mut arriving = JoinSet::new();
     loop {
         tokio::select! {
             accepted = endpoint.accept() => {
-                let connection = accepted.context("the sockets are gone")?;
+                let connection = accepted.context("the sockets were closed")?;
                 arriving.spawn(async move {
-                    let side = Side::answer(&connection).await?;
-                    Some((connection, side))
+                    let role = Role::answer(&connection).await?;
+                    Some((connection, role))
                 });
             }
             Some(arrived) = arriving.join_next() => {
@@ -95,15 +97,15 @@ pub(crate) struct Exchange<'a> {
     pub(crate) screen: &'a Screen,
     pub(crate) stop: &'a Stop,
     pub(crate) connection: Connection,
-    pub(crate) side: Side,
+    pub(crate) role: Role,
     /// Whether the user named the interfaces to use.
     pub(crate) named: bool,
 }
 
 impl Exchange<'_> {
-    /// Carries it through and closes the connection, whatever comes of it.
+    /// Runs the transfer and closes the connection, whatever the result.
     pub(crate) async fn run(mut self, job: Job) -> anyhow::Result<Summary> {
-        let side = std::mem::replace(&mut self.side, Side::Dialled);
+        let role = std::mem::replace(&mut self.role, Role::Initiator);
         let direction = job.direction();
         let progress = Progress::new();
         let live = Live::new(
@@ -112,7 +114,7 @@ impl Exchange<'_> {
             progress.clone(),
             self.connection.clone(),
         );
-        let mut transfer = pin!(self.transfer(side, job, progress));
+        let mut transfer = pin!(self.transfer(role, job, progress));
         let result = tokio::select! {
             result = &mut transfer => result,
             () = self.stop.requested() => Err(Interrupted.into()),
@@ -122,19 +124,19 @@ impl Exchange<'_> {
         let stats = self.connection.stats();
         self.close(&result).await;
         if interrupted(&result) {
-            // With the connection closed it fails, and takes its incomplete files with it.
-            timeout(GOODBYE, transfer).await.ok();
+            // With the connection closed, the transfer fails and removes its incomplete files.
+            timeout(CLOSE_WAIT, transfer).await.ok();
         }
         Ok(Summary::new(result?, &stats))
     }
 
     async fn transfer(
         &self,
-        side: Side,
+        role: Role,
         job: Job,
         progress: Arc<Progress>,
     ) -> anyhow::Result<Outcome> {
-        let (send, receive) = self.streams(side).await?;
+        let (send, receive) = self.streams(role).await?;
         let streams = (receive, send);
         Ok(match job {
             Job::Send(sources) => {
@@ -148,10 +150,10 @@ impl Exchange<'_> {
         })
     }
 
-    async fn streams(&self, side: Side) -> anyhow::Result<(SendStream, RecvStream)> {
-        let opened = match side {
-            Side::Dialled => self.connection.open_bi().await,
-            Side::Answered(send, receive) => Ok((send, receive)),
+    async fn streams(&self, role: Role) -> anyhow::Result<(SendStream, RecvStream)> {
+        let opened = match role {
+            Role::Initiator => self.connection.open_bi().await,
+            Role::Responder(send, receive) => Ok((send, receive)),
         };
         opened.context("the connection ended before the transfer began")
     }
@@ -159,11 +161,11 @@ impl Exchange<'_> {
     async fn close(&self, result: &anyhow::Result<Outcome>) {
         let (code, reason) = match result {
             Ok(_) => (DONE, String::new()),
-            Err(_) if interrupted(result) => (INTERRUPTED, "it was stopped by its user".to_owned()),
+            Err(_) if interrupted(result) => (INTERRUPTED, "its user stopped it".to_owned()),
             Err(error) => (FAILED, words(error)),
         };
         if spoke_last(result) {
-            timeout(GOODBYE, self.connection.closed()).await.ok();
+            timeout(CLOSE_WAIT, self.connection.closed()).await.ok();
         }
         self.connection.close(code, &reason);
     }
@@ -175,13 +177,13 @@ fn interrupted(result: &anyhow::Result<Outcome>) -> bool {
         .is_err_and(|error| error.is::<Interrupted>())
 }
 
-/// The other side's reason for closing the connection says more than the stream's error.
+/// The peer's reason for closing the connection says more than the stream's error.
 fn explain(error: TransferError) -> anyhow::Error {
     if let TransferError::Stream { doing, source } = &error
         && let Some(ConnectionLost(CloseReason::Peer { reason, .. })) = lost(source)
         && !reason.is_empty()
     {
-        return anyhow!("the other side closed the connection {doing}: {reason}");
+        return anyhow!("the peer closed the connection {doing}: {reason}");
     }
     error.into()
 }

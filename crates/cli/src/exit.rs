@@ -1,4 +1,4 @@
-//! How the program ends: 0 done, 1 failed, 2 wrong usage.
+//! How the program ends: exit status 0 for success, 1 for failure, 2 for wrong usage; signals.
 
 use std::process::ExitCode;
 use std::{fmt, io, thread};
@@ -8,7 +8,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::screen::Screen;
 
-/// The command line asked for something that can't be: exit status 2, as with clap's own errors.
+/// An error in the command line: exit status 2, as with clap's own errors.
 #[derive(Debug)]
 pub(crate) struct Usage(String);
 
@@ -20,12 +20,12 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// An error that says how the command line should have been.
+/// An error that says how to correct the command line.
 pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
     Usage(message.into()).into()
 }
 
-/// The user asked us to stop while something was under way.
+/// The user stopped the program while a transfer was under way.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
@@ -37,17 +37,15 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Whether somebody asked us to stop: Ctrl-C, SIGTERM, or the end of standard input where that
-/// matters.
+/// A request to stop: Ctrl-C, SIGTERM, or the end of standard input for a receiver over ssh.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Listens from now on; a second Ctrl-C ends the program at once.
+    /// Starts to listen. A second signal ends the program at once.
     pub(crate) fn listen(while_stdin: bool) -> Self {
         let (asked, stop) = watch::channel(false);
-        // Here and not in the task, which may be long in coming: from now on no signal ends the
-        // program by itself.
+        // Here and not in the task, which may start late: from now on no signal kills the program.
         let mut signals = Signals::listen();
         tokio::spawn(async move {
             tokio::select! {
@@ -61,16 +59,16 @@ impl Stop {
         Self(stop)
     }
 
-    /// Resolves once somebody has asked, however long ago.
+    /// Resolves after the first request, however long ago it was.
     pub(crate) async fn requested(&self) {
-        // The sender lives as long as the program; were it gone, nobody could ask any more.
+        // The sender lives as long as the program, so this doesn't fail.
         if self.0.clone().wait_for(|asked| *asked).await.is_err() {
             std::future::pending().await
         }
     }
 }
 
-/// Ctrl-C and SIGTERM, as far as they can be listened to.
+/// Ctrl-C and SIGTERM, unless the system refuses to report them.
 struct Signals([Option<Signal>; 2]);
 
 impl Signals {
@@ -96,7 +94,7 @@ impl Signals {
     }
 }
 
-/// A thread of its own: a read that never returns must not keep the runtime from ending.
+/// Uses its own thread: a read that never returns must not keep the runtime from ending.
 async fn stdin_ended() {
     let (ended, end) = oneshot::channel();
     thread::spawn(move || {
@@ -106,7 +104,7 @@ async fn stdin_ended() {
     end.await.ok();
 }
 
-/// An error and its causes in one line, each said once: some errors repeat their cause.
+/// An error and its causes in one line, each cause once: some errors repeat their cause.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -118,7 +116,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
     words
 }
 
-/// Says what went wrong and chooses the exit status.
+/// Prints the error and chooses the exit status.
 pub(crate) fn report(screen: &Screen, error: &anyhow::Error) -> ExitCode {
     screen.error(&format!("manyway: {}", words(error)));
     match error.downcast_ref::<Usage>() {
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn a_cause_appears_once() {
         let cause = || io::Error::other("disk full");
         let repeats = anyhow::Error::new(cause()).context("can't write a: disk full");
         assert_eq!(words(&repeats), "can't write a: disk full");

@@ -1,4 +1,4 @@
-//! Links of the demo, as the command line names them.
+//! Links of the demo in the command line's notation: RATE/DELAY.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ impl LinkSpec {
         self.rate.bits_per_sec()
     }
 
-    /// Bytes of a file that pass in this time: the rate less headers and a start.
+    /// Bytes of a file that pass in this time, after headers and slow start.
     pub(crate) fn carries_in(&self, time: Duration) -> u64 {
         (self.rate.bytes_per_sec() * time.as_secs_f64() * 0.95) as u64
     }
@@ -43,7 +43,7 @@ pub(crate) fn list(links: &[LinkSpec]) -> String {
     names.join(" + ")
 }
 
-/// The index of the fastest link; of equals, the one with the smallest delay.
+/// The index of the fastest link; among equals, of the one with the smallest delay.
 pub(crate) fn best(links: &[LinkSpec]) -> Option<usize> {
     let order =
         |a: &LinkSpec, b: &LinkSpec| a.rate().total_cmp(&b.rate()).then(b.delay.cmp(&a.delay));

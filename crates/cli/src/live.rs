@@ -1,5 +1,7 @@
-//! The live view: a line per path and the total, redrawn on a terminal, a plain line now and then
-//! without one.
+//! The live view of a transfer: a line per path and the total, redrawn on a terminal; elsewhere a
+//! plain line every five seconds.
+//!
+//! It reads counters and draws; it never changes the transfer.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -16,9 +18,9 @@ use crate::screen::Screen;
 const REDRAW: Duration = Duration::from_millis(250);
 const PLAIN_LINE: Duration = Duration::from_secs(5);
 /// Paths through relays with a line of their own: there may be hundreds.
-const DETOURS: usize = 12;
+const MAX_RELAYED: usize = 12;
 
-/// Shows a transfer until it is dropped; what it drew vanishes with it.
+/// Shows a transfer. Dropping it clears what it drew.
 #[derive(Debug)]
 pub(crate) struct Live<'a> {
     screen: &'a Screen,
@@ -48,13 +50,13 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Calls paths by other names.
+    /// Replaces the names of some paths.
     pub(crate) fn labelled(mut self, labels: Labels) -> Self {
         self.labels = labels;
         self
     }
 
-    /// Redraws for ever; the caller drops it when the transfer is over.
+    /// Redraws until the caller drops it.
     pub(crate) async fn run(mut self) -> std::convert::Infallible {
         let terminal = self.screen.is_terminal();
         let mut meter = Meter::new(self.direction, std::mem::take(&mut self.labels));
@@ -64,14 +66,14 @@ impl<'a> Live<'a> {
             tokio::time::sleep(REDRAW).await;
             let at = self.started.elapsed();
             let stats = self.connection.stats();
-            let standing = Standing::of(&self.progress, self.direction, &stats);
+            let completion = Completion::of(&self.progress, self.direction, &stats);
             let rows = meter.sample(at, &stats);
             let view = View {
                 at,
-                standing,
-                rate: total.sample(at, standing.done),
+                completion,
+                rate: total.sample(at, completion.done),
                 rows,
-                relays: Relays::of(&stats),
+                relays: RelayCounts::of(&stats),
             };
             if terminal {
                 self.redraw(&view);
@@ -130,23 +132,22 @@ impl TotalRate {
     }
 }
 
-/// How far a transfer has come.
+/// How much of a transfer is complete.
 #[derive(Debug, Clone, Copy)]
-struct Standing {
+struct Completion {
     phase: Phase,
     done: u64,
     total: u64,
     files: u64,
 }
 
-impl Standing {
+impl Completion {
     fn of(progress: &Progress, direction: Direction, stats: &ConnectionStats) -> Self {
         let total = progress.bytes_total();
         let mut done = progress.bytes_done();
         let mut phase = progress.phase();
         if direction == Direction::Sending {
-            // What was written to the stream may wait in its buffer for long; done is what was
-            // acknowledged.
+            // Data may wait in the stream's buffer for long: only acknowledged data counts.
             done = done.min(stats.bytes_acked);
             if phase == Phase::Syncing && done < total {
                 phase = Phase::Transferring;
@@ -165,22 +166,22 @@ impl Standing {
 #[derive(Debug)]
 struct View {
     at: Duration,
-    standing: Standing,
+    completion: Completion,
     rate: Rate,
     rows: Vec<Row>,
-    relays: Relays,
+    relays: RelayCounts,
 }
 
-/// How far it has come with the relays that the user named.
+/// How many relays are in which state, and the selection among them.
 #[derive(Debug, Clone, Default)]
-struct Relays {
+struct RelayCounts {
     in_use: usize,
     available: usize,
     waiting: usize,
     selection: Option<SelectionStats>,
 }
 
-impl Relays {
+impl RelayCounts {
     fn of(stats: &ConnectionStats) -> Self {
         let count = |state| stats.relays.iter().filter(|r| r.state == state).count();
         Self {
@@ -201,14 +202,14 @@ impl Relays {
         let picked = selection.as_ref().map_or_else(String::new, picked);
         (in_use + available + waiting > 0).then(|| {
             format!(
-                "relays: {in_use} in use, {available} ready, {waiting} without an answer \
+                "relays: {in_use} in use, {available} ready, {waiting} not answering \
                 yet{picked}"
             )
         })
     }
 }
 
-/// What is picked of the relays, and whether it suffices.
+/// The selection of relays, and whether its rate is enough.
 fn picked(selection: &SelectionStats) -> String {
     let mut text = format!(
         "; {} of {} picked",
@@ -223,8 +224,8 @@ fn picked(selection: &SelectionStats) -> String {
     }
     match selection.reselections {
         0 => {}
-        1 => text.push_str(", picked anew once"),
-        n => write!(text, ", picked anew {n} times").expect("a String takes everything"),
+        1 => text.push_str(", reselected once"),
+        n => write!(text, ", reselected {n} times").expect("a String takes everything"),
     }
     text
 }
@@ -246,16 +247,15 @@ impl View {
         lines
     }
 
-    /// Direct paths, and as many of those through relays as the screen has room for, the fastest
-    /// first; the rest as one line.
+    /// Direct paths, then the fastest paths through relays; one line for the rest.
     fn shown(&self) -> (Vec<&Row>, Option<String>) {
-        let (mut detours, mut shown): (Vec<&Row>, Vec<&Row>) =
+        let (mut relayed, mut shown): (Vec<&Row>, Vec<&Row>) =
             self.rows.iter().partition(|row| row.relay);
-        if detours.len() > DETOURS {
-            detours.sort_by(|a, b| b.rate.bits_per_sec().total_cmp(&a.rate.bits_per_sec()));
+        if relayed.len() > MAX_RELAYED {
+            relayed.sort_by(|a, b| b.rate.bits_per_sec().total_cmp(&a.rate.bits_per_sec()));
         }
-        let rest = detours.split_off(detours.len().min(DETOURS));
-        shown.extend(detours);
+        let rest = relayed.split_off(relayed.len().min(MAX_RELAYED));
+        shown.extend(relayed);
         let rate: Rate = rest.iter().map(|row| row.rate).sum();
         let others = (!rest.is_empty())
             .then(|| format!("{} more paths through relays  {rate:.1}", rest.len()));
@@ -275,26 +275,26 @@ impl View {
     }
 
     fn total(&self) -> String {
-        let Standing {
+        let Completion {
             phase,
             done,
             total,
             files,
-        } = self.standing;
+        } = self.completion;
         let size = ByteSize::new(total);
         match phase {
-            Phase::Greeting => "waiting for the other side".to_owned(),
+            Phase::Greeting => "waiting for the peer".to_owned(),
             Phase::Listing => format!("listing: {files} files, {size}"),
             Phase::Transferring => {
                 let part = 100.0 * done as f64 / total.max(1) as f64;
                 format!("{part:.0} % of {size}, {:.1}, {}", self.rate, self.eta())
             }
-            Phase::Syncing | Phase::Done => format!("all of {size} is there, bringing it to disk"),
+            Phase::Syncing | Phase::Done => format!("all {size} transferred, writing to disk"),
         }
     }
 
     fn eta(&self) -> String {
-        let left = self.standing.total.saturating_sub(self.standing.done);
+        let left = self.completion.total.saturating_sub(self.completion.done);
         let seconds = match left {
             0 => 0.0,
             left => (left as f64 / self.rate.bytes_per_sec()).ceil(),
@@ -309,8 +309,8 @@ impl View {
 fn path_line(row: &Row, width: usize) -> String {
     let mut line = format!("{:width$}  ", row.label);
     match row.state {
-        PathState::Validating => line.push_str("being tried"),
-        PathState::Stalled => line.push_str("stalled: no answers"),
+        PathState::Validating => line.push_str("validating"),
+        PathState::Stalled => line.push_str("stalled: no answer"),
         _ => {
             let rtt = row.rtt.as_secs_f64() * 1e3;
             write!(line, "{:>10.1}  rtt {rtt:.0} ms", row.rate).expect("a String takes everything");
@@ -350,7 +350,7 @@ mod tests {
         (receiving.window, receiving.loss) = (None, None);
         View {
             at: Duration::from_millis(5003),
-            standing: Standing {
+            completion: Completion {
                 phase: Phase::Transferring,
                 done: 25_000_000,
                 total: 100_000_000,
@@ -363,7 +363,7 @@ mod tests {
                 row("usb0 → 203.0.113.5", PathState::Validating),
                 receiving,
             ],
-            relays: Relays::default(),
+            relays: RelayCounts::default(),
         }
     }
 
@@ -374,11 +374,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_picked_is_told_beside_the_relays() {
-        let mut relays = Relays {
+    fn the_selection_stands_beside_the_relays() {
+        let mut relays = RelayCounts {
             in_use: 2,
             available: 4,
-            ..Relays::default()
+            ..RelayCounts::default()
         };
         let mut selection = SelectionStats {
             wanted: 2,
@@ -390,28 +390,31 @@ mod tests {
             satisfied: None,
         };
         relays.selection = Some(selection.clone());
-        insta::assert_snapshot!(relays.line().unwrap(), @"relays: 2 in use, 4 ready, 0 without an answer yet; 2 of 2 picked");
+        insta::assert_snapshot!(
+            relays.line().unwrap(),
+            @"relays: 2 in use, 4 ready, 0 not answering yet; 2 of 2 picked"
+        );
         selection.demand = Some(Rate::from_mbps(20.0));
         selection.rate = Some(Rate::from_mbps(13.25));
         (selection.satisfied, selection.reselections) = (Some(false), 3);
         relays.selection = Some(selection);
-        insta::assert_snapshot!(relays.line().unwrap(), @"relays: 2 in use, 4 ready, 0 without an answer yet; 2 of 2 picked, 13.2 Mbps of 20.0 Mbps: not enough, picked anew 3 times");
+        insta::assert_snapshot!(
+            relays.line().unwrap(),
+            @"relays: 2 in use, 4 ready, 0 not answering yet; 2 of 2 picked, 13.2 Mbps of 20.0 Mbps: not enough, reselected 3 times"
+        );
     }
 
     #[test]
-    fn the_total_tells_its_phase() {
+    fn the_total_shows_the_phase() {
         let mut view = view();
         view.rate = Rate::ZERO;
         assert!(view.total().ends_with("stalled"), "{}", view.total());
         for (phase, words) in [
-            (Phase::Greeting, "waiting for the other side"),
+            (Phase::Greeting, "waiting for the peer"),
             (Phase::Listing, "listing: 3 files, 100 MB"),
-            (
-                Phase::Syncing,
-                "all of 100 MB is there, bringing it to disk",
-            ),
+            (Phase::Syncing, "all 100 MB transferred, writing to disk"),
         ] {
-            view.standing.phase = phase;
+            view.completion.phase = phase;
             assert_eq!(view.total(), words);
         }
     }

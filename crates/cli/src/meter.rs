@@ -1,4 +1,4 @@
-//! Rates from counters: what a connection's statistics say about the last two seconds.
+//! Path rates over the last two seconds, from a connection's counters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -39,15 +39,15 @@ pub(crate) struct Row {
     pub(crate) state: PathState,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
-    /// Packets; only a sender has one.
+    /// In packets; only a sender has one.
     pub(crate) window: Option<f64>,
-    /// Bytes of such a packet.
+    /// Bytes of a full packet.
     pub(crate) packet: usize,
     /// Share of the packets sent that were lost; only a sender knows.
     pub(crate) loss: Option<f64>,
 }
 
-/// What paths to these addresses are called, where interface and address would say little.
+/// Names of paths by remote address, where interface and address would say little.
 pub(crate) type Labels = BTreeMap<SocketAddr, String>;
 
 /// Turns successive statistics into rates.
@@ -67,8 +67,7 @@ impl Meter {
         }
     }
 
-    /// Rows of the paths that aren't closed, in the order of their ids, `at` this time since the
-    /// start.
+    /// Rows of the open paths in the order of their ids, `at` this time since the start.
     pub(crate) fn sample(&mut self, at: Duration, stats: &ConnectionStats) -> Vec<Row> {
         let open = || {
             stats
@@ -84,13 +83,13 @@ impl Meter {
     fn row(&mut self, at: Duration, path: &PathStats) -> Row {
         let samples = self.samples.entry(path.id).or_default();
         samples.push_back((at, self.direction.bytes(path)));
-        // One sample older than the span stays, so that a mean covers all of it.
+        // One older sample stays, so that the mean covers the whole span.
         while samples.len() > 2 && at.saturating_sub(samples[1].0) >= SPAN {
             samples.pop_front();
         }
         let (since, before) = samples[0];
         let sending = self.direction == Direction::Sending;
-        // Its window and its losses are its own affair.
+        // Over TCP, only the kernel knows window and losses.
         let kernel = path.carrier == CarrierKind::Tcp;
         Row {
             label: match self.labels.get(&path.remote) {

@@ -1,4 +1,4 @@
-//! `manyway optimum`: what a scenario's network would share out at best.
+//! `manyway optimum`: the optimal rates in a scenario's network, and the prices of its links.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::scenario;
 use crate::screen::Screen;
 use crate::summary::print_json;
 
-/// Epochs that are computed without `--at`.
-const MOST_EPOCHS: usize = 200;
+/// Most epochs to compute without `--at`.
+const MAX_EPOCHS: usize = 200;
 
 /// Epochs that fit on a screen.
 const SHOWN: usize = 8;
@@ -29,15 +29,15 @@ pub(crate) fn run(screen: &Screen, args: &OptimumArgs) -> anyhow::Result<()> {
         .points()
         .map_err(|error| usage(error.to_string()))?;
     let experiment = &only(&points, args.at)?.experiment;
-    let sharing = Sharing::of(scenario.name(), experiment, args)?;
+    let solution = Solution::of(scenario.name(), experiment, args)?;
     if args.json {
-        return print_json(&sharing);
+        return print_json(&solution);
     }
-    sharing.show(screen);
+    solution.show(screen);
     Ok(())
 }
 
-/// The point whose network it is about: one is as good as another if only laws are swept.
+/// The point to solve. Any will do if the sweep changes only laws; otherwise there must be one.
 fn only(points: &[Point], at: Option<Duration>) -> anyhow::Result<&Point> {
     let networks = |point: &Point| -> Vec<(Time, Network)> {
         moments(&point.experiment, at)
@@ -61,21 +61,20 @@ fn only(points: &[Point], at: Option<Duration>) -> anyhow::Result<&Point> {
     )))
 }
 
-/// When to look: at one time, or whenever something changes.
+/// The times to solve at: one, or every time at which something changes.
 fn moments(experiment: &Experiment, at: Option<Duration>) -> Vec<Time> {
     match at {
         Some(at) => vec![Time::ZERO + at],
-        None => epochs(experiment, MOST_EPOCHS),
+        None => epochs(experiment, MAX_EPOCHS),
     }
 }
 
-/// The result. At the top level is the epoch in which the scenario begins to measure.
+/// The result. The epoch in which the scenario begins to measure is at the top level.
 #[derive(Debug, Serialize)]
-struct Sharing {
+struct Solution {
     scenario: String,
     utility: String,
-    /// What prices are shown in: so many of them per Mbps in the unit of a utility of rates in
-    /// Mbps.
+    /// Factor from a price to the one that the text shows, for a utility of rates in Mbps.
     #[serde(skip)]
     price_unit: f64,
     #[serde(flatten)]
@@ -115,22 +114,21 @@ struct Link {
     capacity_bps: f64,
 }
 
-impl Sharing {
+impl Solution {
     fn of(scenario: &str, experiment: &Experiment, args: &OptimumArgs) -> anyhow::Result<Self> {
         let end = Time::ZERO + experiment.duration;
         if let Some(at) = args.at.filter(|&at| at >= experiment.duration) {
             return Err(usage(format!(
-                "--at {} is not before the scenario's end: choose less than {}",
+                "`--at {}` is not before the scenario's end: choose less than {}",
                 format_duration(at),
                 format_duration(experiment.duration)
             )));
         }
         let moments = moments(experiment, args.at);
         let mut remarks = Vec::new();
-        if args.at.is_none() && moments.len() == MOST_EPOCHS {
+        if args.at.is_none() && moments.len() == MAX_EPOCHS {
             remarks.push(format!(
-                "There may be more than the first {MOST_EPOCHS} epochs: choose later ones with \
-                 --at."
+                "manyway computed only {MAX_EPOCHS} epochs: choose later ones with `--at`."
             ));
         }
         let mut epochs = Vec::new();
@@ -172,15 +170,15 @@ impl Sharing {
         let shown = &self.epochs[..self.epochs.len().min(SHOWN)];
         screen.say(&rates(shown));
         screen.say(&links(shown, self.price_unit));
-        // The solver stops nowhere else: how near exactly is in the JSON.
-        let sure = "All rates are within a relative 1e-6 of the optimum.";
+        // The solver guarantees this bound; the JSON has the exact gap.
+        let accuracy = "All rates are within a relative 1e-6 of the optimum.";
         screen.say(&match shown.len() {
-            1 => format!("{sure} A price is the utility of one more Mbps, with rates in Mbps."),
-            _ => format!("{sure} Prices are in --json."),
+            1 => format!("{accuracy} A price is the utility of one more Mbps, with rates in Mbps."),
+            _ => format!("{accuracy} `--json` has the prices."),
         });
         if self.epochs.len() > SHOWN {
             screen.say(&format!(
-                "{} more epochs are in --json.",
+                "`--json` has {} more epochs.",
                 self.epochs.len() - SHOWN
             ));
         }
@@ -198,7 +196,7 @@ impl Epoch {
     ) -> anyhow::Result<Self> {
         let empty = network.flows.is_empty();
         let best = match empty {
-            // Nobody is there: nothing is shared, and nothing is wrong with it.
+            // No flows: a valid state with nothing to share.
             true => Allocation {
                 rates: Vec::new(),
                 prices: vec![0.0; network.links.len()],

@@ -1,4 +1,4 @@
-//! From the command line to an endpoint.
+//! From the options of a transfer to a bound endpoint.
 
 use anyhow::Context;
 use manyway::control::bottleneck::BottleneckConfig;
@@ -14,7 +14,8 @@ pub(crate) async fn bind(network: &NetworkArgs) -> anyhow::Result<Endpoint> {
     bind_with(network, config(network)?).await
 }
 
-/// The same, and keeps records of the paths.
+/// As [`bind`], with records of each path for [`bottleneck`](manyway::control::bottleneck)
+/// detection.
 pub(crate) async fn bind_monitoring(
     network: &NetworkArgs,
     watch: BottleneckConfig,
@@ -26,7 +27,7 @@ pub(crate) async fn bind_monitoring(
     bind_with(network, config).await
 }
 
-/// The same as [`bind`], and picks among relays.
+/// As [`bind`], with selection among relays.
 pub(crate) async fn bind_selecting(
     network: &NetworkArgs,
     selection: Option<LiveConfig>,
@@ -48,23 +49,21 @@ async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endp
             congestion: network.tcp_cc.clone(),
         },
     };
-    Endpoint::bind(options)
-        .await
-        .context("can't open the sockets")
+    Endpoint::bind(options).await.context("can't open sockets")
 }
 
-/// Whoever prints a ticket can be reached over TCP as well.
+/// Accepts TCP connections as well: a side that prints a ticket does, except with `--carrier udp`.
 pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &NetworkArgs) -> anyhow::Result<()> {
     if network.carrier == Carriers::Udp {
         return Ok(());
     }
     match endpoint.listen_tcp() {
-        // Most peers come by UDP.
+        // Most peers use UDP.
         Err(error) if network.carrier == Carriers::Auto => {
-            tracing::warn!(%error, "no TCP connections are accepted");
+            tracing::warn!(%error, "manyway accepts no TCP connections");
             Ok(())
         }
-        listening => listening.context("can't accept TCP connections (--carrier tcp)"),
+        listening => listening.context("can't accept TCP connections (`--carrier tcp`)"),
     }
 }
 
@@ -79,7 +78,7 @@ fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
         usage(match error {
             ConfigError::OutOfRange { field, range } => {
                 format!(
-                    "--{} is out of range: choose {range}",
+                    "`--{}` is out of range: choose {range}",
                     field.replace('_', "-")
                 )
             }
@@ -89,7 +88,7 @@ fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// What to do with names that exist.
+/// What to do with existing names.
 pub(crate) fn receive(conflict: ConflictArgs) -> ReceiveOptions {
     let policy = match (conflict.overwrite, conflict.rename) {
         (true, _) => Policy::Overwrite,

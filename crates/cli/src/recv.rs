@@ -1,4 +1,4 @@
-//! `manyway recv`.
+//! `manyway recv`: waits for senders, or fetches what a sender offers.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use manyway::{Connection, Endpoint, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
-use crate::exchange::{self, Exchange, Job, Side};
+use crate::exchange::{self, Exchange, Job, Role};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::relays::RelaySources;
 use crate::screen::Screen;
@@ -52,7 +52,7 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     result
 }
 
-/// `[TICKET] [DIR]`, with the ticket's twins `--from` and `MANYWAY_TICKET`.
+/// `[TICKET] [DIR]`; the ticket may come from `--from` or `MANYWAY_TICKET` instead.
 fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> {
     let mut what: &[OsString] = &args.what;
     let mut source = args.from.clone();
@@ -62,7 +62,7 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> 
     }
     if what.len() > 1 {
         return Err(usage(
-            "one directory to receive into, please; a ticket comes before it and begins with mw1",
+            "give only one directory to receive into; a ticket comes before it and begins with mw1",
         ));
     }
     let dir = what
@@ -71,7 +71,7 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> 
     Ok((source.as_deref().map(ticket::read).transpose()?, dir))
 }
 
-/// Creates the directory when only its last part is missing: anything more is likely a slip.
+/// Creates the directory if its parent exists: a longer missing path is likely a mistake.
 fn prepare(dir: &Path) -> anyhow::Result<()> {
     let shown = dir.display();
     match fs::create_dir(dir) {
@@ -89,7 +89,7 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// How a receiver waits to be dialled.
+/// How a receiver waits for senders.
 struct Listening<'a> {
     args: &'a RecvArgs,
     /// The relays in the ticket.
@@ -114,7 +114,7 @@ impl Receiver {
         relays: &mut RelaySources,
     ) -> anyhow::Result<()> {
         let result = match relays.dial(endpoint, ticket, &self.stop).await {
-            Ok((connection, _tasks)) => self.receive(connection, Side::Dialled).await,
+            Ok((connection, _tasks)) => self.receive(connection, Role::Initiator).await,
             Err(error) => Err(error),
         };
         summary::finish(&self.screen, self.json, result)
@@ -132,17 +132,17 @@ impl Receiver {
         })?;
         let _tasks = relays.await_callers(endpoint, &ticket)?;
         if args.once {
-            let (connection, side) = tokio::select! {
+            let (connection, role) = tokio::select! {
                 first = exchange::first(endpoint) => first?,
                 () = self.stop.requested() => return Err(Interrupted.into()),
             };
-            return self.serve(connection, side).await;
+            return self.serve(connection, role).await;
         }
         let mut running = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = endpoint.accept() => {
-                    let connection = accepted.context("the sockets are gone")?;
+                    let connection = accepted.context("the sockets were closed")?;
                     running.spawn(self.clone().attend(connection));
                 }
                 Some(_) = running.join_next() => {}
@@ -152,7 +152,7 @@ impl Receiver {
         self.end(running).await
     }
 
-    /// Stopped by the user: fine while no transfer was under way.
+    /// Ends after a request to stop, with success unless that interrupts a transfer.
     async fn end(&self, mut running: JoinSet<bool>) -> anyhow::Result<()> {
         let mut any = false;
         while let Some(transfer) = running.join_next().await {
@@ -165,32 +165,32 @@ impl Receiver {
         Ok(())
     }
 
-    /// Whether a transfer came of it.
+    /// Returns whether a transfer took place.
     async fn attend(self, connection: Connection) -> bool {
-        let side = tokio::select! {
-            side = Side::answer(&connection) => side,
+        let role = tokio::select! {
+            role = Role::answer(&connection) => role,
             () = self.stop.requested() => None,
         };
-        let Some(side) = side else {
+        let Some(role) = role else {
             return false;
         };
-        if let Err(error) = self.serve(connection, side).await {
+        if let Err(error) = self.serve(connection, role).await {
             self.screen.error(&format!("manyway: {}", words(&error)));
         }
         true
     }
 
-    async fn serve(&self, connection: Connection, side: Side) -> anyhow::Result<()> {
-        let result = self.receive(connection, side).await;
+    async fn serve(&self, connection: Connection, role: Role) -> anyhow::Result<()> {
+        let result = self.receive(connection, role).await;
         summary::finish(&self.screen, self.json, result)
     }
 
-    async fn receive(&self, connection: Connection, side: Side) -> anyhow::Result<Summary> {
+    async fn receive(&self, connection: Connection, role: Role) -> anyhow::Result<Summary> {
         let exchange = Exchange {
             screen: &self.screen,
             stop: &self.stop,
             connection,
-            side,
+            role,
             named: self.named,
         };
         exchange.run(self.job.clone()).await

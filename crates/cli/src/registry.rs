@@ -1,4 +1,4 @@
-//! `manyway registry`.
+//! `manyway registry`: starts the registry's server and prints its URL.
 
 use anyhow::{Context, anyhow};
 use manyway_os::secret;
@@ -15,7 +15,7 @@ use crate::state;
 
 pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<()> {
     let mut rng =
-        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
+        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")?;
     let key_file = match &args.key_file {
         Some(file) => file.clone(),
         None => state::file("registry.key")?,
@@ -49,11 +49,11 @@ pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<(
     let server = Server::bind(config).await?;
     announce(screen, &server, &args)?;
     server.run(stop.requested()).await;
-    screen.say("Ended: relays go on without, and enrol again when it is back");
+    screen.say("Stopped. Relays keep running, and enrol again when the registry is back.");
     Ok(())
 }
 
-/// Who may enrol, by a file that is made if there is none.
+/// Reads the file that lists who may enrol, or creates it.
 fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow::Result<Tokens> {
     let file = match &args.token_file {
         Some(file) => file.clone(),
@@ -71,8 +71,8 @@ fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow
             let text = format!("relay relays {}\nclient clients {}\n", token(), token());
             secret::create(&file, &text)?;
             screen.say(&format!(
-                "Made {}: a token for relays and one for clients, which each need in a \
-                 --token-file",
+                "Created {} with a token for relays and one for clients; each of them needs its \
+                 token in a `--token-file`",
                 file.display()
             ));
             text.into()
@@ -81,7 +81,7 @@ fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow
     Tokens::parse(&text).map_err(|error| anyhow!("{}: {error}", file.display()))
 }
 
-/// Says what it is, and what to tell others.
+/// Prints the registry's identity and its URL for others.
 fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Result<()> {
     let address = server.address();
     screen.say(&format!("Registry {} listens on {address}", server.id()));
@@ -100,7 +100,7 @@ fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Re
     };
     let url = format!("https://{host}:{}{pin}", address.port());
     url.parse::<RegistryUrl>()
-        .map_err(|error| usage(format!("--host: {error}")))?;
+        .map_err(|error| usage(format!("`--host`: {error}")))?;
     screen.say(&format!("For relays and clients: --registry {url}"));
     let (relays, _) = server.counts();
     if relays > 0 {

@@ -1,4 +1,4 @@
-//! `manyway relay`.
+//! `manyway relay`: starts the relay's server, enrols it, prints invitations.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -24,8 +24,8 @@ use crate::exit::{Stop, usage};
 use crate::screen::Screen;
 use crate::state;
 
-/// A relay without traffic for this long has nothing to wait for.
-const QUIET: Duration = Duration::from_secs(2);
+/// A leaving relay ends after this long without traffic.
+const IDLE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> {
     let mut config = config(&args)?;
@@ -46,7 +46,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
         screen.say(&format!("Metrics on http://{address}/metrics"));
         tokio::spawn(async move {
             if let Err(error) = serve.await {
-                tracing::error!(%error, "metrics are no longer served");
+                tracing::error!(%error, "the metrics server failed");
             }
         });
     }
@@ -54,7 +54,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     if let Some(streams) = server.take_streams() {
         tokio::spawn(async move {
             if let Err(error) = streams.run().await {
-                tracing::error!(%error, "no streams over TCP");
+                tracing::error!(%error, "the relay forwards no streams over TCP any more");
             }
         });
     }
@@ -63,9 +63,11 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     let thread = thread.spawn(move || ended.send(server.run()).ok());
     thread.context("can't start the relay's thread")?;
     let (leave, leaving) = oneshot::channel::<()>();
-    let member = member.map(|member| tokio::spawn(belong(member, screen.clone(), leaving)));
+    let member = member.map(|member| tokio::spawn(keep_lease(member, screen.clone(), leaving)));
     tokio::select! {
-        result = end => result.unwrap_or_else(|_| Err(ServerError::Poll(io::Error::other("its thread is gone"))))?,
+        result = end => result.unwrap_or_else(|_| {
+            Err(ServerError::Poll(io::Error::other("the relay's thread ended")))
+        })?,
         () = stop.requested() => {
             drop(leave);
             drain(screen, &handle, args.drain).await;
@@ -87,7 +89,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The relay's place among those of a registry, if it is to have one.
+/// The relay's membership at the registry, if the options name one.
 fn membership(
     args: &RelayArgs,
     key_file: &Path,
@@ -105,8 +107,8 @@ fn membership(
     let addresses = reachable(args, &server.addresses());
     if addresses.is_empty() {
         return Err(usage(
-            "a registry lists relays by their address: say where this one is with --advertise \
-             ADDR:PORT (or, inside one network, --allow-private)",
+            "a registry needs the relay's address: give it with `--advertise ADDR:PORT` (or, \
+             inside one network, use `--allow-private`)",
         ));
     }
     let keys = open_keys(key_file)?;
@@ -122,14 +124,16 @@ fn membership(
     )?))
 }
 
-/// Keeps the lease until the relay is about to stop, then gives it up.
-async fn belong(member: Membership, screen: Screen, leaving: oneshot::Receiver<()>) {
+/// Keeps the lease until the relay leaves, then gives it up.
+async fn keep_lease(member: Membership, screen: Screen, leaving: oneshot::Receiver<()>) {
     let stop = async {
         leaving.await.ok();
     };
     let tell = |outcome: Result<(), &ClientError>| match outcome {
         Ok(()) => screen.say("Enrolled at the registry"),
-        Err(error) => screen.error(&format!("Not at the registry, trying again: {error}")),
+        Err(error) => screen.error(&format!(
+            "Can't enrol at the registry, trying again: {error}"
+        )),
     };
     member.run(stop, tell).await;
 }
@@ -164,8 +168,8 @@ fn streams(args: &TcpArgs) -> StreamConfig {
     if connections < wanted {
         tracing::warn!(
             connections,
-            "fewer TCP connections than wanted: raise the limit of open files (ulimit -n, \
-             LimitNOFILE=)"
+            "the limit of open files allows fewer TCP connections than requested: raise it \
+             (ulimit -n, LimitNOFILE=)"
         );
     }
     StreamConfig {
@@ -178,7 +182,7 @@ fn streams(args: &TcpArgs) -> StreamConfig {
     }
 }
 
-/// Listens on all addresses, or on the IPv4 ones where a host without IPv6 isn't told where.
+/// Listens on all addresses. On a host without IPv6, listens on the default IPv4 address only.
 fn bind(config: ServerConfig, listen: &[SocketAddr]) -> anyhow::Result<Server> {
     let by_default = listen.iter().all(|address| address.ip().is_unspecified());
     let v4_only = ServerConfig {
@@ -192,14 +196,14 @@ fn bind(config: ServerConfig, listen: &[SocketAddr]) -> anyhow::Result<Server> {
                 && !v4_only.listen.is_empty()
                 && error.kind() != io::ErrorKind::AddrInUse =>
         {
-            tracing::info!(%error, "no IPv6 here");
+            tracing::info!(%error, "this host has no IPv6");
             Ok(Server::bind(v4_only)?)
         }
         bound => Ok(bound?),
     }
 }
 
-/// Says what the relay is. Access is a secret, and what isn't a terminal may be a log.
+/// Prints the relay's identity, without access: access is a secret, and the output may be a log.
 fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
     let addresses = server.addresses();
     let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -216,21 +220,21 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
     let tcp = same_over_tcp(&addresses, &over_tcp);
     if !over_tcp.is_empty() && !tcp {
         screen.say(
-            "Streams over TCP are looked for at the addresses for UDP: with another --tcp-listen, \
-             neither a RELAY nor a registry says that there are any",
+            "Peers look for streams over TCP at the relay's UDP addresses: with another \
+             `--tcp-listen`, neither a RELAY nor a registry announces them",
         );
     }
     let reachable = reachable(args, &addresses);
     if reachable.is_empty() {
         screen.say(
-            "This host has no public address: say with --advertise where it is reached, or \
-             --allow-private",
+            "This host has no public address: give the relay's with `--advertise`, or use \
+             `--allow-private`",
         );
     }
     if args.advertise.is_empty() && ambiguous(&args.listen, &reachable) {
         screen.say(
-            "This host has several addresses of a family: name the relay's with --listen, or what \
-             it forwards may leave from another one than its receivers know",
+            "This host has several addresses of one family: name the relay's with `--listen`, or \
+             forwarded packets may leave from an address that receivers don't know",
         );
     }
     let ticket = RelayTicket {
@@ -240,24 +244,24 @@ fn announce(screen: &Screen, server: &Server, args: &RelayArgs) {
         access: None,
     };
     screen.say(&format!(
-        "As a RELAY for listeners, who need no access: {ticket}"
+        "RELAY for listeners, which need no access: {ticket}"
     ));
-    screen.say("For a RELAY with access, to hand out: manyway relay --invite");
+    screen.say("`manyway relay --invite` prints a RELAY with access");
 }
 
-/// A new account's RELAY, on standard output.
+/// Prints a new account's RELAY on standard output.
 fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
     let keys = open_keys(&config.key_file)?;
     let addresses = reachable(args, &args.listen);
     if addresses.is_empty() {
         return Err(usage(
-            "nobody could reach the relay: say where it is with --advertise ADDR:PORT (or, inside \
-             one network, --allow-private)",
+            "peers can't reach the relay: give its address with `--advertise ADDR:PORT` (or, \
+             inside one network, use `--allow-private`)",
         ));
     }
     if let Some(any) = addresses.iter().find(|address| address.port() == 0) {
         return Err(usage(format!(
-            "{any} has no port: give the relay's with --listen or --advertise"
+            "{any} has no port: give the relay's port with `--listen` or `--advertise`"
         )));
     }
     let class = match args.access.invite_rate {
@@ -278,11 +282,11 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
 
 fn class(rate: manyway::Rate, option: &str) -> anyhow::Result<RateClass> {
     RateClass::within(rate.bytes_per_sec() as u64)
-        .ok_or_else(|| usage(format!("{option} must be at least 1Mbps")))
+        .ok_or_else(|| usage(format!("`{option}` must be at least 1Mbps")))
 }
 
-/// The addresses to tell others: those that are given, else those of this host that the relay would
-/// serve.
+/// The addresses to publish: those of `--advertise`, otherwise those of this host that the relay
+/// would serve.
 fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
     let mut addresses = args.advertise.clone();
     if addresses.is_empty() {
@@ -302,13 +306,12 @@ fn reachable(args: &RelayArgs, listen: &[SocketAddr]) -> Vec<SocketAddr> {
     addresses
 }
 
-/// Whether streams are taken over TCP wherever datagrams are over UDP: people are told one address
-/// for both.
+/// Whether the relay accepts TCP at every UDP address: a RELAY has one address for both.
 fn same_over_tcp(over_udp: &[SocketAddr], over_tcp: &[SocketAddr]) -> bool {
     !over_tcp.is_empty() && over_udp.iter().all(|address| over_tcp.contains(address))
 }
 
-/// Whether the system chooses where packets come from, and has a choice.
+/// Whether the system has to choose among several source addresses.
 fn ambiguous(listen: &[SocketAddr], reachable: &[SocketAddr]) -> bool {
     let wildcards = listen
         .iter()
@@ -319,7 +322,7 @@ fn ambiguous(listen: &[SocketAddr], reachable: &[SocketAddr]) -> bool {
     })
 }
 
-/// The host's addresses for a wildcard; loopback is no way to reach anything from elsewhere.
+/// The host's addresses for a wildcard, without loopback, which other hosts can't reach.
 fn expand(address: SocketAddr, hosts: &[IpAddr]) -> Vec<SocketAddr> {
     if !address.ip().is_unspecified() {
         return vec![address];
@@ -331,15 +334,15 @@ fn expand(address: SocketAddr, hosts: &[IpAddr]) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// Forwards on for a while, so that senders can look for another way.
+/// Goes on forwarding for a while, so that senders can move to other paths.
 async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
     handle.leave();
-    screen.say("Leaving: senders are told. Once more to end at once.");
+    screen.say("Leaving: telling senders to use other paths. Repeat to end at once.");
     let waited = async {
         loop {
-            let before = passed(handle);
-            tokio::time::sleep(QUIET).await;
-            if passed(handle) == before {
+            let before = forwarded(handle);
+            tokio::time::sleep(IDLE).await;
+            if forwarded(handle) == before {
                 return;
             }
         }
@@ -348,8 +351,8 @@ async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
     handle.stop();
 }
 
-/// What went through so far, over UDP and TCP.
-fn passed(handle: &Handle) -> (u64, u64) {
+/// Packets forwarded over UDP and bytes over TCP so far.
+fn forwarded(handle: &Handle) -> (u64, u64) {
     let streams = handle.streams().unwrap_or_default();
     (handle.counters().forwarded, streams.forwarded_bytes)
 }
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_source_addresses_is_noticed() {
+    fn several_source_addresses_are_noticed() {
         let wildcard = list(&["0.0.0.0:7", "[::]:7"]);
         let one_each = list(&["192.0.2.1:7", "[2001:db8::1]:7"]);
         assert!(!ambiguous(&wildcard, &one_each));

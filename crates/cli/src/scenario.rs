@@ -1,4 +1,4 @@
-//! `manyway scenario`, and how scenario files are read.
+//! `manyway scenario`, and loading of scenario files with `--set`.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(screen: &Screen, args: ScenarioArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The file with the assignments made to it.
+/// Loads the file and applies the assignments.
 pub(crate) fn load(file: &Path, assignments: &Assignments) -> Result<Scenario, ScenarioError> {
     let mut scenario = Scenario::load(file)?;
     for assignment in &assignments.set {
@@ -37,7 +37,7 @@ pub(crate) fn load(file: &Path, assignments: &Assignments) -> Result<Scenario, S
     Ok(scenario)
 }
 
-/// What is in a file that can be run, in a line.
+/// Summarises a valid file in a line.
 fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError> {
     let scenario = load(file, assignments)?;
     if scenario.is_overlay() {
@@ -66,7 +66,7 @@ fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError
     ))
 }
 
-/// How many of something the points have; a sweep may change it.
+/// The number of something at the points, a range if the sweep changes it.
 fn count<P>(points: &[P], what: &str, of: impl Fn(&P) -> usize) -> String {
     let counts = || points.iter().map(&of);
     let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));

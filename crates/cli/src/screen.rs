@@ -1,10 +1,10 @@
-//! Standard error, shared by messages, the log and the live view.
+//! Standard error, which messages, the log and the live view share.
 
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{MultiProgress, ProgressDrawTarget};
 
-/// Where people read. Standard output is for `--json` alone.
+/// Standard error, for people. Standard output is for `--json` only.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
     bars: MultiProgress,
@@ -48,12 +48,12 @@ impl Screen {
         }
     }
 
-    /// A message that is shown whatever the options.
+    /// A message that appears even with `--quiet`.
     pub(crate) fn error(&self, message: &str) {
         self.write(format!("{message}\n").as_bytes());
     }
 
-    /// Bytes above the bars. A closed standard error is nobody's concern.
+    /// Writes above the bars. A closed standard error is no failure.
     fn write(&self, bytes: &[u8]) {
         self.bars.suspend(|| {
             let mut stderr = io::stderr().lock();

@@ -1,23 +1,23 @@
-//! `manyway send`.
+//! `manyway send`: to a ticket, over ssh, or to a receiver that fetches.
 
 use manyway::files::Sources;
 use manyway::{Endpoint, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
-use crate::exchange::{self, Exchange, Job, Side};
+use crate::exchange::{self, Exchange, Job, Role};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::relays::{RelaySources, selection};
 use crate::screen::Screen;
-use crate::ssh::{self, Far, Invocation};
+use crate::ssh::{self, Invocation, RemoteReceiver};
 use crate::summary::{self, Summary};
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let target = Target::of(&mut args)?;
-    // What can't be sent is said before a ticket is printed or ssh asks for a password.
+    // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = Sources::new(&args.paths)?;
-    let connects = !matches!(target, Target::Whoever);
+    let connects = !matches!(target, Target::Offer);
     let limit = args.network.limit;
     let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
     let (carrier, pick) = (args.network.carrier, args.selection.pick);
@@ -26,7 +26,8 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
         relays.check_access()?;
     }
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
-        screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
+        screen
+            .say("`--overwrite` and `--rename` have no effect here: the receiver has to set them");
     }
     let stop = Stop::listen(false);
     let endpoint = options::bind_selecting(&args.network, selected).await?;
@@ -41,7 +42,7 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
     let result = match target {
         Target::Ticket(ticket) => sender.deliver(&ticket).await,
         Target::Ssh(remote) => sender.deliver_over_ssh(&remote).await,
-        Target::Whoever => sender.offer().await,
+        Target::Offer => sender.offer().await,
     };
     endpoint.close().await;
     summary::finish(screen, args.network.json, result)
@@ -51,8 +52,8 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
 enum Target {
     Ticket(Ticket),
     Ssh(Remote),
-    /// Whoever shows the ticket that we print.
-    Whoever,
+    /// A receiver that shows the ticket that we print.
+    Offer,
 }
 
 impl Target {
@@ -61,11 +62,11 @@ impl Target {
         Ok(match (remote, &args.to) {
             (Some(remote), None) => Target::Ssh(remote),
             (None, Some(to)) => Target::Ticket(ticket::read(to)?),
-            (None, None) => Target::Whoever,
+            (None, None) => Target::Offer,
             (Some(remote), Some(_)) => {
                 return Err(usage(format!(
-                    "both a ticket (--to or MANYWAY_TICKET) and {}:{} name a destination: \
-                     give one (a local file of that name is ./{}:…)",
+                    "both a ticket (`--to` or MANYWAY_TICKET) and {}:{} name a destination: \
+                     give only one (to send a local file of that name, write ./{}:…)",
                     remote.host, remote.dir, remote.host
                 )));
             }
@@ -90,7 +91,7 @@ impl Sender<'_> {
             screen: self.screen,
             stop: self.stop,
             connection,
-            side: Side::Dialled,
+            role: Role::Initiator,
             named: self.named(),
         };
         exchange.run(Job::Send(self.sources.clone())).await
@@ -102,12 +103,12 @@ impl Sender<'_> {
             ssh: &self.args.ssh,
             conflict: self.args.conflict,
         };
-        let (far, ticket): (Far, Ticket) = tokio::select! {
+        let (receiver, ticket): (RemoteReceiver, Ticket) = tokio::select! {
             started = ssh::start(self.screen, &invocation) => started?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
         let result = self.deliver(&ticket).await;
-        far.finish(result.is_ok()).await;
+        receiver.finish(result.is_ok()).await;
         result
     }
 
@@ -126,7 +127,7 @@ impl Sender<'_> {
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
         let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
-        let (connection, side) = tokio::select! {
+        let (connection, role) = tokio::select! {
             first = exchange::first(self.endpoint) => first?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
@@ -134,7 +135,7 @@ impl Sender<'_> {
             screen: self.screen,
             stop: self.stop,
             connection,
-            side,
+            role,
             named: self.named(),
         };
         exchange.run(Job::Send(self.sources.clone())).await

@@ -1,4 +1,6 @@
-//! The far side over ssh: `ssh HOST manyway recv --once … DIR`, and the ticket it prints.
+//! A receiver that ssh starts: `ssh HOST manyway recv --once … DIR`, and the ticket that it prints.
+//!
+//! Only the ticket and messages pass through ssh; the files go over manyway's own connection.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::process::{ExitStatus, Stdio};
@@ -17,12 +19,12 @@ use crate::exit::usage;
 use crate::screen::Screen;
 use crate::ticket;
 
-/// The far side ends by itself when the transfer does; this long is left for that.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// `ssh -G` and name resolution are a help, not a need.
+/// How long to wait for the receiver's end after the transfer.
+const EXIT_WAIT: Duration = Duration::from_secs(5);
+/// How long `ssh -G` and name resolution may take; the transfer works without them.
 const LOOKUP: Duration = Duration::from_secs(3);
 
-/// What is started, and where.
+/// What to start, and where.
 #[derive(Debug)]
 pub(crate) struct Invocation<'a> {
     pub(crate) remote: &'a Remote,
@@ -30,16 +32,19 @@ pub(crate) struct Invocation<'a> {
     pub(crate) conflict: ConflictArgs,
 }
 
-/// A receiver that runs on the far side. Dropping it ends ssh, whereupon the receiver's standard
-/// input ends and it stops.
+/// A receiver on the remote host. Dropping it ends ssh. That ends the receiver's standard input and
+/// so the receiver.
 #[derive(Debug)]
-pub(crate) struct Far {
+pub(crate) struct RemoteReceiver {
     child: Child,
     errors: JoinHandle<()>,
 }
 
 /// Starts the receiver and waits for its ticket.
-pub(crate) async fn start(screen: &Screen, what: &Invocation<'_>) -> anyhow::Result<(Far, Ticket)> {
+pub(crate) async fn start(
+    screen: &Screen,
+    what: &Invocation<'_>,
+) -> anyhow::Result<(RemoteReceiver, Ticket)> {
     let words = ssh_words(&what.ssh.ssh)?;
     let host = &what.remote.host;
     let mut child = Command::new(&words[0])
@@ -53,7 +58,7 @@ pub(crate) async fn start(screen: &Screen, what: &Invocation<'_>) -> anyhow::Res
         .spawn()
         .with_context(|| {
             format!(
-                "can't start {:?}: is ssh installed? (--ssh CMD names another)",
+                "can't start {:?}: install ssh, or name another program with `--ssh CMD`",
                 words[0]
             )
         })?;
@@ -68,31 +73,31 @@ pub(crate) async fn start(screen: &Screen, what: &Invocation<'_>) -> anyhow::Res
         let status = child.wait().await.context("waiting for ssh")?;
         return Err(why_no_ticket(what, status));
     };
-    // Behind address translation the receiver doesn't know the address by which we reach its host.
+    // Behind NAT, the receiver doesn't know the address by which we reach its host.
     ticket::add_host(&mut ticket, addresses);
     let errors = tokio::spawn(pass_on(screen.clone(), host.clone(), lines));
-    Ok((Far { child, errors }, ticket))
+    Ok((RemoteReceiver { child, errors }, ticket))
 }
 
-impl Far {
-    /// Lets the far side end by itself, so that its last words are seen. After a failure on our
-    /// side it may still wait for us: the end of its standard input tells it not to.
+impl RemoteReceiver {
+    /// Waits until the receiver ends, so that its last messages appear. After a failure on our side
+    /// it may still wait for us: the end of its standard input stops it.
     pub(crate) async fn finish(mut self, done: bool) {
         if !done {
             drop(self.child.stdin.take());
         }
-        if timeout(GOODBYE, self.child.wait()).await.is_ok() {
-            timeout(GOODBYE, self.errors).await.ok();
+        if timeout(EXIT_WAIT, self.child.wait()).await.is_ok() {
+            timeout(EXIT_WAIT, self.errors).await.ok();
         }
     }
 }
 
-/// The shell command for the far side; everything variable is quoted.
+/// The shell command for the remote host, with every variable part quoted.
 fn remote_command(what: &Invocation<'_>) -> anyhow::Result<String> {
     let quoted = |text: &str| {
         shlex::try_quote(text)
             .map(|quoted| quoted.into_owned())
-            .map_err(|error| usage(format!("{text:?} can't go through ssh: {error}")))
+            .map_err(|error| usage(format!("ssh can't pass {text:?} on: {error}")))
     };
     let mut command = quoted(&what.ssh.remote_bin)?;
     command.push_str(" recv --once --quiet --while-stdin");
@@ -114,12 +119,12 @@ fn ssh_words(command: &str) -> anyhow::Result<Vec<String>> {
     match shlex::split(command) {
         Some(words) if !words.is_empty() => Ok(words),
         _ => Err(usage(format!(
-            "--ssh {command:?} is not a command: check its quotes"
+            "`--ssh {command:?}` is not a command: check its quotes"
         ))),
     }
 }
 
-/// Reads until a line has a ticket; everything else is for the user's eyes (`command not found`).
+/// Reads until a line has a ticket, and shows the user all other lines (`command not found`).
 async fn listen_for_ticket(
     screen: &Screen,
     host: &str,
@@ -145,20 +150,20 @@ fn why_no_ticket(what: &Invocation<'_>, status: ExitStatus) -> anyhow::Error {
     let program = &what.ssh.remote_bin;
     let reason = match status.code() {
         Some(127) => format!(
-            "{program} isn't installed on {host}, or not in the PATH of its non-interactive shell: \
-             install it there, or say where it is with --remote-bin PATH"
+            "{program} isn't installed on {host}, or isn't in the PATH of its non-interactive \
+             shell: install it there, or give its path with `--remote-bin PATH`"
         ),
-        Some(126) => format!("{program} on {host} can't be executed: check its permissions"),
-        Some(255) => format!("ssh could not reach {host}"),
+        Some(126) => format!("{host} can't execute {program}: check its permissions"),
+        Some(255) => format!("ssh can't reach {host}"),
         Some(code) => {
-            format!("{program} on {host} ended with status {code} before it gave a ticket")
+            format!("{program} on {host} ended with status {code} before it printed a ticket")
         }
         None => format!("ssh to {host} was killed"),
     };
     anyhow::anyhow!(reason)
 }
 
-/// The addresses by which ssh reaches the host, if they can be found out quickly.
+/// The addresses by which ssh reaches the host, if a quick lookup finds them.
 async fn addresses_of(host: &str, ssh: &[String]) -> Vec<IpAddr> {
     let name = match timeout(LOOKUP, configured_name(host, ssh)).await {
         Ok(Ok(name)) => name,
@@ -171,7 +176,7 @@ async fn addresses_of(host: &str, ssh: &[String]) -> Vec<IpAddr> {
     }
 }
 
-/// The host name behind an alias of ssh's configuration. Only ssh itself understands the question.
+/// The host name behind an alias of ssh's configuration. Only ssh itself understands `-G`.
 async fn configured_name(host: &str, ssh: &[String]) -> anyhow::Result<String> {
     if !std::path::Path::new(&ssh[0]).ends_with("ssh") {
         bail!("{} may not know -G", ssh[0]);
@@ -215,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_sees_the_very_directory() {
+    fn a_shell_sees_the_exact_directory() {
         for dir in [
             "./in",
             "/srv/a b",

@@ -10,7 +10,7 @@ use manyway_registry::{Role, Token};
 /// Most bytes of a file with tokens: room for thousands.
 pub(crate) const MAX_TOKEN_FILE: u64 = 256 << 10;
 
-/// Where a service keeps a file of its own unless told otherwise; the directory is made.
+/// The default path of a service's file; creates its directory.
 pub(crate) fn file(name: &str) -> anyhow::Result<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let dir = match (set("STATE_DIRECTORY"), set("XDG_STATE_HOME"), set("HOME")) {
@@ -19,8 +19,8 @@ pub(crate) fn file(name: &str) -> anyhow::Result<PathBuf> {
         (_, _, Some(home)) => Path::new(&home).join(".local/state/manyway"),
         _ => {
             return Err(anyhow!(
-                "no place for {name}: neither STATE_DIRECTORY nor HOME is set; name a file with an \
-                 option"
+                "can't choose a directory for {name}: set STATE_DIRECTORY or HOME, or name a file \
+                 with an option"
             ));
         }
     };
@@ -28,12 +28,12 @@ pub(crate) fn file(name: &str) -> anyhow::Result<PathBuf> {
     Ok(dir.join(name))
 }
 
-/// The token in a file that is its owner's alone.
+/// Reads the token from a file that only its owner can read.
 pub(crate) fn token(file: &Path, role: Role) -> anyhow::Result<Token> {
     let text = secret::read(file, MAX_TOKEN_FILE)?;
     let text = text.ok_or_else(|| {
         anyhow!(
-            "there is no {}: write the token that the registry's operator gave you into it, and \
+            "{} doesn't exist: write the token that the registry's operator gave you into it, and \
              chmod 600 it",
             file.display()
         )

@@ -1,4 +1,6 @@
-//! What a transfer came to: a table for people, one JSON object for programs.
+//! The summary of a transfer: a table for people, one JSON object for programs.
+//!
+//! Also owns standard output: every JSON object of the program goes out through here.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
@@ -30,34 +32,34 @@ pub(crate) struct Summary {
     /// Symbolic links and special files that were left out; only a sender knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) skipped: Option<Skipped>,
-    /// What was picked of the relays; only with `--pick`.
+    /// The relay selection; only with `--pick`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) selection: Option<SelectionRecord>,
     /// Every path that was open at some time.
     pub(crate) paths: Vec<PathRecord>,
 }
 
-/// What a transfer did, on either side.
+/// The result of a transfer on either side.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Sent(SendSummary),
     Received(ReceiveSummary),
 }
 
-/// The choice of relays.
+/// The result of relay selection.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct SelectionRecord {
-    /// So many were wanted at a time.
+    /// How many relays to use at a time.
     pub(crate) pick: usize,
     /// Those in use at the end.
     pub(crate) relays: Vec<String>,
-    /// What would have sufficed.
+    /// The rate that is enough.
     pub(crate) demand_bps: Option<f64>,
-    /// How often it was judged whether it does.
+    /// How often the rate was compared with the demand.
     pub(crate) iterations: u64,
-    /// How often others were picked because it didn't.
+    /// How often relays were replaced because the rate was too low.
     pub(crate) reselections: u64,
-    /// What came through when it was judged last, and whether that sufficed.
+    /// The rate at the last comparison, and whether it met the demand.
     pub(crate) rate_bps: Option<f64>,
     pub(crate) satisfied: Option<bool>,
 }
@@ -82,13 +84,13 @@ impl SelectionRecord {
         };
         let anew = match self.reselections {
             0 => String::new(),
-            1 => "; picked anew once".to_owned(),
-            n => format!("; picked anew {n} times"),
+            1 => "; reselected once".to_owned(),
+            n => format!("; reselected {n} times"),
         };
         let enough = match self.satisfied {
             None => "",
             Some(true) => "; the demand was met",
-            Some(false) => "; the demand wasn't met",
+            Some(false) => "; the demand was not met",
         };
         format!("relays picked at the end: {relays}{anew}{enough}")
     }
@@ -165,7 +167,7 @@ impl Summary {
         }
     }
 
-    /// Some lines for people.
+    /// The text for people.
     pub(crate) fn text(&self) -> String {
         let sent = self.direction == "sent";
         let mut table = Table::new([
@@ -210,7 +212,7 @@ impl Summary {
         );
         let skipped = self.skipped.iter().flat_map(|skipped| &skipped.examples);
         let skipped: String = skipped
-            .map(|example| format!("\nleft out: {example}"))
+            .map(|example| format!("\nskipped: {example}"))
             .collect();
         let picked = self.selection.as_ref();
         let picked = picked.map_or_else(String::new, |s| format!("\n{}", s.text()));
@@ -221,7 +223,7 @@ impl Summary {
     }
 }
 
-/// Tells what came of a transfer, on the screen or as JSON, and hands the error on.
+/// Reports a transfer on the screen and as JSON, and passes its error on.
 pub(crate) fn finish(
     screen: &Screen,
     json: bool,
@@ -240,13 +242,13 @@ pub(crate) fn finish(
     result.map(drop)
 }
 
-/// `--json`'s object of something that failed.
+/// `--json`'s object for a failure.
 #[derive(Debug, Serialize)]
 struct Failed {
     error: String,
 }
 
-/// Tells on standard output what failed.
+/// Reports a failure on standard output.
 pub(crate) fn print_failure(error: &anyhow::Error) -> anyhow::Result<()> {
     print_json(&Failed {
         error: words(error),
@@ -258,13 +260,13 @@ pub(crate) fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
     print(|stdout| serde_json::to_writer(stdout, object))
 }
 
-/// JSON for people and programs, on standard output.
+/// Indented JSON on standard output.
 #[cfg(feature = "research")]
 pub(crate) fn print_pretty(object: &impl Serialize) -> anyhow::Result<()> {
     print(|stdout| serde_json::to_writer_pretty(stdout, object))
 }
 
-/// A line on standard output; a large object goes out in parts.
+/// Writes a line to standard output, with a buffer so that a large object goes out in parts.
 fn print(
     write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> serde_json::Result<()>,
 ) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Tickets in files, on command lines and on the screen.
+//! Tickets in files, on command lines and on the screen. Messages never show a ticket's text.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,8 +14,8 @@ use crate::args::TicketArgs;
 use crate::exit::usage;
 use crate::screen::Screen;
 
-/// No ticket is longer than this, in bytes: 32 addresses and the keys take well under 2 KiB.
-const LONGEST: u64 = 16 << 10;
+/// Most bytes of a ticket file: 32 addresses and the keys take well under 2 KiB.
+const MAX_FILE: u64 = 16 << 10;
 
 /// Whether an argument is a ticket rather than a directory.
 pub(crate) fn is_ticket(argument: &OsStr) -> bool {
@@ -24,22 +24,24 @@ pub(crate) fn is_ticket(argument: &OsStr) -> bool {
         .is_some_and(|text| text.starts_with("mw1") || text.starts_with('@'))
 }
 
-/// The ticket of `mw1…` or of the file named by `@FILE`.
+/// The ticket in `mw1…`, or in the file that `@FILE` names.
 pub(crate) fn read(text: &str) -> anyhow::Result<Ticket> {
     match text.strip_prefix('@') {
-        Some(file) => read_file(Path::new(file)).with_context(|| format!("no ticket in {file}")),
-        // The text itself stays out of the message: it is a secret.
+        Some(file) => {
+            read_file(Path::new(file)).with_context(|| format!("can't read a ticket from {file}"))
+        }
+        // The text is a secret and stays out of the message.
         None => text
             .trim()
             .parse()
-            .map_err(|error| usage(format!("the ticket can't be used: {error}"))),
+            .map_err(|error| usage(format!("the ticket is not valid: {error}"))),
     }
 }
 
 fn read_file(file: &Path) -> anyhow::Result<Ticket> {
     let mut text = String::new();
     fs::File::open(file)?
-        .take(LONGEST)
+        .take(MAX_FILE)
         .read_to_string(&mut text)?;
     Ok(text.trim().parse()?)
 }
@@ -51,8 +53,7 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
         .find_map(|word| word.parse().ok())
 }
 
-/// Makes the endpoint listen, and tells the user the ticket: on the screen and, if asked for, in a
-/// file.
+/// Makes the endpoint listen and gives the user the ticket, on the screen and in `--ticket-file`.
 pub(crate) fn publish(
     screen: &Screen,
     endpoint: &Endpoint,
@@ -62,8 +63,7 @@ pub(crate) fn publish(
 ) -> anyhow::Result<Ticket> {
     if via.len() > MAX_TICKET_RELAYS {
         return Err(usage(format!(
-            "--via: a ticket has room for {MAX_TICKET_RELAYS} relays, and {} are given: leave some \
-             out",
+            "`--via` names {} relays, but a ticket has room for {MAX_TICKET_RELAYS} only",
             via.len()
         )));
     }
@@ -81,10 +81,10 @@ pub(crate) fn publish(
     Ok(ticket)
 }
 
-/// Writes the ticket for its owner's eyes alone (mode 0600), at once or not at all.
+/// Writes the ticket, readable by the user alone (mode 0600), completely or not at all.
 fn write_file(ticket: &Ticket, file: &Path) -> anyhow::Result<()> {
     let written = match fs::metadata(file) {
-        // A pipe or a terminal can't be replaced by a file.
+        // Don't replace a pipe or a terminal by a file.
         Ok(found) if !found.is_file() => fs::OpenOptions::new()
             .write(true)
             .open(file)
@@ -98,15 +98,14 @@ fn replace_file(ticket: &Ticket, file: &Path) -> std::io::Result<()> {
     let parent = file
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
-    // tempfile creates with mode 0600, and persist keeps it.
+    // `tempfile` creates files with mode 0600, and `persist` keeps it.
     let mut whole = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
     writeln!(whole, "{ticket}")?;
     whole.persist(file)?;
     Ok(())
 }
 
-/// Adds addresses to a ticket that its maker can't know: `ADDR:PORT`, or `ADDR` with each port of
-/// our own sockets.
+/// Adds addresses that this host can't know: `ADDR:PORT`, or `ADDR` with each port of our sockets.
 fn advertise(ticket: &mut Ticket, addresses: &[String]) -> anyhow::Result<()> {
     for text in addresses {
         if let Ok(address) = text.parse::<SocketAddr>() {
@@ -116,7 +115,7 @@ fn advertise(ticket: &mut Ticket, addresses: &[String]) -> anyhow::Result<()> {
         let bare = text.trim_start_matches('[').trim_end_matches(']');
         let address: IpAddr = bare.parse().map_err(|_| {
             usage(format!(
-                "--advertise {text:?} is neither ADDR nor ADDR:PORT (IPv6: [ADDR]:PORT)"
+                "`--advertise {text:?}` is neither ADDR nor ADDR:PORT (IPv6: [ADDR]:PORT)"
             ))
         })?;
         add_host(ticket, [address]);
@@ -142,7 +141,7 @@ pub(crate) fn add_host(ticket: &mut Ticket, hosts: impl IntoIterator<Item = IpAd
 fn add(ticket: &mut Ticket, addresses: impl IntoIterator<Item = SocketAddr>) {
     for address in addresses {
         if !ticket.addresses.contains(&address) {
-            // In front, because a ticket's text has room for so many and no more.
+            // In front: a ticket's text has room for a limited number of addresses.
             ticket.addresses.insert(0, address);
         }
     }

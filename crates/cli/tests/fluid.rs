@@ -194,7 +194,7 @@ fn levels_are_shown_side_by_side() {
     }
     assert!(epochs[0]["flows"][1]["fluid_bps"].is_null());
     assert!(
-        done.stderr.contains("fluid at rest (Mbps)") && done.stderr.contains("20-40 s:"),
+        done.stderr.contains("fluid equilibrium (Mbps)") && done.stderr.contains("20-40 s:"),
         "{}",
         done.stderr
     );

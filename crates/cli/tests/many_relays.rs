@@ -1,119 +1,64 @@
-//! A connection over a hundred relays and more, on real sockets: all of them are probed, those that
-//! work are used, those that die are left.
+//! A connection over more than a hundred relays, on real sockets: it probes all of them, uses those
+//! that work and leaves those that die.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+#[path = "common/local_relay.rs"]
+mod local_relay;
 
-use manyway::{
-    Config, Connection, Endpoint, EndpointOptions, PathSelector, PathState, Rate, RelayAccess,
-    RelayAddress, RelayState,
-};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use local_relay::{LOOPBACK, LocalRelay, endpoint, keep_busy, until};
+use manyway::{Config, PathState, Rate, RelayAccess, RelayAddress, RelayState};
 use manyway_network::LinkConfig;
 use manyway_relay::keys::public_key;
-use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys};
+use manyway_relay::server::open_keys;
 use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_wire::relay::{Access, RateClass};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Only tests that fail wait for so long.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// Every so many-th relay dies when all have granted what they are asked for.
+/// The step between relays that die after all have granted access.
 const DIES: usize = 5;
-const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// A relay on a thread of its own.
-struct Relay {
-    access: RelayAccess,
-    handle: Handle,
-    thread: Option<JoinHandle<Result<(), ServerError>>>,
-}
-
-impl Relay {
-    fn start(dir: &TempDir, number: usize) -> Self {
-        let key_file = dir.path().join(format!("{number}.key"));
-        let server = Server::bind(ServerConfig {
-            listen: vec![LOOPBACK],
-            key_file: key_file.clone(),
-            rotate: Duration::from_secs(86_400),
-            streams: None,
-            relay: manyway_relay::Config {
-                allow_private: true,
-                ..Default::default()
-            },
-        })
-        .unwrap();
-        let seed = [7; 32];
-        let keys = open_keys(&key_file).unwrap();
-        let voucher = keys.vouch([1; 8], RateClass::MAX, u32::MAX, public_key(&seed));
-        let relay = RelayAddress {
-            address: server.addresses()[0],
-            id: server.id(),
-        };
-        Self {
-            access: RelayAccess {
-                relay,
-                access: Access { voucher, seed },
-            },
-            handle: server.handle(),
-            thread: Some(std::thread::spawn(move || server.run())),
-        }
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.access.relay.address
-    }
-
-    fn stop(&mut self) {
-        self.handle.stop();
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap().unwrap();
-        }
+/// Access to a relay that a test has started.
+fn access(key_file: &Path, relay: &LocalRelay) -> RelayAccess {
+    let seed = [7; 32];
+    let keys = open_keys(key_file).unwrap();
+    let voucher = keys.vouch([1; 8], RateClass::MAX, u32::MAX, public_key(&seed));
+    RelayAccess {
+        relay: RelayAddress {
+            address: relay.address,
+            id: relay.id,
+        },
+        access: Access { voucher, seed },
     }
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.handle.stop();
-    }
-}
-
-async fn endpoint(law: &str) -> Endpoint {
-    let config = Config {
+fn config(law: &str) -> Config {
+    Config {
         cc: law.parse().unwrap(),
         connect_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(120),
         // Little enough for any machine; the direct path's link has less.
         limit: Some(Rate::from_mbps(24.0)),
         ..Config::default()
-    };
-    let options = EndpointOptions {
-        config,
-        paths: vec![PathSelector::Address(LOOPBACK.ip())],
-        ..EndpointOptions::default()
-    };
-    Endpoint::bind(options).await.unwrap()
-}
-
-/// Waits until it holds.
-async fn until(what: &str, connection: &Connection, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(
-            Instant::now() < deadline,
-            "{what}: not within {PATIENCE:?}: {:#?}",
-            connection.stats().relays
-        );
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
 async fn many_relays(law: &str, count: usize) {
     let dir = TempDir::new().unwrap();
-    let mut relays: Vec<Relay> = (0..count).map(|n| Relay::start(&dir, n)).collect();
-    let access: Vec<RelayAccess> = relays.iter().map(|relay| relay.access.clone()).collect();
-    let (listener, connector) = (endpoint(law).await, endpoint(law).await);
+    let key_files: Vec<PathBuf> = (0..count)
+        .map(|n| dir.path().join(format!("{n}.key")))
+        .collect();
+    let start = |key_file: &PathBuf| LocalRelay::start(key_file.clone(), Vec::new());
+    let mut relays: Vec<LocalRelay> = key_files.iter().map(start).collect();
+    let access: Vec<RelayAccess> = key_files
+        .iter()
+        .zip(&relays)
+        .map(|(key_file, relay)| access(key_file, relay))
+        .collect();
+    let listener = endpoint(config(law)).await;
+    let connector = endpoint(config(law)).await;
     let mut ticket = listener.listen().unwrap();
     let line = LinkConfig::new(Rate::from_mbps(8.0), Duration::from_millis(5));
     let link = UdpLink::start(UdpLinkConfig {
@@ -128,41 +73,33 @@ async fn many_relays(law: &str, count: usize) {
     let (connected, accepted) = tokio::join!(connector.connect(&ticket), listener.accept());
     let (connection, accepted) = (connected.unwrap(), accepted.unwrap());
 
-    let (mut send, _) = connection.open_bi().await.unwrap();
-    let sending = tokio::spawn(async move {
-        let piece = vec![0x5a; 1 << 16];
-        while send.write_all(&piece).await.is_ok() {}
-    });
-    let receiving = tokio::spawn(async move {
-        let (_, mut receive) = accepted.accept_bi().await.unwrap();
-        let mut piece = vec![0; 1 << 16];
-        while let Ok(1..) = receive.read(&mut piece).await {}
-    });
-
+    let traffic = keep_busy(&connection, accepted).await;
     assert_eq!(connection.add_relays(&access), count);
     let granted = || {
         let waiting = |relay: &manyway::RelayStats| relay.state == RelayState::Waiting;
         !connection.stats().relays.iter().any(waiting)
     };
-    until("every relay grants", &connection, granted).await;
-    relays.iter_mut().step_by(DIES).for_each(Relay::stop);
-    let dead: Vec<SocketAddr> = relays.iter().step_by(DIES).map(Relay::address).collect();
+    until("every relay grants", granted).await;
+    relays.iter_mut().step_by(DIES).for_each(LocalRelay::stop);
+    let dead: Vec<SocketAddr> = relays
+        .iter()
+        .step_by(DIES)
+        .map(|relay| relay.address)
+        .collect();
 
     // Twice at least: there and back again.
     let tried = || {
-        let mut good = relays
-            .iter()
-            .filter(|relay| !dead.contains(&relay.address()));
+        let mut good = relays.iter().filter(|relay| !dead.contains(&relay.address));
         good.all(|relay| relay.handle.counters().forwarded >= 2)
     };
-    until("every relay is probed", &connection, tried).await;
+    until("every relay is probed", tried).await;
     let in_use = |which: &dyn Fn(&SocketAddr) -> bool| {
         let paths = connection.stats().paths;
         let active = |path: &&manyway::PathStats| path.relay && path.state == PathState::Active;
         let through = paths.iter().filter(active);
         through.filter(|path| which(&path.remote)).count()
     };
-    until("those that died are left", &connection, || {
+    until("those that died are left", || {
         in_use(&|at| dead.contains(at)) == 0
     })
     .await;
@@ -173,7 +110,7 @@ async fn many_relays(law: &str, count: usize) {
     } else {
         count - dead.len()
     };
-    until("those that work are used", &connection, || {
+    until("those that work are used", || {
         in_use(&|at| !dead.contains(at)) >= least
     })
     .await;
@@ -182,16 +119,12 @@ async fn many_relays(law: &str, count: usize) {
         counters.map(|counters| counters.forwarded).sum()
     };
     let before = forwarded();
-    until("data goes through relays", &connection, || {
-        forwarded() > before + 1000
-    })
-    .await;
+    until("data goes through relays", || forwarded() > before + 1000).await;
     connection.close(0, "");
-    sending.await.unwrap();
-    receiving.await.unwrap();
+    traffic.join_all().await;
     connector.close().await;
     listener.close().await;
-    relays.iter_mut().for_each(Relay::stop);
+    relays.iter_mut().for_each(LocalRelay::stop);
 }
 
 #[tokio::test]

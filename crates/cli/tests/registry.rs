@@ -126,6 +126,6 @@ fn errors_say_what_to_do() {
     );
     fails(
         &[&relay[..], &["--registry", url, "--token-file", "none"]].concat(),
-        &["there is no none", "operator"],
+        &["none doesn't exist", "operator"],
     );
 }

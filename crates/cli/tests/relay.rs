@@ -216,13 +216,13 @@ fn errors_say_what_to_do() {
         &[&taken, "another program uses the port"],
     );
     let two = "127.0.0.1:0,127.0.0.2:0";
-    fails(&["--listen", two], 1, &["one family"]);
+    fails(&["--listen", two], 1, &["same family"]);
     fails(&["--listen", "127.0.0.1"], 2, &["--listen"]);
     fails(&["--trust", "abc"], 2, &["the key has 3 characters"]);
     fails(
         &["--account-limit", "10kbps"],
         2,
-        &["--account-limit must be at least 1Mbps"],
+        &["`--account-limit` must be at least 1Mbps"],
     );
     fails(
         &["--invite", "--listen", "127.0.0.1:0"],

@@ -54,10 +54,10 @@ fn what_is_wrong_with_a_relay_is_said_without_its_text() {
     let own: manyway_wire::relay::RelayTicket = relay.text.parse().unwrap();
     let without = own.without_access().to_string();
     for (via, words) in [
-        (damaged.as_str(), "--via number 1"),
-        (ticket.trim(), "--via number 1"),
-        ("@missing", "no relays in missing"),
-        (&without, "without the right to use it"),
+        (damaged.as_str(), "`--via` number 1"),
+        (ticket.trim(), "`--via` number 1"),
+        ("@missing", "can't read relays from missing"),
+        (&without, "gives no access"),
     ] {
         let common = ["send", "file", "--to", ticket.trim(), "--via", via];
         let command = manyway(transfer.path(), &common).spawn().unwrap();

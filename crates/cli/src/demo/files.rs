@@ -12,20 +12,20 @@ use tempfile::TempDir;
 
 use crate::exit::usage;
 
-/// With slower links or larger files the demo would not be a demo any more.
-const LARGEST: u64 = 10_000_000_000;
+/// Largest file: a demo should end soon.
+const MAX_SIZE: u64 = 10_000_000_000;
 
 pub(super) fn check_size(size: u64) -> anyhow::Result<()> {
-    if (1..=LARGEST).contains(&size) {
+    if (1..=MAX_SIZE).contains(&size) {
         return Ok(());
     }
     Err(usage(format!(
-        "--size must be 1 B to {}",
-        ByteSize::new(LARGEST)
+        "`--size` must be 1 B to {}",
+        ByteSize::new(MAX_SIZE)
     )))
 }
 
-/// The temporary directory with the files that are sent and what arrives.
+/// The temporary directory with the originals and their copies.
 #[derive(Debug)]
 pub(super) struct Copies(TempDir);
 
@@ -40,7 +40,7 @@ pub(super) struct Original {
 impl Copies {
     pub(super) fn new() -> anyhow::Result<Self> {
         let dir = TempDir::with_prefix("manyway-demo");
-        Ok(Self(dir.context("can't make a temporary directory")?))
+        Ok(Self(dir.context("can't create a temporary directory")?))
     }
 
     /// Where a transfer's copy goes.
@@ -60,7 +60,7 @@ impl Copies {
 /// Writes `size` random bytes and returns their BLAKE3 hash.
 async fn create(file: PathBuf, size: u64) -> anyhow::Result<blake3::Hash> {
     let write = move || -> io::Result<blake3::Hash> {
-        // Incompressible is all that is asked of the bytes.
+        // The bytes only have to be incompressible.
         let mut random = Pcg64Mcg::seed_from_u64(size);
         let mut out = BufWriter::new(File::create(&file)?);
         let mut hash = blake3::Hasher::new();
@@ -79,13 +79,13 @@ async fn create(file: PathBuf, size: u64) -> anyhow::Result<blake3::Hash> {
     let written = tokio::task::spawn_blocking(write).await?;
     written.with_context(|| {
         format!(
-            "can't write a temporary file of {} (TMPDIR names another place)",
+            "can't write a temporary file of {} (TMPDIR names another directory)",
             ByteSize::new(size)
         )
     })
 }
 
-/// The hash of what is on the disk now.
+/// The hash of the file on disk.
 pub(super) fn hash_of(file: &Path) -> anyhow::Result<blake3::Hash> {
     let mut hash = blake3::Hasher::new();
     hash.update_reader(File::open(file)?)?;

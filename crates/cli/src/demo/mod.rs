@@ -1,15 +1,18 @@
 //! `manyway demo`: real transfers over emulated links, on this host alone.
+//!
+//! A demo transfers random files, verifies the copies and plots the rates. It never leaves
+//! loopback, and writes only temporary files and the plot.
 
 mod files;
 mod plain;
 mod relays;
+mod report;
 mod result;
-mod show;
 mod trial;
 
 use anyhow::{Context, ensure};
 
-use self::show::Show;
+use self::report::DemoReport;
 use crate::args::DemoArgs;
 use crate::exit::{Interrupted, Stop};
 use crate::screen::Screen;
@@ -17,48 +20,48 @@ use crate::summary::print_json;
 
 pub(crate) async fn run(screen: &Screen, args: DemoArgs) -> anyhow::Result<()> {
     let stop = Stop::listen(false);
-    let play = async {
+    let demo = async {
         anyhow::Ok(match args.relays {
-            true => Played::of(&relays::play(screen, &args).await?)?,
-            false => Played::of(&plain::play(screen, &args).await?)?,
+            true => Outcome::of(&relays::run(screen, &args).await?)?,
+            false => Outcome::of(&plain::run(screen, &args).await?)?,
         })
     };
-    let played = tokio::select! {
-        played = play => played?,
+    let outcome = tokio::select! {
+        outcome = demo => outcome?,
         () = stop.requested() => return Err(Interrupted.into()),
     };
-    // The picture first: what can fail comes before "done" is said.
-    std::fs::write(&args.svg, &played.svg).with_context(|| {
+    // The plot first: report success only after everything that can fail.
+    std::fs::write(&args.svg, &outcome.svg).with_context(|| {
         format!(
-            "can't write the plot to {} (--svg FILE names another)",
+            "can't write the plot to {} (`--svg FILE` names another file)",
             args.svg.display()
         )
     })?;
-    screen.say(&played.text);
+    screen.say(&outcome.text);
     screen.say(&format!(
-        "The rate of each path over time: {}",
+        "The plot of each path's rate is in {}",
         args.svg.display()
     ));
     if args.json {
-        print_json(&played.json)?;
+        print_json(&outcome.json)?;
     }
     ensure!(
-        played.verified,
-        "the received file differs from the sent one: please report this"
+        outcome.verified,
+        "the received file differs from the sent one: please report this bug"
     );
     Ok(())
 }
 
 #[derive(Debug)]
-struct Played {
+struct Outcome {
     text: String,
     json: serde_json::Value,
     svg: String,
     verified: bool,
 }
 
-impl Played {
-    fn of(demo: &impl Show) -> anyhow::Result<Self> {
+impl Outcome {
+    fn of(demo: &impl DemoReport) -> anyhow::Result<Self> {
         Ok(Self {
             text: demo.text(),
             json: serde_json::to_value(demo.json())?,

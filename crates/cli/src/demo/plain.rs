@@ -1,4 +1,4 @@
-//! The demo over links of one hop each: the best alone, then all.
+//! The demo over independent links: the best link alone, then all of them.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_units::ByteSize;
 
 use super::files::{Copies, check_size};
-use super::result::{Demo, Over};
-use super::trial::{Setting, Trial, Way, endpoint};
+use super::result::{Demo, LinkTrial};
+use super::trial::{Route, Trial, TrialConfig, endpoint};
 use crate::args::DemoArgs;
 use crate::link::{self, LinkSpec};
 use crate::screen::Screen;
 
-/// The file takes this long over the best link alone: long enough that slow start doesn't count.
+/// How long the file takes over the best link alone: long enough to make slow start negligible.
 const SINGLE: Duration = Duration::from_secs(15);
 
-pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
+pub(super) async fn run(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
     let links = args.links.clone();
     let best = link::best(&links).context("no links")?;
     let cc = args.cc.clone().unwrap_or_else(LawSpec::lia);
@@ -30,22 +30,22 @@ pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Dem
     let copies = Copies::new()?;
     let source = copies.create("random.bin", size).await?;
     screen.say(&format!(
-        "A file of {} random bytes, law {cc}.",
+        "Sending a file of {} random bytes with law {cc}.",
         ByteSize::new(size)
     ));
 
-    let run = async |name: &'static str, links: &[LinkSpec]| {
+    let transfer_over = async |name: &'static str, links: &[LinkSpec]| {
         screen.say(&format!("{name}: {}", link::list(links)));
         let target = copies.target(name);
         let trial = transfer(screen, &cc, links, (&source.path, &target)).await;
         let trial = trial.with_context(|| format!("the transfer over the {name} failed"))?;
-        anyhow::Ok(Over {
+        anyhow::Ok(LinkTrial {
             links: links.to_vec(),
             trial,
         })
     };
-    let single = run("best link alone", &links[best..=best]).await?;
-    let all = run("all links", &links).await?;
+    let single = transfer_over("best link alone", &links[best..=best]).await?;
+    let all = transfer_over("all links", &links).await?;
     Ok(Demo {
         size,
         digest: source.digest,
@@ -63,34 +63,34 @@ async fn transfer(
     specs: &[LinkSpec],
     (source, target): (&std::path::Path, &std::path::Path),
 ) -> anyhow::Result<Trial> {
-    let config = Config {
+    let session = Config {
         cc: cc.clone(),
         ..Config::default()
     };
-    let receiver = endpoint(config.clone()).await?;
+    let receiver = endpoint(session.clone()).await?;
     let mut ticket = receiver.listen()?;
     let at = *ticket
         .addresses
         .first()
         .context("the receiver has no address")?;
     let links = start_links(specs, at)?;
-    // The sender knows the links' near ends only, so it has one path through each.
+    // The sender knows only the links' near ends, so it has one path through each.
     ticket.addresses = links.iter().map(UdpLink::local_addr).collect();
-    let ways = ticket.addresses.iter().zip(specs);
-    let ways = ways.map(|(&near, spec)| Way {
+    let routes = ticket.addresses.iter().zip(specs);
+    let routes = routes.map(|(&near, spec)| Route {
         near,
         name: spec.to_string(),
     });
-    let setting = Setting {
+    let trial = TrialConfig {
         screen,
-        config,
-        ways: ways.collect(),
+        session,
+        routes: routes.collect(),
         ticket,
         relays: &[],
         source,
         target,
     };
-    Trial::run(&setting, receiver).await
+    Trial::run(&trial, receiver).await
 }
 
 fn start_links(links: &[LinkSpec], target: SocketAddr) -> anyhow::Result<Vec<UdpLink>> {

@@ -1,11 +1,11 @@
-//! What the demo found: a table, a picture, an object.
+//! The result of the demo over independent links: tables, a plot, an object.
 
 use manyway::control::LawSpec;
 use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate};
 use serde::Serialize;
 
-use super::show::{Show, mbps, rates};
+use super::report::{DemoReport, mbps, rates};
 use super::trial::Trial;
 use crate::link::LinkSpec;
 use crate::meter::loss;
@@ -14,19 +14,19 @@ use crate::meter::loss;
 #[derive(Debug)]
 pub(super) struct Demo {
     pub(super) size: u64,
-    /// Of the file as it was written.
+    /// Of the original.
     pub(super) digest: blake3::Hash,
     pub(super) cc: LawSpec,
     pub(super) links: Vec<LinkSpec>,
-    /// Index of the link that the first trial had to itself.
+    /// Index of the link that the first trial used alone.
     pub(super) best: usize,
-    pub(super) single: Over,
-    pub(super) all: Over,
+    pub(super) single: LinkTrial,
+    pub(super) all: LinkTrial,
 }
 
 /// A trial over some links.
 #[derive(Debug)]
-pub(super) struct Over {
+pub(super) struct LinkTrial {
     pub(super) links: Vec<LinkSpec>,
     pub(super) trial: Trial,
 }
@@ -64,7 +64,7 @@ struct PathJson {
     min_rtt_ms: f64,
 }
 
-impl Show for Demo {
+impl DemoReport for Demo {
     type Json = Json;
 
     fn verified(&self) -> bool {
@@ -97,10 +97,10 @@ impl Show for Demo {
     fn text(&self) -> String {
         let verified = match self.verified() {
             true => format!("BLAKE3 of both copies verified: {}", self.digest.to_hex()),
-            false => "BLAKE3 of the copies DIFFERS from the original's".to_owned(),
+            false => "the BLAKE3 hash of a copy DIFFERS from the original's".to_owned(),
         };
         format!(
-            "\n{}\n{}\n{:.2} times the best link alone, for {}. {verified}",
+            "\n{}\n{}\nAll links have {:.2} times the goodput of the best one, for {}. {verified}",
             self.comparison(),
             self.usage(),
             self.gain(),
@@ -108,7 +108,7 @@ impl Show for Demo {
         )
     }
 
-    /// One trial after the other on one axis of time, each link a band.
+    /// Both trials on one time axis, each link a band.
     fn svg(&self) -> Result<String, PlotError> {
         let mut plot = Plot::new(
             format!(
@@ -153,7 +153,7 @@ impl Demo {
             Column::left("transfer"),
             Column::right("seconds"),
             Column::right("goodput"),
-            Column::right("of the links' sum"),
+            Column::right("of all links"),
         ]);
         for (name, over) in [("best link alone", &self.single), ("all links", &self.all)] {
             let sum: f64 = over.links.iter().map(LinkSpec::rate).sum();
@@ -168,18 +168,18 @@ impl Demo {
         table
     }
 
-    /// What each link did when all were used.
+    /// The traffic of each link in the second trial.
     fn usage(&self) -> Table {
         let mut table = Table::new([
             Column::left("link"),
             Column::right("sent"),
             Column::right("mean rate"),
             Column::right("lost"),
-            Column::right("least rtt"),
+            Column::right("min rtt"),
         ]);
         for (link, path) in self.all.links.iter().zip(&self.all.trial.paths) {
             let Some(path) = path else {
-                table.row([link.to_string(), "never used".to_owned()]);
+                table.row([link.to_string(), "unused".to_owned()]);
                 continue;
             };
             table.row([
@@ -193,14 +193,14 @@ impl Demo {
         table
     }
 
-    fn mark(&self, x: f64, name: &str, over: &Over) -> Mark {
+    fn mark(&self, x: f64, name: &str, over: &LinkTrial) -> Mark {
         Mark {
             x,
             label: format!("{name}: {:.1} Mbps", mbps(self.goodput(over))),
         }
     }
 
-    fn goodput(&self, over: &Over) -> Rate {
+    fn goodput(&self, over: &LinkTrial) -> Rate {
         Rate::of(self.size, over.trial.took)
     }
 

@@ -19,71 +19,70 @@ use crate::screen::Screen;
 
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// A way from the sender to the receiver: where the sender's datagrams enter it, and what people
-/// call it.
+/// A route from the sender to the receiver: where the sender's datagrams enter it, and its name.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
+pub(super) struct Route {
     pub(super) near: SocketAddr,
     pub(super) name: String,
 }
 
-/// What is tried.
+/// The setup of a trial.
 #[derive(Debug)]
-pub(super) struct Setting<'a> {
+pub(super) struct TrialConfig<'a> {
     pub(super) screen: &'a Screen,
     /// The sender's; the receiver has its endpoint already.
-    pub(super) config: Config,
-    /// Names the near ends of direct ways.
+    pub(super) session: Config,
+    /// Names the near ends of direct routes.
     pub(super) ticket: Ticket,
     pub(super) relays: &'a [RelayAccess],
-    pub(super) ways: Vec<Way>,
+    pub(super) routes: Vec<Route>,
     pub(super) source: &'a Path,
-    /// A directory of its own.
+    /// An empty directory.
     pub(super) target: &'a Path,
 }
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) took: Duration,
-    /// Of the received file as it lies on the disk.
+    /// Of the received file on disk.
     pub(super) digest: blake3::Hash,
-    /// The final statistics of the last path over each way, where there was one.
+    /// The final statistics of the last path over each route, if there was one.
     pub(super) paths: Vec<Option<PathStats>>,
-    /// Since the start: what was sent over each way.
+    /// Counters from start to end.
     pub(super) samples: Vec<Sample>,
 }
 
-/// Counters at one moment, of all paths that each way has had.
+/// Counters at one moment, summed over all paths of each route so far.
 #[derive(Debug, Clone)]
 pub(super) struct Sample {
     pub(super) at: Duration,
     /// UDP payload sent.
     pub(super) bytes: Vec<u64>,
-    /// Window cuts after losses.
+    /// Window reductions after losses.
     pub(super) loss_events: Vec<u64>,
 }
 
 impl Trial {
-    /// Sends the file to `receiver`, and shows how.
-    pub(super) async fn run(setting: &Setting<'_>, receiver: Endpoint) -> anyhow::Result<Self> {
-        tokio::fs::create_dir_all(setting.target).await?;
-        let far = tokio::spawn(receive(receiver, setting.target.to_owned()));
-        let sender = endpoint(setting.config.clone()).await?;
+    /// Sends the file to `receiver` and shows the live view.
+    pub(super) async fn run(config: &TrialConfig<'_>, receiver: Endpoint) -> anyhow::Result<Self> {
+        tokio::fs::create_dir_all(config.target).await?;
+        let far = tokio::spawn(receive(receiver, config.target.to_owned()));
+        let sender = endpoint(config.session.clone()).await?;
         let connection = sender
-            .connect_through(&setting.ticket, setting.relays)
+            .connect_through(&config.ticket, config.relays)
             .await?;
-        let sent = send(setting, &connection).await;
+        let sent = send(config, &connection).await;
         let stats = connection.stats();
         let (took, samples) = finish(sent, far).await?;
         sender.close().await;
-        let name = setting.source.file_name().context("the file has no name")?;
-        let copy = setting.target.join(name);
-        let last = |way: &Way| paths_over(&stats, way).last().cloned();
+        let name = config.source.file_name().context("the file has no name")?;
+        let copy = config.target.join(name);
+        let last = |route: &Route| paths_over(&stats, route).last().cloned();
         Ok(Self {
             took,
             digest: tokio::task::spawn_blocking(move || hash_of(&copy)).await??,
-            paths: setting.ways.iter().map(last).collect(),
+            paths: config.routes.iter().map(last).collect(),
             samples,
         })
     }
@@ -117,33 +116,33 @@ async fn receive(endpoint: Endpoint, dir: std::path::PathBuf) -> anyhow::Result<
     Ok(())
 }
 
-/// Sends the file while it shows the live view and takes the samples.
+/// Sends the file, shows the live view and takes samples.
 async fn send(
-    setting: &Setting<'_>,
+    config: &TrialConfig<'_>,
     connection: &Connection,
 ) -> anyhow::Result<(Duration, Vec<Sample>)> {
-    let sources = Sources::new([setting.source])?;
+    let sources = Sources::new([config.source])?;
     let (send, receive) = connection.open_bi().await?;
     let progress = Progress::new();
-    let ways = &setting.ways;
-    let labels = ways
+    let routes = &config.routes;
+    let labels = routes
         .iter()
-        .map(|way| (way.near, way.name.clone()))
+        .map(|route| (route.near, route.name.clone()))
         .collect();
     let live = Live::new(
-        setting.screen,
+        config.screen,
         Direction::Sending,
         progress.clone(),
         connection.clone(),
     )
     .labelled(labels);
     let started = Instant::now();
-    let mut samples = vec![sample(started, connection, ways)];
+    let mut samples = vec![sample(started, connection, routes)];
     let sampling = async {
         let mut ticks = tokio::time::interval(SAMPLE);
         loop {
             ticks.tick().await;
-            samples.push(sample(started, connection, ways));
+            samples.push(sample(started, connection, routes));
         }
     };
     tokio::select! {
@@ -152,15 +151,15 @@ async fn send(
         () = sampling => {}
     }
     let took = started.elapsed();
-    samples.push(sample(started, connection, ways));
+    samples.push(sample(started, connection, routes));
     Ok((took, samples))
 }
 
-fn sample(started: Instant, connection: &Connection, ways: &[Way]) -> Sample {
+fn sample(started: Instant, connection: &Connection, routes: &[Route]) -> Sample {
     let stats = connection.stats();
     let sum = |count: fn(&PathStats) -> u64| {
-        let over = |way| paths_over(&stats, way).map(count).sum();
-        ways.iter().map(over).collect()
+        let over = |route| paths_over(&stats, route).map(count).sum();
+        routes.iter().map(over).collect()
     };
     Sample {
         at: started.elapsed(),
@@ -169,16 +168,16 @@ fn sample(started: Instant, connection: &Connection, ways: &[Way]) -> Sample {
     }
 }
 
-/// All paths over a way, the latest last.
+/// All paths over a route, the latest last.
 fn paths_over<'a>(
     stats: &'a ConnectionStats,
-    way: &Way,
+    route: &Route,
 ) -> impl DoubleEndedIterator<Item = &'a PathStats> {
-    let near = way.near;
+    let near = route.near;
     stats.paths.iter().filter(move |path| path.remote == near)
 }
 
-/// Both sides' results; the receiver's error explains the sender's.
+/// Combines both sides' results. After an error of the sender, the receiver's doesn't count.
 async fn finish<T>(
     sent: anyhow::Result<T>,
     far: JoinHandle<anyhow::Result<()>>,

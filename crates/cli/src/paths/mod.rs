@@ -1,4 +1,6 @@
-//! `manyway paths`: a dry run.
+//! `manyway paths`: fills all paths for some seconds and reports what each carries.
+//!
+//! It sends padding only, and leaves the receiver waiting for its sender.
 
 mod report;
 
@@ -16,30 +18,30 @@ use crate::screen::Screen;
 use crate::{options, ticket};
 use report::{Ended, Report};
 
-/// Shorter or longer makes no sense, and paths that are filled for long are in others' way.
+/// Shorter is imprecise, and filling paths for longer disturbs others.
 const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(120);
-/// Paths get this long to come up, which those through relays do one after the other.
+/// Most time for paths to come up; paths through relays come up one after the other.
 const SETTLING: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(50);
-/// The first part of the time is for slow starts and isn't counted.
-const WARMING: f64 = 0.2;
-/// Intervals that delays are averaged over, in what is left.
+const POLL: Duration = Duration::from_millis(50);
+/// The share of the time for slow start, which doesn't count.
+const WARM_UP: f64 = 0.2;
+/// Number of intervals over which delays are averaged in the remaining time.
 const INTERVALS: u32 = 40;
-/// CLOSE's code for "all is well", as after a transfer.
+/// CLOSE's code for success, as after a transfer.
 const DONE: u64 = 0x100;
 
 pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<()> {
     let ticket = ticket::read(&args.to)?;
-    // What TCP paths lose and how long they queue only the kernel sees.
+    // Over TCP, only the kernel sees losses and queueing delay.
     if args.network.carrier == Carriers::Tcp {
         return Err(usage(
-            "paths are measured over UDP: leave --carrier tcp out",
+            "manyway measures paths over UDP: leave `--carrier tcp` out",
         ));
     }
     args.network.carrier = Carriers::Udp;
     if !TIMES.contains(&args.time) {
         return Err(usage(format!(
-            "--time {} is out of range: choose {} to {}",
+            "`--time {}` is out of range: choose {} to {}",
             format_duration(args.time),
             format_duration(*TIMES.start()),
             format_duration(*TIMES.end()),
@@ -48,7 +50,7 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
     let mut relays = RelaySources::open(screen, &args.relays, Carriers::Udp, None).await?;
     relays.check_access()?;
     let stop = Stop::listen(false);
-    let counted = args.time.mul_f64(1.0 - WARMING);
+    let counted = args.time.mul_f64(1.0 - WARM_UP);
     let watch = BottleneckConfig {
         interval: counted / INTERVALS,
         ..BottleneckConfig::default()
@@ -83,26 +85,26 @@ async fn survey(
 ) -> anyhow::Result<Report> {
     settle(connection).await;
     screen.say(&format!(
-        "Measuring for {}, at most {}",
+        "Measuring for {}, with at most {}",
         format_duration(args.time),
         args.size
     ));
     connection.fill(args.size.bytes());
-    fill(connection, args.time.mul_f64(WARMING)).await?;
-    // What has been seen so far is forgotten, what is left to be sent goes on.
+    fill(connection, args.time.mul_f64(WARM_UP)).await?;
+    // Restart the statistics; the remaining data goes on.
     connection.fill(connection.unsent_filler());
-    let ended = fill(connection, args.time.mul_f64(1.0 - WARMING)).await?;
+    let ended = fill(connection, args.time.mul_f64(1.0 - WARM_UP)).await?;
     let (paths, stats) = (connection.survey(), connection.stats());
     let sent = args.size.bytes() - connection.unsent_filler();
     connection.fill(0);
     Ok(Report::new(&paths, &stats.relays, sent, ended))
 }
 
-/// Waits until every path and relay has come as far as it will.
+/// Waits until every path and relay is up or has failed.
 async fn settle(connection: &Connection) {
     let since = Instant::now();
     while since.elapsed() < SETTLING {
-        sleep(LOOK).await;
+        sleep(POLL).await;
         let stats = connection.stats();
         let waits = |state: RelayState| state != RelayState::InUse;
         let relays = stats
@@ -110,23 +112,23 @@ async fn settle(connection: &Connection) {
             .iter()
             .any(|r| waits(r.state) && r.refused.is_none());
         let paths = stats.paths.iter().any(|p| p.state == PathState::Validating);
-        if !relays && !paths && since.elapsed() > 4 * LOOK {
+        if !relays && !paths && since.elapsed() > 4 * POLL {
             return;
         }
     }
 }
 
-/// Lets the paths be filled for so long, or until everything is out.
+/// Fills the paths for this time, or until everything is sent.
 async fn fill(connection: &Connection, time: Duration) -> anyhow::Result<Ended> {
     let until = Instant::now() + time;
     while Instant::now() < until {
         if let Some(reason) = connection.close_reason() {
-            anyhow::bail!("the connection ended while it was measured: {reason}");
+            anyhow::bail!("the connection ended during the measurement: {reason}");
         }
         if connection.unsent_filler() == 0 {
             return Ok(Ended::Size);
         }
-        sleep(LOOK.min(until - Instant::now())).await;
+        sleep(POLL.min(until - Instant::now())).await;
     }
     Ok(Ended::Time)
 }

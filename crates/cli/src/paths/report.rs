@@ -1,4 +1,4 @@
-//! What a dry run has found: a table for people, one JSON object for programs.
+//! The result of `manyway paths`: a table for people, one JSON object for programs.
 
 use std::io::{self, Write};
 
@@ -10,43 +10,42 @@ use serde::Serialize;
 
 use crate::screen::Screen;
 
-/// Several paths pay if they promise so much more than the best one. Less is within what such a
-/// measurement can tell.
-const WORTH: f64 = 1.1;
+/// The gain from which several paths pay off. A smaller one is within the measurement's error.
+const MIN_GAIN: f64 = 1.1;
 
-/// A finished dry run. Serialised, this is `--json`'s object; fields are added, never changed.
+/// A finished measurement. Serialised, this is `--json`'s object; fields are added, never changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Report {
-    /// How long was measured, after the paths had warmed up.
+    /// Duration of the measurement after the warm-up.
     pub(crate) seconds: f64,
     /// Bytes sent in all.
     pub(crate) bytes: u64,
-    /// Why it ended.
+    /// What ended the measurement.
     pub(crate) ended: Ended,
     pub(crate) paths: Vec<Path>,
     pub(crate) groups: Vec<Group>,
     /// Relays that no path leads through.
     pub(crate) unused_relays: Vec<Unused>,
-    /// What the best path would have for itself: all that its group had.
+    /// The highest rate of a group: the best path would have that alone.
     pub(crate) best_bps: f64,
-    /// What all groups had together.
+    /// The rate of all groups together.
     pub(crate) all_bps: f64,
-    /// `all_bps` by `best_bps`; none if nothing arrived.
+    /// `all_bps` / `best_bps`; none if nothing arrived.
     pub(crate) gain: Option<f64>,
     pub(crate) multipath_pays: bool,
 }
 
-/// What ended a dry run.
+/// What ended a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Ended {
-    /// Its time was over.
+    /// `--time` was over.
     Time,
-    /// Everything that might be sent was.
+    /// `--size` was used up.
     Size,
 }
 
-/// A path of it.
+/// A measured path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Path {
     pub(crate) name: String,
@@ -55,22 +54,22 @@ pub(crate) struct Path {
     pub(crate) relay: bool,
     pub(crate) rtt_ms: f64,
     pub(crate) min_rtt_ms: f64,
-    /// Share of the bytes that were lost.
+    /// Share of the bytes that were lost, 0 to 1.
     pub(crate) loss: f64,
     pub(crate) loss_events: u64,
-    /// UDP payload that arrived, beside the other paths.
+    /// UDP payload that arrived per second while all paths were in use.
     pub(crate) rate_bps: f64,
     /// Index into `groups`.
     pub(crate) group: usize,
-    /// Whether its queue or its losses tell of a bottleneck.
+    /// Whether queueing or losses indicate a bottleneck.
     pub(crate) congested: bool,
-    /// The statistics of RFC 8382; none where too little was seen.
+    /// The statistics of RFC 8382; none with too few samples.
     pub(crate) skewness: Option<f64>,
     pub(crate) variability_ms: Option<f64>,
     pub(crate) frequency: Option<f64>,
 }
 
-/// Paths that share a bottleneck, or one that shares none.
+/// Paths that share a bottleneck, or a single path that shares none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Group {
     /// Indices into `paths`.
@@ -78,7 +77,7 @@ pub(crate) struct Group {
     pub(crate) rate_bps: f64,
 }
 
-/// A relay that gave nothing.
+/// A relay that carries no path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Unused {
     pub(crate) address: String,
@@ -115,7 +114,7 @@ impl Report {
             seconds: surveys.first().map_or(0.0, |s| s.span.as_secs_f64()),
             bytes,
             ended,
-            multipath_pays: gain.is_some_and(|gain| gain >= WORTH),
+            multipath_pays: gain.is_some_and(|gain| gain >= MIN_GAIN),
             unused_relays: unused.map(Unused::of).collect(),
             paths,
             groups,
@@ -125,12 +124,12 @@ impl Report {
         }
     }
 
-    /// Some lines for people.
+    /// The text for people.
     pub(crate) fn text(&self) -> String {
         let mut table = Table::new([
             Column::left("path"),
             Column::right("rtt"),
-            Column::right("smallest"),
+            Column::right("min rtt"),
             Column::right("lost"),
             Column::right("rate"),
             Column::left("bottleneck"),
@@ -155,7 +154,7 @@ impl Report {
         text + &self.verdict()
     }
 
-    /// A letter for those who share one, "own" for a congested path that doesn't.
+    /// A letter for a shared bottleneck, "own" for a congested path that shares none.
     fn bottleneck(&self, path: &Path) -> String {
         let shared = |group: &Group| group.paths.len() > 1;
         if shared(&self.groups[path.group]) {
@@ -175,33 +174,33 @@ impl Report {
     fn verdict(&self) -> String {
         let rate = Rate::from_bits_per_sec;
         let Some(gain) = self.gain else {
-            return "Nothing arrived: there is no path worth naming\n".to_owned();
+            return "Nothing arrived on any path\n".to_owned();
         };
         let measured = format!(
-            "{} in {:.1} s after warming up{}",
+            "{} in {:.1} s after the warm-up{}",
             ByteSize::new(self.bytes),
             self.seconds,
             match self.ended {
                 Ended::Time => "",
-                Ended::Size => ", when --size was used up",
+                Ended::Size => ", until `--size` was used up",
             }
         );
         let best = rate(self.best_bps);
         match self.multipath_pays {
             true => format!(
-                "Several paths would pay: {} together, {gain:.2} times the {best} of the best one \
+                "Several paths pay off: {} together, {gain:.2} times the {best} of the best one \
                  ({measured})\n",
                 rate(self.all_bps),
             ),
             false => format!(
-                "Several paths wouldn't pay: the best one has {best}, all together {} \
+                "Several paths don't pay off: the best one has {best}, all together have {} \
                  ({measured})\n",
                 rate(self.all_bps),
             ),
         }
     }
 
-    /// Tells it: the table on standard error, or JSON on standard output.
+    /// Prints the table on standard error, or JSON on standard output.
     pub(crate) fn show(&self, screen: &Screen, json: bool) -> anyhow::Result<()> {
         let text = match json {
             true => serde_json::to_string(self)? + "\n",
@@ -299,7 +298,7 @@ mod tests {
             best_bps: best,
             all_bps: all,
             gain: (best > 0.0).then(|| all / best),
-            multipath_pays: all / best >= WORTH,
+            multipath_pays: all / best >= MIN_GAIN,
         }
     }
 

@@ -23,9 +23,7 @@ pub(super) fn read(via: &[String]) -> anyhow::Result<Vec<RelayTicket>> {
             ),
             // The text itself stays out of the message: it is a secret.
             None => relays.push(text.parse().map_err(|error| {
-                usage(format!(
-                    "the RELAY in `--via` number {n} is not valid: {error}"
-                ))
+                usage(format!("`--via` number {n} is not a valid RELAY: {error}"))
             })?),
         }
     }
@@ -55,8 +53,8 @@ pub(super) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAcc
                 .first()
                 .map_or(String::new(), |a| format!(" at {a}"));
             return Err(usage(format!(
-                "the relay{at} in `--via` gives no access: ask its operator for a RELAY with access \
-                 (`manyway relay --invite`)"
+                "the RELAY{at} gives no access: ask its operator for one with access (`manyway \
+                 relay --invite`)"
             )));
         }
         usable.extend(RelayAccess::of(relay));

@@ -36,7 +36,7 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
     };
     if args.floors && !args.level.contains(&Level::Fluid) {
         return Err(usage(
-            "--floors is about fluids: add --level fluid, or leave it out",
+            "--floors applies to the fluid level: add --level fluid, or leave --floors out",
         ));
     }
     let scenario = read(file, &args).map_err(|error| usage(error.to_string()))?;

@@ -3,10 +3,10 @@
 
 use manyway_simulate::measure::Estimate;
 
-/// How the numbers that stand together are written.
+/// The unit and precision of a column or an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Style {
-    /// What they are divided by.
+    /// The divisor of all values.
     pub(super) unit: f64,
     /// The unit's prefix: `M` of Mbps.
     pub(super) prefix: &'static str,

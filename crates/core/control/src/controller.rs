@@ -1,3 +1,6 @@
+//! What a controller is: the calls that a sender makes and the windows that it reads. No controller
+//! is defined here.
+
 use std::fmt::Debug;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! What a law is: the papers' `I_r` and `D_r` over any scalar, and helpers for their sums. No law
+//! is defined here.
+
 use std::fmt::Debug;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 

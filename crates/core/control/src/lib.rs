@@ -14,11 +14,12 @@
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!
 //! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try,
-//! use and give up. For paths that control congestion themselves, as TCP does, [`rate_control`] has a
-//! rate controller above them and a choice of relays.
+//! use and give up. For paths that control congestion themselves, as TCP does, [`rate_control`] has
+//! a rate controller above them and a choice of relays.
 //!
-//! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
-//! give the same result bit for bit.
+//! The crate owns every rule by which windows, rates and paths change. It never reads a clock, a
+//! socket or a random number: the owner passes time and seeds in, and the same calls give the same
+//! result bit for bit.
 //!
 //! ```
 //! use manyway_control::{AckInfo, LawSpec, Options, Outcome, Permit, Sender, SenderConfig, Sent};

@@ -1,3 +1,5 @@
+//! What all controllers have in common to choose, and the bounds of windows.
+
 use manyway_units::Time;
 
 use crate::controller::Ack;

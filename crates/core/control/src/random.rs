@@ -1,3 +1,5 @@
+//! The crate's only source of randomness, seeded by the owner.
+
 /// A small generator (SplitMix64, Steele, Lea and Flood 2014): the same seed gives the same choices
 /// on every platform.
 #[derive(Clone, Debug)]

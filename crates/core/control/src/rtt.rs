@@ -1,3 +1,5 @@
+//! Round-trip time estimation. It reads no clock and sets no timer.
+
 use std::time::Duration;
 
 /// The timers' granularity (RFC 9002 §6.1.2), ns.

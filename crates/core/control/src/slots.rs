@@ -1,3 +1,5 @@
+//! Dense storage by slot, shared by all controllers.
+
 use crate::controller::Slot;
 
 /// Values by [`Slot`]: a vector with holes, the last freed filled first.

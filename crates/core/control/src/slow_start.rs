@@ -1,3 +1,5 @@
+//! Slow start of one path, with HyStart++. It owns the threshold, never the window.
+
 use std::time::Duration;
 
 use crate::controller::Ack;
@@ -69,6 +71,7 @@ impl SlowStart {
     }
 
     /// The slow-start threshold, packets; infinite before the first cut.
+    #[cfg(test)]
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }

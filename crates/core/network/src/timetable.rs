@@ -13,7 +13,8 @@ pub struct Timetable {
     /// In the order of time, at least [`Timetable::SPACING`] apart.
     pub changes: Vec<Change>,
     /// All changes come again after this time, for ever: with a period P and a change at a,
-    /// at a, a+P, a+2P, … What a change doesn't mention stays as it is, from one round to the next too.
+    /// at a, a+P, a+2P, … What a change doesn't mention stays as it is, from one round to the next
+    /// too.
     /// Every change is before the period's end.
     pub period: Option<Duration>,
 }

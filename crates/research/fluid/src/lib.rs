@@ -1,5 +1,5 @@
-//! Theory that runs: the best allocation of a network, and the one that laws come to in the limit of
-//! a fluid.
+//! Theory that runs: the best allocation of a network, and the one that laws come to in the limit
+//! of a fluid.
 //!
 //! This crate owns differential equations, equilibria, the design criteria, and optima with their
 //! certificates. It evaluates the laws' own code and retypes no formula of theirs; it knows no

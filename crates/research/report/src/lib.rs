@@ -1,8 +1,9 @@
 //! Results for people: aligned tables and SVG plots.
 //!
-//! This room is pure and knows results, not how they were made: a [`Table`] of cells, a [`Plot`] of
-//! named series. The same input gives the same bytes, so that reports can be committed and
-//! compared.
+//! A [`Table`] lays out cells as text or Markdown, a [`Plot`] draws named series as SVG. The same
+//! input gives the same bytes, so that reports can be committed and compared. This crate never reads
+//! or writes a file, and knows neither levels nor experiments: its callers choose every name, unit
+//! and number.
 
 mod plot;
 mod table;

@@ -1,4 +1,5 @@
-//! Lines and stacked areas over time, as SVG.
+//! Lines and stacked areas over time, as SVG. A plot scales, colours and labels what it is given; it
+//! checks the points and computes none.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -57,7 +58,7 @@ fn corners(points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     kept.map(move |n| points[chosen[n]])
 }
 
-/// A vertical line with a word beside it: "the path goes dark here".
+/// A vertical line with a label: "the path goes dark here".
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// Where on the x axis.
@@ -79,9 +80,9 @@ pub struct Plot {
     pub y_label: String,
     /// Lines or a stack.
     pub kind: Kind,
-    /// What is drawn, first in the legend first.
+    /// The series, in the order of the legend.
     pub series: Vec<Series>,
-    /// Moments worth a word.
+    /// Vertical lines at moments of interest.
     pub marks: Vec<Mark>,
     /// (width, height) in pixels.
     pub size: (u32, u32),
@@ -126,7 +127,7 @@ const COLOURS: [RGBColor; Plot::DISTINCT] = [
 const FONT: &str = "sans-serif";
 
 impl Plot {
-    /// So many series can be told apart; with more, colours repeat.
+    /// Number of series that readers can tell apart; with more, colours repeat.
     pub const DISTINCT: usize = 8;
 
     /// An empty plot of 800 × 400 pixels.

@@ -1,10 +1,11 @@
-//! Aligned text tables, for terminals and for Markdown.
+//! Aligned text tables, for terminals and for Markdown. A table holds cells that its caller has
+//! formatted; it aligns them and changes none.
 
 use std::fmt;
 
 use comfy_table::{CellAlignment, Table as Grid, presets};
 
-/// A column's heading and where its cells stand.
+/// A column's heading and the alignment of its cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     heading: String,

@@ -87,9 +87,9 @@ pub struct Flow {
     pub relays: Option<Relays>,
 }
 
-/// What a flow with several paths whose law has a path manager leaves to choose. The first of its paths is the
-/// direct one; the others, each through a relay, are known to a registration server, and opened and
-/// closed by the path manager.
+/// How a flow with several paths finds relays if its law has a path manager. The first of its paths
+/// is the direct one; the others, each through a relay, are known to a registration server, and the
+/// path manager opens and closes them.
 #[derive(Debug, Copy, Clone, PartialEq, Default)]
 pub struct Relays {
     /// The server gives so many relays at a time, drawn at random from all; `None` for all of them.

@@ -216,7 +216,8 @@ fn links() {
         ),
         (
             "queue = \"100 packets\"",
-            "queue = { red = { limit = \"100 packets\", min = \"50 packets\", max = \"20 packets\" } }",
+            "queue = { red = { limit = \"100 packets\", min = \"50 packets\", \
+             max = \"20 packets\" } }",
         ),
         (
             "queue = \"100 packets\"",
@@ -224,11 +225,13 @@ fn links() {
         ),
         (
             "queue = \"100 packets\"",
-            "queue = { red = { limit = \"100 packets\", min = \"5 packets\", max = \"30 kB\", max_p = 1.5 } }",
+            "queue = { red = { limit = \"100 packets\", min = \"5 packets\", max = \"30 kB\", \
+             max_p = 1.5 } }",
         ),
         (
             "queue = \"100 packets\"",
-            "queue = { red = { limit = \"100 packets\", min = \"5 packets\", max = \"30 kB\", weight = \"light\" } }",
+            "queue = { red = { limit = \"100 packets\", min = \"5 packets\", max = \"30 kB\", \
+             weight = \"light\" } }",
         ),
         ("queue = \"100 packets\"", "loss = 1.0"),
         ("queue = \"100 packets\"", "loss = \"1 %\""),
@@ -426,7 +429,8 @@ fn sweeps() {
         ),
         (
             "",
-            "[sweep]\n\"links.wifi\" = [{ rate = \"1 Mbps\", delay = \"1 ms\" }]\n\"links.wifi.rate\" = [\"1 Mbps\"]"
+            "[sweep]\n\"links.wifi\" = [{ rate = \"1 Mbps\", delay = \"1 ms\" }]\n\
+             \"links.wifi.rate\" = [\"1 Mbps\"]"
         ),
         (
             "",
@@ -497,7 +501,8 @@ fn relays() {
     let flow = |lines: &str| changed("start = \"5 s\"", lines);
     let mut transcript = String::new();
     for lines in [
-        "law = \"mpath\"\nrelays = { subset = 20, max_known = 50, max_open = 16, reuse = \"best-idle\", rest = \"10 s\" }",
+        "law = \"mpath\"\nrelays = { subset = 20, max_known = 50, max_open = 16, \
+         reuse = \"best-idle\", rest = \"10 s\" }",
         "relays = { subset = 20 }",
         "law = \"mpath\"\npaths = [\"p1\"]\nrelays = {}",
         "law = \"mpath\"\nrelays = { subset = 0, max_known = 0, max_open = 0 }",

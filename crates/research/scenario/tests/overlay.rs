@@ -86,7 +86,12 @@ fn all_of_it_can_be_said() {
         intervals = 200
         judged = 100
         band = 0.95
-        control = { increment = 0.1, tolerance = 0.03, grow = 1.2, shrink = 1.1, boost = 0.1, start = "maxmin" }
+        control.increment = 0.1
+        control.tolerance = 0.03
+        control.grow = 1.2
+        control.shrink = 1.1
+        control.boost = 0.1
+        control.start = "maxmin"
         reselect = { scheme = "1", satisfied = 0.9, iterations = 7 }
     "#;
     let only = points(text, &[]).unwrap().remove(0);

@@ -147,7 +147,11 @@ fn bmc() {
         [links.bottleneck]
         rate = "60 Mbps"
         delay = "20 ms"
-        queue = { red = { limit = "300 packets", min = "50 packets", max = "150 packets", max_p = 0.1, weight = 0.002 } }
+        queue.red.limit = "300 packets"
+        queue.red.min = "50 packets"
+        queue.red.max = "150 packets"
+        queue.red.max_p = 0.1
+        queue.red.weight = 0.002
         [paths.p]
         links = ["bottleneck"]
         [defaults]
@@ -215,9 +219,16 @@ fn overlay() {
         r#"
         name = "two hops"
         duration = "20 s"
-        links = { up = { rate = "10 Mbps", delay = "5 ms" }, r1 = { rate = "6 Mbps", delay = "5 ms" }, r2 = { rate = "3 Mbps", delay = "5 ms" } }
+        links.up = { rate = "10 Mbps", delay = "5 ms" }
+        links.r1 = { rate = "6 Mbps", delay = "5 ms" }
+        links.r2 = { rate = "3 Mbps", delay = "5 ms" }
         paths = { r1.links = ["up", "r1"], r2.links = ["up", "r2"] }
-        flows.s = { law = "reno", paths = ["r1", "r2"], rate = "6 Mbps", packet_size = "500 B", count = 4 }
+        [flows.s]
+        law = "reno"
+        paths = ["r1", "r2"]
+        rate = "6 Mbps"
+        packet_size = "500 B"
+        count = 4
         "#,
     );
     assert_eq!(experiment.flows[3].rate.unwrap().mbps(), 6.0);

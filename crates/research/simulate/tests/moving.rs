@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{MS, Run, Setup, mbps};
-use manyway_session::{Event, PathState};
+use manyway_session::{Event, PathEvent, PathState};
 use manyway_simulate::{HostId, Route, SocketId};
 
 /// One path of 20 Mbps and 40 ms, on which both sides send.
@@ -64,7 +64,9 @@ impl End {
 fn moves(run: &Run, end: End) -> Vec<(Duration, SocketAddr)> {
     let log = run.world.host(end.host(run)).traffic().log();
     let moved = log.iter().filter_map(|(at, event)| match event {
-        Event::PathMoved { remote, .. } => Some((at.since(manyway_units::Time::ZERO), *remote)),
+        Event::Path(PathEvent::Moved { remote, .. }) => {
+            Some((at.since(manyway_units::Time::ZERO), *remote))
+        }
         _ => None,
     });
     moved.collect()

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{MS, mbps};
 use manyway_network::{LinkConfig, Queue};
-use manyway_session::{Config, Event, PathDownReason, PathState, PathStats, RelayState};
+use manyway_session::{Config, Event, PathDownReason, PathEvent, PathState, PathStats, RelayState};
 use manyway_simulate::stack::{Mischief, Node, Relayed, RelayedSpec, Source, TrafficConfig};
 use manyway_simulate::{Route, SocketId};
 use manyway_units::{Rate, Time};
@@ -114,7 +114,9 @@ fn downs(net: &mut Relayed) -> Vec<(Time, PathDownReason)> {
     let relays: Vec<_> = net.access.iter().map(|a| a.relay.address).collect();
     let log = net.client().traffic().log();
     let down = |(at, event): &(Time, Event)| match event {
-        Event::PathDown { remote, reason, .. } if relays.contains(remote) => Some((*at, *reason)),
+        Event::Path(PathEvent::Down { remote, reason, .. }) if relays.contains(remote) => {
+            Some((*at, *reason))
+        }
         _ => None,
     };
     log.iter().filter_map(down).collect()

@@ -11,8 +11,8 @@ use common::{MS, mbps};
 use manyway_control::rate_control::{Choice, LiveConfig, Reselection, SelectConfig};
 use manyway_fluid::optimum::over_relays;
 use manyway_session::{
-    Config, Event, PathDownReason, PathState, PickReason, RelayAccess, RelayAddress, Secrets,
-    SelectionStats,
+    Config, Event, PathDownReason, PathEvent, PathState, PickReason, RelayAccess, RelayAddress,
+    Secrets, SelectionStats,
 };
 use manyway_simulate::stack::{Node, RelayHost, SessionHost, Source, TrafficConfig};
 use manyway_simulate::{HostId, LinkId, Route, World};
@@ -261,7 +261,7 @@ fn both_reselections_find_the_relays_that_satisfy_and_keep_them() {
             // Picked once, and again for want of rate alone.
             let events = fleet.events(0);
             let reasons = events.iter().filter_map(|event| match event {
-                Event::RelaysPicked { reason, .. } => Some(*reason),
+                Event::Path(PathEvent::RelaysPicked { reason, .. }) => Some(*reason),
                 _ => None,
             });
             let reasons: Vec<PickReason> = reasons.collect();
@@ -274,7 +274,9 @@ fn both_reselections_find_the_relays_that_satisfy_and_keep_them() {
                 assert!(rate < 5_700_000, "{rate}");
             }
             let downs = events.iter().filter_map(|event| match event {
-                Event::PathDown { reason, remote, .. } if *remote != at(0, 0) => Some(*reason),
+                Event::Path(PathEvent::Down { reason, remote, .. }) if *remote != at(0, 0) => {
+                    Some(*reason)
+                }
                 _ => None,
             });
             // A slow one may stall for a moment when it is filled.
@@ -362,11 +364,11 @@ fn with_too_few_that_live_it_goes_on_and_says_so_once() {
     let few = |event: &Event| {
         matches!(
             event,
-            Event::FewRelays {
+            Event::Path(PathEvent::FewRelays {
                 alive: 2,
                 known: 4,
                 wanted: 3
-            }
+            })
         )
     };
     let told = fleet.events(0);
@@ -375,7 +377,10 @@ fn with_too_few_that_live_it_goes_on_and_says_so_once() {
         1,
         "{told:?}"
     );
-    assert!(told.contains(&Event::MoreRelays), "others would be welcome");
+    assert!(
+        told.contains(&Event::Path(PathEvent::MoreRelays)),
+        "others would be welcome"
+    );
     assert!(fleet.picked(0).is_superset(&BTreeSet::from([2, 3])));
     let before = fleet.received();
     fleet.run_for(10 * SECOND);

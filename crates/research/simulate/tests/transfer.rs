@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::{MS, Setup, mbps};
 use manyway_network::{Limit, LinkConfig, Loss, Queue, Red};
-use manyway_session::{CloseReason, Event, PathDownReason, PathState};
+use manyway_session::{CloseReason, Event, PathDownReason, PathEvent, PathState};
 use manyway_simulate::Impairments;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -194,7 +194,12 @@ fn a_path_that_goes_dark_loses_nothing_and_the_other_carries_on() {
     assert!(took < 5000 * MS, "{took:?}");
     for host in [run.client(), run.server()] {
         assert!(host.traffic().closed().is_none());
-        let down = |event: &Event| matches!(event, Event::PathDown { path, reason: PathDownReason::Stalled, .. } if path.0 == 0);
+        let down = |event: &Event| match event {
+            Event::Path(PathEvent::Down { path, reason, .. }) => {
+                path.0 == 0 && *reason == PathDownReason::Stalled
+            }
+            _ => false,
+        };
         assert!(
             host.traffic().log().iter().any(|(_, event)| down(event)),
             "{:?}",
@@ -332,7 +337,13 @@ fn the_same_seed_gives_the_same_run() {
 // A fixed seed, so that a run of this test repeats; PROPTEST_CASES=1000 and another seed look
 // further.
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 40, failure_persistence: None, rng_seed: RngSeed::Fixed(2),  ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 12,
+        max_shrink_iters: 40,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(2),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_byte_once_and_in_order(
@@ -346,7 +357,13 @@ proptest! {
         upload in 0u64..400_000,
         dark in prop::option::of((0usize..2, 0u64..2000)),
     ) {
-        let impairments = Impairments { duplicate, reorder, reorder_by: Duration::from_millis(reorder_ms), corrupt, truncate };
+        let impairments = Impairments {
+            duplicate,
+            reorder,
+            reorder_by: Duration::from_millis(reorder_ms),
+            corrupt,
+            truncate,
+        };
         let mut run = bad(loss, impairments, seed).upload(upload).build();
         if let Some((path, at)) = dark {
             run.run_for(Duration::from_millis(at));

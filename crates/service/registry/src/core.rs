@@ -336,7 +336,7 @@ impl Core {
     }
 
     /// Whether a relay's lease isn't this one any more, as far as is known.
-    pub fn superseded(&self, lease: &Lease) -> bool {
+    pub(crate) fn superseded(&self, lease: &Lease) -> bool {
         let known = self.relays.get(&lease.relay);
         known.is_some_and(|record| record.lease != lease.number || record.left)
     }

@@ -149,7 +149,7 @@ impl Problem {
     }
 
     /// As it is sent.
-    pub fn body(&self) -> ErrorBody {
+    pub(crate) fn body(&self) -> ErrorBody {
         ErrorBody {
             error: ErrorDetail {
                 code: self.code().to_owned(),

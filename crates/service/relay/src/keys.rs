@@ -85,7 +85,7 @@ impl Keys {
     }
 
     /// When the newest key was made: Unix time.
-    pub fn newest(&self) -> Duration {
+    pub(crate) fn newest(&self) -> Duration {
         Duration::from_secs(self.codes[0].created.into())
     }
 

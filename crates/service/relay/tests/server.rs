@@ -283,7 +283,7 @@ fn addresses_that_cant_be_had_are_named() {
         "{text}"
     );
     assert!(error(&["192.0.2.1:1"]).contains("this host doesn't have the address"));
-    assert!(error(&["127.0.0.1:0", "127.0.0.2:0"]).contains("one family"));
+    assert!(error(&["127.0.0.1:0", "127.0.0.2:0"]).contains("same family"));
     assert!(error(&[]).contains("needs an address"));
 }
 

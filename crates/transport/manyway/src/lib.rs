@@ -59,8 +59,8 @@ pub use manyway_runtime::{
     ReadError, RecvStream, SendStream, TcpOptions, WriteError,
 };
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathId,
-    PathState, PathStats, PathSurvey, PickReason, RelayAccess, RelayAddress, RelayState,
+    CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathEvent,
+    PathId, PathState, PathStats, PathSurvey, PickReason, RelayAccess, RelayAddress, RelayState,
     RelayStats, Secrets, SelectionStats, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};

@@ -58,7 +58,7 @@ pub use stream::{RecvStream, SendStream};
 pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
 
 pub use manyway_session::{
-    CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathId, PathState,
-    PathStats, PathSurvey, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets, StreamId,
-    Ticket,
+    CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathEvent, PathId,
+    PathState, PathStats, PathSurvey, RelayAccess, RelayAddress, RelayState, RelayStats, Secrets,
+    StreamId, Ticket,
 };

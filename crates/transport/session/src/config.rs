@@ -56,7 +56,8 @@ pub struct Config {
     /// How the rates of paths on carriers are controlled; `None` leaves them to the carriers.
     pub rate_control: Option<RateConfig>,
     /// Which of the relays that are offered carry paths at a time, and when others are tried;
-    /// `None` leaves it to the law's path manager, or has a path through each. For whoever connects.
+    /// `None` leaves it to the law's path manager, or opens a path through each. For the side that
+    /// connects.
     pub selection: Option<LiveConfig>,
 }
 

@@ -10,21 +10,34 @@ use crate::streams::StreamEvent;
 pub enum Event {
     /// The handshake is complete: streams may be opened.
     Connected,
+    /// Something happened to a path, or to the relays that paths may go through.
+    Path(PathEvent),
+    /// Something happened on a stream.
+    Stream(StreamEvent),
+    /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to
+    /// do.
+    Closed(CloseReason),
+}
+
+/// What happened to a connection's paths, or to the relays that they may go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathEvent {
     /// A path was validated, or carries packets again after a stall.
-    PathUp {
+    Up {
         /// The path.
         path: PathId,
-        /// Its local socket's name.
+        /// Its local socket's name: an interface or an address.
         name: String,
         /// The peer's address on it.
         remote: SocketAddr,
     },
     /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new
     /// one has answered.
-    PathMoved {
+    Moved {
         /// The path.
         path: PathId,
-        /// Its local socket's name.
+        /// Its local socket's name: an interface or an address.
         name: String,
         /// The peer's address from now on.
         remote: SocketAddr,
@@ -32,18 +45,19 @@ pub enum Event {
         previous: SocketAddr,
     },
     /// A path stopped carrying packets; what was in flight on it goes over the others.
-    PathDown {
+    Down {
         /// The path.
         path: PathId,
-        /// Its local socket's name.
+        /// Its local socket's name: an interface or an address.
         name: String,
         /// The peer's address on it.
         remote: SocketAddr,
         /// Why.
         reason: PathDownReason,
     },
-    /// Every relay that was offered has been tried, and another one may help: see
-    /// [`Connection::add_relays`](crate::Connection::add_relays).
+    /// The connection has tried every relay it knows, and another one may help: see
+    /// [`Connection::add_relays`](crate::Connection::add_relays). Reported again after half a
+    /// minute if there are none.
     MoreRelays,
     /// Other relays carry paths from now on, or will as soon as they answer:
     /// [`Config::selection`](crate::Config::selection) has picked them.
@@ -53,9 +67,9 @@ pub enum Event {
         /// Why others than before.
         reason: PickReason,
     },
-    /// For long there have been fewer relays alive than
-    /// [`Config::selection`](crate::Config::selection) wants; told once. Those that there are are
-    /// used.
+    /// For some time, fewer relays have been alive than
+    /// [`Config::selection`](crate::Config::selection) wants. The connection uses those that are
+    /// alive, and reports this once.
     FewRelays {
         /// Relays that are alive.
         alive: usize,
@@ -64,11 +78,12 @@ pub enum Event {
         /// Relays that are wanted.
         wanted: usize,
     },
-    /// Something happened on a stream.
-    Stream(StreamEvent),
-    /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to
-    /// do.
-    Closed(CloseReason),
+}
+
+impl From<PathEvent> for Event {
+    fn from(event: PathEvent) -> Self {
+        Self::Path(event)
+    }
 }
 
 /// Why relays were picked.

@@ -25,7 +25,7 @@ pub use config::{Config, ConfigError};
 pub use connection::Connection;
 pub use driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 pub use endpoint::{ConnectError, Endpoint};
-pub use event::{CloseReason, Event, PathDownReason, PickReason};
+pub use event::{CloseReason, Event, PathDownReason, PathEvent, PickReason};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{
     CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,

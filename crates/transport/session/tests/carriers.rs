@@ -5,7 +5,7 @@ mod net;
 
 use manyway_session::{
     Carrier, CarrierError, CarrierKind, Config, ConnectionHandle, Event, Facts, Incoming, LocalId,
-    PathDownReason, PathState, Purpose,
+    PathDownReason, PathEvent, PathState, Purpose,
 };
 use manyway_units::{Rate, Time};
 
@@ -94,10 +94,10 @@ fn a_broken_carriers_data_comes_by_the_other() {
     let closed = |(_, event): &(ConnectionHandle, Event)| {
         matches!(
             event,
-            Event::PathDown {
+            Event::Path(PathEvent::Down {
                 reason: PathDownReason::CarrierClosed,
                 ..
-            }
+            })
         )
     };
     assert!(net.events[0].iter().any(closed), "{:?}", net.events[0]);

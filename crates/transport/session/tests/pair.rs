@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_session::streams::{ReadError, StreamEvent, WriteError};
 use manyway_session::{
-    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, PathState,
-    Secrets, StreamId, Ticket,
+    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, PathEvent,
+    PathState, Secrets, StreamId, Ticket,
 };
 use manyway_units::Time;
 use rand::SeedableRng;
@@ -255,7 +255,7 @@ fn a_path_that_goes_dark_loses_nothing_and_comes_back() {
     let client = pair.client;
     let downs = pair.events[0]
         .iter()
-        .filter(|(_, e)| matches!(e, Event::PathDown { .. }))
+        .filter(|(_, e)| matches!(e, Event::Path(PathEvent::Down { .. })))
         .count();
     assert!(downs >= 1, "{:?}", pair.events[0]);
     let stats = pair.ends[0].connection(client).expect("alive").stats();

@@ -10,8 +10,8 @@ use manyway_control::rate_control::{LiveConfig, Reselection, SelectConfig};
 use manyway_relay::Keys;
 use manyway_relay::keys::public_key;
 use manyway_session::{
-    Access, Config, ConnectionHandle, Event, LocalId, RelayAccess, RelayAddress, RelayState,
-    SelectionStats,
+    Access, Config, ConnectionHandle, Event, LocalId, PathEvent, RelayAccess, RelayAddress,
+    RelayState, SelectionStats,
 };
 use manyway_units::{Rate, Time};
 use manyway_wire::relay::RateClass;
@@ -174,7 +174,7 @@ fn relays_that_cant_be_dialled_rest() {
         few = fleet.net.events[0]
             .iter()
             .filter(|(_, event): &&(ConnectionHandle, Event)| {
-                matches!(event, Event::FewRelays { .. })
+                matches!(event, Event::Path(PathEvent::FewRelays { .. }))
             })
             .count();
     }

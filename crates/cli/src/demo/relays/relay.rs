@@ -1,4 +1,4 @@
-//! A relay as `manyway relay` runs it, on a thread of this process.
+//! A relay on a thread of this process, which forwards as `manyway relay` does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::access::new_account;
 
-/// How long vouchers are good.
+/// How long vouchers are valid.
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// A running relay; dropping it stops it.
 #[derive(Debug)]
-pub(super) struct Relay {
-    /// Its own, not what others reach it by.
+pub(super) struct LocalRelay {
+    /// Its socket's; peers reach it through the emulated network.
     pub(super) address: SocketAddr,
     id: RelayId,
     access: Access,
@@ -32,9 +32,10 @@ struct Running {
     thread: Option<JoinHandle<Result<(), ServerError>>>,
 }
 
-impl Relay {
+impl LocalRelay {
     pub(super) fn start() -> anyhow::Result<Self> {
-        let keys = TempDir::with_prefix("manyway-relay").context("no place for a relay's key")?;
+        let keys = TempDir::with_prefix("manyway-relay")
+            .context("can't create a directory for a relay's key")?;
         let key_file = keys.path().join("relay.key");
         let server = Server::bind(ServerConfig {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))],
@@ -66,7 +67,7 @@ impl Relay {
         })
     }
 
-    /// The right to use it, at the address that others reach it by.
+    /// Access to it at the address by which peers reach it.
     pub(super) fn access(&self, at: SocketAddr) -> RelayAccess {
         RelayAccess {
             relay: RelayAddress {
@@ -77,7 +78,7 @@ impl Relay {
         }
     }
 
-    /// Packets that it has sent on.
+    /// Packets that it has forwarded.
     pub(super) fn forwarded(&self) -> u64 {
         self.running.handle.counters().forwarded
     }
@@ -87,7 +88,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.handle.stop();
         if let Some(Ok(Err(error))) = self.thread.take().map(JoinHandle::join) {
-            tracing::warn!(%error, "a relay ended before its time");
+            tracing::warn!(%error, "a relay failed");
         }
     }
 }

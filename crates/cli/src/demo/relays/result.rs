@@ -1,4 +1,4 @@
-//! What the demo with relays found: tables, a picture, an object.
+//! The result of the demo with relays: tables, a plot, an object.
 
 use std::time::Duration;
 
@@ -7,43 +7,43 @@ use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
 
-use super::super::show::{Show, mbps, rates};
+use super::super::report::{DemoReport, mbps, rates};
 use super::super::trial::Trial;
 use super::shares::{epochs_reached, shares};
-use super::topology::{ACCESS, BEHIND, CORE, LINES, Line, USELESS, round_trip};
+use super::topology::{ACCESS, CORE, DuplexLink, EGRESS, LINKS, USELESS, round_trip};
 use crate::meter::loss;
 
-/// The end of the transfer, in which the useless relay should have little.
+/// The end of the transfer, in which the useless relay should carry little.
 pub(super) const END: Duration = Duration::from_secs(10);
-/// What comes to the first this many loss epochs of the direct path is no judgement yet.
+/// Loss epochs of the direct path before mPath can judge the useless relay.
 pub(super) const EPOCHS: u64 = 200;
-/// Relays should bring this many times what the direct path has alone,
+/// The goodput with relays, relative to the direct path alone, should be at least this.
 pub(super) const GAIN: f64 = 1.7;
-/// and the useless one have less than this part in the end.
+/// The useless relay's share at the end should be less than this.
 pub(super) const LITTLE: f64 = 0.1;
-/// Spans of the transfer in the table.
+/// Columns of the table for parts of the transfer's time.
 const SPANS: u32 = 4;
 
 /// Both transfers.
 #[derive(Debug)]
 pub(crate) struct Demo {
-    pub(super) single: Part,
-    pub(super) all: Part,
-    /// Packets that each relay sent on, both ways.
+    pub(super) single: Transfer,
+    pub(super) all: Transfer,
+    /// Packets that each relay forwarded, in both directions.
     pub(super) forwarded: Vec<u64>,
 }
 
 /// A transfer of a file.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct Transfer {
     pub(super) law: LawSpec,
     pub(super) size: u64,
-    /// Of the file as it was written.
+    /// Of the original.
     pub(super) digest: blake3::Hash,
     pub(super) trial: Trial,
 }
 
-impl Part {
+impl Transfer {
     fn goodput(&self) -> Rate {
         Rate::of(self.size, self.trial.took)
     }
@@ -62,7 +62,7 @@ impl Part {
         }
     }
 
-    /// Shares of the ways between two parts of the transfer's time.
+    /// The shares of the routes between two fractions of the transfer's time.
     fn shares(&self, from: f64, to: f64) -> Vec<f64> {
         let took = self.trial.took;
         shares(&self.trial.samples, took.mul_f64(from), took.mul_f64(to))
@@ -73,9 +73,9 @@ impl Part {
         shares(&self.trial.samples, took.saturating_sub(END), took)
     }
 
-    fn loss_epochs(&self, way: usize) -> u64 {
+    fn loss_epochs(&self, route: usize) -> u64 {
         let last = self.trial.samples.last();
-        last.and_then(|sample| sample.loss_events.get(way).copied())
+        last.and_then(|sample| sample.loss_events.get(route).copied())
             .unwrap_or(0)
     }
 }
@@ -84,14 +84,14 @@ impl Part {
 #[derive(Debug, Serialize)]
 pub(crate) struct Json {
     verified: bool,
-    /// Without queues, of the direct path and of each relay's.
+    /// Without queueing, of the direct path and of each relay's.
     rtt_ms: f64,
     relay_rtt_ms: [f64; 3],
     links: Vec<LinkJson>,
     single: PartJson,
     with_relays: PartJson,
     gain: f64,
-    /// Of the direct path, in the transfer with relays.
+    /// Of the direct path in the transfer with relays.
     loss_epochs: u64,
     useless_relay: Useless,
     paths: Vec<PathJson>,
@@ -119,10 +119,10 @@ struct PartJson {
 #[derive(Debug, Serialize)]
 struct Useless {
     name: String,
-    /// Its share of what was sent in the first half, and in the last 10 s.
+    /// Its share of the sent bytes in the first half, and in the last 10 s.
     share_first_half: f64,
     share_last_10_s: f64,
-    /// When the direct path had met 200 loss epochs.
+    /// When the direct path had 200 loss epochs.
     epochs_reached_s: Option<f64>,
 }
 
@@ -134,7 +134,7 @@ struct PathJson {
     share_last_10_s: f64,
     loss_epochs: u64,
     min_rtt_ms: Option<f64>,
-    /// By a relay, both ways.
+    /// By the relay, in both directions.
     packets_forwarded: Option<u64>,
 }
 
@@ -144,7 +144,7 @@ struct SharesJson {
     shares: Vec<f64>,
 }
 
-impl Show for Demo {
+impl DemoReport for Demo {
     type Json = Json;
 
     fn verified(&self) -> bool {
@@ -152,7 +152,7 @@ impl Show for Demo {
     }
 
     fn json(&self) -> Json {
-        let link = |line: &Line| LinkJson {
+        let link = |line: &DuplexLink| LinkJson {
             name: line.name,
             bps: line.mbps * 1e6,
             delay_ms: ms(line.delay),
@@ -162,19 +162,21 @@ impl Show for Demo {
         Json {
             verified: self.verified(),
             rtt_ms: ms(round_trip(CORE)),
-            relay_rtt_ms: BEHIND.map(|line| ms(round_trip(line))),
-            links: LINES.iter().map(link).collect(),
+            relay_rtt_ms: EGRESS.map(|link| ms(round_trip(link))),
+            links: LINKS.iter().map(link).collect(),
             single: self.single.json(),
             with_relays: self.all.json(),
             gain: self.gain(),
             loss_epochs: self.all.loss_epochs(0),
             useless_relay: Useless {
-                name: way_name(useless),
+                name: route_name(useless),
                 share_first_half: part(&self.all.shares(0.0, 0.5), useless),
                 share_last_10_s: part(&self.all.shares_at_the_end(), useless),
                 epochs_reached_s: self.epochs_reached().map(|at| at.as_secs_f64()),
             },
-            paths: (0..=BEHIND.len()).map(|way| self.path_json(way)).collect(),
+            paths: (0..=EGRESS.len())
+                .map(|route| self.path_json(route))
+                .collect(),
             shares: self.shares_over_time(),
         }
     }
@@ -182,7 +184,7 @@ impl Show for Demo {
     fn text(&self) -> String {
         let verified = match self.verified() {
             true => "BLAKE3 of both copies verified.",
-            false => "BLAKE3 of a copy DIFFERS from its original's.",
+            false => "The BLAKE3 hash of a copy DIFFERS from its original's.",
         };
         format!(
             "\n{}\n{}\n{}\n{verified}",
@@ -192,7 +194,7 @@ impl Show for Demo {
         )
     }
 
-    /// One transfer after the other on one axis of time, each way a band.
+    /// Both transfers on one time axis, each route a band.
     fn svg(&self) -> Result<String, PlotError> {
         let mut plot = Plot::new(
             format!(
@@ -205,7 +207,7 @@ impl Show for Demo {
         plot.y_label = "Mbps".to_owned();
         let end = self.single.trial.took.as_secs_f64();
         let second = end + 1.0;
-        let mark = |x, name: &str, part: &Part| Mark {
+        let mark = |x, name: &str, part: &Transfer| Mark {
             x,
             label: format!("{name}: {:.1} Mbps", mbps(part.goodput())),
         };
@@ -215,20 +217,22 @@ impl Show for Demo {
         ];
         let alone = rates(&self.single.trial.samples);
         let together = rates(&self.all.trial.samples);
-        let series = |way: usize| {
+        let series = |route: usize| {
             let first = alone
                 .iter()
-                .map(|(at, rates)| (*at, rates.get(way).copied().unwrap_or(0.0)));
-            let then = together.iter().map(|(at, rates)| (second + at, rates[way]));
+                .map(|(at, rates)| (*at, rates.get(route).copied().unwrap_or(0.0)));
+            let then = together
+                .iter()
+                .map(|(at, rates)| (second + at, rates[route]));
             Series {
-                name: way_name(way),
+                name: route_name(route),
                 points: first
                     .chain([(end, 0.0), (second, 0.0)])
                     .chain(then)
                     .collect(),
             }
         };
-        plot.series = (0..=BEHIND.len()).map(series).collect();
+        plot.series = (0..=EGRESS.len()).map(series).collect();
         plot.svg()
     }
 }
@@ -265,13 +269,13 @@ impl Demo {
         table
     }
 
-    /// What each way did when all were used; shares of what was sent in each quarter of the time.
+    /// The traffic of each route in the transfer with relays, with its share in each quarter.
     fn usage(&self) -> Table {
         let quarters = (1..=SPANS).map(|n| Column::right(format!("{n}. quarter")));
         let columns = [Column::left("path"), Column::right("sent")]
             .into_iter()
             .chain(quarters)
-            .chain(["last 10 s", "loss epochs", "lost", "least rtt"].map(Column::right));
+            .chain(["last 10 s", "loss epochs", "lost", "min rtt"].map(Column::right));
         let mut table = Table::new(columns.collect::<Vec<_>>());
         let quarter = |n: u32| {
             let at = |n: u32| f64::from(n) / f64::from(SPANS);
@@ -279,13 +283,13 @@ impl Demo {
         };
         let mut spans: Vec<Vec<f64>> = (0..SPANS).map(quarter).collect();
         spans.push(self.all.shares_at_the_end());
-        for way in 0..=BEHIND.len() {
-            let path = self.all.trial.paths.get(way).and_then(Option::as_ref);
-            let sent = ByteSize::new(self.sent(way)).to_string();
+        for route in 0..=EGRESS.len() {
+            let path = self.all.trial.paths.get(route).and_then(Option::as_ref);
+            let sent = ByteSize::new(self.sent(route)).to_string();
             let percent = |part: f64| format!("{:.1} %", 100.0 * part);
-            let shares = spans.iter().map(|shares| percent(part(shares, way)));
-            table.row([way_name(way), sent].into_iter().chain(shares).chain([
-                self.all.loss_epochs(way).to_string(),
+            let shares = spans.iter().map(|shares| percent(part(shares, route)));
+            table.row([route_name(route), sent].into_iter().chain(shares).chain([
+                self.all.loss_epochs(route).to_string(),
                 path.map_or(String::new(), |path| percent(loss(path))),
                 path.map_or(String::new(), |path| format!("{:.1} ms", ms(path.min_rtt))),
             ]));
@@ -293,19 +297,19 @@ impl Demo {
         table
     }
 
-    fn sent(&self, way: usize) -> u64 {
+    fn sent(&self, route: usize) -> u64 {
         let last = self.all.trial.samples.last();
-        last.and_then(|sample| sample.bytes.get(way).copied())
+        last.and_then(|sample| sample.bytes.get(route).copied())
             .unwrap_or(0)
     }
 
-    /// What should come out, and what has.
+    /// The expected result, and the actual one.
     fn verdicts(&self) -> Vec<String> {
         let holds = |good: bool| {
             if good {
-                "as it should"
+                "as expected"
             } else {
-                "NOT as it should"
+                "NOT as expected"
             }
         };
         let useless = 1 + USELESS;
@@ -313,16 +317,16 @@ impl Demo {
         let after = part(&self.all.shares_at_the_end(), useless);
         let falls = after < LITTLE && (after < before || after == 0.0);
         let gain = format!(
-            "{:.2} times the goodput of the direct path alone, {}: at least {GAIN}.",
+            "The goodput is {:.2} times that of the direct path alone, {} (at least {GAIN}).",
             self.gain(),
             holds(self.gain() >= GAIN),
         );
         let epochs = self.all.loss_epochs(0);
         let share = match self.epochs_reached() {
             Some(at) => format!(
-                "After {EPOCHS} loss epochs of the direct path at {:.0} s ({epochs} in all) the \
+                "The direct path reached {EPOCHS} loss epochs at {:.0} s ({epochs} in all). The \
                  useless relay's share went from {:.1} % in the first half to {:.1} % in the last \
-                 10 s, {}: less, and under {:.0} %.",
+                 10 s, {} (less, and under {:.0} %).",
                 at.as_secs_f64(),
                 100.0 * before,
                 100.0 * after,
@@ -330,8 +334,8 @@ impl Demo {
                 100.0 * LITTLE,
             ),
             None => format!(
-                "The direct path met only {epochs} loss epochs: too few to tell whether the \
-                 useless relay is left ({:.1} % in the first half, {:.1} % in the last 10 s).",
+                "The direct path had only {epochs} loss epochs, too few to judge whether mPath \
+                 leaves the useless relay ({:.1} % in the first half, {:.1} % in the last 10 s).",
                 100.0 * before,
                 100.0 * after,
             ),
@@ -339,16 +343,16 @@ impl Demo {
         vec![gain, share]
     }
 
-    fn path_json(&self, way: usize) -> PathJson {
-        let path = self.all.trial.paths.get(way).and_then(Option::as_ref);
+    fn path_json(&self, route: usize) -> PathJson {
+        let path = self.all.trial.paths.get(route).and_then(Option::as_ref);
         PathJson {
-            name: way_name(way),
-            bytes_sent: self.sent(way),
-            share: part(&self.all.shares(0.0, 1.0), way),
-            share_last_10_s: part(&self.all.shares_at_the_end(), way),
-            loss_epochs: self.all.loss_epochs(way),
+            name: route_name(route),
+            bytes_sent: self.sent(route),
+            share: part(&self.all.shares(0.0, 1.0), route),
+            share_last_10_s: part(&self.all.shares_at_the_end(), route),
+            loss_epochs: self.all.loss_epochs(route),
             min_rtt_ms: path.map(|path| ms(path.min_rtt)),
-            packets_forwarded: way
+            packets_forwarded: route
                 .checked_sub(1)
                 .and_then(|relay| self.forwarded.get(relay).copied()),
         }
@@ -367,46 +371,46 @@ impl Demo {
     }
 }
 
-/// What is set up, in words.
+/// The topology in words.
 pub(super) fn introduction() -> String {
-    let describe = |line: &Line| {
+    let describe = |line: &DuplexLink| {
         format!(
             "{} {}",
             Rate::from_mbps(line.mbps),
             format_duration(line.delay)
         )
     };
-    let behind = |relay: usize| describe(&LINES[BEHIND[relay]]);
-    let trip = |relay: usize| format_duration(round_trip(BEHIND[relay]));
+    let behind = |relay: usize| describe(&LINKS[EGRESS[relay]]);
+    let trip = |relay: usize| format_duration(round_trip(EGRESS[relay]));
     format!(
-        "The access link of all paths: {}. Behind it the direct path over a core link of {}, and \
-         three relays: relay 1 over the same core link, so that it adds nothing, relay 2 over {}, \
-         relay 3 over {}. Queues of {}, {}, {} and {} packets. Without them, a round trip takes {} \
-         over the core link, {} and {} over the other two.",
-        describe(&LINES[ACCESS]),
+        "All paths share an access link of {}. The direct path continues over a core link of {}. \
+         Relay 1 uses the same core link and adds no capacity; relay 2 has a link of {}, relay 3 \
+         one of {}. The queues hold {}, {}, {} and {} packets. Without queueing, a round trip \
+         takes {} over the core link, and {} and {} over the other two.",
+        describe(&LINKS[ACCESS]),
         behind(USELESS),
         behind(1),
         behind(2),
-        LINES[ACCESS].queue,
-        LINES[BEHIND[USELESS]].queue,
-        LINES[BEHIND[1]].queue,
-        LINES[BEHIND[2]].queue,
+        LINKS[ACCESS].queue,
+        LINKS[EGRESS[USELESS]].queue,
+        LINKS[EGRESS[1]].queue,
+        LINKS[EGRESS[2]].queue,
         trip(USELESS),
         trip(1),
         trip(2),
     )
 }
 
-fn way_name(way: usize) -> String {
-    match way {
+fn route_name(route: usize) -> String {
+    match route {
         0 => "direct".to_owned(),
         n if n == 1 + USELESS => format!("relay {n} (useless)"),
         n => format!("relay {n}"),
     }
 }
 
-fn part(shares: &[f64], way: usize) -> f64 {
-    shares.get(way).copied().unwrap_or(0.0)
+fn part(shares: &[f64], route: usize) -> f64 {
+    shares.get(route).copied().unwrap_or(0.0)
 }
 
 fn ms(time: Duration) -> f64 {
@@ -418,25 +422,25 @@ mod tests {
     use super::super::super::trial::Sample;
     use super::*;
 
-    fn part(law: &str, size: u64, ways: &[u64], useless_until: u64) -> Part {
+    fn part(law: &str, size: u64, routes: &[u64], useless_until: u64) -> Transfer {
         let seconds = size / 1_000_000;
         let sample = |n: u64| Sample {
             at: Duration::from_secs(n),
             bytes: (0..)
-                .zip(ways)
-                .map(|(way, rate)| rate * if way == 1 { n.min(useless_until) } else { n })
+                .zip(routes)
+                .map(|(route, rate)| rate * if route == 1 { n.min(useless_until) } else { n })
                 .collect(),
-            loss_events: ways.iter().map(|_| 2 * n).collect(),
+            loss_events: routes.iter().map(|_| 2 * n).collect(),
         };
         let digest = blake3::hash(law.as_bytes());
-        Part {
+        Transfer {
             law: law.parse().unwrap(),
             size,
             digest,
             trial: Trial {
                 took: Duration::from_secs(seconds),
                 digest,
-                paths: vec![None; ways.len()],
+                paths: vec![None; routes.len()],
                 samples: (0..=seconds).map(sample).collect(),
             },
         }
@@ -461,7 +465,7 @@ mod tests {
     fn for_people() {
         insta::assert_snapshot!("text", demo(60).text());
         let stays = demo(120).text();
-        assert!(stays.contains("NOT as it should"), "{stays}");
+        assert!(stays.contains("NOT as expected"), "{stays}");
     }
 
     #[test]
@@ -471,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_copy_is_said_to_be_one() {
+    fn a_damaged_copy_is_reported() {
         let mut demo = demo(60);
         demo.all.trial.digest = blake3::hash(b"something else");
         assert!(!demo.verified());

@@ -1,10 +1,10 @@
-//! What part of the traffic each way had, and when.
+//! Each route's share of the traffic over time.
 
 use std::time::Duration;
 
 use super::super::trial::Sample;
 
-/// What each way had between two moments, as parts of 1. Zeros if nothing was sent.
+/// Each route's share between two moments, 0 to 1; all zero if nothing was sent.
 pub(super) fn shares(samples: &[Sample], from: Duration, to: Duration) -> Vec<f64> {
     let (Some(before), Some(after)) = (at(samples, from), at(samples, to)) else {
         return Vec::new();
@@ -15,15 +15,15 @@ pub(super) fn shares(samples: &[Sample], from: Duration, to: Duration) -> Vec<f6
     each.iter().map(|bytes| bytes / sum.max(1.0)).collect()
 }
 
-/// The last sample that was taken by then; the first if none was.
+/// The last sample up to then, otherwise the first one.
 fn at(samples: &[Sample], moment: Duration) -> Option<&Sample> {
     let later = samples.partition_point(|sample| sample.at <= moment);
     samples.get(later.saturating_sub(1))
 }
 
-/// When the ways had met so many loss epochs; `None` if they never had.
-pub(super) fn epochs_reached(samples: &[Sample], way: usize, epochs: u64) -> Option<Duration> {
-    let reached = |sample: &&Sample| sample.loss_events.get(way).is_some_and(|&n| n >= epochs);
+/// When a route reached this many loss epochs; `None` if it never did.
+pub(super) fn epochs_reached(samples: &[Sample], route: usize, epochs: u64) -> Option<Duration> {
+    let reached = |sample: &&Sample| sample.loss_events.get(route).is_some_and(|&n| n >= epochs);
     samples.iter().find(reached).map(|sample| sample.at)
 }
 

@@ -1,5 +1,5 @@
-//! The demo's links and files under the virtual clock, with real sessions and relays: what the demo
-//! promises holds in every run.
+//! The demo's topology and files under the virtual clock, with real sessions and relays: every run
+//! meets the demo's expectations.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::result::{END, EPOCHS, GAIN, LITTLE};
 use super::topology::USELESS;
 use super::*;
 
-/// As much as hosts delay single packets. Without any, all runs are nearly one.
+/// The jitter of real hosts. Without it, all runs would be almost equal.
 const JITTER: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,8 +23,8 @@ fn network(seed: u64, law: &str, bytes: u64, relays: usize) -> Relayed {
         max_datagram: DATAGRAM,
         ..Config::default()
     };
-    let link = |line: &Line| -> LinkConfig { line.config()[0].clone() };
-    let mut links: Vec<LinkConfig> = LINES.iter().map(link).collect();
+    let link = |line: &DuplexLink| -> LinkConfig { line.config()[0].clone() };
+    let mut links: Vec<LinkConfig> = LINKS.iter().map(link).collect();
     (links[ACCESS].jitter, links[ACCESS].seed) = (JITTER, seed);
     let mut net = Relayed::new(RelayedSpec {
         seed,
@@ -36,7 +36,7 @@ fn network(seed: u64, law: &str, bytes: u64, relays: usize) -> Relayed {
         },
         links,
         direct: Some(vec![ACCESS, CORE]),
-        relays: BEHIND.map(|line| [vec![ACCESS], vec![line]]).to_vec(),
+        relays: EGRESS.map(|line| [vec![ACCESS], vec![line]]).to_vec(),
         ..RelayedSpec::default()
     })
     .expect("a valid configuration");
@@ -104,11 +104,11 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 #[test]
-fn in_every_run_detours_pay_and_the_useless_one_is_left() {
+fn in_every_run_relays_pay_and_the_useless_one_is_left() {
     let alone = Run::of(0, "reno", SINGLE_SIZE, 0);
     let alone = SINGLE_SIZE as f64 / alone.seconds;
     for seed in seeds() {
-        let run = Run::of(seed, "mpath", SIZE, BEHIND.len());
+        let run = Run::of(seed, "mpath", SIZE, EGRESS.len());
         let ratio = SIZE as f64 / run.seconds / alone;
         assert!(ratio >= GAIN, "seed {seed}: {ratio}");
         assert!(run.epochs >= EPOCHS, "seed {seed}: {}", run.epochs);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{RelayId, RelayTicket};
-use manyway::{Carriers, Connection, Event, RelayAccess, Ticket};
+use manyway::{Carriers, Connection, Event, PathEvent, RelayAccess, Ticket};
 use manyway_registry::Role;
 use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
@@ -35,7 +35,7 @@ pub(super) fn client(args: &RelaySourceArgs) -> anyhow::Result<Option<(Client, C
         return Ok(None);
     };
     let mut rng =
-        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
+        ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")?;
     let client = Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?;
     Ok(Some((client, rng)))
 }
@@ -178,7 +178,7 @@ impl RegistryRelays {
                     done
                 }
                 event = events.recv() => match event {
-                    Ok(Event::MoreRelays) => self.fetch_more(&connection).await,
+                    Ok(Event::Path(PathEvent::MoreRelays)) => self.fetch_more(&connection).await,
                     Ok(_) | Err(RecvError::Lagged(_)) => continue,
                     Err(RecvError::Closed) => std::future::pending().await,
                 },

@@ -2,25 +2,25 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle as Thread;
 use std::time::SystemTime;
 
-use manyway::{Config, Endpoint, EndpointOptions, RelayState};
+use manyway::{Config, Endpoint, RelayState};
 use manyway_registry::client::{Membership, RelayDescriptor};
 use manyway_registry::server::{Connections, Server as Registry, ServerConfig as RegistryConfig};
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Token, Tokens, tls};
-use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys};
+use manyway_relay::server::open_keys;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
+use self::local_relay::{LocalRelay, endpoint, keep_busy, until};
 use super::*;
 
+#[path = "../../../tests/common/local_relay.rs"]
+mod local_relay;
+
 const TOKENS: &str = "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd\n";
-/// Only tests that fail wait for so long.
-const PATIENCE: Duration = Duration::from_secs(120);
 const LONG: Duration = Duration::from_secs(7200);
 
 fn key() -> RegistryKey {
@@ -91,66 +91,33 @@ impl Host {
     }
 }
 
-/// A relay on a thread of its own.
+/// A relay that enrols at a registry.
 struct Relay {
     member: Membership,
-    handle: Handle,
-    thread: Option<Thread<Result<(), ServerError>>>,
+    local: LocalRelay,
 }
 
 impl Relay {
     fn start(dir: &TempDir, name: &str, registry: &Host) -> Self {
         let key_file = dir.path().join(name);
-        let server = Server::bind(ServerConfig {
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            key_file: key_file.clone(),
-            rotate: Duration::from_secs(86_400),
-            streams: None,
-            relay: manyway_relay::Config {
-                allow_private: true,
-                trusted: vec![key().id()],
-                ..Default::default()
-            },
-        });
-        let server = server.unwrap();
+        let local = LocalRelay::start(key_file.clone(), vec![key().id()]);
         let keys = open_keys(&key_file).unwrap();
-        let enrolling = RelayDescriptor::new(server.id(), server.addresses(), move |bytes| {
-            keys.sign(bytes)
-        });
+        let enrolling =
+            RelayDescriptor::new(local.id, vec![local.address], move |bytes| keys.sign(bytes));
         let token = Token::from_text(TOKENS, Role::Relay).unwrap();
         Self {
             member: Membership::new(&[registry.url()], token, enrolling).unwrap(),
-            handle: server.handle(),
-            thread: Some(std::thread::spawn(move || server.run())),
-        }
-    }
-
-    fn stop(&mut self) {
-        self.handle.stop();
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap().unwrap();
+            local,
         }
     }
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.handle.stop();
-    }
-}
-
-async fn endpoint(law: &str) -> Endpoint {
-    let config = Config {
+fn config(law: &str) -> Config {
+    Config {
         cc: law.parse().unwrap(),
         limit: Some(manyway::Rate::from_mbps(8.0)),
         ..Config::default()
-    };
-    let options = EndpointOptions {
-        config,
-        paths: vec!["127.0.0.1".parse().unwrap()],
-        ..EndpointOptions::default()
-    };
-    Endpoint::bind(options).await.unwrap()
+    }
 }
 
 /// A connection over which something is sent all the time.
@@ -163,18 +130,11 @@ struct Busy {
 
 impl Busy {
     async fn start(law: &str) -> Self {
-        let ends = [endpoint(law).await, endpoint(law).await];
+        let ends = [endpoint(config(law)).await, endpoint(config(law)).await];
         let ticket = ends[0].listen().unwrap();
         let (connected, accepted) = tokio::join!(ends[1].connect(&ticket), ends[0].accept());
         let (connection, accepted) = (connected.unwrap(), accepted.unwrap());
-        let (mut send, _) = connection.open_bi().await.unwrap();
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { while send.write_all(&[0x5a; 1 << 14]).await.is_ok() {} });
-        tasks.spawn(async move {
-            let (_, mut receive) = accepted.accept_bi().await.unwrap();
-            let mut piece = vec![0; 1 << 14];
-            while let Ok(1..) = receive.read(&mut piece).await {}
-        });
+        let tasks = keep_busy(&connection, accepted).await;
         Self {
             connection,
             ticket,
@@ -219,16 +179,6 @@ impl Busy {
     }
 }
 
-async fn until(what: &str, holds: impl Fn() -> bool) {
-    let waited = async {
-        while !holds() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let in_time = tokio::time::timeout(PATIENCE, waited).await;
-    assert!(in_time.is_ok(), "{what}: not within {PATIENCE:?}");
-}
-
 fn unix() -> Duration {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -268,10 +218,16 @@ async fn access_is_renewed_before_it_ends() {
     // The one that renews goes on asking for its relay, which has to be there for that.
     relays[0].member.enrol().await.unwrap();
     until("the first vouchers end", || unix() > ended).await;
-    let minted = relays[0].handle.counters().minted;
-    until("new grants", || relays[0].handle.counters().minted > minted).await;
-    until("a refusal", || relays[1].handle.counters().refused > 0).await;
-    assert_eq!(relays[0].handle.counters().refused, 0);
+    let minted = relays[0].local.handle.counters().minted;
+    until("new grants", || {
+        relays[0].local.handle.counters().minted > minted
+    })
+    .await;
+    until("a refusal", || {
+        relays[1].local.handle.counters().refused > 0
+    })
+    .await;
+    assert_eq!(relays[0].local.handle.counters().refused, 0);
     assert_eq!(senders[0].relays(RelayState::InUse), 1);
     senders[0].goes_on().await;
     senders[1].goes_on().await;
@@ -297,9 +253,12 @@ async fn relays_are_dropped_and_others_are_fetched() {
         relays.iter().any(|relay| relay.id == id)
     };
     until("the other one is fetched", || known(relays[1].member.id())).await;
-    until("it is probed", || relays[1].handle.counters().forwarded > 0).await;
+    until("it is probed", || {
+        relays[1].local.handle.counters().forwarded > 0
+    })
+    .await;
     relays[0].member.leave().await.unwrap();
-    relays[0].stop();
+    relays[0].local.stop();
     sender.goes_on().await;
     assert!(known(relays[1].member.id()));
     assert_eq!(*told.lock().unwrap(), [] as [String; 0]);

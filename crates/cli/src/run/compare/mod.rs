@@ -10,12 +10,11 @@ use manyway_fluid::optimum::{self, Utility};
 use manyway_fluid::run::{self, FluidRun, RunOptions};
 use manyway_fluid::{Network, epochs};
 use manyway_scenario::{Experiment, Point, Span};
-use manyway_simulate::batch::{self, BatchError, Control, Job, Plan};
-use manyway_simulate::measure::Summary;
-use manyway_simulate::packet::{RunResult, SimulationError};
+use manyway_simulate::batch::{self, BatchError, Control, Plan};
+use manyway_simulate::packet::SimulationError;
 use manyway_units::Time;
 
-use self::report::{Comparison, Epoch, Levels, PointResult, Rates};
+use self::report::{Comparison, Epoch, PointResult, Rates};
 use super::fluid;
 use super::folder::{Folder, Sheet};
 use super::level::{self, Request};
@@ -23,17 +22,17 @@ use super::naming::setting;
 use crate::args::Level;
 use crate::exit::usage;
 
-/// Epochs that are compared.
+/// Largest number of epochs that are compared.
 const MOST_EPOCHS: usize = 200;
 
-/// Everything that is needed to start, checked.
+/// A checked request.
 #[derive(Debug)]
 pub(super) struct SideBySide {
     name: String,
     seed: u64,
     repeat: u32,
     points: Vec<Point>,
-    levels: Levels,
+    levels: Vec<Level>,
     options: RunOptions,
     threads: usize,
 }
@@ -56,7 +55,7 @@ impl level::Level for SideBySide {
             seed: scenario.seed(),
             repeat: scenario.repeat(),
             points: points.into_iter().map(by_epochs).collect(),
-            levels: Levels::of(&request.args.level),
+            levels: in_order(&request.args.level),
             options: fluid::options(request.args),
             threads: request.threads(),
         })
@@ -74,12 +73,12 @@ impl level::Level for SideBySide {
             }
             results.push(self.computed(point)?);
         }
-        if self.levels.packet {
+        if self.levels.contains(&Level::Packet) {
             self.simulate(&mut results, control)?;
         }
         Ok(Comparison {
             scenario: self.name,
-            levels: self.levels.names(),
+            levels: self.levels.iter().copied().map(name).collect(),
             runs: self.repeat,
             points: results,
         })
@@ -92,7 +91,7 @@ impl level::Report for Comparison {
     }
 }
 
-/// The point with its epochs for spans, and nothing recorded over time.
+/// The point with its epochs as spans, recording nothing over time.
 fn by_epochs(mut point: Point) -> Point {
     let moments = epochs(&point.experiment, MOST_EPOCHS);
     let end = Time::ZERO + point.experiment.duration;
@@ -108,11 +107,11 @@ fn by_epochs(mut point: Point) -> Point {
 }
 
 impl SideBySide {
-    /// What needs no simulation.
+    /// The levels that need no simulation.
     fn computed(&self, point: &Point) -> anyhow::Result<PointResult> {
         let experiment = &point.experiment;
         let mut result = PointResult::new(point);
-        let fluid = match self.levels.fluid {
+        let fluid = match self.levels.contains(&Level::Fluid) {
             true => run::run(experiment, &self.options),
             false => return self.optima(experiment, result),
         };
@@ -130,7 +129,7 @@ impl SideBySide {
         experiment: &Experiment,
         mut result: PointResult,
     ) -> anyhow::Result<PointResult> {
-        if !self.levels.optimum {
+        if !self.levels.contains(&Level::Optimum) {
             return Ok(result);
         }
         for epoch in &mut result.epochs {
@@ -163,48 +162,24 @@ impl SideBySide {
             threads: self.threads,
             keep_series: false,
         };
-        // By point, flow, subflow, epoch and run.
-        let mut measured: Vec<Vec<Vec<Vec<Vec<f64>>>>> = vec![Vec::new(); self.points.len()];
-        let sink = |job: &Job, run: &RunResult| {
-            let flows = &mut measured[job.point];
-            flows.resize(run.flows.len(), Vec::new());
-            for (known, flow) in flows.iter_mut().zip(&run.flows) {
-                known.resize(flow.subflows.len(), Vec::new());
-                for (known, subflow) in known.iter_mut().zip(&flow.subflows) {
-                    known.resize(subflow.spans_bps.len(), Vec::new());
-                    for (known, rate) in known.iter_mut().zip(&subflow.spans_bps) {
-                        known.push(*rate);
-                    }
-                }
-            }
-            Ok(())
-        };
-        let report = plan.run(batch::packet, sink, control);
+        let report = plan.run(batch::packet, |_, _| Ok(()), control);
         let report =
             report.map_err(|error: BatchError<SimulationError>| anyhow::anyhow!("{error}"))?;
         if report.unfinished > 0 {
             bail!("stopped: {} runs are missing", report.unfinished);
         }
-        for (result, flows) in results.iter_mut().zip(&measured) {
+        for (result, (_, measured)) in results.iter_mut().zip(report.points()) {
             for (n, epoch) in result.epochs.iter_mut().enumerate() {
-                for (flow, subflows) in epoch.flows.iter_mut().zip(flows) {
-                    let mut totals = vec![0.0; subflows[0][n].len()];
-                    for (subflow, spans) in flow.subflows.iter_mut().zip(subflows) {
-                        enter(&mut subflow.rates, &spans[n]);
-                        for (total, rate) in totals.iter_mut().zip(&spans[n]) {
-                            *total += rate;
-                        }
+                for (flow, known) in epoch.flows.iter_mut().zip(&measured.flows) {
+                    flow.rates.packet_bps = known.spans.get(n).map(|span| span.goodput_bps);
+                    for (subflow, known) in flow.subflows.iter_mut().zip(&known.subflows) {
+                        subflow.rates.packet_bps = known.spans.get(n).map(|span| span.goodput_bps);
                     }
-                    enter(&mut flow.rates, &totals);
                 }
             }
         }
         Ok(())
     }
-}
-
-fn enter(rates: &mut Rates, runs: &[f64]) {
-    rates.packet_bps = Summary::of(runs).map(|summary| summary.estimate());
 }
 
 fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResult) {
@@ -228,7 +203,7 @@ fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResu
 }
 
 impl Epoch {
-    /// Enters what is known of a subflow; `enter` gets the part of its packets that is no header.
+    /// Enters a subflow's rate; `enter` gets the share of payload in its packets.
     fn set(&mut self, flow: &str, path: &str, enter: impl Fn(&mut Rates, f64)) {
         let Some(flow) = self.flows.iter_mut().find(|known| known.name == flow) else {
             return;
@@ -241,13 +216,19 @@ impl Epoch {
     }
 }
 
-impl Levels {
-    fn of(levels: &[Level]) -> Self {
-        let has = |level| levels.contains(&level);
-        Levels {
-            optimum: has(Level::Optimum),
-            fluid: has(Level::Fluid),
-            packet: has(Level::Packet),
-        }
+/// The level's name in the report.
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::Optimum => "optimum",
+        Level::Fluid => "fluid",
+        Level::Packet => "packet",
+        Level::Flow => "flow",
     }
+}
+
+/// The levels in the order of their columns.
+fn in_order(asked: &[Level]) -> Vec<Level> {
+    let mut levels = vec![Level::Optimum, Level::Fluid, Level::Packet];
+    levels.retain(|level| asked.contains(level));
+    levels
 }

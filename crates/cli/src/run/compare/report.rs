@@ -7,19 +7,11 @@ use manyway_simulate::measure::Estimate;
 use manyway_units::Time;
 use serde::Serialize;
 
-/// Which levels were asked for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Levels {
-    pub(super) optimum: bool,
-    pub(super) fluid: bool,
-    pub(super) packet: bool,
-}
-
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
     pub(super) scenario: String,
     pub(super) levels: Vec<&'static str>,
-    /// Of the packet level, at each point.
+    /// Repetitions of each point at the packet level.
     pub(super) runs: u32,
     pub(super) points: Vec<PointResult>,
 }
@@ -38,7 +30,7 @@ pub(super) struct Epoch {
     pub(super) from: Time,
     pub(super) from_s: f64,
     pub(super) until_s: f64,
-    /// Whether the fluid's equilibrium was found.
+    /// Whether the solver found the fluid's equilibrium.
     pub(super) fluid_converged: Option<bool>,
     pub(super) flows: Vec<Flow>,
     pub(super) links: Vec<Link>,
@@ -49,7 +41,7 @@ pub(super) struct Flow {
     pub(super) name: String,
     pub(super) group: String,
     pub(super) law: String,
-    /// The part of its packets that is no header.
+    /// The share of payload in its packets.
     #[serde(skip)]
     pub(super) payload: f64,
     #[serde(flatten)]
@@ -64,39 +56,25 @@ pub(super) struct Subflow {
     pub(super) rates: Rates,
 }
 
-/// A flow's or subflow's, in bits/s; nothing where a level has nothing to say.
+/// A flow's or subflow's rates in bits/s; null where a level has none.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct Rates {
     pub(super) optimum_bps: Option<f64>,
-    /// At the equilibrium.
+    /// The fluid's rate at the equilibrium.
     pub(super) fluid_rest_bps: Option<f64>,
-    /// The epoch's mean.
+    /// The fluid's mean over the epoch.
     pub(super) fluid_bps: Option<f64>,
-    /// The epoch's mean, of all runs.
+    /// The packet level's mean over the epoch, estimated over the runs.
     pub(super) packet_bps: Option<Estimate>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct Link {
     pub(super) name: String,
-    /// Of the utility, per bit/s.
+    /// Lagrange multiplier of the link's capacity: utility per bit/s.
     pub(super) optimum_price: Option<f64>,
-    /// At the equilibrium: loss probability, with wVegas seconds of delay.
+    /// Price at the equilibrium: loss probability, or seconds of queueing delay for wVegas.
     pub(super) fluid_price: Option<f64>,
-}
-
-impl Levels {
-    pub(super) fn names(self) -> Vec<&'static str> {
-        let all = [
-            (self.optimum, "optimum"),
-            (self.fluid, "fluid"),
-            (self.packet, "packet"),
-        ];
-        all.into_iter()
-            .filter(|(there, _)| *there)
-            .map(|(_, name)| name)
-            .collect()
-    }
 }
 
 impl PointResult {
@@ -150,7 +128,7 @@ impl Flow {
         }
     }
 
-    /// Sums of what is known of the subflows, except for the packet level.
+    /// Sums the computed rates of the subflows. The packet level measures its own sum.
     pub(super) fn add_up(&mut self) {
         let sum = |of: fn(&Rates) -> Option<f64>| {
             let known: Vec<f64> = self.subflows.iter().filter_map(|s| of(&s.rates)).collect();

@@ -8,7 +8,7 @@ use super::report::{Comparison, Epoch, Flow, PointResult, Rates};
 use crate::run::naming::heading;
 use crate::run::number::Style;
 
-/// More points, epochs or groups than these are left out.
+/// The text shows no more points, epochs and groups than these.
 const POINTS: usize = 12;
 const EPOCHS: usize = 12;
 const GROUPS: usize = 20;
@@ -52,7 +52,8 @@ fn notes(point: &PointResult) -> String {
         if epoch.fluid_converged == Some(false) {
             let heading = epoch.heading();
             text += &format!(
-                "{heading}: no equilibrium of the fluid was found; shown is the nearest to one.\n"
+                "{heading}: the solver found no equilibrium of the fluid; the table has the rates \
+                 nearest to one.\n"
             );
         }
     }
@@ -78,7 +79,7 @@ type Read = fn(&Rates) -> Option<Estimate>;
 fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     let all: [(&str, &str, Read); 4] = [
         ("optimum", "optimum", |rates| computed(rates.optimum_bps)),
-        ("fluid", "fluid at rest", |rates| {
+        ("fluid", "fluid equilibrium", |rates| {
             computed(rates.fluid_rest_bps)
         }),
         ("fluid", "fluid", |rates| computed(rates.fluid_bps)),
@@ -102,7 +103,7 @@ fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     );
     let mut table = Table::new(columns);
     let groups: Vec<&[Flow]> = epoch.flows.chunk_by(|a, b| a.group == b.group).collect();
-    // Who isn't there has no row.
+    // A group without any rate has no row.
     let present = groups.iter().filter(|members| {
         let rates = members.iter().map(|flow| flow.rates);
         rates

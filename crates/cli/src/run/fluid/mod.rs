@@ -19,7 +19,7 @@ use super::plots;
 use crate::args::RunArgs;
 use crate::exit::usage;
 
-/// Everything that is needed to start, checked.
+/// A checked request.
 #[derive(Debug)]
 pub(super) struct Fluid {
     scenario: Scenario,
@@ -55,7 +55,8 @@ impl Level for Fluid {
                 Ok(run) => {
                     if let Some(folder) = folder.as_deref_mut() {
                         sheets::add(folder, index, &run)?;
-                        let of = format!("{}, {}as a fluid", point.experiment.name, setting(point));
+                        let of =
+                            format!("{}, {}fluid level", point.experiment.name, setting(point));
                         let series = sheets::as_recorded(&run);
                         for picture in plots::draw(&point.experiment, &series, &of)? {
                             folder.plot(picture.name, index, self.points.len(), &picture.svg)?;
@@ -90,7 +91,7 @@ impl level::Report for Report {
     }
 }
 
-/// What the command line leaves to choose of a fluid.
+/// The options of the fluid model that the command line sets.
 pub(super) fn options(args: &RunArgs) -> RunOptions {
     RunOptions {
         floors: args.floors,

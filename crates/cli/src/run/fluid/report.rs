@@ -13,9 +13,9 @@ use serde::Serialize;
 pub(crate) struct Report {
     pub(super) scenario: String,
     level: &'static str,
-    /// Each point that is over, in the order of the sweep.
+    /// Each finished point, in the order of the sweep.
     pub(super) points: Vec<PointResult>,
-    /// Number of points that there should be.
+    /// Number of points of the sweep.
     #[serde(skip)]
     all: usize,
 }
@@ -32,7 +32,7 @@ pub(super) struct PointResult {
 #[serde(untagged)]
 pub(super) enum Outcome {
     Done(Box<Measured>),
-    /// Why there is nothing.
+    /// Why the point has no fluid.
     Failed {
         error: String,
     },
@@ -78,16 +78,16 @@ pub(super) struct Link {
     pub(super) price: f64,
 }
 
-/// A time in which nothing comes, goes or changes; rates with headers.
+/// A time in which no flow starts or stops and no link changes; rates count headers.
 #[derive(Debug, Serialize)]
 pub(super) struct Epoch {
     pub(super) from_s: f64,
     pub(super) until_s: f64,
-    /// Whether the equilibrium was found; nothing if nobody is there.
+    /// Whether the solver found the equilibrium; null if no flow is active.
     pub(super) converged: Option<bool>,
-    /// How: `newton`, `trajectory` or, for wVegas, `optimum`.
+    /// How it found it: `newton`, `trajectory` or, for wVegas, `optimum`.
     pub(super) method: Option<&'static str>,
-    /// How well its conditions hold, without dimensions.
+    /// How far the equilibrium's conditions are from holding, without dimension.
     pub(super) residual: Option<f64>,
     pub(super) subflows: Vec<EpochSubflow>,
     pub(super) links: Vec<EpochLink>,
@@ -110,7 +110,7 @@ pub(super) struct EpochLink {
 }
 
 impl Report {
-    /// The report of `all` points, of which none is over yet.
+    /// The report of `all` points, none of them finished yet.
     pub(super) fn new(scenario: &str, all: usize) -> Self {
         Report {
             scenario: scenario.to_owned(),
@@ -120,12 +120,12 @@ impl Report {
         }
     }
 
-    /// Number of points that never came to their turn.
+    /// Number of points that never ran.
     pub(super) fn missing(&self) -> usize {
         self.all - self.points.len()
     }
 
-    /// The errors, each once, if there is nothing else.
+    /// The errors, each once, if no point has a result.
     pub(super) fn nothing_done(&self) -> Option<String> {
         let mut errors = IndexSet::new();
         for point in &self.points {
@@ -189,8 +189,8 @@ impl Measured {
         }
     }
 
-    /// The relative difference between rates at the end of an epoch and at rest, the largest of the
-    /// flows'.
+    /// The largest relative difference, over all flows, between the rate at the end of an epoch and
+    /// the equilibrium rate.
     pub(super) fn unrest(&self, epoch: &Epoch) -> f64 {
         let mut totals: IndexMap<&str, (f64, f64)> = IndexMap::new();
         for subflow in &epoch.subflows {

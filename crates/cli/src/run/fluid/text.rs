@@ -1,4 +1,4 @@
-//! The fluid's results for people: tables of flows, links, and of the rates at rest. This module
+//! The fluid's results for people: tables of flows, links and equilibria. This module
 //! chooses what is shown and how it is rounded.
 
 use manyway_report::{Column, Table};
@@ -7,17 +7,17 @@ use super::report::{Epoch, Flow, Link, Measured, Outcome, PointResult, Report};
 use crate::run::naming::heading;
 use crate::run::number::Style;
 
-/// More rows than this are left out.
+/// A table shows no more rows than these.
 const ROWS: usize = 20;
-/// Epochs that fit beside each other.
+/// Number of epochs that fit side by side.
 const EPOCHS: usize = 8;
-/// Points that are shown.
+/// Number of points that the text shows.
 const POINTS: usize = 12;
-/// Flows that differ by more from where they would rest are named.
+/// The text mentions flows that are farther than this from their equilibrium.
 const UNREST: f64 = 0.02;
 
 pub(super) fn summary(report: &Report) -> String {
-    let mut text = format!("{}: as a fluid", report.scenario);
+    let mut text = format!("{}: fluid level", report.scenario);
     let done = report.points.iter().find_map(|point| match &point.outcome {
         Outcome::Done(measured) => Some(measured),
         Outcome::Failed { .. } => None,
@@ -63,7 +63,7 @@ fn of_point(point: &PointResult) -> String {
     text
 }
 
-/// The members of a group, which are shown as their mean.
+/// The members of a group; tables show their mean.
 struct Group<'a> {
     label: String,
     members: Vec<&'a Flow>,
@@ -174,7 +174,7 @@ fn links(measured: &Measured) -> String {
     format!("{table}{note}\n")
 }
 
-/// How prices are written.
+/// The unit of prices.
 struct Prices {
     heading: &'static str,
     unit: f64,
@@ -202,7 +202,7 @@ impl Prices {
     }
 }
 
-/// Where each epoch would come to rest.
+/// Each epoch's equilibrium.
 fn rest(measured: &Measured) -> String {
     let epochs = &measured.epochs;
     let shown = &epochs[..epochs.len().min(EPOCHS)];
@@ -213,7 +213,7 @@ fn rest(measured: &Measured) -> String {
     );
     let columns = shown.iter().map(|epoch| Column::right(epoch.heading()));
     let mut table = Table::new(
-        ["at rest", "path"]
+        ["equilibrium", "path"]
             .map(Column::left)
             .into_iter()
             .chain(columns),
@@ -244,7 +244,7 @@ fn rest(measured: &Measured) -> String {
     text
 }
 
-/// The mean of a group's members that take part, if one does.
+/// The mean over the members that are active, if any is.
 fn at_rest(epoch: &Epoch, members: &[&Flow], path: &str) -> Option<f64> {
     let own = epoch.subflows.iter().filter(|subflow| {
         subflow.path == path && members.iter().any(|flow| flow.name == subflow.flow)
@@ -253,19 +253,19 @@ fn at_rest(epoch: &Epoch, members: &[&Flow], path: &str) -> Option<f64> {
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-/// What isn't as it should be.
+/// Warnings about an epoch's equilibrium.
 fn unsettled(measured: &Measured, epoch: &Epoch) -> String {
     if epoch.converged == Some(false) {
         let residual = epoch.residual.unwrap_or(f64::NAN);
         return format!(
-            "{}: no equilibrium was found, the conditions for it are off by {residual:.1e}; these \
-             rates are the nearest to one.\n",
+            "{}: the solver found no equilibrium; these rates come nearest to one (residual \
+             {residual:.1e}).\n",
             epoch.heading()
         );
     }
     match measured.unrest(epoch) {
         off if off > UNREST => format!(
-            "{}: at its end a flow is {:.0} % away from there.\n",
+            "{}: at its end, a flow's rate is {:.0} % away from equilibrium.\n",
             epoch.heading(),
             100.0 * off
         ),

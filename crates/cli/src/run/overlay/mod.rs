@@ -16,7 +16,7 @@ use super::level::{Level, Report, Request};
 use crate::args;
 use crate::exit::usage;
 
-/// Everything that is needed to start, checked.
+/// A checked request.
 #[derive(Debug)]
 pub(super) struct Overlay {
     scenario: Scenario,

@@ -10,7 +10,7 @@ use crate::run::folder::Folder;
 
 /// Pixels.
 const SIZE: (u32, u32) = (1000, 400);
-/// More pictures of one kind than this are not drawn.
+/// Largest number of pictures of one kind.
 const MOST: usize = 50;
 
 /// Adds all pictures.

@@ -7,7 +7,7 @@ use manyway_report::{Column, Table};
 use manyway_simulate::batch::{OverlayLevel, OverlayPointReport, OverlayReport};
 use manyway_simulate::measure::Summary;
 
-/// More points than this are left out.
+/// The table shows no more points than these.
 const POINTS: usize = 200;
 
 pub(super) fn summary(report: &OverlayReport) -> String {
@@ -24,10 +24,10 @@ pub(super) fn summary(report: &OverlayReport) -> String {
             report.points.len() - shown.len()
         );
     }
-    text += "Rates are sums over all sources, as a share of what they have to send.";
+    text += "Rates are sums over all sources, as a share of their total demand.";
     text += &sharing(report);
     if shown.iter().any(|point| point.control.is_some()) {
-        text += " The best is that of the linear programme for the same paths.";
+        text += " The optimum is that of the linear programme over the same paths.";
     }
     text
 }
@@ -48,7 +48,7 @@ fn runs(report: &OverlayReport) -> String {
     }
 }
 
-/// Results depend on it, so it is always said.
+/// The sharing rule, which results depend on: the text always names it.
 fn sharing(report: &OverlayReport) -> String {
     let rules: BTreeSet<&str> = report
         .points
@@ -56,12 +56,12 @@ fn sharing(report: &OverlayReport) -> String {
         .filter_map(|point| point.sharing)
         .collect();
     match rules.len() {
-        0 => " Who loses on an overloaded link, its queue and TCP decide.".to_owned(),
+        0 => " On an overloaded link, its queue and TCP decide who loses.".to_owned(),
         1 => format!(
-            " Overloaded links are shared by the rule {}.",
+            " Sources share overloaded links by the rule {}.",
             rules.into_iter().collect::<String>()
         ),
-        _ => " Overloaded links are shared by the rule that stands in the row.".to_owned(),
+        _ => " Sources share overloaded links by the rule in their row.".to_owned(),
     }
 }
 
@@ -76,10 +76,10 @@ fn table(points: &[OverlayPointReport], repeat: u32) -> Table {
     if controlled {
         columns.extend(
             [
-                "best",
-                "below it (%)",
-                "at most (%)",
-                "settled after (intervals)",
+                "optimum",
+                "gap (%)",
+                "largest gap (%)",
+                "settling time (intervals)",
             ]
             .map(Column::right),
         );
@@ -127,7 +127,7 @@ fn estimate(value: &Summary, several: bool, decimals: usize) -> String {
     }
 }
 
-/// What is nothing but rounding is shown as such.
+/// In percent; a value that rounds to zero becomes zero, so that no `-0.00` shows.
 fn percent(value: &Summary) -> Summary {
     let of = |share: f64| {
         let percent = 100.0 * share;

@@ -18,7 +18,7 @@ use super::plots;
 use crate::exit::usage;
 use crate::scenario::several;
 
-/// Everything that is needed to start, checked.
+/// A checked request.
 #[derive(Debug)]
 pub(super) struct Packet {
     scenario: Scenario,

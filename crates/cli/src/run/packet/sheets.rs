@@ -1,5 +1,5 @@
-//! The results of single runs as rows of tables: tidy ones, one row for each thing of each run.
-//! This module chooses columns and cells; [`Folder`] writes them.
+//! The results of single runs as tidy tables: one row for each flow, subflow, link or sample of each
+//! run. This module chooses columns and cells; [`Folder`] writes them.
 
 use indexmap::IndexSet;
 use manyway_scenario::{Experiment, Point};
@@ -13,10 +13,10 @@ const SUBFLOWS: &str = "subflows.csv";
 const LINKS: &str = "links.csv";
 const SERIES_OF_RUNS: &str = "series.csv";
 
-/// What every row of a table of runs begins with, before what the point sets.
+/// The first columns of a table of runs, before those of the swept keys.
 const RUN: [&str; 3] = ["point", "repetition", "seed"];
 const FLOW: [&str; 5] = ["group", "flow", "goodput_bps", "share", "completion_s"];
-/// Behind these come the named spans of time.
+/// The columns of the named spans of time follow these.
 const SUBFLOW: [&str; 11] = [
     "group",
     "flow",

@@ -1,3 +1,5 @@
+//! RFC 8382's summary statistics of one path. It knows no other path.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use super::{BottleneckConfig, ENOUGH_INTERVALS};
 
 /// RFC 8382's statistics of one path, from its one-way delays and losses.
 #[derive(Clone, Debug)]
-pub struct Estimator {
+pub(super) struct Estimator {
     config: BottleneckConfig,
     /// Number of the interval that is being filled, counted from the clock's zero: the same for all
     /// paths.
@@ -53,7 +55,7 @@ pub struct Estimate {
 
 impl Estimator {
     /// Nothing is known yet.
-    pub fn new(config: BottleneckConfig) -> Self {
+    pub(super) fn new(config: BottleneckConfig) -> Self {
         Self {
             config,
             number: None,
@@ -63,7 +65,7 @@ impl Estimator {
     }
 
     /// Packets arrived; `one_way` is the delay of one of them in seconds, plus any constant.
-    pub fn on_acked(&mut self, now: Time, packets: f64, one_way: Option<f64>) {
+    pub(super) fn on_acked(&mut self, now: Time, packets: f64, one_way: Option<f64>) {
         self.advance(now);
         self.open.acked += packets;
         let Some(delay) = one_way.filter(|delay| delay.is_finite()) else {
@@ -79,13 +81,13 @@ impl Estimator {
     }
 
     /// Packets were lost.
-    pub fn on_lost(&mut self, now: Time, packets: f64) {
+    pub(super) fn on_lost(&mut self, now: Time, packets: f64) {
         self.advance(now);
         self.open.lost += packets;
     }
 
     /// The statistics as of now; `None` before there are delays in two intervals.
-    pub fn estimate(&mut self, now: Time) -> Option<Estimate> {
+    pub(super) fn estimate(&mut self, now: Time) -> Option<Estimate> {
         self.advance(now);
         let recent = |count: usize| self.closed.iter().rev().take(count).map(|(_, i)| i);
         if recent(usize::MAX)
@@ -119,7 +121,7 @@ impl Estimator {
 
     /// The means of the closed intervals, with the intervals' numbers: `(number, seconds)`, oldest
     /// first. Intervals without a delay are left out.
-    pub fn means(&self) -> impl Iterator<Item = (u64, f64)> {
+    pub(super) fn means(&self) -> impl Iterator<Item = (u64, f64)> {
         self.closed
             .iter()
             .filter_map(|(number, interval)| Some((*number, interval.mean()?)))

@@ -1,15 +1,18 @@
+//! Which paths share a bottleneck, from what is recorded of each. It records nothing itself.
+
 use std::time::Duration;
 
-use super::{BottleneckConfig, ENOUGH_INTERVALS, LossLog, chance_of_overlaps};
+use super::losses::{LossLog, chance_of_overlaps};
+use super::{BottleneckConfig, ENOUGH_INTERVALS};
 
 /// One path, as [`groups`] looks at it.
 #[derive(Copy, Clone, Debug)]
-pub struct Observed<'a> {
+pub(super) struct Observed<'a> {
     /// Interval means as `(number, seconds)` in the order of their numbers, which mean the same
     /// times for all paths.
-    pub means: &'a [(u64, f64)],
+    pub(super) means: &'a [(u64, f64)],
     /// Its losses.
-    pub losses: &'a LossLog,
+    pub(super) losses: &'a LossLog,
 }
 
 /// Sorts paths into groups that share a bottleneck: each path's group, numbered from 0 in the order
@@ -17,7 +20,11 @@ pub struct Observed<'a> {
 /// looked.
 ///
 /// That A shares with B and B with C puts all three together.
-pub fn groups(config: &BottleneckConfig, span: Duration, paths: &[Observed<'_>]) -> Vec<usize> {
+pub(super) fn groups(
+    config: &BottleneckConfig,
+    span: Duration,
+    paths: &[Observed<'_>],
+) -> Vec<usize> {
     let pairs = paths.len() * paths.len().saturating_sub(1) / 2;
     // The more pairs are looked at, the more often chance brings some of them together
     // (Bonferroni).
@@ -68,7 +75,7 @@ fn changes(means: &[(u64, f64)]) -> Vec<(u64, f64)> {
 
 /// Pearson's correlation of two series of interval means over the intervals that both have; `None`
 /// if these are fewer than [`ENOUGH_INTERVALS`], or one of the series doesn't vary.
-pub fn correlation(one: &[(u64, f64)], other: &[(u64, f64)]) -> Option<f64> {
+pub(super) fn correlation(one: &[(u64, f64)], other: &[(u64, f64)]) -> Option<f64> {
     let mut others = other.iter().peekable();
     let mut common = Vec::new();
     for &(number, x) in one {

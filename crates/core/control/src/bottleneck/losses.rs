@@ -1,3 +1,5 @@
+//! Loss intervals of one path, and how likely it is that those of two overlap by chance.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -9,14 +11,14 @@ const KEPT: usize = 2048;
 /// From the sending of the last lost packet to the detection of its loss, both ends included
 /// (mPath, Section III-E).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct LossInterval {
+pub(super) struct LossInterval {
     sent: Time,
     detected: Time,
 }
 
 impl LossInterval {
     /// An interval that ends at `detected`; a later `sent` counts as that.
-    pub fn new(sent: Time, detected: Time) -> Self {
+    pub(super) fn new(sent: Time, detected: Time) -> Self {
         Self {
             sent: sent.min(detected),
             detected,
@@ -24,7 +26,7 @@ impl LossInterval {
     }
 
     /// Whether the two have a moment in common.
-    pub fn overlaps(self, other: Self) -> bool {
+    pub(super) fn overlaps(self, other: Self) -> bool {
         self.sent <= other.detected && other.sent <= self.detected
     }
 
@@ -35,13 +37,13 @@ impl LossInterval {
 
 /// A path's loss intervals, one per loss event.
 #[derive(Clone, Debug, Default)]
-pub struct LossLog {
+pub(super) struct LossLog {
     intervals: VecDeque<LossInterval>,
 }
 
 impl LossLog {
     /// A loss event begins.
-    pub fn on_loss(&mut self, interval: LossInterval) {
+    pub(super) fn on_loss(&mut self, interval: LossInterval) {
         self.intervals.push_back(interval);
         if self.intervals.len() > KEPT {
             self.intervals.pop_front();
@@ -49,19 +51,14 @@ impl LossLog {
     }
 
     /// More losses of the event: the interval is that of the last lost packet.
-    pub fn on_further_loss(&mut self, interval: LossInterval) {
+    pub(super) fn on_further_loss(&mut self, interval: LossInterval) {
         self.intervals.pop_back();
         self.on_loss(interval);
     }
 
     /// How many events there were, as far as they are kept.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.intervals.len()
-    }
-
-    /// Whether nothing was lost.
-    pub fn is_empty(&self) -> bool {
-        self.intervals.is_empty()
     }
 
     /// How many of this path's intervals overlap one of the other's.
@@ -91,7 +88,7 @@ impl LossLog {
 /// path anywhere in the span, each overlaps one of the other's with the probability `q = min(1, n
 /// (a + b) / span)`, where `n` is the other's number of intervals and `a`, `b` are the mean
 /// lengths; the overlaps are then binomial.
-pub fn chance_of_overlaps(one: &LossLog, other: &LossLog, span: Duration) -> f64 {
+pub(super) fn chance_of_overlaps(one: &LossLog, other: &LossLog, span: Duration) -> f64 {
     let (few, many) = if one.len() <= other.len() {
         (one, other)
     } else {

@@ -2,8 +2,8 @@
 //! losses and one-way delays.
 //!
 //! [`Watched`] is a controller around another one that looks on: per path it keeps the statistics
-//! of RFC 8382 ([`Estimator`]) and mPath's loss intervals. [`groups`] joins the paths that one of
-//! two signs holds together:
+//! of RFC 8382 ([`Estimate`]) and mPath's loss intervals. [`Watched::groups`] joins the paths that
+//! one of two signs holds together:
 //!
 //! * **Losses.** mPath (Section III-E) takes losses of two paths for correlated if their intervals,
 //!   each from the sending of the last lost packet to the loss's detection, overlap. One overlap
@@ -24,9 +24,7 @@ mod watched;
 
 use std::time::Duration;
 
-pub use estimator::{Estimate, Estimator};
-pub use grouping::{Observed, correlation, groups};
-pub use losses::{LossInterval, LossLog, chance_of_overlaps};
+pub use estimator::Estimate;
 pub use watched::{PathRecord, Watched};
 
 /// Thresholds and intervals; the defaults are those that RFC 8382, Section 3, recommends, but for
@@ -73,7 +71,7 @@ impl Default for BottleneckConfig {
 
 /// Intervals with delays below which nothing is said about a path's oscillation or its likeness to
 /// another's.
-pub const ENOUGH_INTERVALS: usize = 10;
+const ENOUGH_INTERVALS: usize = 10;
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,9 @@ use std::f64::consts::TAU;
 use manyway_units::Time;
 use proptest::prelude::*;
 
+use super::estimator::Estimator;
+use super::grouping::{Observed, groups};
+use super::losses::{LossInterval, LossLog, chance_of_overlaps};
 use super::*;
 use crate::{
     Ack, AckInfo, Controller, LawSpec, Loss, NewPath, Options, Outcome, Sender, SenderConfig, Sent,

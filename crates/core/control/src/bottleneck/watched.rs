@@ -1,10 +1,16 @@
+//! A controller that passes every call on to another and records what it says of each path. It
+//! changes no window.
+
 use std::time::Duration;
 
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
 
-use super::{BottleneckConfig, Estimate, Estimator, LossInterval, LossLog, Observed, groups};
+use super::BottleneckConfig;
+use super::estimator::{Estimate, Estimator};
+use super::grouping::{Observed, groups};
+use super::losses::{LossInterval, LossLog};
 
 /// A controller that does what the one inside does, and keeps a record of each path.
 #[derive(Debug)]
@@ -73,7 +79,8 @@ impl<C: Controller> Watched<C> {
         self.records.get_mut(slot.0)?.as_mut()
     }
 
-    /// The group of each of these paths, as of now; see [`groups`].
+    /// The group of each of these paths, as of now, numbered from 0: paths that share a bottleneck
+    /// share a number.
     pub fn groups(&mut self, now: Time, slots: &[Slot]) -> Vec<usize> {
         let span = self.since.map_or(Duration::ZERO, |since| now.since(since));
         let records: Vec<PathRecord> = slots

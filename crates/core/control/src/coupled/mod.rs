@@ -1,3 +1,6 @@
+//! The controller that runs a law: slow start, windows, floors and packet sizes of all paths. The
+//! law alone decides by how much windows grow and shrink in congestion avoidance.
+
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
@@ -71,20 +74,9 @@ impl<L: Law> Coupled<L> {
         &self.law
     }
 
-    /// Number of paths.
-    pub fn paths(&self) -> usize {
-        self.paths.len()
-    }
-
     /// The smallest window of a path at present, in packets.
     pub fn window_floor(&self) -> f64 {
         self.floor
-    }
-
-    /// The path's slow-start threshold in packets, infinite before its first cut; `None` for a slot
-    /// not in use.
-    pub fn ssthresh(&self, slot: Slot) -> Option<f64> {
-        Some(self.slots.get(slot)?.slow_start.threshold())
     }
 
     /// Evaluates the law for the path at `at`, its windows converted to that path's packets.

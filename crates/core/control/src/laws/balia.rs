@@ -1,3 +1,5 @@
+//! Balia, a window law.
+
 use crate::law::{Path, Scalar, WindowLaw, largest_rate, smaller, total_rate};
 
 /// Balia, the balanced linked adaptation of Peng et al., eq. (1)-(2), with `α_r = max_k{x_k}/x_r`:

@@ -1,3 +1,5 @@
+//! EWTCP, a window law.
+
 use crate::law::{Path, Scalar, WindowLaw};
 
 /// EWTCP (Honda et al. 2009), as in section II of Peng et al.: Reno on every path, but weighted:

@@ -1,3 +1,5 @@
+//! The fully coupled law, a window law.
+
 use crate::law::{Path, Scalar, WindowLaw, total_rate};
 
 /// Coupled (Kelly and Voice 2005, Han et al. 2006), as in section II of Peng et al.:

@@ -1,3 +1,5 @@
+//! The class of window laws of Peng et al., eq. (16).
+
 use crate::law::{Path, Scalar, WindowLaw, largest_rate, smaller, total_rate};
 
 /// The class of algorithms of Peng et al., eq. (16):

@@ -1,3 +1,5 @@
+//! LIA, the default, a window law.
+
 use crate::law::{Path, Scalar, WindowLaw, larger, smaller, total_rate};
 
 /// LIA, the linked increases algorithm of RFC 6356 §3; "Max" in Peng et al.:

@@ -73,7 +73,8 @@ table! {
                 "the decrease is at most this many halves of the window";
         }
     }
-    // Laws that remember, made by `Default`: `Type "name" "about" nearest "laws with a fluid form"`.
+    // Laws that remember, made by `Default`: `Type "name" "about" nearest "laws with a fluid
+    // form"`.
     remembering {
         Olia "olia"
             "opportunistic linked increases (Khalili et al.): moves window to the paths with the \
@@ -119,7 +120,8 @@ table! {
             ]),
             capabilities: Capabilities::DELAY,
             fluid: |values| Fluid::Delay { total_alpha: values[0], min_alpha: values[1] },
-            make: |[total_alpha, min_alpha, gamma, base, forward, least, drain], options| -> Wvegas {
+            make: |[total_alpha, min_alpha, gamma, base, forward, least, drain], options|
+                -> Wvegas {
                 let config = WvegasConfig {
                     total_alpha,
                     min_alpha,

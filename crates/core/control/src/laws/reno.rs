@@ -1,3 +1,5 @@
+//! Reno, the uncoupled baseline.
+
 use crate::law::{Path, Scalar, WindowLaw};
 
 /// Reno's additive increase and multiplicative decrease on every path by itself (RFC 5681 §3.1):

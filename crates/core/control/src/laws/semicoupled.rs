@@ -1,3 +1,5 @@
+//! The semicoupled law, a window law.
+
 use crate::law::{Path, Scalar, WindowLaw, total_rate};
 
 /// Semicoupled (Wischik et al., NSDI 2011), as in section II of Peng et al.:

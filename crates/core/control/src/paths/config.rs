@@ -1,3 +1,5 @@
+//! Settings of the path manager.
+
 use std::time::Duration;
 
 /// How a [`super::PathManager`] behaves; the defaults are mPath's.
@@ -77,13 +79,6 @@ impl ManagerConfig {
     #[must_use]
     pub fn with_beta(mut self, beta: f64) -> Self {
         self.beta = beta;
-        self
-    }
-
-    /// The same with another choice of relays to use again.
-    #[must_use]
-    pub fn with_reuse(mut self, reuse: Reuse) -> Self {
-        self.reuse = reuse;
         self
     }
 

@@ -1,9 +1,9 @@
 //! Which paths a connection has: sans-IO path managers, beside the controller that shares the
 //! window among them.
 //!
-//! A manager takes [`Event`]s and the clock and gives [`Command`]s. It knows neither packets nor
-//! sockets nor the simulator; its owner opens and closes paths, sends probes and reports what
-//! became of them.
+//! A manager takes [`Event`]s and the clock and gives [`Command`]s. It owns what is known of each
+//! relay. It never touches packets, sockets or windows: its owner opens and closes paths, sends
+//! probes and reports what became of them.
 //!
 //! ```
 //! use manyway_control::paths::{Command, Event, ManagerConfig, PathKey, PathManager, RelayKey};

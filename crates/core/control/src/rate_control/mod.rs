@@ -5,9 +5,10 @@
 //! sections 3 and 4). A source has a demand `m` and `k` paths, each through a relay. Its
 //! [`RateController`] sets how fast it writes to each path, by what arrived at the receiver; its
 //! [`PathSelector`] chooses the relays, and others as long as the source isn't satisfied; a
-//! [`LiveSelector`] does so where relays come and go. [`RoundRobin`] is the *maxmin* procedure, which
-//! finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. None of them
-//! knows sockets or clocks: the owner measures rates and calls once per control interval.
+//! [`LiveSelector`] does so where relays come and go. [`RoundRobin`] is the *maxmin* procedure,
+//! which finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. They own
+//! rates and choices, and never touch sockets or clocks: the owner measures what arrives, and calls
+//! once per control interval.
 //!
 //! ```
 //! use manyway_control::rate_control::{RateConfig, RateController};

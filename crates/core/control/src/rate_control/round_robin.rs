@@ -1,3 +1,5 @@
+//! Which path takes the next unit of data, before there are rates.
+
 /// The *maxmin* procedure (section 3, "Initial path rates"): each unit of data goes to the next
 /// path in turn that takes it, so that paths fill as in max-min flow control.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

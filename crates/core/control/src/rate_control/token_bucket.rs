@@ -1,3 +1,5 @@
+//! Holding a path to its rate. Who sets the rate is another's business.
+
 use std::time::Duration;
 
 use manyway_units::Time;

@@ -120,26 +120,69 @@ fn defaults_are_in_range_and_explained() {
     }
 }
 
-/// `docs/laws.md` has a row for each law, with all its parameters.
-#[test]
-fn the_guide_has_every_law_and_parameter() {
-    let guide = include_str!("../../../../../docs/laws.md");
+/// Where `docs/laws.md` has the registry's tables.
+const MARKS: [&str; 2] = [
+    "<!-- laws: MANYWAY_UPDATE_LAWS=1 cargo test -p manyway-control writes what follows -->\n",
+    "<!-- /laws -->",
+];
+
+/// The tables of `docs/laws.md`: the laws, then their parameters.
+fn tables() -> String {
+    let mut text = "| law | what it is | acts on | paced | fluid model |\n\
+                    |---|---|---|---|---|\n"
+        .to_owned();
     for law in laws() {
-        let name = law.name();
-        let begin = format!("| `{name}` |");
-        let row = guide.lines().find(|line| line.starts_with(&begin));
-        let cells: Vec<_> = row.unwrap_or_else(|| panic!("{name}")).split('|').collect();
-        for (parameter, _) in law.parameters() {
-            let key = parameter.key;
-            // Weights are given as the first and the last.
-            let weight = key.starts_with('d') && key.len() == 2;
-            let listed = cells[2].contains(&format!("`{key}`"));
-            assert!(
-                listed || weight && cells[2].contains("`d1` … `d8`"),
-                "{name}: {key}"
-            );
-        }
+        let can = law.capabilities();
+        let signal = match can.signal {
+            Signal::Loss => "losses",
+            Signal::Delay => "delay",
+        };
+        let paced = if can.paced { "yes" } else { "no" };
+        let fluid = match law.fluid() {
+            Fluid::Window(_) => "yes".to_owned(),
+            Fluid::Delay { .. } => "yes, by delays".to_owned(),
+            Fluid::None { nearest } => format!("no; nearest: {nearest}"),
+        };
+        let (name, about) = (law.name(), law.about());
+        text += &format!("| `{name}` | {about} | {signal} | {paced} | {fluid} |\n");
     }
+    text += "\n| parameter | of | default | allowed | what it does |\n|---|---|--:|---|---|\n";
+    let mut listed: Vec<Parameter> = Vec::new();
+    for (parameter, _) in laws().flat_map(|law| law.parameters().collect::<Vec<_>>()) {
+        if listed.contains(parameter) {
+            continue;
+        }
+        listed.push(*parameter);
+        let takes = |law: &LawSpec| law.parameters().any(|(other, _)| other == parameter);
+        let of: Vec<_> = laws().filter(takes).map(|law| law.name()).collect();
+        let Parameter {
+            key,
+            default,
+            range,
+            meaning,
+        } = parameter;
+        let of = of.join("`, `");
+        text += &format!("| `{key}` | `{of}` | {default} | {range} | {meaning} |\n");
+    }
+    text
+}
+
+#[test]
+fn the_guide_has_the_tables_of_the_registry() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/laws.md");
+    let guide = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = guide.split_once(MARKS[0]).expect("the guide has the marks");
+    let (committed, after) = rest.split_once(MARKS[1]).expect("the guide has the marks");
+    let tables = tables();
+    if std::env::var_os("MANYWAY_UPDATE_LAWS").is_some() {
+        let [begin, end] = MARKS;
+        std::fs::write(path, format!("{before}{begin}{tables}{end}{after}")).unwrap();
+        return;
+    }
+    assert!(
+        committed == tables,
+        "docs/laws.md is not up to date: run MANYWAY_UPDATE_LAWS=1 cargo test -p manyway-control"
+    );
 }
 
 /// Equal specifications have equal text, and the text gives the specification back.

@@ -1,3 +1,6 @@
+//! The sender of a path that controls congestion itself, such as a TCP connection: it measures what
+//! arrives and holds back what the carrier can't take. It has no window and declares nothing lost.
+
 use std::time::Duration;
 
 use manyway_units::Time;

@@ -1,3 +1,5 @@
+//! Sent packets whose fate is open. It decides no fate.
+
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -133,6 +135,7 @@ impl<P> Flight<P> {
         Some(entry)
     }
 
+    #[cfg(test)]
     pub(super) fn sent_at(&self, number: u64) -> Option<Time> {
         let index = usize::try_from(number.checked_sub(self.base)?).ok()?;
         Some(self.ring.get(index)?.at)

@@ -1,4 +1,6 @@
-//! The subflow sender: one path's numbering, round-trip time, loss detection, timers and pacing.
+//! The subflow sender: it owns one path's numbering, round-trip time, loss detection, timers and
+//! pacing, and tells the controller what became of packets. It reads no clock, builds no packet,
+//! and never sets a window.
 
 mod carried;
 mod flight;
@@ -372,23 +374,6 @@ impl<P> Sender<P> {
     /// Packets in flight with their numbers, oldest first, from packet `number` on. Starts in O(1).
     pub fn outstanding_from(&self, number: u64) -> impl Iterator<Item = (u64, &Sent<P>)> {
         self.flight.iter_from(number)
-    }
-
-    /// When packet `number` was sent; `None` if it is neither in flight nor lately was.
-    pub fn sent_at(&self, number: u64) -> Option<Time> {
-        self.flight.sent_at(number)
-    }
-
-    /// When the oldest packet in flight was sent.
-    pub fn oldest_sent(&self) -> Option<Time> {
-        let (number, _) = self.outstanding().next()?;
-        self.sent_at(number)
-    }
-
-    /// The rate at which the pacer releases packets, in bytes/s: 1.25 windows per round trip, 2 in
-    /// slow start.
-    pub fn pacing_rate(&self) -> f64 {
-        self.pacer.rate()
     }
 
     /// The configuration.

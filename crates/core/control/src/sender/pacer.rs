@@ -1,3 +1,5 @@
+//! When a sender may release its next packets. The window is the controller's.
+
 use std::time::Duration;
 
 use manyway_units::Time;
@@ -51,6 +53,7 @@ impl Pacer {
     }
 
     /// Bytes/s.
+    #[cfg(test)]
     pub(super) fn rate(&self) -> f64 {
         self.rate * 1e9
     }

@@ -1,3 +1,6 @@
+//! Loss detection, recovery periods and persistent congestion. It decides which packets are lost
+//! and when the controller hears of a loss event; what the window does then is the controller's.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

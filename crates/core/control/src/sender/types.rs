@@ -1,3 +1,5 @@
+//! What a sender and its owner pass each other.
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

@@ -199,7 +199,8 @@ mod tests {
                     backlog.drain(now);
                     model.retain(|(at, _)| *at > now);
                     prop_assert_eq!((backlog.len(), backlog.bytes()), expected);
-                    prop_assert_eq!(backlog.head_bytes(), model.front().map_or(0, |(_, bytes)| u64::from(*bytes)));
+                    let head = model.front().map_or(0, |(_, bytes)| u64::from(*bytes));
+                    prop_assert_eq!(backlog.head_bytes(), head);
                     prop_assert_eq!(backlog.after(now), expected);
                 }
             }

@@ -19,7 +19,8 @@ pub enum Loss {
     GilbertElliott {
         /// Probability of a step from good to bad.
         good_to_bad: f64,
-        /// Probability of a step from bad to good: bad times last 1/`bad_to_good` packets on average.
+        /// Probability of a step from bad to good: bad times last 1/`bad_to_good` packets on
+        /// average.
         bad_to_good: f64,
         /// Probability with which a packet is lost in the good state; often 0.
         good: f64,

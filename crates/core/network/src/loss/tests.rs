@@ -110,7 +110,8 @@ fn nothing_to_lose() {
 proptest! {
     #[test]
     fn what_is_valid_loses_some_but_not_all_in_the_long_run(
-        good_to_bad in -0.1..1.1_f64, bad_to_good in -0.1..1.1_f64, good in -0.1..1.1_f64, bad in -0.1..1.1_f64, seed: u64,
+        good_to_bad in -0.1..1.1_f64, bad_to_good in -0.1..1.1_f64,
+        good in -0.1..1.1_f64, bad in -0.1..1.1_f64, seed: u64,
     ) {
         let loss = Loss::GilbertElliott { good_to_bad, bad_to_good, good, bad };
         if loss.validate().is_ok() {

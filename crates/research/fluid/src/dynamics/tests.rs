@@ -437,7 +437,11 @@ proptest! {
     fn random_networks_come_to_rest_at_their_equilibrium(
         capacities in prop::collection::vec(1.0f64..100.0, 1..5),
         picks in prop::collection::vec(
-            (0usize..5, 0.01f64..0.3, prop::collection::vec(prop::collection::vec(0usize..100, 1..3), 1..4)),
+            (
+                0usize..5,
+                0.01f64..0.3,
+                prop::collection::vec(prop::collection::vec(0usize..100, 1..3), 1..4),
+            ),
             1..6,
         ),
     ) {
@@ -446,7 +450,8 @@ proptest! {
             .into_iter()
             .map(|(law, rtt, routes)| {
                 let routes = routes.into_iter().map(|links| {
-                    let mut links: Vec<usize> = links.iter().map(|l| l % capacities.len()).collect();
+                    let links = links.iter().map(|l| l % capacities.len());
+                    let mut links: Vec<usize> = links.collect();
                     links.sort_unstable();
                     links.dedup();
                     (links, rtt)

@@ -188,7 +188,13 @@ proptest! {
     fn equilibria_are_found_on_random_networks(
         capacities in prop::collection::vec(1.0f64..100.0, 1..6),
         picks in prop::collection::vec(
-            (0usize..5, prop::collection::vec((prop::collection::vec(0usize..100, 1..3), 0.01f64..0.3), 1..4)),
+            (
+                0usize..5,
+                prop::collection::vec(
+                    (prop::collection::vec(0usize..100, 1..3), 0.01f64..0.3),
+                    1..4,
+                ),
+            ),
             1..8,
         ),
     ) {
@@ -197,7 +203,8 @@ proptest! {
             .into_iter()
             .map(|(law, routes)| {
                 let routes = routes.into_iter().map(|(links, rtt)| {
-                    let mut links: Vec<usize> = links.iter().map(|l| l % capacities.len()).collect();
+                    let links = links.iter().map(|l| l % capacities.len());
+                    let mut links: Vec<usize> = links.collect();
                     links.sort_unstable();
                     links.dedup();
                     (links, rtt)

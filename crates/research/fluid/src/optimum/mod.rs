@@ -9,10 +9,23 @@
 //! use manyway_fluid::optimum::{self, Utility};
 //! use manyway_fluid::{Flow, Link, Network, Route};
 //!
-//! let route = |name: &str, links: &[usize]| Route { name: name.into(), links: links.into(), rtt: 0.1, packet: 8000.0 };
-//! let flow = |name: &str, routes: Vec<Route>| Flow { name: name.into(), weight: 1.0, demand: None, routes };
+//! let route = |name: &str, links: &[usize]| Route {
+//!     name: name.into(),
+//!     links: links.into(),
+//!     rtt: 0.1,
+//!     packet: 8000.0,
+//! };
+//! let flow = |name: &str, routes: Vec<Route>| Flow {
+//!     name: name.into(),
+//!     weight: 1.0,
+//!     demand: None,
+//!     routes,
+//! };
 //! let network = Network {
-//!     links: vec![Link { name: "top".into(), capacity: 6e6 }, Link { name: "bottom".into(), capacity: 9e6 }],
+//!     links: vec![
+//!         Link { name: "top".into(), capacity: 6e6 },
+//!         Link { name: "bottom".into(), capacity: 9e6 },
+//!     ],
 //!     flows: vec![
 //!         flow("1", vec![route("top", &[0])]),
 //!         flow("2", vec![route("top", &[0]), route("bottom", &[1])]),

@@ -10,7 +10,8 @@ use crate::{Flow, Link, Network, Route};
 ///
 /// ```
 /// // Two sources of 6 Mbps, the first over relay 0 only, the second also over relay 1.
-/// let best = manyway_fluid::optimum::over_relays(&[6e6, 4e6], &[6e6, 6e6], &[vec![0], vec![0, 1]])?;
+/// use manyway_fluid::optimum::over_relays;
+/// let best = over_relays(&[6e6, 4e6], &[6e6, 6e6], &[vec![0], vec![0, 1]])?;
 /// assert!((best.rates.iter().sum::<f64>() - 10e6).abs() < 10.0);
 /// # Ok::<(), manyway_fluid::optimum::OptimumError>(())
 /// ```

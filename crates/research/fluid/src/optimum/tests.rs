@@ -261,7 +261,10 @@ proptest! {
     /// Karush, Kuhn and Tucker hold for each flow, too; otherwise one can count for 1e-8 of the
     /// others, and the solver's digits end there.
     #[test]
-    fn random_networks_are_shared_out_optimally(network in networks(20, 30), a in prop::sample::select(vec![0.5, 1.0, 2.0])) {
+    fn random_networks_are_shared_out_optimally(
+        network in networks(20, 30),
+        a in prop::sample::select(vec![0.5, 1.0, 2.0]),
+    ) {
         let best = solve(&network, Utility::AlphaFair(a)).unwrap();
         prop_assert!(best.certificate.gap < 1e-6, "{:?}", best.certificate);
         prop_assert!(a != 1.0 || best.certificate.residual < 1e-6, "{:?}", best.certificate);

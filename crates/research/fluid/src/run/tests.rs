@@ -346,7 +346,8 @@ fn what_is_too_large_is_told() {
     let error = |text: &str| run(&experiment(text), &RunOptions::default()).unwrap_err();
     let restless = two_links("2000 s", flows).replacen(
         "delay = \"10 ms\"",
-        "delay = \"10 ms\"\ntimetable = [{ at = \"500 ms\", rate = \"10 Mbps\" }]\ntimetable_period = \"1 s\"",
+        "delay = \"10 ms\"\ntimetable = [{ at = \"500 ms\", rate = \"10 Mbps\" }]\n\
+         timetable_period = \"1 s\"",
         1,
     );
     assert_eq!(error(&restless), RunError::Epochs);

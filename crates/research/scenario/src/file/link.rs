@@ -138,7 +138,10 @@ impl<'de> Deserialize<'de> for Queue {
             type Value = Queue;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a queue: \"100 packets\", \"64 kB\" or { red = { limit = …, min = …, max = … } }")
+                f.write_str(
+                    "a queue: \"100 packets\", \"64 kB\" or \
+                    { red = { limit = …, min = …, max = … } }",
+                )
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Queue, E> {
                 QueueLimit::deserialize(de::value::StrDeserializer::new(text)).map(Queue::DropTail)

@@ -32,7 +32,10 @@ pub use sweep::Sweep;
 #[serde(deny_unknown_fields)]
 #[schemars(
     title = "manyway scenario",
-    extend("anyOf" = [{ "required": ["overlay"] }, { "required": ["duration", "links", "paths", "flows"] }])
+    extend("anyOf" = [
+        { "required": ["overlay"] },
+        { "required": ["duration", "links", "paths", "flows"] },
+    ])
 )]
 pub struct File {
     /// The scenario's name, for tables and plots.

@@ -239,7 +239,10 @@ impl JsonSchema for Demand {
         json_schema!({
             "description": "What each source has to send: one rate for all, or a list to draw \
              from.",
-            "anyOf": [generator.subschema_for::<Bandwidth>(), generator.subschema_for::<Vec<Bandwidth>>()],
+            "anyOf": [
+                generator.subschema_for::<Bandwidth>(),
+                generator.subschema_for::<Vec<Bandwidth>>(),
+            ],
         })
     }
 }
@@ -279,7 +282,10 @@ impl JsonSchema for Increment {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "ε: a share of the source's demand, or a rate.",
-            "anyOf": [{ "type": "number", "exclusiveMinimum": 0, "maximum": 1 }, generator.subschema_for::<Bandwidth>()],
+            "anyOf": [
+                { "type": "number", "exclusiveMinimum": 0, "maximum": 1 },
+                generator.subschema_for::<Bandwidth>(),
+            ],
         })
     }
 }

@@ -39,7 +39,10 @@ impl JsonSchema for Sweep {
             "additionalProperties": {
                 "anyOf": [
                     { "type": "array", "minItems": 1 },
-                    { "type": "object", "description": "The same without quotes: links.wifi.rate = [ … ]." },
+                    {
+                        "type": "object",
+                        "description": "The same without quotes: links.wifi.rate = [ … ].",
+                    },
                 ],
             },
         })

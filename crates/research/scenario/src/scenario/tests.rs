@@ -207,7 +207,8 @@ fn everything_that_can_be_said_arrives() {
         ms\"\ntimetable_period = \"9 s\"\n\
         timetable = [{ at = \"1 s\", rate = \"5 Mbps\", delay = \"30 ms\" }, \
         { at = \"2 s\", up = false }]\n\
-        queue = { red = { limit = \"90 kB\", min = \"15 kB\", max = \"20 packets\", max_p = 0.02, weight = \"auto\", gentle = false, \
+        queue = { red = { limit = \"90 kB\", min = \"15 kB\", max = \"20 packets\", \
+        max_p = 0.02, weight = \"auto\", gentle = false, \
         wait = false, ecn = true, mean_packet = \"1000 B\" } }";
     let flow = "size = \"1 MB\"\nrate = \"2 Mbps\"\nstart_spread = \"1 s\"\nstop = \"9 \
         s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\

@@ -177,7 +177,8 @@ impl<'de> Deserializer<'de> for TableDeserializer<'de> {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit option enum
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64
+        char str string bytes byte_buf unit option enum
         newtype_struct unit_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }
@@ -263,7 +264,8 @@ pub(crate) fn field_names<'de, T: de::Deserialize<'de>>() -> &'static [&'static 
         }
 
         serde::forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit option enum
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64
+        char str string bytes byte_buf unit option enum
             newtype_struct unit_struct seq tuple tuple_struct map identifier ignored_any
         }
     }

@@ -13,9 +13,9 @@ use super::tally::Tally;
 use crate::packet::RunResult;
 
 impl Plan<'_> {
-    /// Carries out the runs by `level` and hands each result to `sink`, in the order of
-    /// [`Plan::job`] whatever order they end in. It ends early when `control` is told to stop: then
-    /// runs that are over count, the others are missing ([`Report::unfinished`]).
+    /// Carries out the runs by `level` and hands each result to `sink`, in the order of the points,
+    /// then of the repetitions, whatever order the runs end in. It ends early when `control` is told
+    /// to stop: then finished runs count, the others are missing ([`Report::unfinished`]).
     ///
     /// `level` and `sink` may run on any of the threads, `sink` on one at a time.
     ///
@@ -29,11 +29,7 @@ impl Plan<'_> {
         sink: impl FnMut(&Job, &RunResult) -> Result<(), E> + Send,
         control: &Control,
     ) -> Result<Report, BatchError<E>> {
-        let threads = self.threads.clamp(1, self.jobs().max(1) as usize);
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(BatchError::Threads)?;
+        let pool = self.pool()?;
         control.expect(self.jobs());
         let line = Line::new(self, control, sink);
         pool.broadcast(|_| {

@@ -9,28 +9,12 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::control::{Control, Running};
-use super::plan::{BatchError, Job};
+use super::plan::{BatchError, Job, Plan};
 use crate::measure::Summary;
 use crate::overlay::{self, OverlayError, OverlayRun, Setting};
 
 /// Runs of an overlay scenario to do.
-#[derive(Debug, Copy, Clone)]
-pub struct OverlayPlan<'a> {
-    /// The scenario's name.
-    pub scenario: &'a str,
-    /// What carries the runs out.
-    pub level: OverlayLevel,
-    /// The points of the sweep; without a sweep one that sets nothing.
-    pub points: &'a [OverlayPoint],
-    /// Seed of each point's first repetition; the next ones count up from it.
-    pub seed: u64,
-    /// Repetitions of each point.
-    pub repeat: u32,
-    /// Number of runs that go on at the same time.
-    pub threads: usize,
-    /// Rates over time of all repetitions are kept; otherwise those of each point's first one.
-    pub keep_series: bool,
-}
+pub type OverlayPlan<'a> = Plan<'a, OverlayPoint, OverlayLevel>;
 
 /// What carries runs of an overlay out.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Serialize)]
@@ -120,11 +104,6 @@ pub struct SearchReport {
 }
 
 impl OverlayPlan<'_> {
-    /// Number of runs.
-    pub fn jobs(&self) -> u64 {
-        self.points.len() as u64 * u64::from(self.repeat)
-    }
-
     /// Carries out the runs; they are in the order of the points, then of the repetitions, whatever
     /// the number of threads. It ends early when `control` is told to stop: then runs that are over
     /// are there, the others are missing. `optimum` has the largest sum of rates for a setting,
@@ -139,17 +118,8 @@ impl OverlayPlan<'_> {
         optimum: impl Fn(&Setting) -> Result<f64, String> + Sync,
         control: &Control,
     ) -> Result<Vec<OverlayDone>, BatchError<String>> {
-        let repeat = u64::from(self.repeat);
-        let job = |index: u64| Job {
-            point: (index / repeat) as usize,
-            repetition: (index % repeat) as u32,
-            seed: self.seed.wrapping_add(index % repeat),
-        };
-        let jobs: Vec<Job> = (0..self.jobs()).map(job).collect();
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(self.threads.clamp(1, jobs.len().max(1)))
-            .build()
-            .map_err(BatchError::Threads)?;
+        let jobs: Vec<Job> = (0..self.jobs()).map(|index| self.job(index)).collect();
+        let pool = self.pool()?;
         control.expect(self.jobs());
         let one = |job: &Job| {
             let done = self.one(job, &optimum, control);
@@ -184,7 +154,7 @@ impl OverlayPlan<'_> {
         let Some(mut run) = run.map_err(told)? else {
             return Ok(None);
         };
-        if job.repetition > 0 && !self.keep_series {
+        if !self.keeps_series(job) {
             run.series = Vec::new();
         }
         let optimum = match run.search {

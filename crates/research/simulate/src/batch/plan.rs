@@ -7,15 +7,15 @@ use manyway_scenario::Point;
 
 use super::report::Level;
 
-/// Runs to do.
-#[derive(Debug, Copy, Clone)]
-pub struct Plan<'a> {
+/// Runs to do: of points `P` at a level `L`.
+#[derive(Debug)]
+pub struct Plan<'a, P = Point, L = Level> {
     /// The scenario's name.
     pub scenario: &'a str,
     /// What carries the runs out; only named in the report.
-    pub level: Level,
+    pub level: L,
     /// The points of the sweep; without a sweep one that sets nothing.
-    pub points: &'a [Point],
+    pub points: &'a [P],
     /// Seed of each point's first repetition; the next ones count up from it.
     pub seed: u64,
     /// Repetitions of each point.
@@ -76,14 +76,14 @@ impl<E: fmt::Display> fmt::Display for BatchError<E> {
 
 impl<E: fmt::Debug + fmt::Display> std::error::Error for BatchError<E> {}
 
-impl Plan<'_> {
+impl<P, L> Plan<'_, P, L> {
     /// Number of runs.
     pub fn jobs(&self) -> u64 {
         self.points.len() as u64 * u64::from(self.repeat)
     }
 
     /// The run number `index`: all repetitions of the first point, then of the next.
-    pub fn job(&self, index: u64) -> Job {
+    pub(super) fn job(&self, index: u64) -> Job {
         let repeat = u64::from(self.repeat.max(1));
         let repetition = (index % repeat) as u32;
         Job {
@@ -98,6 +98,17 @@ impl Plan<'_> {
         self.keep_series || job.repetition == 0
     }
 
+    /// Threads for the runs, no more than there are runs.
+    pub(super) fn pool<E>(&self) -> Result<rayon::ThreadPool, BatchError<E>> {
+        let threads = self.threads.clamp(1, self.jobs().max(1) as usize);
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(BatchError::Threads)
+    }
+}
+
+impl Plan<'_> {
     /// Number of results that may wait for their turn beside those under way: a slow run holds up
     /// the line, and memory must not fill meanwhile.
     pub(super) fn room(&self) -> u64 {

@@ -11,9 +11,14 @@
 //! use manyway_control::rate_control::RateConfig;
 //! use manyway_simulate::flow::{Overlay, Rules, Run, Sharing, Start};
 //!
-//! // Two sources of 6 Mbps; each may use the relay of 6 Mbps, the second one also another of 6 Mbps.
+//! // Two sources of 6 Mbps; each may use the relay of 6 Mbps, the second one also another of
+//! // 6 Mbps.
 //! let overlay = Overlay { relays: vec![6e6, 6e6], demands: vec![6e6, 6e6] };
-//! let rules = Rules { control: RateConfig::aiad().with_tolerance(0.0), start: Start::MaxMin, sharing: Sharing::MaxMin };
+//! let rules = Rules {
+//!     control: RateConfig::aiad().with_tolerance(0.0),
+//!     start: Start::MaxMin,
+//!     sharing: Sharing::MaxMin,
+//! };
 //! let mut run = Run::new(&overlay, &[vec![0], vec![0, 1]], rules, 1)?;
 //! assert_eq!(run.rates(), [3e6, 3e6, 3e6]);
 //! for _ in 0..200 {

@@ -360,7 +360,9 @@ mod tests {
     proptest! {
         /// Whatever is pushed while popping, times never decrease and every FIFO stays in order.
         #[test]
-        fn merged_in_order(steps in prop::collection::vec((0u32..12, 0u64..50, prop::bool::ANY), 0..400)) {
+        fn merged_in_order(
+            steps in prop::collection::vec((0u32..12, 0u64..50, prop::bool::ANY), 0..400),
+        ) {
             let mut queue = EventQueue::new(7);
             let ids: Vec<FifoId> = (0..12).map(|_| queue.add()).collect();
             let mut last = [0u64; 12];

@@ -366,10 +366,17 @@ proptest! {
 
     #[test]
     fn conservation_and_determinism(
-        seed: u64, loss in 0.0..0.3_f64, duplicate in 0.0..0.3_f64, reorder in 0.0..0.3_f64, corrupt in 0.0..0.3_f64, jitter_us in 0u64..2000,
+        seed: u64, loss in 0.0..0.3_f64, duplicate in 0.0..0.3_f64, reorder in 0.0..0.3_f64,
+        corrupt in 0.0..0.3_f64, jitter_us in 0u64..2000,
     ) {
         let run = |seed| {
-            let impairments = Impairments { duplicate, reorder, reorder_by: 5 * MS, corrupt, truncate: 0.05 };
+            let impairments = Impairments {
+                duplicate,
+                reorder,
+                reorder_by: 5 * MS,
+                corrupt,
+                truncate: 0.05,
+            };
             let link = LinkConfig { loss: Loss::Bernoulli(loss), ..twenty_mbps() };
             let sender = Toy::sender(addr(2), 200, Duration::from_micros(500));
             let mut pair = pair(seed, sender, link, Duration::from_micros(jitter_us), impairments);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use manyway_network::{Limit, LinkConfig, Queue};
-use manyway_session::{CloseReason, Config, ConnectionStats, Event};
+use manyway_session::{CloseReason, Config, ConnectionStats, Event, PathEvent};
 use manyway_simulate::stack::{
     PairPath, PairSpec, SessionHost, SessionPair, Source, TrafficConfig,
 };
@@ -183,7 +183,10 @@ impl Run {
     pub fn is_path_up(&self, number: usize) -> bool {
         let (client, server) = self.pair.addresses[number];
         let up = |host: &SessionHost, peer| {
-            let up = |event: &Event| matches!(event, Event::PathUp { remote, name, .. } if (*remote, name.as_str()) == peer);
+            let up = |event: &Event| match event {
+                Event::Path(PathEvent::Up { remote, name, .. }) => (*remote, name.as_str()) == peer,
+                _ => false,
+            };
             host.traffic().log().iter().any(|(_, event)| up(event))
         };
         // The client tells its paths apart by its sockets, the server by the addresses they come

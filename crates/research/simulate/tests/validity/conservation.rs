@@ -43,17 +43,20 @@ proptest! {
         for (flow, result) in experiment.flows.iter().zip(&result.flows) {
             check_flow(&experiment, flow, result)?;
         }
-        for ((named, link), result) in experiment.topology.links.iter().zip(simulation.links()).zip(&result.links) {
+        let links = experiment.topology.links.iter().zip(simulation.links());
+        for ((named, link), result) in links.zip(&result.links) {
             let stats = link.stats();
             prop_assert_eq!(stats.offered, stats.delivered + stats.dropped());
             // The measurement may end a few packets earlier: those of the same nanosecond.
-            prop_assert!(result.packets_offered <= stats.offered && result.packets_dropped <= result.packets_offered, "{:?}", result);
+            prop_assert!(result.packets_offered <= stats.offered, "{result:?}");
+            prop_assert!(result.packets_dropped <= result.packets_offered, "{result:?}");
             prop_assert!((0.0..=1.0 + 1e-9).contains(&result.utilisation), "{:?}", result);
             let fastest = fastest(named.config.rate.bits_per_sec(), &named.config.timetable);
             prop_assert!(result.load_bps <= fastest * (1.0 + 1e-9), "{:?}", result);
             prop_assert!(result.queue_mean_packets >= 0.0);
             if let Limit::Packets(limit) = named.config.queue.limit() {
-                prop_assert!(result.queue_mean_packets <= f64::from(limit) * (1.0 + 1e-9), "{:?}", result);
+                let most = f64::from(limit) * (1.0 + 1e-9);
+                prop_assert!(result.queue_mean_packets <= most, "{result:?}");
             }
         }
         check_drops(&experiment, &simulation, &result)?;
@@ -76,7 +79,10 @@ proptest! {
             let bytes = result.goodput_bps * seconds.unwrap() / 8.0;
             let payload = u64::from(flow.sender.packet_size - flow.headers);
             let whole = size.div_ceil(payload).max(1) * payload;
-            prop_assert!((bytes / whole as f64 - 1.0).abs() < 1e-9, "{} delivered {bytes} of {whole} bytes: {:?}", flow.name, result);
+            prop_assert!(
+                (bytes / whole as f64 - 1.0).abs() < 1e-9,
+                "{} delivered {bytes} of {whole} bytes: {:?}", flow.name, result
+            );
         }
     }
 }

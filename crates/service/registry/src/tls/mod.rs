@@ -62,7 +62,7 @@ pub fn pinned_client(pin: RelayId) -> Result<Arc<ClientConfig>, TlsError> {
 ///
 /// # Errors
 /// It trusts none.
-pub fn system_client() -> Result<Arc<ClientConfig>, TlsError> {
+pub(crate) fn system_client() -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

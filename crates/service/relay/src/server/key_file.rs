@@ -65,7 +65,7 @@ impl KeyFile {
     }
 
     /// When the newest key was made: Unix time.
-    pub fn newest(&self) -> Duration {
+    pub(crate) fn newest(&self) -> Duration {
         self.keys.newest()
     }
 

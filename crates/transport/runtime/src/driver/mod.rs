@@ -283,60 +283,8 @@ impl Driver {
                         };
                         state.on_closed(now, handle, reason, problems);
                     }
-                    session::Event::MoreRelays => state.tell(handle, Event::MoreRelays),
-                    session::Event::RelaysPicked { relays, reason } => {
-                        state.tell(handle, Event::RelaysPicked { relays, reason });
-                    }
-                    session::Event::FewRelays {
-                        alive,
-                        known,
-                        wanted,
-                    } => {
-                        state.tell(
-                            handle,
-                            Event::FewRelays {
-                                alive,
-                                known,
-                                wanted,
-                            },
-                        );
-                    }
+                    session::Event::Path(event) => state.tell(handle, Event::Path(event)),
                     session::Event::Stream(event) => state.on_stream_event(handle, event),
-                    session::Event::PathUp { path, name, remote } => {
-                        state.tell(handle, Event::PathUp { path, name, remote });
-                    }
-                    session::Event::PathMoved {
-                        path,
-                        name,
-                        remote,
-                        previous,
-                    } => {
-                        state.tell(
-                            handle,
-                            Event::PathMoved {
-                                path,
-                                name,
-                                remote,
-                                previous,
-                            },
-                        );
-                    }
-                    session::Event::PathDown {
-                        path,
-                        name,
-                        remote,
-                        reason,
-                    } => {
-                        state.tell(
-                            handle,
-                            Event::PathDown {
-                                path,
-                                name,
-                                remote,
-                                reason,
-                            },
-                        );
-                    }
                 }
             }
             let drained = state.drain(now, &shared.idle);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyway_runtime::{
     CarrierKind, Carriers, Config, ConnectError, Connection, Endpoint, EndpointOptions, Event,
-    PathDownReason, PathState, TcpOptions, Ticket,
+    PathDownReason, PathEvent, PathState, TcpOptions, Ticket,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -215,10 +215,10 @@ async fn a_carrier_killed_in_the_middle_loses_nothing() {
     let closed = |event| {
         matches!(
             event,
-            Ok(Event::PathDown {
+            Ok(Event::Path(PathEvent::Down {
                 reason: PathDownReason::CarrierClosed,
                 ..
-            })
+            }))
         )
     };
     assert!(closed(events.recv().await));

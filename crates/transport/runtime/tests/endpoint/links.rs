@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_network::{Limit, LinkConfig, Queue};
-use manyway_runtime::{Connection, Endpoint, Event, PathDownReason, PathStats};
+use manyway_runtime::{Connection, Endpoint, Event, PathDownReason, PathEvent, PathStats};
 use manyway_testbed::{UdpLink, UdpLinkConfig};
 use tokio::io::AsyncReadExt;
 
@@ -103,7 +103,7 @@ async fn one_of_two_links_goes_dark_and_nothing_is_lost() {
     let dark = linked.links[0].local_addr();
     loop {
         match events.recv().await.unwrap() {
-            Event::PathDown { remote, reason, .. } if remote == dark => {
+            Event::Path(PathEvent::Down { remote, reason, .. }) if remote == dark => {
                 break assert_eq!(reason, PathDownReason::Stalled);
             }
             other => assert!(!matches!(other, Event::Closed(_)), "{other:?}"),

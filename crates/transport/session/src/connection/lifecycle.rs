@@ -9,7 +9,7 @@ use manyway_wire::{ConnectionId, Frame, PathId};
 use rand::{Rng, RngExt};
 
 use crate::driver::{Local, LocalId, compatible};
-use crate::event::{Event, PathDownReason};
+use crate::event::{PathDownReason, PathEvent};
 use crate::stats::PathState;
 
 use super::mtu::Mtu;
@@ -243,22 +243,24 @@ impl Connection {
 
     pub(super) fn path_up(&mut self, index: usize) {
         let path = &self.paths[index];
-        self.events.push_back(Event::PathUp {
+        let event = PathEvent::Up {
             path: path.id,
             name: path.local.name.clone(),
             remote: path.remote,
-        });
+        };
+        self.events.push_back(event.into());
     }
 
     pub(super) fn path_down(&mut self, index: usize, reason: PathDownReason) {
         let path = &self.paths[index];
         let (name, remote) = (path.local.name.clone(), path.remote);
-        self.events.push_back(Event::PathDown {
+        let event = PathEvent::Down {
             path: path.id,
             name,
             remote,
             reason,
-        });
+        };
+        self.events.push_back(event.into());
     }
 
     /// Takes a path out for good; what was in flight on it is sent over the others.

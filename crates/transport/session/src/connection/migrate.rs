@@ -15,7 +15,7 @@ use manyway_wire::{DATA_HEADER_LEN, Frame, TAG_LEN};
 use rand::RngExt;
 
 use crate::driver::{Local, LocalId, Transmit};
-use crate::event::Event;
+use crate::event::PathEvent;
 use crate::stats::PathState;
 
 use super::path::Validation;
@@ -377,12 +377,13 @@ impl Connection {
             self.validated(now, index, rtt);
         } else {
             let (path, name) = (path.id, path.local.name.clone());
-            self.events.push_back(Event::PathMoved {
+            let event = PathEvent::Moved {
                 path,
                 name,
                 remote,
                 previous: old,
-            });
+            };
+            self.events.push_back(event.into());
             if self.paths[index].state == PathState::Stalled {
                 self.on_path_alive(now, index);
             }

@@ -17,7 +17,7 @@ use manyway_control::rate_control::{
 use manyway_units::{Backoff, Rate, Time};
 use rand::RngExt;
 
-use crate::event::{Event, PathDownReason, PickReason};
+use crate::event::{PathDownReason, PathEvent, PickReason};
 use crate::relays::{Lane, RelayAccess, RelayAddress, RelayId};
 use crate::stats::{PathState, SelectionStats};
 
@@ -396,7 +396,7 @@ impl Connection {
                     let relays = chosen.filter_map(|relay| selection.address(relay));
                     let relays: Vec<SocketAddr> = relays.collect();
                     tracing::debug!(?reason, ?relays, "relays picked");
-                    Event::RelaysPicked {
+                    PathEvent::RelaysPicked {
                         relays,
                         reason: reason.into(),
                     }
@@ -404,20 +404,20 @@ impl Connection {
                 Selected::Few { alive, known } => {
                     selection.ask_at = Some(now);
                     let wanted = selection.selector.config().select.paths;
-                    Event::FewRelays {
+                    PathEvent::FewRelays {
                         alive,
                         known,
                         wanted,
                     }
                 }
             };
-            self.events.push_back(event);
+            self.events.push_back(event.into());
         }
         if selection.ask_at.is_some_and(|at| at <= now) {
             let few = selection.selector.alive() < selection.selector.config().select.paths;
             selection.ask_at = few.then_some(now + ASK_AGAIN);
             if few {
-                self.events.push_back(Event::MoreRelays);
+                self.events.push_back(PathEvent::MoreRelays.into());
             }
         }
     }

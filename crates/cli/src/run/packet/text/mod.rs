@@ -13,12 +13,12 @@ use manyway_simulate::batch::{LinkReport, Measured, Report, Results};
 use self::styles::{Styles, Transfers, fractions, means, noted};
 use crate::run::number::Style;
 
-/// More flows than this are shown as groups only.
+/// With more flows than these, the tables show groups only.
 const FLOWS: usize = 12;
-/// More groups or links than this are left out.
+/// A table shows no more groups or links than these.
 const ROWS: usize = 20;
 
-/// Everything worth a look, a few tables.
+/// A headline and a few tables.
 pub(super) fn summary(report: &Report) -> String {
     let mut text = headline(report);
     match &report.results {
@@ -129,11 +129,11 @@ fn flows(measured: &Measured) -> String {
         }
     }
     let several = measured.flows.iter().any(|flow| flow.subflows.len() > 1);
-    let note = "A flow's share is of the goodput of all, a subflow's of its flow's.";
+    let note = "A flow's share is of all flows' goodput, a subflow's share of its flow's goodput.";
     noted(table, several.then_some(note))
 }
 
-/// How the flows of each group fare.
+/// A row for each group.
 fn groups(measured: &Measured) -> String {
     let shown = &measured.groups[..measured.groups.len().min(ROWS)];
     let rate = Style::rate(shown.iter().map(|group| group.goodput_max_bps.mean));

@@ -7,7 +7,7 @@ use manyway_simulate::measure::Estimate;
 
 use crate::run::number::Style;
 
-/// Decimals that counts need: none, unless they are means.
+/// Number of decimals for counts: none, unless they are means.
 pub(super) fn fractions(counts: impl IntoIterator<Item = f64>) -> usize {
     usize::from(counts.into_iter().any(|count| count.fract() != 0.0))
 }
@@ -54,7 +54,7 @@ impl Styles {
         self.cells(subflow.goodput_bps, subflow.share, Some(subflow))
     }
 
-    /// What only subflows have stays blank without one.
+    /// Cells that only subflows have stay blank without one.
     pub(super) fn cells(
         &self,
         goodput: Estimate,
@@ -74,7 +74,7 @@ impl Styles {
     }
 }
 
-/// The columns that tell how long transfers took.
+/// The columns of completion times.
 #[derive(Clone, Copy)]
 pub(super) struct Transfers(Style);
 
@@ -103,14 +103,14 @@ impl Transfers {
     }
 }
 
-/// The means of those that have one.
+/// The means of the estimates that exist.
 pub(super) fn means(
     estimates: impl Iterator<Item = Option<Estimate>>,
 ) -> impl Iterator<Item = f64> {
     estimates.flatten().map(|estimate| estimate.mean)
 }
 
-/// A table, a line about it if there is something to say, an empty line.
+/// A table, its note if there is one, and an empty line.
 pub(super) fn noted(table: Table, note: Option<&str>) -> String {
     match note {
         Some(note) => format!("{table}{note}\n\n"),

@@ -11,7 +11,7 @@ use crate::run::number::Style;
 /// Number of groups, and of links, that have columns.
 const COLUMNS: usize = 4;
 
-/// A row for each of the `points`, of which each was to be run `repeat` times.
+/// A row for each of the `points`; each should have `repeat` runs.
 pub(super) fn sweep(points: &[PointReport], repeat: u32) -> String {
     let sweep = Sweep::of(points);
     sweep.overview(repeat) + &sweep.spans()
@@ -19,9 +19,9 @@ pub(super) fn sweep(points: &[PointReport], repeat: u32) -> String {
 
 struct Sweep<'a> {
     points: &'a [PointReport],
-    /// What some of the points set.
+    /// The keys that some of the points set.
     keys: IndexSet<&'a str>,
-    /// The groups and links that are shown, and whether there are more.
+    /// The groups and links with columns, and whether there are others.
     groups: Vec<GroupColumn<'a>>,
     links: Vec<&'a str>,
     left_out: bool,
@@ -85,7 +85,7 @@ impl<'a> Sweep<'a> {
             table.row(row);
         }
         let more = match self.left_out {
-            true => " There are more of them in --json.",
+            true => " --json has all groups and links.",
             false => "",
         };
         let note = format!("Goodput per flow of each group, utilisation of each link.{more}");
@@ -131,18 +131,18 @@ impl<'a> Sweep<'a> {
         self.keys.iter().copied().map(Column::left).collect()
     }
 
-    /// What a point sets of all that some point sets.
+    /// A point's value for each key; blank where it sets none.
     fn settings(&self, point: &PointReport) -> Vec<String> {
         let value = |key: &&str| point.set.get(*key).cloned().unwrap_or_default();
         self.keys.iter().map(value).collect()
     }
 }
 
-/// A group at all points: of the same place in the file, so of the same name.
+/// A group at all points: the one at the same place in the file, so with the same name.
 struct GroupColumn<'a> {
     index: usize,
     name: &'a str,
-    /// If it has transfers that can be complete.
+    /// Its completion times, if it has finite transfers.
     transfers: Option<Transfers>,
 }
 
@@ -167,7 +167,7 @@ impl<'a> GroupColumn<'a> {
     }
 }
 
-/// How long a group's transfers took.
+/// The cell with a group's completion time.
 fn after(transfers: Transfers, group: Option<&GroupReport>) -> String {
     let completed = group.and_then(|group| Some((group, group.completed?)));
     completed.map_or_else(String::new, |(group, completed)| {

@@ -211,10 +211,7 @@ fn what_is_left_out_is_said() {
         text.contains("link 4") && !text.contains("link 5"),
         "{text}"
     );
-    assert!(
-        text.ends_with("There are more of them in --json."),
-        "{text}"
-    );
+    assert!(text.ends_with("--json has all groups and links."), "{text}");
 }
 
 #[test]

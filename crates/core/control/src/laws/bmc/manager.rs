@@ -1,3 +1,6 @@
+//! BMC's proportion managers: what is measured of each subflow in an interval, and how weight moves
+//! at its end. They never touch windows.
+
 use crate::controller::Ack;
 use crate::parameter::{Parameter, Range};
 

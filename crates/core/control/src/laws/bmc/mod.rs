@@ -1,3 +1,6 @@
+//! BMC, a controller of its own: windows and weights of all paths. Who moves weight is the
+//! manager's business.
+
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};

@@ -1,3 +1,6 @@
+//! BMC's policy for weights: which shares were given, and whether they fit together. It knows no
+//! path's present weight.
+
 use crate::parameter::{Parameter, Range};
 
 /// BMC's `p`.

@@ -1,3 +1,5 @@
+//! CUBIC on every path, a controller of its own. It couples nothing.
+
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};

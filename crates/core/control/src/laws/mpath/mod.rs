@@ -1,3 +1,6 @@
+//! mPath, a controller of its own: windows of one direct path and many relayed ones. Which relays
+//! there are is up to [`crate::paths`].
+
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
@@ -93,12 +96,13 @@ impl Mpath {
     }
 
     /// The direct path; `None` without any path.
-    pub fn direct(&self) -> Option<Slot> {
+    fn direct(&self) -> Option<Slot> {
         self.order.first().copied()
     }
 
     /// `P`, the share of all growth that is for the proxied paths (eq. 1): 0 without proxied paths.
-    pub fn probability(&self) -> f64 {
+    #[cfg(test)]
+    fn probability(&self) -> f64 {
         let direct = self.direct().and_then(|slot| self.slots.get(slot));
         match (direct, self.order.len()) {
             (Some(direct), 2..) => self.share_of_proxied(direct.bytes()),
@@ -107,7 +111,8 @@ impl Mpath {
     }
 
     /// Whether the losses last met by the direct path and by this proxied path overlap in time.
-    pub fn shares_bottleneck(&self, slot: Slot) -> bool {
+    #[cfg(test)]
+    fn shares_bottleneck(&self, slot: Slot) -> bool {
         let interval = |slot| self.slots.get(slot)?.interval;
         let direct = self.direct().filter(|&direct| direct != slot);
         match (direct.and_then(interval), interval(slot)) {

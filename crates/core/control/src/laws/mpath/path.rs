@@ -1,3 +1,5 @@
+//! One path of mPath: its window, its last loss interval and its turn. It knows no other path.
+
 use std::time::Duration;
 
 use manyway_units::Time;

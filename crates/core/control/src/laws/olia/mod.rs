@@ -1,3 +1,5 @@
+//! OLIA, a law that remembers each path's losses.
+
 use crate::law::{Law, Path, total_rate};
 
 /// OLIA, the opportunistic linked increases algorithm of Khalili et al. (CoNEXT 2012 and

@@ -145,7 +145,8 @@ proptest! {
     #[test]
     fn alone_many_laws_are_reno((window, rtt) in path(), fractions in fractions()) {
         let one = paths::<f64>(&[(window, rtt)]);
-        for (spec, law) in every_law(fractions).filter(|(spec, _)| RENO_ALONE.contains(&spec.name())) {
+        let reno_alone = |(spec, _): &(LawSpec, AnyLaw)| RENO_ALONE.contains(&spec.name());
+        for (spec, law) in every_law(fractions).filter(reno_alone) {
             let a = match law {
                 AnyLaw::Ewtcp(ewtcp) => ewtcp.a,
                 _ => 1.0,
@@ -177,7 +178,8 @@ proptest! {
             "ewtcp" | "bmc" | "bmc-proportion" | "bmc-balance" => name.parse().unwrap(),
             _ => spec_from(name, fractions),
         });
-        let mut others: Vec<_> = specs.map(|spec: LawSpec| (spec.controller(&options), spec)).collect();
+        let made = specs.map(|spec: LawSpec| (spec.controller(&options), spec));
+        let mut others: Vec<_> = made.collect();
         for (other, _) in &mut others {
             prop_assert_eq!(other.add_path(add), slot);
         }

@@ -1,3 +1,5 @@
+//! What can be chosen of wVegas, and its parameters in the registry.
+
 use crate::parameter::{Parameter, Range};
 
 /// The parameters that wVegas takes with either drain rule.

@@ -1,3 +1,5 @@
+//! wVegas, a controller of its own: it acts on queueing delay at the end of each round.
+
 use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};

@@ -1,3 +1,6 @@
+//! mPath's path manager: it probes relays, and decides which of them carry a path. It opens nothing
+//! and knows no packet; its owner carries out its commands.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! The choice of relays where these come and go: it keeps what is known of each relay and when to
+//! judge. It opens no path; its owner does.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

@@ -1,3 +1,6 @@
+//! How fast a source writes to each path. Which relays the paths go through is the selector's
+//! choice.
+
 use super::{InvalidConfig, check};
 use crate::random::Random;
 

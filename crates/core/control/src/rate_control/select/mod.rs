@@ -1,3 +1,5 @@
+//! Which relays a source uses, and which it tries while it isn't satisfied. It measures nothing.
+
 use super::{InvalidConfig, check};
 use crate::random::Random;
 
@@ -131,12 +133,11 @@ impl PathSelector {
         Ok(selector)
     }
 
-    /// A source that knows of no relay yet: [`PathSelector::add`] tells of them,
-    /// [`PathSelector::fill`] chooses.
+    /// A source that knows of no relay yet: `add` tells of them, `fill` chooses.
     ///
     /// # Errors
     /// [`InvalidConfig`] if a number is out of range.
-    pub fn empty(config: SelectConfig, seed: u64) -> Result<Self, InvalidConfig> {
+    pub(super) fn empty(config: SelectConfig, seed: u64) -> Result<Self, InvalidConfig> {
         check(config.paths > 0, "number of paths", 0.0, "1 or more")?;
         check(
             config.satisfied > 0.0 && config.satisfied <= 1.0,
@@ -160,7 +161,7 @@ impl PathSelector {
     ///
     /// # Errors
     /// [`InvalidConfig`] if the choice goes by a bandwidth that is none.
-    pub fn add(&mut self, bandwidth: f64) -> Result<usize, InvalidConfig> {
+    pub(super) fn add(&mut self, bandwidth: f64) -> Result<usize, InvalidConfig> {
         let factor = match self.config.choice {
             Choice::Uniform => 1.0,
             Choice::Proportional { error } => 1.0 + error * (2.0 * self.random.unit() - 1.0),
@@ -179,7 +180,11 @@ impl PathSelector {
     ///
     /// # Errors
     /// [`InvalidConfig`] if the choice goes by it, and it is none.
-    pub fn set_bandwidth(&mut self, relay: usize, bandwidth: f64) -> Result<(), InvalidConfig> {
+    pub(super) fn set_bandwidth(
+        &mut self,
+        relay: usize,
+        bandwidth: f64,
+    ) -> Result<(), InvalidConfig> {
         if self.config.choice == Choice::Uniform {
             return Ok(());
         }
@@ -191,16 +196,16 @@ impl PathSelector {
         Ok(())
     }
 
-    /// Whether a relay may be drawn. One in use stays so until [`PathSelector::fill`] finds
-    /// another, or [`PathSelector::drop_relay`] is called.
-    pub fn set_open(&mut self, relay: usize, open: bool) {
+    /// Whether a relay may be drawn. One in use stays so until `fill` finds another, or
+    /// `drop_relay` is called.
+    pub(super) fn set_open(&mut self, relay: usize, open: bool) {
         if let Some(relay) = self.relays.get_mut(relay) {
             relay.open = open;
         }
     }
 
     /// Takes this relay into use, if there is room.
-    pub fn adopt(&mut self, relay: usize) {
+    pub(super) fn adopt(&mut self, relay: usize) {
         let known = relay < self.relays.len() && !self.chosen.contains(&relay);
         if known && self.chosen.len() < self.config.paths {
             self.chosen.push(relay);
@@ -208,14 +213,14 @@ impl PathSelector {
     }
 
     /// The relay is no more: it isn't in use, and isn't drawn.
-    pub fn drop_relay(&mut self, relay: usize) {
+    pub(super) fn drop_relay(&mut self, relay: usize) {
         self.set_open(relay, false);
         self.chosen.retain(|&other| other != relay);
     }
 
     /// Replaces relays in use that may not be drawn any more, as far as there are others, and draws
     /// further ones while there are fewer than paths. Whether anything has changed.
-    pub fn fill(&mut self) -> bool {
+    pub(super) fn fill(&mut self) -> bool {
         let mut changed = false;
         for path in 0..self.chosen.len() {
             if !self.relays[self.chosen[path]].open
@@ -253,7 +258,7 @@ impl PathSelector {
     }
 
     /// [`PathSelector::reselect`] of a source that isn't satisfied, whatever it has.
-    pub fn choose_again(&mut self, rates: &[f64]) -> bool {
+    pub(super) fn choose_again(&mut self, rates: &[f64]) -> bool {
         match self.config.reselection {
             Reselection::Slowest => self.replace_slowest(rates),
             Reselection::All | Reselection::Everyone => {

@@ -57,7 +57,7 @@ fn pacing_spreads_the_window_over_the_round_trip() {
     let mut b = Bench::new(true);
     b.sender.seed_rtt(Duration::from_millis(40));
     b.sender.update_pacer(&b.controller);
-    assert!((b.sender.pacing_rate() - 625_000.0).abs() < 1e-6);
+    assert!((b.sender.pacer.rate() - 625_000.0).abs() < 1e-6);
     let (start, mut left) = (b.now, Vec::new());
     while left.len() < 20 {
         match b.permit() {

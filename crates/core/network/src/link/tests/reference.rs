@@ -294,7 +294,8 @@ proptest! {
         let mut departures = Vec::new();
         for (gap, bytes) in offers {
             now += gap;
-            if let Verdict::Delivered { departs, .. } = link.offer(Time::from_nanos(now), Packet::new(bytes)) {
+            let verdict = link.offer(Time::from_nanos(now), Packet::new(bytes));
+            if let Verdict::Delivered { departs, .. } = verdict {
                 departures.push((capacity(departs.as_nanos()), f64::from(bytes)));
             }
         }

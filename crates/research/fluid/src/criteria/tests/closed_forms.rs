@@ -71,14 +71,18 @@ proptest! {
             let sizes: f64 = column.iter().map(|entry| entry.abs()).sum();
             let expected = -rtts[r].powi(2) * rates[r] * u[r] * member.total().powi(3)
                 / (4.0 * (member.beta * norm + (1.0 - member.beta) * mean));
-            prop_assert!((column.sum() - expected).abs() < 1e-8 * sizes, "{} {expected}", column.sum());
+            let sum = column.sum();
+            prop_assert!((sum - expected).abs() < 1e-8 * sizes, "{sum} {expected}");
         }
     }
 
     /// C1 for β = 1: `−(S²/2N) (Σ_A τ_r² x_r² (1 − X/S) + (X/2) Σ_A τ_r² x_r u_r)`, whatever the
     /// round-trip times.
     #[test]
-    fn own_prices(member in member(1.0..1.0 + 1e-15), carried in prop::collection::vec(any::<bool>(), 12)) {
+    fn own_prices(
+        member in member(1.0..1.0 + 1e-15),
+        carried in prop::collection::vec(any::<bool>(), 12),
+    ) {
         let member = Member { beta: 1.0, ..member };
         let Point { rates, rtts } = &member.point;
         let inverse = local::inverse(&member.law(), &member.point).unwrap();
@@ -92,7 +96,8 @@ proptest! {
                 sizes += inverse[(r, j)].abs();
             }
             let squares = rates[r] * (1.0 - traffic / member.total()) + 0.5 * traffic * u[r];
-            expected -= rtts[r].powi(2) * rates[r] * squares * member.total().powi(2) / (2.0 * norm);
+            let total = member.total().powi(2);
+            expected -= rtts[r].powi(2) * rates[r] * squares * total / (2.0 * norm);
         }
         prop_assert!((slope - expected).abs() <= 1e-8 * sizes, "{slope} {expected}");
         prop_assert!(expected <= 0.0);

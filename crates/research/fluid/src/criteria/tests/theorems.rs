@@ -64,7 +64,10 @@ fn state(found: &Equilibrium, rtts: &[f64]) -> Point {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_global_rejects: 1_000_000, ..ProptestConfig::with_cases(100) })]
+    #![proptest_config(ProptestConfig {
+        max_global_rejects: 1_000_000,
+        ..ProptestConfig::with_cases(100)
+    })]
 
     /// III.4: of two laws that meet C1-C4 the one with the smaller φ gets no more of the bottleneck
     /// of Fig. 1.
@@ -78,7 +81,8 @@ proptest! {
         let found = laws.map(|law| network.model(law).equilibrium());
         prop_assert!(found.iter().all(|found| found.converged), "{texts:?} {found:?}");
         let paths = network.rtts.len();
-        let mut points: Vec<Point> = found.iter().map(|found| state(found, &network.rtts)).collect();
+        let points = found.iter().map(|found| state(found, &network.rtts));
+        let mut points: Vec<Point> = points.collect();
         points.extend(elsewhere.iter().map(|rates| Point {
             rates: rates[..paths].to_vec(),
             rtts: network.rtts.clone(),
@@ -97,7 +101,8 @@ proptest! {
         };
         let total = |n: usize| found[n].rates[..paths].iter().sum::<f64>();
         // Equilibria are known to about 1e-10.
-        prop_assert!(total(first) <= total(second) * (1.0 + 1e-8), "{texts:?} {} {}", total(first), total(second));
+        let (first, second) = (total(first), total(second));
+        prop_assert!(first <= second * (1.0 + 1e-8), "{texts:?} {first} {second}");
     }
 
     /// The paper's chain on Fig. 1 with equal round-trip times, Coupled at its end, though it
@@ -159,7 +164,8 @@ proptest! {
         let rtts = vec![rtt; rates.len()];
         let (more, less) = (law(&texts.0), law(&texts.1));
         let difference = more.jacobian(&rates, &rtts) - less.jacobian(&rates, &rtts);
-        let ordered = local::least_negative(&difference, &rates).is_some_and(|(value, _)| value <= 0.0);
+        let least = local::least_negative(&difference, &rates);
+        let ordered = least.is_some_and(|(value, _)| value <= 0.0);
         prop_assume!(ordered);
         let [more, less] = [more, less].map(|law| at_fixed_prices(&law, &rates, &rtts));
         prop_assert!(more <= less + 1e-9 * less.abs() && less < 0.0, "{texts:?} {more} {less}");
@@ -193,14 +199,23 @@ proptest! {
     #[test]
     fn losses_take_half_at_most(
         rates in (1usize..=8).prop_flat_map(rates),
-        (rtts, losses) in (prop::collection::vec(0.01f64..0.3, 8), prop::collection::vec(1e-5f64..0.1, 8)),
-        text in prop_oneof![sound(), Just("balia".to_owned()), Just("coupled".to_owned()), Just("lia".to_owned())],
+        (rtts, losses) in (
+            prop::collection::vec(0.01f64..0.3, 8),
+            prop::collection::vec(1e-5f64..0.1, 8),
+        ),
+        text in prop_oneof![
+            sound(),
+            Just("balia".to_owned()),
+            Just("coupled".to_owned()),
+            Just("lia".to_owned()),
+        ],
     ) {
         let law = law(&text);
         let (rtts, losses) = (&rtts[..rates.len()], &losses[..rates.len()]);
         let paths = crate::law::paths_at(&rates, rtts);
         let total: f64 = rates.iter().sum();
-        let bounded = (0..rates.len()).all(|r| law.gain(&paths, r) <= 0.5 * rates[r] * total * (1.0 + 1e-12));
+        let most = |r: usize| 0.5 * rates[r] * total * (1.0 + 1e-12);
+        let bounded = (0..rates.len()).all(|r| law.gain(&paths, r) <= most(r));
         let eta = text.split_once(",eta=").map_or(0.0, |(_, eta)| eta.parse::<f64>().unwrap());
         prop_assert!(bounded || eta > 1.0, "{text}");
         let taken = oscillation(&law, &rates, rtts, losses);

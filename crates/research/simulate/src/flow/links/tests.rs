@@ -113,7 +113,8 @@ proptest! {
                 let overloaded = load(&paths, &offered, link) > capacity * (1.0 + 1e-9);
                 // Everyone is told, if the rule says so.
                 for (path, links) in paths.iter().enumerate() {
-                    if overloaded && sharing.tells_everyone() && links.contains(&link) && offered[path] > 0.0 {
+                    let seen = overloaded && sharing.tells_everyone();
+                    if seen && links.contains(&link) && offered[path] > 0.0 {
                         prop_assert!(rates[path] < offered[path]);
                     }
                 }
@@ -165,7 +166,8 @@ proptest! {
         let sources = paths.len().div_ceil(2);
         let found = links.fill_to_demands(&owners, &demands[..sources]);
         let mut left = capacities;
-        let (mut units, mut cycles) = (vec![0.0; paths.len()], vec![RoundRobin::default(); sources]);
+        let mut units = vec![0.0; paths.len()];
+        let mut cycles = vec![RoundRobin::default(); sources];
         let mut sent = vec![0.0; sources];
         let mut moved = true;
         while moved {
@@ -173,13 +175,15 @@ proptest! {
             for source in 0..sources {
                 // A source with two writable paths sends two units in the time in which one with
                 // one path sends one.
-                let own: Vec<usize> = (0..paths.len()).filter(|&path| owners[path] == source).collect();
+                let own = (0..paths.len()).filter(|&path| owners[path] == source);
+                let own: Vec<usize> = own.collect();
                 let writable = own.iter().filter(|&&path| left[paths[path][0]] >= UNIT).count();
                 for _ in 0..writable {
                     if sent[source] + UNIT > demands[source] {
                         break;
                     }
-                    if let Some(at) = cycles[source].next(own.len(), |at| left[paths[own[at]][0]] >= UNIT) {
+                    let room = |at: usize| left[paths[own[at]][0]] >= UNIT;
+                    if let Some(at) = cycles[source].next(own.len(), room) {
                         left[paths[own[at]][0]] -= UNIT;
                         units[own[at]] += UNIT;
                         sent[source] += UNIT;

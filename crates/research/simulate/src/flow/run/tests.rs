@@ -296,7 +296,8 @@ proptest! {
         let start = if zero { Start::Zero } else { Start::MaxMin };
         for sharing in [Sharing::Proportional, Sharing::EqualLoss] {
             for increment in [0.008, 0.002, 0.0005] {
-                let mut run = Run::new(&overlay, &selection, rules(increment, start, sharing), seed).unwrap();
+                let rules = rules(increment, start, sharing);
+                let mut run = Run::new(&overlay, &selection, rules, seed).unwrap();
                 // Time enough to shift every demand from one end of a chain of sources to the
                 // other.
                 let intervals = (15.0 / increment) as usize;
@@ -313,7 +314,8 @@ proptest! {
 
     #[test]
     fn equal_seeds_give_equal_runs((overlay, selection) in networks(), seed: u64) {
-        let series = |seed| Run::new(&overlay, &selection, rules(0.01, Start::Zero, Sharing::MaxMin), seed).unwrap().series(100);
+        let rules = rules(0.01, Start::Zero, Sharing::MaxMin);
+        let series = |seed| Run::new(&overlay, &selection, rules, seed).unwrap().series(100);
         prop_assert_eq!(series(seed), series(seed));
     }
 }

@@ -126,9 +126,11 @@ proptest! {
         // With six sources the worst chance of a hit is about 15⁻⁶ in one draw of all, but
         // satisfied ones stay: tens to hundreds of iterations are usual.
         let found = (0..20_000).find(|_| {
-            let selection: Vec<Vec<usize>> = sources.iter().map(|source| source.relays().to_vec()).collect();
+            let selection = sources.iter().map(|source| source.relays().to_vec());
+            let selection: Vec<Vec<usize>> = selection.collect();
             let rates = largest(&overlay, &selection);
-            let changed = sources.iter_mut().zip(rates.chunks(2)).map(|(source, own)| source.reselect(own, 1.0));
+            let owned = sources.iter_mut().zip(rates.chunks(2));
+            let changed = owned.map(|(source, own)| source.reselect(own, 1.0));
             changed.filter(|changed| *changed).count() == 0
         });
         prop_assert!(found.is_some(), "{overlay:?}");

@@ -9,7 +9,7 @@ use manyway_wire::PathId;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::event::{self, PathDownReason};
+use crate::event::{PathDownReason, PathEvent};
 use crate::relays::Lane;
 
 use super::super::Connection;
@@ -267,7 +267,7 @@ impl Connection {
                     }
                 }
                 Command::MoreRelays => {
-                    self.events.push_back(event::Event::MoreRelays);
+                    self.events.push_back(PathEvent::MoreRelays.into());
                     if let Some(manager) = self.manager() {
                         manager.manager.handle(now, Event::Relays(&[]));
                     }

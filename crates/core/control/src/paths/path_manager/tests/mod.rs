@@ -335,7 +335,10 @@ fn a_relay_is_not_judged_by_its_first_seconds() {
 
 #[test]
 fn every_relay_gets_another_chance_if_so_wanted() {
-    let mut manager = all_used(ManagerConfig::default().with_reuse(Reuse::BestIdle));
+    let mut manager = all_used(ManagerConfig {
+        reuse: Reuse::BestIdle,
+        ..ManagerConfig::default()
+    });
     drained(&mut manager, 70_000, RelayKey(0));
     drained(&mut manager, 70_000, RelayKey(2));
     assert_eq!(lose_direct(&mut manager, 129_999, 12.0), []);

@@ -139,7 +139,8 @@ proptest! {
                     owner.fresh.remove(&RelayKey(relay));
                 }
                 Step::Timeout(relay) => {
-                    manager.handle(now, Event::Timeout { path: PathKey::Via(RelayKey(relay)), window: 2.0 });
+                    let path = PathKey::Via(RelayKey(relay));
+                    manager.handle(now, Event::Timeout { path, window: 2.0 });
                 }
                 Step::Verdict(relay, verdict) => {
                     manager.handle(now, Event::Verdict { relay: RelayKey(relay), verdict });

@@ -1,12 +1,12 @@
-//! What every demo presents: text, an object, a plot, and the rates in it.
+//! The form of every demo's result: text, an object and a plot; and the rates in plots.
 
 use manyway_report::PlotError;
 use manyway_units::Rate;
 
 use super::trial::Sample;
 
-/// What a demo has to show.
-pub(super) trait Show {
+/// The result of a demo.
+pub(super) trait DemoReport {
     type Json: serde::Serialize;
 
     fn text(&self) -> String;
@@ -16,14 +16,14 @@ pub(super) trait Show {
     fn verified(&self) -> bool;
 }
 
-/// What a rate amounts to in a plot.
+/// A rate as plots show it.
 pub(super) fn mbps(rate: Rate) -> f64 {
     rate.bits_per_sec() / 1e6
 }
 
-/// The rate over each way in Mbps, at the middle of each span between samples a few apart.
+/// The rate over each route in Mbps, at the middle of each span of a few samples.
 pub(super) fn rates(samples: &[Sample]) -> Vec<(f64, Vec<f64>)> {
-    /// Two samples, half a second: evens out the bursts but not the windows' sawtooth.
+    /// Half a second: averages bursts, but keeps the windows' sawtooth.
     const SPAN: usize = 2;
     let spans = samples.iter().zip(samples.iter().skip(SPAN));
     spans
