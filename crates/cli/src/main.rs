@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+#[cfg(feature = "research")]
 mod criteria;
 mod demo;
 mod destination;
@@ -12,14 +13,18 @@ mod link;
 mod live;
 mod logging;
 mod meter;
+#[cfg(feature = "research")]
 mod optimum;
 mod options;
 mod paths;
 mod recv;
+#[cfg(feature = "registry")]
 mod registry;
 mod relay;
 mod relays;
+#[cfg(feature = "research")]
 mod run;
+#[cfg(feature = "research")]
 mod scenario;
 mod screen;
 mod send;
@@ -60,11 +65,22 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Recv(args) => recv::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
-        Command::Run(args) => run::run(screen, args).await,
-        Command::Scenario(args) => scenario::run(screen, args),
-        Command::Optimum(args) => optimum::run(screen, &args),
-        Command::Criteria(args) => criteria::run(screen, &args),
         Command::Relay(args) => relay::run(screen, args).await,
+        #[cfg(feature = "research")]
+        Command::Run(args) => run::run(screen, args).await,
+        #[cfg(feature = "research")]
+        Command::Scenario(args) => scenario::run(screen, args),
+        #[cfg(feature = "research")]
+        Command::Optimum(args) => optimum::run(screen, &args),
+        #[cfg(feature = "research")]
+        Command::Criteria(args) => criteria::run(screen, &args),
+        #[cfg(not(feature = "research"))]
+        Command::Run(_) | Command::Scenario(_) | Command::Optimum(_) | Command::Criteria(_) => {
+            Err(args::left_out("research"))
+        }
+        #[cfg(feature = "registry")]
         Command::Registry(args) => registry::run(screen, args).await,
+        #[cfg(not(feature = "registry"))]
+        Command::Registry(_) => Err(args::left_out("registry")),
     }
 }

@@ -261,6 +261,7 @@ pub(crate) fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// Indented JSON on standard output.
+#[cfg(feature = "research")]
 pub(crate) fn print_pretty(object: &impl Serialize) -> anyhow::Result<()> {
     print(|stdout| serde_json::to_writer_pretty(stdout, object))
 }

@@ -5,28 +5,40 @@
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "research")]
 mod criteria;
 mod demo;
 mod environment;
+#[cfg(not(all(feature = "research", feature = "registry")))]
+mod left_out;
 mod network;
+#[cfg(feature = "research")]
 mod optimum;
 mod paths;
+#[cfg(feature = "registry")]
 mod registry;
 mod relay;
 mod selection;
+#[cfg(feature = "research")]
 mod simulation;
 mod transfer;
 
+#[cfg(feature = "research")]
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
+#[cfg(not(all(feature = "research", feature = "registry")))]
+pub(crate) use left_out::{LeftOutArgs, left_out};
 pub(crate) use network::{NetworkArgs, RelaySourceArgs};
+#[cfg(feature = "research")]
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use paths::PathsArgs;
+#[cfg(feature = "registry")]
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::{RelayArgs, TcpArgs};
 pub(crate) use selection::SelectionArgs;
 #[cfg(test)]
 pub(crate) use selection::{ChoiceName, ReselectName};
+#[cfg(feature = "research")]
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 pub(crate) use transfer::{ConflictArgs, RecvArgs, SendArgs, SshArgs, TicketArgs};
 
@@ -77,12 +89,32 @@ pub(crate) enum Command {
     Recv(RecvArgs),
     Paths(PathsArgs),
     Demo(DemoArgs),
+    #[cfg(feature = "research")]
     Run(RunArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Run(LeftOutArgs),
+    #[cfg(feature = "research")]
     Scenario(ScenarioArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Scenario(LeftOutArgs),
+    #[cfg(feature = "research")]
     Optimum(OptimumArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Optimum(LeftOutArgs),
+    #[cfg(feature = "research")]
     Criteria(CriteriaArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Criteria(LeftOutArgs),
     Relay(RelayArgs),
+    #[cfg(feature = "registry")]
     Registry(RegistryArgs),
+    #[cfg(not(feature = "registry"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Registry(LeftOutArgs),
 }
 
 /// What the program prints.

@@ -6,7 +6,6 @@ use std::net::SocketAddr;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// How often relays renew their lease, in seconds.
 pub const HEARTBEAT_S: u32 = 30;
@@ -33,7 +32,8 @@ pub const MAX_ANSWER: usize = 256 << 10;
 pub const MAX_WAIT_S: u32 = 25;
 
 /// The registry's identity and intervals.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct About {
     /// Its key: it signs vouchers with it, and its own certificate holds it.
     pub registry: String,
@@ -48,20 +48,22 @@ pub struct About {
 }
 
 /// What a relay signs to enrol.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Challenge {
     /// Good for one enrolment of a relay, for 30 s.
     pub challenge: String,
 }
 
 /// A relay that wants to be found.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRelay {
     /// Its key.
     pub relay: String,
     /// Where it is reached: 1 to 8 addresses with ports. Each has to answer a HELLO.
-    #[schema(value_type = Vec<String>, min_items = 1, max_items = 8, example = json!(["203.0.113.7:45170"]))]
+    #[cfg_attr(feature = "server", schema(value_type = Vec<String>, min_items = 1, max_items = 8, example = json!(["203.0.113.7:45170"])))]
     pub addresses: Vec<SocketAddr>,
     /// It forwards streams over TCP at each of them too, and has to answer a HELLO there over TCP
     /// as well.
@@ -74,7 +76,8 @@ pub struct EnrolRelay {
 }
 
 /// A lease.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Enrolled {
     /// A secret that every heartbeat has to show.
     pub lease: String,
@@ -85,14 +88,16 @@ pub struct Enrolled {
 }
 
 /// A lease was renewed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Renewed {
     /// How long it lasts from now, in seconds.
     pub lease_s: u32,
 }
 
 /// A client that wants to use relays, or be found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnrolClient {
     /// The Ed25519 key that it will sign MINTs with.
@@ -100,7 +105,8 @@ pub struct EnrolClient {
 }
 
 /// The credential that a client shows from now on.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ClientEnrolled {
     /// A secret.
     pub credential: String,
@@ -109,36 +115,39 @@ pub struct ClientEnrolled {
 }
 
 /// Asks for vouchers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AskVouchers {
     /// For these relays, if they are still enrolled: at most 200.
     #[serde(default)]
-    #[schema(max_items = 200)]
+    #[cfg_attr(feature = "server", schema(max_items = 200))]
     pub relays: Vec<String>,
     /// And for this many others at random: 50 by default, at most 200 together with those named.
-    #[schema(maximum = 200)]
+    #[cfg_attr(feature = "server", schema(maximum = 200))]
     pub more: Option<u16>,
     /// How many of those at random have to forward streams over TCP, if there are that many.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[schema(maximum = 200)]
+    #[cfg_attr(feature = "server", schema(maximum = 200))]
     pub tcp: u16,
 }
 
 /// Relays with the right to use them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Vouchers {
     /// First those that were named, then those at random.
     pub relays: Vec<VouchedRelay>,
 }
 
 /// A relay with the right to use it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct VouchedRelay {
     /// Its key.
     pub relay: String,
     /// Where it is.
-    #[schema(value_type = Vec<String>)]
+    #[cfg_attr(feature = "server", schema(value_type = Vec<String>))]
     pub addresses: Vec<SocketAddr>,
     /// It forwards streams over TCP there too.
     #[serde(default)]
@@ -148,53 +157,59 @@ pub struct VouchedRelay {
 }
 
 /// A listener that can be met.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
     /// 16 random bytes, chosen by the first to listen under the name. Only who knows them can
     /// replace the entry.
     pub owner: String,
     /// Its addresses and consents, sealed for the holders of its ticket: at most 2048 characters.
-    #[schema(max_length = 2048)]
+    #[cfg_attr(feature = "server", schema(max_length = 2048))]
     pub sealed: String,
     /// How long to wait for callers if there are none, in seconds: at most 25.
     #[serde(default)]
-    #[schema(maximum = 25)]
+    #[cfg_attr(feature = "server", schema(maximum = 25))]
     pub wait_s: u32,
 }
 
 /// Who called since the listener asked last.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Callers {
     /// Each caller's sealed addresses.
     pub callers: Vec<String>,
 }
 
 /// A caller that wants to meet a listener.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Call {
     /// Its addresses, sealed for the listener: at most 2048 characters.
-    #[schema(max_length = 2048)]
+    #[cfg_attr(feature = "server", schema(max_length = 2048))]
     pub sealed: String,
 }
 
 /// A listener's entry.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Listener {
     /// Its sealed addresses and consents.
     pub sealed: String,
 }
 
 /// The body of every error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
     /// What is wrong.
     pub error: ErrorDetail,
 }
 
 /// What is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ErrorDetail {
     /// For programs: one word, stable.
     pub code: String,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::signature::Ed25519KeyPair;
 use data_encoding::HEXLOWER;
 use manyway_os::secret::{self, SecretError};
@@ -11,6 +11,8 @@ use manyway_relay::keys::{public_key, sign};
 use manyway_wire::relay::{RelayId, Voucher, VoucherTerms};
 use rand::CryptoRng;
 use zeroize::Zeroizing;
+
+use crate::hkdf::Len32;
 
 const HEADER: &str = "manyway registry key 1";
 
@@ -106,14 +108,6 @@ impl fmt::Debug for RegistryKey {
         f.debug_struct("RegistryKey")
             .field("id", &self.id)
             .finish_non_exhaustive()
-    }
-}
-
-pub(crate) struct Len32;
-
-impl KeyType for Len32 {
-    fn len(&self) -> usize {
-        32
     }
 }
 

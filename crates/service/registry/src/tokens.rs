@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "server")]
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::RateClass;
@@ -136,6 +137,7 @@ impl Tokens {
     }
 
     /// Who holds a token of this role. Takes the same time for all tokens, known or not.
+    #[cfg(feature = "server")]
     pub(crate) fn holder(&self, role: Role, token: &str) -> Option<&Holder> {
         let hash = hash(token);
         let mut found = None;

@@ -12,7 +12,7 @@ use rand::CryptoRng;
 
 use super::{Client, ClientError, post};
 use crate::api::{self, Call, Callers, Listen, Listener, MAX_SEALED, MAX_WAIT_S};
-use crate::key::Len32;
+use crate::hkdf::Len32;
 
 /// Most bytes that a peer can leave.
 pub const MAX_LEFT: usize = MAX_SEALED / 4 * 3 - NONCE_LEN - 16;
