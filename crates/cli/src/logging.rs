@@ -2,11 +2,11 @@
 
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Output;
+use crate::args::OutputArgs;
 use crate::screen::Screen;
 
 /// Starts the log at the level of `-q` and `-v`; `RUST_LOG` overrides both.
-pub(crate) fn start(screen: &Screen, output: &Output) {
+pub(crate) fn start(screen: &Screen, output: &OutputArgs) {
     let level = match (output.quiet, output.verbose) {
         (true, _) => "error",
         (_, 0) => "warn",

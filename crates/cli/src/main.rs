@@ -1,5 +1,6 @@
 //! `manyway`: move data over every path you have.
 
+mod access;
 mod args;
 mod criteria;
 mod demo;
@@ -7,15 +8,13 @@ mod destination;
 mod events;
 mod exchange;
 mod exit;
-mod fleet;
+mod link;
 mod live;
 mod logging;
-mod meet;
 mod meter;
 mod optimum;
 mod options;
 mod paths;
-mod pick;
 mod recv;
 mod registry;
 mod relay;
@@ -25,19 +24,18 @@ mod scenario;
 mod screen;
 mod send;
 mod ssh;
+mod state;
 mod summary;
 mod ticket;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-
 use crate::args::{Cli, Command};
 use crate::screen::Screen;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::read();
     let screen = Screen::new(cli.output.quiet);
     logging::start(&screen, &cli.output);
     let runtime = match tokio::runtime::Builder::new_multi_thread()

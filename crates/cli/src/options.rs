@@ -2,21 +2,21 @@
 
 use anyhow::Context;
 use manyway::control::bottleneck::BottleneckConfig;
-use manyway::control::overlay::LiveConfig;
+use manyway::control::rate_control::LiveConfig;
 use manyway::files::{Policy, ReceiveOptions};
 use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
 
-use crate::args::{ConflictArgs, Network};
+use crate::args::{ConflictArgs, NetworkArgs};
 use crate::exit::usage;
 
 /// Checks the options and binds the sockets.
-pub(crate) async fn bind(network: &Network) -> anyhow::Result<Endpoint> {
+pub(crate) async fn bind(network: &NetworkArgs) -> anyhow::Result<Endpoint> {
     bind_with(network, config(network)?).await
 }
 
 /// The same, and keeps records of the paths.
-pub(crate) async fn bind_watching(
-    network: &Network,
+pub(crate) async fn bind_monitoring(
+    network: &NetworkArgs,
     watch: BottleneckConfig,
 ) -> anyhow::Result<Endpoint> {
     let config = Config {
@@ -27,8 +27,8 @@ pub(crate) async fn bind_watching(
 }
 
 /// The same as [`bind`], and picks among relays.
-pub(crate) async fn bind_picking(
-    network: &Network,
+pub(crate) async fn bind_selecting(
+    network: &NetworkArgs,
     selection: Option<LiveConfig>,
 ) -> anyhow::Result<Endpoint> {
     let config = Config {
@@ -38,7 +38,7 @@ pub(crate) async fn bind_picking(
     bind_with(network, config).await
 }
 
-async fn bind_with(network: &Network, config: Config) -> anyhow::Result<Endpoint> {
+async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endpoint> {
     let options = EndpointOptions {
         config,
         paths: network.interfaces.clone(),
@@ -54,7 +54,7 @@ async fn bind_with(network: &Network, config: Config) -> anyhow::Result<Endpoint
 }
 
 /// Whoever prints a ticket can be reached over TCP as well.
-pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &Network) -> anyhow::Result<()> {
+pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &NetworkArgs) -> anyhow::Result<()> {
     if network.carrier == Carriers::Udp {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &Network) -> anyhow::Resu
     }
 }
 
-fn config(network: &Network) -> anyhow::Result<Config> {
+fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     let config = Config {
         cc: network.cc.clone(),
         limit: network.limit,

@@ -12,16 +12,17 @@ use tokio::task::JoinSet;
 use crate::args::RecvArgs;
 use crate::exchange::{self, Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage, words};
-use crate::fleet::Detours;
+use crate::relays::RelaySources;
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let (source, dir) = source_and_dir(&args)?;
-    let mut detours = Detours::of(screen, &args.relays, args.network.carrier).await?;
+    let carrier = args.network.carrier;
+    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
     if source.is_some() {
-        detours.check_access()?;
+        relays.check_access()?;
     }
     prepare(&dir)?;
     let stop = Stop::listen(args.while_stdin);
@@ -34,13 +35,13 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         named: !args.network.interfaces.is_empty(),
     };
     let result = match source {
-        Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut detours).await,
-        None => match detours.found_at().await {
-            Ok(found_at) => {
+        Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut relays).await,
+        None => match relays.for_own_ticket().await {
+            Ok(named) => {
                 let listening = Listening {
                     args: &args,
-                    found_at: &found_at,
-                    detours: &detours,
+                    named: &named,
+                    relays: &relays,
                 };
                 receiver.listen(&endpoint, listening).await
             }
@@ -91,8 +92,9 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
 /// How a receiver waits to be dialled.
 struct Listening<'a> {
     args: &'a RecvArgs,
-    found_at: &'a [RelayAddress],
-    detours: &'a Detours,
+    /// The relays in the ticket.
+    named: &'a [RelayAddress],
+    relays: &'a RelaySources,
 }
 
 #[derive(Debug, Clone)]
@@ -109,10 +111,10 @@ impl Receiver {
         &self,
         endpoint: &Endpoint,
         ticket: &Ticket,
-        detours: &mut Detours,
+        relays: &mut RelaySources,
     ) -> anyhow::Result<()> {
-        let result = match detours.dial(endpoint, ticket, &self.stop).await {
-            Ok((connection, _caretaker)) => self.receive(connection, Side::Dialled).await,
+        let result = match relays.dial(endpoint, ticket, &self.stop).await {
+            Ok((connection, _tasks)) => self.receive(connection, Side::Dialled).await,
             Err(error) => Err(error),
         };
         summary::finish(&self.screen, self.json, result)
@@ -121,18 +123,14 @@ impl Receiver {
     async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
         let Listening {
             args,
-            found_at,
-            detours,
+            named,
+            relays,
         } = listening;
         options::listen_tcp(endpoint, &args.network)?;
-        let ticket = ticket::publish(
-            &self.screen,
-            endpoint,
-            &args.invitation,
-            found_at,
-            |ticket| format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n"),
-        )?;
-        let _caretaker = detours.await_callers(endpoint, &ticket)?;
+        let ticket = ticket::publish(&self.screen, endpoint, &args.ticket, named, |ticket| {
+            format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
+        })?;
+        let _tasks = relays.await_callers(endpoint, &ticket)?;
         if args.once {
             let (connection, side) = tokio::select! {
                 first = exchange::first(endpoint) => first?,

@@ -1,29 +1,24 @@
 //! `manyway registry`.
 
-use std::path::Path;
-
 use anyhow::{Context, anyhow};
 use manyway_os::secret;
 use manyway_registry::server::{Connections, Server, ServerConfig};
 use manyway_registry::store::{Etcd, Store};
-use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, tls};
+use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Tokens, tls};
 use rand::rngs::{ChaCha20Rng, SysRng};
 use rand::{Rng, SeedableRng};
 
 use crate::args::RegistryArgs;
 use crate::exit::{Stop, usage};
-use crate::relay::state_file;
 use crate::screen::Screen;
-
-/// No file of tokens is longer: room for thousands.
-const LONGEST: u64 = 256 << 10;
+use crate::state;
 
 pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<()> {
     let mut rng =
         ChaCha20Rng::try_from_rng(&mut SysRng).context("the system gives no random numbers")?;
     let key_file = match &args.key_file {
         Some(file) => file.clone(),
-        None => state_file("registry.key")?,
+        None => state::file("registry.key")?,
     };
     let key = RegistryKey::open(&key_file, &mut rng)?;
     let tokens = tokens(screen, &args, &mut rng)?;
@@ -62,9 +57,9 @@ pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<(
 fn tokens(screen: &Screen, args: &RegistryArgs, rng: &mut ChaCha20Rng) -> anyhow::Result<Tokens> {
     let file = match &args.token_file {
         Some(file) => file.clone(),
-        None => state_file("registry.tokens")?,
+        None => state::file("registry.tokens")?,
     };
-    let text = match secret::read(&file, LONGEST)? {
+    let text = match secret::read(&file, state::MAX_TOKEN_FILE)? {
         Some(text) => text,
         None => {
             let mut token = || {
@@ -112,17 +107,4 @@ fn announce(screen: &Screen, server: &Server, args: &RegistryArgs) -> anyhow::Re
         screen.say(&format!("{relays} relays are enrolled"));
     }
     Ok(())
-}
-
-/// The token in a file that is its owner's alone.
-pub(crate) fn token(file: &Path, role: Role) -> anyhow::Result<Token> {
-    let text = secret::read(file, LONGEST)?;
-    let text = text.ok_or_else(|| {
-        anyhow!(
-            "there is no {}: write the token that the registry's operator gave you into it, and \
-             chmod 600 it",
-            file.display()
-        )
-    })?;
-    Token::from_text(&text, role).map_err(|error| anyhow!("{}: {error}", file.display()))
 }

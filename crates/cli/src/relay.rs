@@ -2,29 +2,27 @@
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
-use std::{env, fs};
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use manyway::ByteSize;
 use manyway_registry::Role;
-use manyway_registry::client::{ClientError, Membership, Relay, registry_keys};
+use manyway_registry::client::{ClientError, Membership, RelayDescriptor, registry_keys};
 use manyway_relay::address::{Kind, kind};
-use manyway_relay::keys::public_key;
 use manyway_relay::server::{
     Handle, Server, ServerConfig, ServerError, StreamConfig, affordable_connections, open_keys,
     serve_metrics,
 };
-use manyway_relay::{Config, Keys, StreamLimits};
-use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
-use rand::TryRng;
-use rand::rngs::SysRng;
+use manyway_relay::{Config, StreamLimits};
+use manyway_wire::relay::{MAX_RELAY_ADDRESSES, RateClass, RelayTicket};
 use tokio::sync::oneshot;
 
-use crate::args::{RelayArgs, Tcp};
+use crate::access::new_account;
+use crate::args::{RelayArgs, TcpArgs};
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
+use crate::state;
 
 /// A relay without traffic for this long has nothing to wait for.
 const QUIET: Duration = Duration::from_secs(2);
@@ -38,7 +36,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     config
         .relay
         .trusted
-        .extend(registry_keys(&args.fleet.registry).await?);
+        .extend(registry_keys(&args.enrolment.registry).await?);
     let stop = Stop::listen(false);
     let mut server = bind(config, &args.listen)?;
     let member = membership(&args, &key_file, &server)?;
@@ -96,14 +94,14 @@ fn membership(
     server: &Server,
 ) -> anyhow::Result<Option<Membership>> {
     let Some(file) = args
-        .fleet
+        .enrolment
         .token_file
         .as_ref()
-        .filter(|_| !args.fleet.registry.is_empty())
+        .filter(|_| !args.enrolment.registry.is_empty())
     else {
         return Ok(None);
     };
-    let token = crate::registry::token(file, Role::Relay)?;
+    let token = state::token(file, Role::Relay)?;
     let addresses = reachable(args, &server.addresses());
     if addresses.is_empty() {
         return Err(usage(
@@ -112,12 +110,16 @@ fn membership(
         ));
     }
     let keys = open_keys(key_file)?;
-    let relay = Relay::new(keys.id(), addresses, move |bytes| keys.sign(bytes));
+    let relay = RelayDescriptor::new(keys.id(), addresses, move |bytes| keys.sign(bytes));
     let relay = relay.over_tcp(same_over_tcp(
         &server.addresses(),
         &server.stream_addresses(),
     ));
-    Ok(Some(Membership::new(&args.fleet.registry, token, relay)?))
+    Ok(Some(Membership::new(
+        &args.enrolment.registry,
+        token,
+        relay,
+    )?))
 }
 
 /// Keeps the lease until the relay is about to stop, then gives it up.
@@ -142,7 +144,7 @@ fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
         listen: args.listen.clone(),
         key_file: match &args.key_file {
             Some(file) => file.clone(),
-            None => default_key_file()?,
+            None => state::file("relay.key")?,
         },
         rotate: args.rotate,
         relay: Config {
@@ -156,7 +158,7 @@ fn config(args: &RelayArgs) -> anyhow::Result<ServerConfig> {
     })
 }
 
-fn streams(args: &Tcp) -> StreamConfig {
+fn streams(args: &TcpArgs) -> StreamConfig {
     let wanted = args.tcp_connections as usize;
     let connections = wanted.min(affordable_connections().unwrap_or(wanted));
     if connections < wanted {
@@ -262,7 +264,7 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
         Some(rate) => class(rate, "--invite-rate")?,
         None => RateClass::MAX,
     };
-    let access = access(&keys, class, args.access.invite_time)?;
+    let access = new_account(&keys, class, args.access.invite_time)?;
     let ticket = RelayTicket {
         relay: keys.id(),
         addresses,
@@ -272,19 +274,6 @@ fn invite(args: &RelayArgs, config: &ServerConfig) -> anyhow::Result<()> {
         access: Some(access),
     };
     writeln!(io::stdout(), "{ticket}").context("can't write to standard output")
-}
-
-/// An account of its own, with a client's key.
-pub(crate) fn access(keys: &Keys, class: RateClass, time: Duration) -> anyhow::Result<Access> {
-    let (mut seed, mut account) = ([0; 32], [0; 8]);
-    SysRng
-        .try_fill_bytes(&mut seed)
-        .and_then(|()| SysRng.try_fill_bytes(&mut account))
-        .context("the system gives no random numbers")?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-    let expires = u32::try_from((now + time).as_secs()).unwrap_or(u32::MAX);
-    let voucher = keys.vouch(account, class, expires, public_key(&seed));
-    Ok(Access { voucher, seed })
 }
 
 fn class(rate: manyway::Rate, option: &str) -> anyhow::Result<RateClass> {
@@ -363,28 +352,6 @@ async fn drain(screen: &Screen, handle: &Handle, time: Duration) {
 fn passed(handle: &Handle) -> (u64, u64) {
     let streams = handle.streams().unwrap_or_default();
     (handle.counters().forwarded, streams.forwarded_bytes)
-}
-
-fn default_key_file() -> anyhow::Result<PathBuf> {
-    state_file("relay.key")
-}
-
-/// Where a service keeps a file of its own unless told otherwise; the directory is made.
-pub(crate) fn state_file(name: &str) -> anyhow::Result<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    let dir = match (set("STATE_DIRECTORY"), set("XDG_STATE_HOME"), set("HOME")) {
-        (Some(dir), _, _) => PathBuf::from(dir),
-        (_, Some(dir), _) => Path::new(&dir).join("manyway"),
-        (_, _, Some(home)) => Path::new(&home).join(".local/state/manyway"),
-        _ => {
-            return Err(anyhow!(
-                "no place for {name}: neither STATE_DIRECTORY nor HOME is set; name a file with an \
-                 option"
-            ));
-        }
-    };
-    fs::create_dir_all(&dir).with_context(|| format!("can't create {}", dir.display()))?;
-    Ok(dir.join(name))
 }
 
 #[cfg(test)]

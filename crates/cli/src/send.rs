@@ -7,11 +7,11 @@ use crate::args::SendArgs;
 use crate::destination::{self, Remote};
 use crate::exchange::{self, Exchange, Job, Side};
 use crate::exit::{Interrupted, Stop, usage};
-use crate::fleet::Detours;
+use crate::relays::{RelaySources, selection};
 use crate::screen::Screen;
 use crate::ssh::{self, Far, Invocation};
 use crate::summary::{self, Summary};
-use crate::{options, pick, ticket};
+use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let target = Target::of(&mut args)?;
@@ -19,23 +19,24 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
     let sources = Sources::new(&args.paths)?;
     let connects = !matches!(target, Target::Whoever);
     let limit = args.network.limit;
-    let selection = pick::selection(&args.pick, &args.relays, limit, connects)?;
-    let detours = Detours::picking(screen, &args.relays, args.network.carrier, &args.pick).await?;
+    let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
+    let (carrier, pick) = (args.network.carrier, args.selection.pick);
+    let relays = RelaySources::open(screen, &args.relays, carrier, pick).await?;
     if connects {
-        detours.check_access()?;
+        relays.check_access()?;
     }
     if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
         screen.say("--overwrite and --rename are the receiver's to give: they have no effect here");
     }
     let stop = Stop::listen(false);
-    let endpoint = options::bind_picking(&args.network, selection).await?;
+    let endpoint = options::bind_selecting(&args.network, selected).await?;
     let mut sender = Sender {
         screen,
         stop: &stop,
         endpoint: &endpoint,
         args: &args,
         sources,
-        detours,
+        relays,
     };
     let result = match target {
         Target::Ticket(ticket) => sender.deliver(&ticket).await,
@@ -78,13 +79,13 @@ struct Sender<'a> {
     endpoint: &'a Endpoint,
     args: &'a SendArgs,
     sources: Sources,
-    detours: Detours,
+    relays: RelaySources,
 }
 
 impl Sender<'_> {
     async fn deliver(&mut self, ticket: &Ticket) -> anyhow::Result<Summary> {
-        let dialled = self.detours.dial(self.endpoint, ticket, self.stop).await;
-        let (connection, _caretaker) = dialled?;
+        let dialled = self.relays.dial(self.endpoint, ticket, self.stop).await;
+        let (connection, _tasks) = dialled?;
         let exchange = Exchange {
             screen: self.screen,
             stop: self.stop,
@@ -115,16 +116,16 @@ impl Sender<'_> {
     }
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
-        let found_at = self.detours.found_at().await?;
+        let relays_of_ticket = self.relays.for_own_ticket().await?;
         options::listen_tcp(self.endpoint, &self.args.network)?;
         let ticket = ticket::publish(
             self.screen,
             self.endpoint,
-            &self.args.invitation,
-            &found_at,
+            &self.args.ticket,
+            &relays_of_ticket,
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
-        let _caretaker = self.detours.await_callers(self.endpoint, &ticket)?;
+        let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
         let (connection, side) = tokio::select! {
             first = exchange::first(self.endpoint) => first?,
             () = self.stop.requested() => return Err(Interrupted.into()),

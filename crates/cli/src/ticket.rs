@@ -10,7 +10,7 @@ use anyhow::Context;
 use manyway::relay::MAX_TICKET_RELAYS;
 use manyway::{Endpoint, RelayAddress, Ticket};
 
-use crate::args::Invitation;
+use crate::args::TicketArgs;
 use crate::exit::usage;
 use crate::screen::Screen;
 
@@ -56,7 +56,7 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
 pub(crate) fn publish(
     screen: &Screen,
     endpoint: &Endpoint,
-    invitation: &Invitation,
+    options: &TicketArgs,
     via: &[RelayAddress],
     instructions: impl FnOnce(&Ticket) -> String,
 ) -> anyhow::Result<Ticket> {
@@ -69,11 +69,11 @@ pub(crate) fn publish(
     }
     let mut ticket = endpoint.listen()?;
     endpoint.listen_at(&mut ticket, via);
-    advertise(&mut ticket, &invitation.advertise)?;
-    if let Some(file) = &invitation.ticket_file {
+    advertise(&mut ticket, &options.advertise)?;
+    if let Some(file) = &options.ticket_file {
         write_file(&ticket, file)?;
     }
-    match (screen.is_quiet(), &invitation.ticket_file) {
+    match (screen.is_quiet(), &options.ticket_file) {
         (false, _) => screen.say(&instructions(&ticket)),
         (true, None) => screen.error(&ticket.to_string()),
         (true, Some(_)) => {}

@@ -10,9 +10,9 @@ use manyway::{
     RelayAddress, RelayState,
 };
 use manyway_network::LinkConfig;
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
 use manyway_relay::keys::public_key;
 use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys};
+use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_wire::relay::{Access, RateClass};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -81,7 +81,7 @@ impl Drop for Relay {
 
 async fn endpoint(law: &str) -> Endpoint {
     let config = Config {
-        cc: law.to_owned(),
+        cc: law.parse().unwrap(),
         connect_timeout: Duration::from_secs(60),
         idle_timeout: Duration::from_secs(120),
         // Little enough for any machine; the direct path's link has less.

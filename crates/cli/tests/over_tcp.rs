@@ -94,7 +94,7 @@ fn relays_of_a_registry_that_take_tcp_carry_everything() {
     };
     let relays: Vec<Service> = (0..5).map(relay).collect();
     let taking: Vec<SocketAddr> = relays[..2].iter().map(Service::address).collect();
-    let fleet = [
+    let source = [
         "--registry",
         &url,
         "--token-file",
@@ -102,7 +102,7 @@ fn relays_of_a_registry_that_take_tcp_carry_everything() {
         "--relays",
         "4",
     ];
-    let options = [&fleet[..], &TCP].concat();
+    let options = [&source[..], &TCP].concat();
     let receiver = transfer.receiver(&options);
     let ticket = unreachable(&transfer);
     let mut named: Vec<SocketAddr> = ticket.relays.iter().map(|(at, _)| *at).collect();
@@ -138,12 +138,17 @@ fn a_receiver_for_both_is_found_by_who_has_tcp_alone() {
         .map(|n| Service::relay(transfer.path(), &url, &format!("{n}.key")))
         .collect();
     let last = Service::relay_with(transfer.path(), &url, "tcp.key", &["--tcp"]);
-    let fleet = ["--registry", &url, "--token-file", "tokens"];
-    let receiver = transfer.receiver(&[&fleet[..], &["--relays", "2"]].concat());
+    let source = ["--registry", &url, "--token-file", "tokens"];
+    let receiver = transfer.receiver(&[&source[..], &["--relays", "2"]].concat());
     let ticket = unreachable(&transfer);
     let named: Vec<SocketAddr> = ticket.relays.iter().map(|(at, _)| *at).collect();
     assert_eq!((named.len(), named[0]), (2, last.address()));
-    let sent = send(&transfer, &ticket.to_string(), &[&fleet[..], &TCP].concat()).ok();
+    let sent = send(
+        &transfer,
+        &ticket.to_string(),
+        &[&source[..], &TCP].concat(),
+    )
+    .ok();
     over_tcp(&paths(&sent), &[last.address()]);
     transfer.check(receiver);
     relays.clear();
@@ -155,7 +160,7 @@ fn where_none_takes_tcp_it_is_said() {
     let registry = Service::registry(transfer.path());
     let url = registry.url().to_string();
     let relay = Service::relay(transfer.path(), &url, "a.key");
-    let fleet = ["--registry", &url, "--token-file", "tokens"];
+    let source = ["--registry", &url, "--token-file", "tokens"];
     // The listener says so, and is there for those who reach it directly.
     let common = [
         "recv",
@@ -167,32 +172,41 @@ fn where_none_takes_tcp_it_is_said() {
         "ticket",
     ];
     let mut command = manyway(transfer.path(), &common);
-    let receiver = Running(command.args(fleet).args(TCP).spawn().unwrap());
+    let receiver = Running(command.args(source).args(TCP).spawn().unwrap());
     let ticket: Ticket = transfer.ticket().trim().parse().unwrap();
     assert!(ticket.relays.is_empty());
-    let sent = send(&transfer, &ticket.to_string(), &[&fleet[..], &TCP].concat()).ok();
+    let sent = send(
+        &transfer,
+        &ticket.to_string(),
+        &[&source[..], &TCP].concat(),
+    )
+    .ok();
     assert!(
         sent.stderr
-            .contains("names no relay that is known to take TCP"),
+            .contains("names no relay that is known to accept TCP"),
         "{}",
         sent.stderr
     );
     let received = receiver.finish().ok();
     assert!(
-        received.stderr.contains("knows no relay that takes TCP"),
+        received.stderr.contains("lists no relay that accepts TCP"),
         "{}",
         received.stderr
     );
 
     // And who can reach it no other way gets an error that names each try.
     fs::remove_file(transfer.path().join("ticket")).unwrap();
-    let receiver = transfer.receiver(&fleet);
+    let receiver = transfer.receiver(&source);
     let ticket = unreachable(&transfer);
     assert_eq!(ticket.relays.len(), 1);
-    let failed = send(&transfer, &ticket.to_string(), &[&fleet[..], &TCP].concat());
+    let failed = send(
+        &transfer,
+        &ticket.to_string(),
+        &[&source[..], &TCP].concat(),
+    );
     assert_eq!(failed.code, 1, "{failed:?}");
     for words in [
-        "names no relay that is known to take TCP",
+        "names no relay that is known to accept TCP",
         "TCP to 127.0.0.1:9",
     ] {
         assert!(failed.stderr.contains(words), "{words}: {}", failed.stderr);

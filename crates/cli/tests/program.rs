@@ -138,6 +138,18 @@ fn files_are_fetched_with_a_ticket_from_the_environment() {
 }
 
 #[test]
+fn variables_turn_flags_on_and_off() {
+    let place = Place::new();
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/no/such.toml");
+    for (value, on) in [("1", true), ("yes", true), ("0", false), ("no", false)] {
+        let mut command = place.manyway(&["run", scenario]);
+        let ended = Running(command.env("MANYWAY_SCHEMA", value).spawn().unwrap()).finish();
+        assert_eq!(ended.stdout.contains("$schema"), on, "{value}: {ended:?}");
+        assert_ne!(ended.stderr.contains("such.toml"), on, "{value}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_receiver_goes_on_until_it_is_stopped() {
     let place = Place::new();
     let receiver = place.start(&["recv", "in", "--json", "--ticket-file", "ticket"]);

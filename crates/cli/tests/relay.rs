@@ -243,6 +243,6 @@ fn errors_say_what_to_do() {
     fails(
         &["--listen", "127.0.0.1:0"],
         1,
-        &["relay.key can't be used", "no key file"],
+        &["relay.key can't be used", "isn't a relay's key file"],
     );
 }

@@ -134,27 +134,33 @@ fn one_object_on_standard_output() {
     );
     let multi = &result["flows"][0];
     assert_eq!(multi["name"], "multi");
-    let number = |value: &Value| value.as_f64().unwrap();
+    let mean = |value: &Value| value["mean"].as_f64().unwrap();
     let sum: f64 = multi["subflows"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|subflow| number(&subflow["goodput_bps"]))
+        .map(|subflow| mean(&subflow["goodput_bps"]))
         .sum();
-    assert!((number(&multi["goodput_bps"]) - sum).abs() < 1.0, "{multi}");
+    assert!((mean(&multi["goodput_bps"]) - sum).abs() < 1.0, "{multi}");
+    let subflow = &multi["subflows"][0];
     for key in [
         "goodput_bps",
         "window_mean_packets",
         "rtt_mean_s",
-        "goodput_ci95_bps",
+        "loss_events",
     ] {
-        assert!(number(&multi["subflows"][0][key]) >= 0.0, "{key}: {multi}");
+        let estimate = &subflow[key];
+        assert!(mean(estimate) >= 0.0, "{key}: {multi}");
+        assert!(estimate["ci95"].as_f64().unwrap() >= 0.0, "{key}: {multi}");
+        assert_eq!(estimate["n"], 3, "{key}: {multi}");
     }
-    assert_eq!(multi["subflows"][0]["path"], "wifi");
-    assert!(multi["subflows"][0]["loss_events"].is_number());
-    let utilisation = number(&result["links"][0]["utilisation"]);
+    assert_eq!(
+        (&subflow["path"], &result["version"]),
+        (&"wifi".into(), &2.into())
+    );
+    let utilisation = mean(&result["links"][0]["utilisation"]);
     assert!((0.1..=1.0).contains(&utilisation), "{utilisation}");
-    assert!((0.5..=1.0).contains(&number(&result["jain"])));
+    assert!((0.5..=1.0).contains(&mean(&result["jain"])));
     assert!(
         run.stderr.contains("small: 3 runs (seeds 5 to 7)"),
         "{}",
@@ -261,7 +267,9 @@ fn a_folder_with_all_points_and_repetitions() {
         .map(|row| row["goodput_bps"].parse().unwrap())
         .collect();
     let mean = goodputs.iter().sum::<f64>() / 3.0;
-    let reported = points[1]["flows"][1]["goodput_bps"].as_f64().unwrap();
+    let reported = points[1]["flows"][1]["goodput_bps"]["mean"]
+        .as_f64()
+        .unwrap();
     assert!((mean - reported).abs() < 1e-6 * mean, "{mean} {reported}");
 
     assert_eq!(rows(&files["subflows.csv"]).len(), 4 * 3 * 3);

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
-/// A file with secrets can't be used. Never quotes what is in it.
+/// A file with secrets can't be used. Never quotes the file's content.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// Others can read it.
     #[error(
-        "others than its owner can read {path} (mode {mode:04o}): run chmod 600 {path}, and if \
-         somebody may have read it, remove it instead and make a new one"
+        "users other than the owner can read {path} (mode {mode:04o}): run chmod 600 {path}, or \
+         remove it and make a new one if somebody may have read it"
     )]
     Mode {
         /// The file.
@@ -43,7 +43,7 @@ pub enum SecretError {
     },
 }
 
-/// What the file says; `None` if there is none.
+/// The file's text; `None` if the file doesn't exist.
 ///
 /// # Errors
 /// It can't be read, is no text, has more than `longest` bytes, or others can read it.
@@ -84,18 +84,18 @@ pub fn read(path: &Path, longest: u64) -> Result<Option<Zeroizing<String>>, Secr
     Ok(Some(text))
 }
 
-/// Makes a file; one that is there stays, and is an error.
+/// Makes a new file. If the file exists, it stays, and this is an error.
 ///
 /// # Errors
-/// It is there, or can't be written.
+/// The file exists already, or can't be written.
 pub fn create(path: &Path, text: &str) -> Result<(), SecretError> {
     write(path, text, |file| file.persist_noclobber(path))
 }
 
-/// Makes a file or replaces the one that is there.
+/// Makes a file, or replaces an existing one.
 ///
 /// # Errors
-/// It can't be written: what was there stays.
+/// It can't be written; an existing file stays.
 pub fn replace(path: &Path, text: &str) -> Result<(), SecretError> {
     write(path, text, |file| file.persist(path))
 }

@@ -1,4 +1,4 @@
-//! What every UDP socket is set to, whoever reads it: a session or a relay.
+//! Creates UDP sockets with the options that endpoints and relays need.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,60 +1,49 @@
-//! `criteria`: what a law promises as a fluid.
+//! `criteria`: which design criteria a law meets as a fluid.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use manyway_fluid::criteria::Rtts;
 
-/// Say which design criteria a law meets, with points where it doesn't
+/// Evaluate which design criteria a law meets, and show points where it doesn't
 ///
-/// C0 to C5 of Peng et al. say whether a law has a utility, one equilibrium, a stable one, and a
-/// predictable friendliness. They are evaluated at random states of one source and at worse ones
-/// nearby. Without LAW, Table I of the paper: all laws, and where the result differs from what is
-/// printed.
+/// The criteria C0 to C5 of Peng et al. ask whether a law has a utility, one equilibrium, a stable
+/// one, and a predictable friendliness. manyway evaluates them at random states of one source and
+/// searches for worse states nearby. Without LAW, it shows Table I of the paper for all laws and
+/// marks results that differ from the printed ones.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CriteriaArgs {
-    /// A window law with its parameters, e.g. balia or generalized:beta=0.5,n=4; or max, the
-    /// paper's fluid of lia
+    /// Window law with its parameters, e.g. balia or generalized:beta=0.5,n=4; or max, the paper's
+    /// fluid of lia
     #[arg(value_name = "LAW")]
     pub(crate) law: Option<String>,
 
-    /// Paths of the source: a number, or the least and the most, e.g. 2..8 (which is the default)
-    #[arg(long, value_name = "N", env = "MANYWAY_PATHS", hide_env_values = true)]
+    /// Number of paths of the source, or a range, e.g. 2..8 [default: 2..8]
+    #[arg(long, value_name = "N")]
     pub(crate) paths: Option<Paths>,
 
-    /// Round-trip times: one for all paths; two to draw between, e.g. '10 ms..300 ms'; or one for
-    /// each path, with commas
-    #[arg(
-        long,
-        value_name = "TIMES",
-        default_value = "100 ms",
-        env = "MANYWAY_RTTS",
-        hide_env_values = true,
-        value_parser = rtts
-    )]
+    /// Round-trip times: one for all paths, a range to draw from, e.g. '10 ms..300 ms', or one for
+    /// each path, separated by commas
+    #[arg(long, value_name = "TIMES", default_value = "100 ms", value_parser = rtts)]
     pub(crate) rtts: Rtts,
 
-    /// Points to draw
-    #[arg(long, value_name = "N", default_value_t = 2000, env = "MANYWAY_SAMPLES", hide_env_values = true,
-          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) samples: u32,
-
-    /// The same seed gives the same points
+    /// Number of random points
     #[arg(
         long,
         value_name = "N",
-        default_value_t = 1,
-        env = "MANYWAY_SEED",
-        hide_env_values = true
+        default_value_t = 2000,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
+    pub(crate) samples: u32,
+
+    /// Seed of the random points
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 
     /// Print the result as one JSON object on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -65,8 +54,8 @@ Examples:
   manyway criteria semicoupled --paths 2 --rtts '20 ms,100 ms'
   manyway criteria generalized:beta=1 --paths 10 --json > criteria.json";
 
-/// The most paths of a source.
-const MOST_PATHS: usize = 64;
+/// Most paths of a source.
+const MAX_PATHS: usize = 64;
 
 /// How many paths a source has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,18 +65,14 @@ impl FromStr for Paths {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "should be a number of paths from 2 to {MOST_PATHS}, or two with .. between, e.g. \
-                 2..8"
-            )
-        };
+        let wrong =
+            || format!("expected a number of paths from 2 to {MAX_PATHS}, or a range, e.g. 2..8");
         let number = |text: &str| text.trim().parse().map_err(|_| wrong());
         let (least, most) = match text.split_once("..") {
             Some((least, most)) => (number(least)?, number(most.trim_start_matches('='))?),
             None => (number(text)?, number(text)?),
         };
-        match least >= 2 && least <= most && most <= MOST_PATHS {
+        match least >= 2 && least <= most && most <= MAX_PATHS {
             true => Ok(Paths(least..=most)),
             false => Err(wrong()),
         }
@@ -98,7 +83,7 @@ fn rtts(text: &str) -> Result<Rtts, String> {
     let seconds = |text: &str| -> Result<f64, String> {
         let time = manyway_units::parse_duration(text.trim()).map_err(|error| error.to_string())?;
         match time.is_zero() {
-            true => Err("a round-trip time should be more than 0".to_owned()),
+            true => Err("a round-trip time must be greater than 0".to_owned()),
             false => Ok(time.as_secs_f64()),
         }
     };
@@ -106,13 +91,13 @@ fn rtts(text: &str) -> Result<Rtts, String> {
         let (low, high) = (seconds(low)?, seconds(high)?);
         return match low <= high {
             true => Ok(Rtts::Between(low, high)),
-            false => Err("the first time should be the shorter one".to_owned()),
+            false => Err("a range must begin with the shorter time".to_owned()),
         };
     }
     let each: Vec<f64> = text.split(',').map(seconds).collect::<Result<_, _>>()?;
     match each[..] {
         [one] => Ok(Rtts::Equal(one)),
-        _ if each.len() > MOST_PATHS => Err(format!("{MOST_PATHS} paths are the most")),
+        _ if each.len() > MAX_PATHS => Err(format!("a source has at most {MAX_PATHS} paths")),
         _ => Ok(Rtts::Each(each)),
     }
 }

@@ -1,47 +1,38 @@
-//! `optimum`: what a scenario's network would share out at best.
+//! `optimum`: the optimal rates in a scenario's network.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use manyway_fluid::optimum::Utility;
 
 use super::simulation::Assignments;
 
-/// Compute the best sharing of a scenario's network: rates of all flows and paths, and the links'
-/// prices
+/// Compute the optimal rates of a scenario's flows and paths, and the prices of its links
 ///
-/// Laws, queues and losses don't matter to it. Where flows come and go or links change, each epoch
-/// has an optimum of its own. Rates count headers, as links do.
+/// Laws, queues and losses don't matter. Where flows come and go or links change, each epoch has an
+/// optimum of its own. Rates include headers, as link rates do.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct OptimumArgs {
-    /// The scenario
+    /// Scenario file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// What to maximise: log (proportional fairness), alpha=NUMBER, max-min or throughput
-    #[arg(
-        long,
-        value_name = "UTILITY",
-        default_value = "log",
-        env = "MANYWAY_UTILITY",
-        hide_env_values = true
-    )]
+    /// Utility to maximise: `log` (proportional fairness), `alpha=NUMBER`, `max-min` or
+    /// `throughput`
+    #[arg(long, value_name = "UTILITY", default_value = "log")]
     pub(crate) utility: Utility,
 
-    /// Only at this time, e.g. "150 s", instead of all epochs
-    #[arg(long, value_name = "TIME", env = "MANYWAY_AT", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    /// Compute the optimum at this time only, e.g. "150 s" [default: all epochs]
+    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) at: Option<Duration>,
 
     #[command(flatten)]
     pub(crate) assignments: Assignments,
 
     /// Print the result as one JSON object on standard output
-    #[arg(long, env = "MANYWAY_JSON", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue, help_heading = "Output")]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 }
 

@@ -1,48 +1,41 @@
-//! `paths`: what each path is worth, without sending files.
+//! `paths`: measures each path without sending files.
 
 use std::time::Duration;
 
 use clap::Args;
 use manyway::ByteSize;
 
-use super::{Network, Relays};
+use super::network::{NetworkArgs, RelaySourceArgs};
 
-/// Measure the paths to a receiver, without sending files
+/// Measure the paths to a receiver without sending files
 ///
-/// All paths are filled at once, with packets that say nothing and as fast as congestion control
-/// allows. Shown are the round-trip time, the losses and the rate of each, which paths share a
-/// bottleneck, and whether several at once would pay. The receiver goes on waiting for its sender.
+/// manyway fills all paths at once with padding, as fast as congestion control allows. It shows the
+/// round-trip time, the losses and the rate of each path, which paths share a bottleneck, and
+/// whether using several at once pays. The receiver goes on waiting for its sender.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
-    /// The receiver's ticket, or @FILE with the ticket in it
-    #[arg(
-        long,
-        value_name = "TICKET",
-        env = "MANYWAY_TICKET",
-        hide_env_values = true
-    )]
+    /// Ticket of the receiver, or @FILE that holds it
+    #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 
-    /// How long to measure
-    #[arg(long, value_name = "TIME", default_value = "10 s", env = "MANYWAY_TIME", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
-    pub(crate) time: Duration,
-
-    /// Send no more than this, all paths together
+    /// Duration of the measurement
     #[arg(
         long,
-        value_name = "SIZE",
-        default_value = "500MB",
-        env = "MANYWAY_SIZE",
-        hide_env_values = true
+        value_name = "TIME",
+        default_value = "10 s",
+        value_parser = manyway_units::parse_duration
     )]
+    pub(crate) time: Duration,
+
+    /// Most data to send over all paths together
+    #[arg(long, value_name = "SIZE", default_value = "500MB")]
     pub(crate) size: ByteSize,
 
     #[command(flatten)]
-    pub(crate) network: Network,
+    pub(crate) network: NetworkArgs,
     #[command(flatten)]
-    pub(crate) relays: Relays,
+    pub(crate) relays: RelaySourceArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -1,225 +1,183 @@
-//! `relay`: a detour for others.
+//! `relay`: forwards packets for others.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args};
+use clap::Args;
 use manyway::{ByteSize, Rate};
 use manyway_registry::RegistryUrl;
 use manyway_wire::relay::RelayId;
 
-/// Be a relay: forward packets between those whom you let
+/// Run a relay, which forwards packets between peers that you give access
 ///
-/// A relay forwards only what carries a grant, which it gives to those with access (--invite, or a
-/// voucher of a key that it trusts) towards those who have asked for it. It keeps nothing per flow
-/// and reads nothing: what passes is sealed end to end. docs/relays.md has the protocol and the
-/// threats.
+/// A relay forwards only packets that carry a grant. It gives grants to peers with access
+/// (`--invite`, or a voucher of a key that it trusts), towards peers that have consented. It keeps
+/// no state per flow, and it can't read what it forwards, which is encrypted end to end.
+/// docs/relays.md describes the protocol and the threats.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RelayArgs {
-    /// Where to listen, at most one address of each family
+    /// Address to listen on, at most one of each family; repeatable
     ///
-    /// A host with several addresses should name the one that it is known by: what is forwarded
-    /// leaves from the one that the system chooses otherwise, and receivers behind NAT won't get
-    /// it.
+    /// On a host with several addresses, name the one that peers know. Otherwise the system chooses
+    /// the source address of forwarded packets, and receivers behind NAT don't get packets from an
+    /// address that they don't know.
     #[arg(
         long,
         value_name = "ADDR:PORT",
         default_values = ["0.0.0.0:45170", "[::]:45170"],
-        env = "MANYWAY_LISTEN",
-        hide_env_values = true,
         value_delimiter = ','
     )]
     pub(crate) listen: Vec<SocketAddr>,
 
-    /// Where others reach this relay, if that isn't an address of this host: a cloud's public
-    /// address, say; repeatable
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        env = "MANYWAY_ADVERTISE",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    /// Address at which peers reach this relay, if this host doesn't have it, e.g. a cloud's public
+    /// address; repeatable
+    #[arg(long, value_name = "ADDR:PORT", value_delimiter = ',')]
     pub(crate) advertise: Vec<SocketAddr>,
 
-    /// The relay's keys: made if missing, readable by you alone
+    /// File with the relay's keys, created if missing, readable by you alone
     ///
-    /// By default relay.key in $STATE_DIRECTORY, which systemd sets, else in
-    /// $XDG_STATE_HOME/manyway or ~/.local/state/manyway. Two relays must not share one.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_KEY_FILE",
-        hide_env_values = true
-    )]
+    /// The default is relay.key in $STATE_DIRECTORY, which systemd sets, otherwise in
+    /// $XDG_STATE_HOME/manyway or ~/.local/state/manyway. Two relays must not share a file.
+    #[arg(long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
 
-    /// How often to make new keys for grants; the previous ones go on for as long
-    #[arg(long, value_name = "TIME", default_value = "1 d", env = "MANYWAY_ROTATE", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
-    pub(crate) rotate: Duration,
-
-    /// How long to go on, on SIGTERM or Ctrl-C, while there is something to forward
-    #[arg(long, value_name = "TIME", default_value = "30 s", env = "MANYWAY_DRAIN", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
-    pub(crate) drain: Duration,
-
-    /// Serve Prometheus metrics on http://ADDR:PORT/metrics, and /health
+    /// Interval between new keys for grants; the previous keys stay valid for one more interval
     #[arg(
         long,
-        value_name = "ADDR:PORT",
-        env = "MANYWAY_METRICS",
-        hide_env_values = true
+        value_name = "TIME",
+        default_value = "1 d",
+        value_parser = manyway_units::parse_duration
     )]
+    pub(crate) rotate: Duration,
+
+    /// Longest time to go on after SIGTERM or Ctrl-C while there is traffic to forward
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "30 s",
+        value_parser = manyway_units::parse_duration
+    )]
+    pub(crate) drain: Duration,
+
+    /// Address for Prometheus metrics (http://ADDR:PORT/metrics) and /health
+    #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics: Option<SocketAddr>,
 
     #[command(flatten)]
-    pub(crate) tcp: Tcp,
+    pub(crate) tcp: TcpArgs,
     #[command(flatten)]
-    pub(crate) limits: Limits,
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
     #[command(flatten)]
-    pub(crate) fleet: Fleet,
+    pub(crate) enrolment: EnrolmentArgs,
 }
 
-/// Where it is listed.
+/// Registries that list the relay.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Registry")]
-pub(crate) struct Fleet {
-    /// Be found through this registry (https://HOST:PORT#KEY, as it prints it) and accept its
-    /// vouchers; several serve one fleet
+pub(crate) struct EnrolmentArgs {
+    /// Registry that lists this relay (https://HOST:PORT#KEY, as it prints it) and whose vouchers
+    /// it accepts; repeatable for registries of one fleet
     #[arg(
         long,
         value_name = "URL",
-        env = "MANYWAY_REGISTRY",
-        hide_env_values = true,
         value_delimiter = ',',
         requires = "token_file"
     )]
     pub(crate) registry: Vec<RegistryUrl>,
 
-    /// The token to enrol there with, in a file that is readable by you alone
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "MANYWAY_TOKEN_FILE",
-        hide_env_values = true
-    )]
+    /// File with the relay token from the registry's operator, readable by you alone
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }
 
 /// Streams over TCP.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TCP")]
-pub(crate) struct Tcp {
-    /// Forward streams over TCP too, for those whom UDP doesn't reach
+pub(crate) struct TcpArgs {
+    /// Forward streams over TCP as well, for peers that UDP doesn't reach
     ///
-    /// The relay connects to nobody: receivers keep a connection open and call back. It reads no
-    /// faster than it can send on.
-    #[arg(long, env = "MANYWAY_TCP", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    /// The relay opens no connections: receivers keep one open and call back. The relay reads no
+    /// faster than it can forward.
+    #[arg(long)]
     pub(crate) tcp: bool,
 
-    /// Where to accept them: where it listens over UDP, unless given
+    /// Address for TCP connections [default: the addresses of `--listen`]; repeatable
     #[arg(
         long,
         value_name = "ADDR:PORT",
-        env = "MANYWAY_TCP_LISTEN",
-        hide_env_values = true,
         value_delimiter = ',',
         requires = "tcp"
     )]
     pub(crate) tcp_listen: Vec<SocketAddr>,
 
-    /// How many connections to serve at a time: a stream is two
-    #[arg(long, value_name = "N", default_value = "4096", env = "MANYWAY_TCP_CONNECTIONS", hide_env_values = true,
-          value_parser = clap::value_parser!(u32).range(2..))]
-    pub(crate) tcp_connections: u32,
-
-    /// How much each connection may hold in each direction, e.g. 256KiB; what the system thinks
-    /// right unless given
+    /// Most TCP connections at a time; a stream takes two
     #[arg(
         long,
-        value_name = "SIZE",
-        env = "MANYWAY_TCP_BUFFER",
-        hide_env_values = true
+        value_name = "N",
+        default_value = "4096",
+        value_parser = clap::value_parser!(u32).range(2..)
     )]
+    pub(crate) tcp_connections: u32,
+
+    /// Most data that each connection holds in each direction, e.g. 256KiB [default: the system's
+    /// choice]
+    #[arg(long, value_name = "SIZE")]
     pub(crate) tcp_buffer: Option<ByteSize>,
 }
 
-/// How much, and where to.
+/// How much the relay forwards, and where to.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Limits")]
-pub(crate) struct Limits {
-    /// Forward no more than this altogether, e.g. 200Mbps
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_LIMIT",
-        hide_env_values = true
-    )]
+pub(crate) struct LimitArgs {
+    /// Highest total forwarding rate, e.g. 200Mbps
+    #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<Rate>,
 
-    /// Forward no more than about this for one account, whatever its voucher says; classes are
-    /// powers of two of 1Mbps
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_ACCOUNT_LIMIT",
-        hide_env_values = true
-    )]
+    /// Highest rate of one account, whatever its voucher says, rounded down to a power of two of
+    /// 1Mbps
+    #[arg(long, value_name = "RATE")]
     pub(crate) account_limit: Option<Rate>,
 
-    /// Forward to and from private addresses and this host too: for relays inside one network
-    #[arg(long, env = "MANYWAY_ALLOW_PRIVATE", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    /// Forward to and from private addresses and this host as well, for relays inside one network
+    #[arg(long)]
     pub(crate) allow_private: bool,
 }
 
-/// Who may use it.
+/// Who may use the relay.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access")]
 pub(crate) struct AccessArgs {
-    /// Accept vouchers signed with this key too, a registry's; repeatable
-    #[arg(
-        long,
-        value_name = "KEY",
-        env = "MANYWAY_TRUST",
-        hide_env_values = true,
-        value_delimiter = ','
-    )]
+    /// Key whose vouchers the relay accepts, e.g. a registry's; repeatable
+    #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub(crate) trust: Vec<RelayId>,
 
-    /// Print a new RELAY (mr1…) with access in it on standard output, for somebody's --via, and
-    /// end; it is a secret
-    #[arg(long, env = "MANYWAY_INVITE", hide_env_values = true,
-          value_parser = FalseyValueParser::new(), action = ArgAction::SetTrue)]
+    /// Print a new RELAY (mr1…) with access, for somebody's `--via`, and exit; it is a secret
+    #[arg(long)]
     pub(crate) invite: bool,
 
-    /// How much whoever gets that RELAY may send, rounded down to a power of two of 1Mbps; all that
-    /// there is unless given
-    #[arg(
-        long,
-        value_name = "RATE",
-        env = "MANYWAY_INVITE_RATE",
-        hide_env_values = true
-    )]
+    /// Highest rate of the invited account, rounded down to a power of two of 1Mbps [default: the
+    /// highest class]
+    #[arg(long, value_name = "RATE")]
     pub(crate) invite_rate: Option<Rate>,
 
-    /// How long it is good for
-    #[arg(long, value_name = "TIME", default_value = "365 d", env = "MANYWAY_INVITE_TIME", hide_env_values = true,
-          value_parser = manyway_units::parse_duration)]
+    /// How long the invitation is valid
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "365 d",
+        value_parser = manyway_units::parse_duration
+    )]
     pub(crate) invite_time: Duration,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   manyway relay                                  on a VM with a public address
-  manyway relay --tcp                            for those whom UDP doesn't reach, too
+  manyway relay --tcp                            also for peers that UDP doesn't reach
   manyway relay --invite > friend.relay          for manyway send --via @friend.relay
   manyway relay --limit 200Mbps --metrics 127.0.0.1:9170
   manyway relay --listen 10.0.0.5:45170 --advertise 203.0.113.7:45170

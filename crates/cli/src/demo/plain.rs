@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::Config;
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
+use manyway::control::LawSpec;
+use manyway_testbed::{UdpLink, UdpLinkConfig};
 use manyway_units::ByteSize;
 
-use super::link::{self, LinkSpec};
+use super::files::{Copies, check_size};
 use super::result::{Demo, Over};
 use super::trial::{Setting, Trial, Way, endpoint};
-use super::{Copies, check_size};
 use crate::args::DemoArgs;
+use crate::link::{self, LinkSpec};
 use crate::screen::Screen;
 
 /// The file takes this long over the best link alone: long enough that slow start doesn't count.
@@ -21,7 +22,7 @@ const SINGLE: Duration = Duration::from_secs(15);
 pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
     let links = args.links.clone();
     let best = link::best(&links).context("no links")?;
-    let cc = args.cc.clone().unwrap_or_else(|| Config::default().cc);
+    let cc = args.cc.clone().unwrap_or_else(LawSpec::lia);
     let size = args
         .size
         .map_or_else(|| links[best].carries_in(SINGLE), ByteSize::bytes);
@@ -58,12 +59,12 @@ pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Dem
 
 async fn transfer(
     screen: &Screen,
-    cc: &str,
+    cc: &LawSpec,
     specs: &[LinkSpec],
     (source, target): (&std::path::Path, &std::path::Path),
 ) -> anyhow::Result<Trial> {
     let config = Config {
-        cc: cc.to_owned(),
+        cc: cc.clone(),
         ..Config::default()
     };
     let receiver = endpoint(config.clone()).await?;

@@ -1,12 +1,13 @@
 //! What the demo found: a table, a picture, an object.
 
+use manyway::control::LawSpec;
 use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate};
 use serde::Serialize;
 
-use super::link::LinkSpec;
+use super::show::{Show, mbps, rates};
 use super::trial::Trial;
-use super::{Show, mbps, rates};
+use crate::link::LinkSpec;
 use crate::meter::loss;
 
 /// Both trials.
@@ -15,7 +16,7 @@ pub(super) struct Demo {
     pub(super) size: u64,
     /// Of the file as it was written.
     pub(super) digest: blake3::Hash,
-    pub(super) cc: String,
+    pub(super) cc: LawSpec,
     pub(super) links: Vec<LinkSpec>,
     /// Index of the link that the first trial had to itself.
     pub(super) best: usize,
@@ -74,7 +75,7 @@ impl Show for Demo {
         Json {
             bytes: self.size,
             blake3: self.digest.to_string(),
-            cc: self.cc.clone(),
+            cc: self.cc.to_string(),
             best_single_bps: self.goodput(&self.single).bits_per_sec(),
             all_paths_bps: self.goodput(&self.all).bits_per_sec(),
             gain: self.gain(),

@@ -12,7 +12,7 @@ use manyway::{
 };
 use tokio::task::JoinHandle;
 
-use super::hash_of;
+use super::files::hash_of;
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::screen::Screen;

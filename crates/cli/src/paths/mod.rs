@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::args::PathsArgs;
 use crate::exit::{Interrupted, Stop, usage};
-use crate::fleet::Detours;
+use crate::relays::RelaySources;
 use crate::screen::Screen;
 use crate::{options, ticket};
 use report::{Ended, Report};
@@ -45,16 +45,16 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
             format_duration(*TIMES.end()),
         )));
     }
-    let mut detours = Detours::of(screen, &args.relays, Carriers::Udp).await?;
-    detours.check_access()?;
+    let mut relays = RelaySources::open(screen, &args.relays, Carriers::Udp, None).await?;
+    relays.check_access()?;
     let stop = Stop::listen(false);
     let counted = args.time.mul_f64(1.0 - WARMING);
     let watch = BottleneckConfig {
         interval: counted / INTERVALS,
         ..BottleneckConfig::default()
     };
-    let endpoint = options::bind_watching(&args.network, watch).await?;
-    let result = measure(screen, &stop, &endpoint, &mut detours, &args, &ticket).await;
+    let endpoint = options::bind_monitoring(&args.network, watch).await?;
+    let result = measure(screen, &stop, &endpoint, &mut relays, &args, &ticket).await;
     endpoint.close().await;
     result?.show(screen, args.network.json)
 }
@@ -63,11 +63,11 @@ async fn measure(
     screen: &Screen,
     stop: &Stop,
     endpoint: &Endpoint,
-    detours: &mut Detours,
+    relays: &mut RelaySources,
     args: &PathsArgs,
     ticket: &manyway::Ticket,
 ) -> anyhow::Result<Report> {
-    let (connection, _caretaker) = detours.dial(endpoint, ticket, stop).await?;
+    let (connection, _tasks) = relays.dial(endpoint, ticket, stop).await?;
     let report = tokio::select! {
         report = survey(screen, &connection, args) => report,
         () = stop.requested() => Err(Interrupted.into()),

@@ -1,7 +1,7 @@
-//! Numbers of a table's column or a plot's axis: one unit and one number of decimals for all.
+//! Numbers of a table's column or a plot's axis: one unit and one number of decimals for all. This
+//! module turns numbers into text and knows nothing about what they measure.
 
-/// A mean and half the width of its confidence interval, where there are such.
-pub(super) type Estimate = (Option<f64>, Option<f64>);
+use manyway_simulate::measure::Estimate;
 
 /// How the numbers that stand together are written.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,13 +64,21 @@ impl Style {
         }
     }
 
-    /// `39.13 ± 0.42`, `39.13`, or `-` where there is nothing to say.
-    pub(super) fn write(&self, (mean, ci95): Estimate) -> String {
-        let number = |value: f64| format!("{:.*}", self.decimals, value / self.unit);
-        match (mean, ci95) {
-            (Some(mean), Some(ci95)) => format!("{} ± {}", number(mean), number(ci95)),
-            (Some(mean), None) => number(mean),
-            (None, _) => "-".to_owned(),
+    /// `39.13 ± 0.42`, `39.13` without an interval, `-` without an estimate.
+    pub(super) fn write(&self, estimate: impl Into<Option<Estimate>>) -> String {
+        let estimate = estimate.into();
+        let mean = self.number(estimate.map(|estimate| estimate.mean));
+        match estimate.and_then(|estimate| estimate.ci95) {
+            Some(ci95) => format!("{mean} ± {}", self.number(ci95)),
+            None => mean,
+        }
+    }
+
+    /// `39.13`, or `-` without a value.
+    pub(super) fn number(&self, value: impl Into<Option<f64>>) -> String {
+        match value.into() {
+            Some(value) => format!("{:.*}", self.decimals, value / self.unit),
+            None => "-".to_owned(),
         }
     }
 }
@@ -88,22 +96,33 @@ mod tests {
 
     #[test]
     fn one_unit_and_precision_for_all() {
+        let estimate = |mean, ci95| Estimate {
+            mean,
+            ci95: Some(ci95),
+            n: 3,
+        };
         let style = Style::rate([39.1e6, 0.5e6]);
         assert_eq!(style.prefix, "M");
-        assert_eq!(style.write((Some(39.126e6), Some(421e3))), "39.13 ± 0.42");
-        assert_eq!(style.write((Some(0.5e6), None)), "0.50");
-        assert_eq!(style.write((None, None)), "-");
-        assert_eq!(Style::rate([812.0]).write((Some(812.0), None)), "0.812");
-        assert_eq!(Style::rate([6e9]).write((Some(5.7e9), None)), "5.700");
-        assert_eq!(Style::rate([0.0]).write((Some(0.0), None)), "0.000");
+        assert_eq!(style.write(estimate(39.126e6, 421e3)), "39.13 ± 0.42");
+        let alone = Estimate {
+            ci95: None,
+            ..estimate(0.5e6, 0.0)
+        };
+        assert_eq!(style.write(alone), "0.50");
+        assert_eq!(style.write(None), "-");
+        assert_eq!(style.number(0.5e6), "0.50");
+        assert_eq!(style.number(None), "-");
+        assert_eq!(Style::rate([812.0]).number(812.0), "0.812");
+        assert_eq!(Style::rate([6e9]).number(5.7e9), "5.700");
+        assert_eq!(Style::rate([0.0]).number(0.0), "0.000");
         assert_eq!(
-            Style::plain([12_345.0, f64::NAN], 1).write((Some(12_345.4), None)),
+            Style::plain([12_345.0, f64::NAN], 1).number(12_345.4),
             "12345"
         );
-        assert_eq!(Style::plain([1.0], 1).write((Some(0.25), None)), "0.2");
-        assert_eq!(Style::millis([0.0401]).write((Some(0.0401), None)), "40.10");
+        assert_eq!(Style::plain([1.0], 1).number(0.25), "0.2");
+        assert_eq!(Style::millis([0.0401]).number(0.0401), "40.10");
         assert_eq!(
-            Style::percent(1).write((Some(0.9871), Some(0.002))),
+            Style::percent(1).write(estimate(0.9871, 0.002)),
             "98.7 ± 0.2"
         );
     }

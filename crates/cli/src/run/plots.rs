@@ -1,4 +1,5 @@
-//! What was recorded over time, as pictures.
+//! Pictures of what a run recorded over time, a plot for each quantity. Every level that records
+//! series draws them here; this module never writes a file.
 
 use manyway_report::{Kind, Plot, PlotError, Series};
 use manyway_scenario::Experiment;
@@ -9,14 +10,14 @@ use super::number::Style;
 /// Pixels.
 const SIZE: (u32, u32) = (1000, 400);
 
-/// A picture and the name that its file has, without what tells points apart.
+/// A picture and its file's name, without extension and number of the point.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) name: &'static str,
     pub(super) svg: String,
 }
 
-/// What there is to draw of one kind of series.
+/// How one kind of series is drawn.
 struct Quantity {
     kind: &'static str,
     file: &'static str,
@@ -95,7 +96,7 @@ const QUANTITIES: [Quantity; 8] = [
     },
 ];
 
-/// A picture of each kind of series that was recorded; `of` tells in the title what run it is of.
+/// A picture of each kind of series that was recorded; `of` names the run in the title.
 pub(super) fn draw(
     experiment: &Experiment,
     series: &[packet::Series],

@@ -1,4 +1,5 @@
-//! How far a batch of runs is.
+//! The progress bar of a batch of runs. This module only reads a [`Control`] and draws; it starts
+//! and stops nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use manyway_control::laws::{Balia, Cubic, Lia, Mpath, Reno};
 use manyway_control::{
-    AckInfo, Balia, Controller, Coupled, Cubic, Lia, Loss, Mpath, MpathRules, Options, Outcome,
-    Reno, Sender, SenderConfig, Sent,
+    AckInfo, Controller, Coupled, Loss, Options, Outcome, Sender, SenderConfig, Sent,
 };
 use manyway_units::Time;
 
@@ -114,7 +114,7 @@ fn benches(criterion: &mut Criterion) {
         200,
     );
     measure(criterion, "cubic 1 path", Cubic::new(options), 1);
-    let mpath = || Mpath::new(MpathRules::default(), options).expect("the defaults are in range");
+    let mpath = || Mpath::new(0.5, options).expect("the default is in range");
     measure(criterion, "mpath 2 paths", mpath(), 2);
     measure(criterion, "mpath 200 paths", mpath(), 200);
 }

@@ -1,12 +1,65 @@
 use std::fmt::Debug;
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use num_dual::DualNum;
+/// The numbers a law computes on: `f64` in the transport and the simulator, dual numbers (feature
+/// `dual`) where the fluid model wants derivatives.
+pub trait Scalar:
+    Copy
+    + From<f64>
+    + Neg<Output = Self>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Add<f64, Output = Self>
+    + Sub<f64, Output = Self>
+    + Mul<f64, Output = Self>
+    + Div<f64, Output = Self>
+{
+    /// The value without its derivatives.
+    fn re(&self) -> f64;
+    /// `1/x`.
+    fn recip(&self) -> Self;
+    /// `xⁿ`, n an integer.
+    fn powi(&self, n: i32) -> Self;
+    /// `xⁿ`.
+    fn powf(&self, n: f64) -> Self;
+}
 
-/// The numbers a law computes on: `f64` in the transport and the simulator, dual numbers where
-/// derivatives are wanted.
-pub trait Scalar: DualNum<Primitive = f64> + Copy {}
+impl Scalar for f64 {
+    #[inline]
+    fn re(&self) -> f64 {
+        *self
+    }
+    #[inline]
+    fn recip(&self) -> Self {
+        f64::recip(*self)
+    }
+    #[inline]
+    fn powi(&self, n: i32) -> Self {
+        f64::powi(*self, n)
+    }
+    #[inline]
+    fn powf(&self, n: f64) -> Self {
+        f64::powf(*self, n)
+    }
+}
 
-impl<D: DualNum<Primitive = f64> + Copy> Scalar for D {}
+#[cfg(feature = "dual")]
+impl Scalar for num_dual::Dual64 {
+    fn re(&self) -> f64 {
+        self.re
+    }
+    fn recip(&self) -> Self {
+        num_dual::DualNum::recip(self)
+    }
+    fn powi(&self, n: i32) -> Self {
+        num_dual::DualNum::powi(self, n)
+    }
+    fn powf(&self, n: f64) -> Self {
+        num_dual::DualNum::powf(self, n)
+    }
+}
 
 /// What a window law sees of one path.
 #[derive(Copy, Clone, Debug, PartialEq)]

@@ -6,48 +6,52 @@
 //!   over the scalar. The transport and the simulator run it on `f64`, a fluid model on dual
 //!   numbers.
 //! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
-//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]), [`Wvegas`],
-//!   [`Bmc`] and [`Cubic`] are their own. [`registry`] maps names and parameters to constructors.
+//!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]); [`laws::Wvegas`],
+//!   [`laws::Bmc`], [`laws::Mpath`] and [`laws::Cubic`] are controllers themselves. A [`LawSpec`]
+//!   is a law of the [`registry`] with its parameters: it says what the law can do, and makes its
+//!   controller.
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!
 //! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try,
-//! use and give up. For paths that control congestion themselves, as TCP does, [`overlay`] has a
+//! use and give up. For paths that control congestion themselves, as TCP does, [`rate_control`] has a
 //! rate controller above them and a choice of relays.
 //!
 //! Nothing here reads a clock, a socket or a random number: time is passed in, and the same calls
 //! give the same result bit for bit.
 //!
 //! ```
-//! use manyway_control::{AckInfo, Options, Outcome, Permit, Sender, SenderConfig, Sent, registry};
+//! use manyway_control::{AckInfo, LawSpec, Options, Outcome, Permit, Sender, SenderConfig, Sent};
 //! use manyway_units::Time;
 //! use std::time::Duration;
 //!
-//! let mut controller = registry::controller("lia", &Options::default())?;
+//! let mut controller = "lia".parse::<LawSpec>()?.controller(&Options::default());
 //! let start = Time::ZERO;
-//! let mut sender = Sender::<&str>::new(SenderConfig::default(), start, &mut *controller);
+//! let mut sender = Sender::<&str>::new(SenderConfig::default(), start, &mut controller);
 //!
-//! assert!(matches!(sender.permit(start, &*controller), Permit::Now { .. }));
+//! assert!(matches!(sender.permit(start, &controller), Permit::Now { .. }));
 //! sender.on_sent(start, Sent { bytes: 1200, ack_eliciting: true, app_limited: false, payload: "hello" });
 //!
 //! let mut outcome = Outcome::default();
 //! let ranges = [0..=0];
 //! let ack = AckInfo { largest: 0, ranges: &ranges, delay: Duration::ZERO, ce_count: None, receive_time: None };
-//! sender.on_ack(start + Duration::from_millis(20), ack, &mut *controller, &mut outcome)?;
+//! sender.on_ack(start + Duration::from_millis(20), ack, &mut controller, &mut outcome)?;
 //! assert_eq!(outcome.acked, [(0, "hello")]);
 //! assert_eq!(sender.rtt().smoothed(), Duration::from_millis(20));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod bottleneck;
+mod capabilities;
 mod controller;
 mod coupled;
 mod law;
 pub mod laws;
 mod options;
-pub mod overlay;
+mod parameter;
 pub mod paths;
 mod random;
+pub mod rate_control;
 pub mod registry;
 mod rtt;
 mod sender;
@@ -57,12 +61,8 @@ mod slow_start;
 pub use controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
 pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
-pub use laws::{
-    Balia, Bmc, Cubic, Ewtcp, FullyCoupled, Generalized, Lia, Mpath, MpathRules, Olia, Reno,
-    Semicoupled, Wvegas,
-};
 pub use options::{Growth, Options, SlowStartKind};
-pub use registry::{LawError, UnknownLaw};
+pub use registry::{LawError, LawSpec};
 pub use rtt::Rtt;
 pub use sender::{
     AckError, AckInfo, Arrived, Carried, CarriedConfig, Outcome, Permit, Sender, SenderConfig,

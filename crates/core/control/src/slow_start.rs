@@ -23,7 +23,7 @@ pub(crate) struct SlowStart {
     threshold: f64,
     /// The smallest threshold, packets.
     least: f64,
-    phase: Phase,
+    state: HyStartState,
     /// Smallest round-trip times of the last and the current round, ns; `u64::MAX` for none.
     last_min: u64,
     current_min: u64,
@@ -31,7 +31,7 @@ pub(crate) struct SlowStart {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Phase {
+enum HyStartState {
     /// No delay watched: the `standard` kind, and every slow start but the first.
     Standard,
     /// HyStart++ in slow start.
@@ -45,9 +45,9 @@ impl SlowStart {
         SlowStart {
             threshold: f64::INFINITY,
             least: 0.0,
-            phase: match kind {
-                SlowStartKind::HyStart => Phase::Watching,
-                SlowStartKind::Standard => Phase::Standard,
+            state: match kind {
+                SlowStartKind::HyStart => HyStartState::Watching,
+                SlowStartKind::Standard => HyStartState::Standard,
             },
             last_min: u64::MAX,
             current_min: u64::MAX,
@@ -77,7 +77,7 @@ impl SlowStart {
     /// §4.2).
     pub(crate) fn set_threshold(&mut self, threshold: f64) {
         self.threshold = threshold.max(self.least);
-        self.phase = Phase::Standard;
+        self.state = HyStartState::Standard;
     }
 
     /// Packets are of another size from now on: one of before is `factor` of those.
@@ -99,8 +99,8 @@ impl SlowStart {
     /// The window after an acknowledgement that counts for so many packets, in slow start (the
     /// caller has asked `active`); not beyond the threshold.
     pub(crate) fn grow(&mut self, window: f64, packets: f64) -> f64 {
-        let growth = match self.phase {
-            Phase::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,
+        let growth = match self.state {
+            HyStartState::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,
             _ => packets,
         };
         (window + growth).min(self.threshold).min(MAX_WINDOW)
@@ -109,7 +109,7 @@ impl SlowStart {
     /// Watches the round-trip times of slow start (RFC 9406 §4.2).
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
-        if self.phase != Phase::Standard && ack.rtt_sampled {
+        if self.state != HyStartState::Standard && ack.rtt_sampled {
             self.on_sample(ack.rtt, ack.packets);
         }
     }
@@ -117,13 +117,13 @@ impl SlowStart {
     /// The end of a round. When conservative slow start has run its course, the threshold becomes
     /// `window`: congestion avoidance begins.
     pub(crate) fn on_round_end(&mut self, window: f64) {
-        if self.phase == Phase::Standard {
+        if self.state == HyStartState::Standard {
             return;
         }
         self.last_min = self.current_min;
         self.current_min = u64::MAX;
         self.samples = 0.0;
-        if let Phase::Conservative { rounds_left, .. } = &mut self.phase {
+        if let HyStartState::Conservative { rounds_left, .. } = &mut self.state {
             *rounds_left -= 1;
             if *rounds_left == 0 {
                 self.set_threshold(window);
@@ -138,20 +138,20 @@ impl SlowStart {
         if self.samples < N_RTT_SAMPLE {
             return;
         }
-        match self.phase {
-            Phase::Watching if self.last_min != u64::MAX => {
+        match self.state {
+            HyStartState::Watching if self.last_min != u64::MAX => {
                 let threshold =
                     (self.last_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
                 if self.current_min >= self.last_min.saturating_add(threshold) {
-                    self.phase = Phase::Conservative {
+                    self.state = HyStartState::Conservative {
                         baseline: self.current_min,
                         rounds_left: CSS_ROUNDS,
                     };
                 }
             }
             // The delay has gone down again: leaving was premature.
-            Phase::Conservative { baseline, .. } if self.current_min < baseline => {
-                self.phase = Phase::Watching;
+            HyStartState::Conservative { baseline, .. } if self.current_min < baseline => {
+                self.state = HyStartState::Watching;
             }
             _ => {}
         }
@@ -228,9 +228,9 @@ mod tests {
         let mut slow = SlowStart::new(SlowStartKind::HyStart);
         let mut window = round(&mut slow, 10.0, 10, 40.0);
         window = round(&mut slow, window, 20, 60.0);
-        assert!(matches!(slow.phase, Phase::Conservative { .. }));
+        assert!(matches!(slow.state, HyStartState::Conservative { .. }));
         window = round(&mut slow, window, 20, 41.0);
-        assert_eq!(slow.phase, Phase::Watching);
+        assert_eq!(slow.state, HyStartState::Watching);
         assert!(slow.active(window));
     }
 
@@ -242,9 +242,9 @@ mod tests {
             round(&mut slow, 10.0, 10, base);
             let mut calm = slow.clone();
             round(&mut calm, 20.0, 10, below);
-            assert_eq!(calm.phase, Phase::Watching);
+            assert_eq!(calm.state, HyStartState::Watching);
             round(&mut slow, 20.0, 10, above);
-            assert!(matches!(slow.phase, Phase::Conservative { .. }));
+            assert!(matches!(slow.state, HyStartState::Conservative { .. }));
         }
     }
 
@@ -253,9 +253,9 @@ mod tests {
         let mut slow = SlowStart::new(SlowStartKind::HyStart);
         round(&mut slow, 10.0, 10, 40.0);
         slow.on_ack(&ack(60.0, 10.0));
-        assert_eq!(slow.phase, Phase::Watching);
+        assert_eq!(slow.state, HyStartState::Watching);
         slow.on_ack(&ack(60.0, 10.0));
-        assert!(matches!(slow.phase, Phase::Conservative { .. }));
+        assert!(matches!(slow.state, HyStartState::Conservative { .. }));
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
                 ..ack(60.0, 1.0)
             });
         }
-        assert_eq!(slow.phase, Phase::Watching);
+        assert_eq!(slow.state, HyStartState::Watching);
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
         slow.set_threshold(30.0);
         slow.restart(30.0, 2.0);
         assert_eq!(slow.threshold(), 30.0);
-        assert_eq!(slow.phase, Phase::Standard);
+        assert_eq!(slow.state, HyStartState::Standard);
     }
 
     #[test]

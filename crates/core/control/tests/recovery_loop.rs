@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use manyway_control::laws::{Balia, Cubic, Lia, Reno};
 use manyway_control::{
-    AckInfo, Balia, Controller, Coupled, Cubic, Lia, Options, Outcome, Permit, Reno, Sender,
-    SenderConfig, Sent, SlowStartKind, TimerEvent, registry,
+    AckInfo, Controller, Coupled, LawSpec, Options, Outcome, Permit, Sender, SenderConfig, Sent,
+    SlowStartKind, TimerEvent,
 };
 use manyway_units::Time;
 
@@ -413,7 +414,8 @@ fn a_queue_of_one_bandwidth_delay_product_keeps_the_pipe_full() {
 fn runs_repeat_exactly() {
     let mut plain = Loop::new(Coupled::new(Balia, Options::default()), deep_queue(), true);
     plain.run_for(ms(20_000));
-    let balia = registry::controller("balia", &Options::default()).expect("balia is known");
+    let balia: LawSpec = "balia".parse().expect("balia is known");
+    let balia: Box<dyn Controller> = Box::new(balia.controller(&Options::default()));
     let mut boxed = Loop::new(balia, deep_queue(), true);
     boxed.run_for(ms(20_000));
     assert_eq!(plain.per_round, boxed.per_round);

@@ -1,9 +1,10 @@
 //! A clock-agnostic network model: links with a rate, a delay, a queue, losses and a timetable, and
 //! paths over them.
 //!
-//! [`Link`] answers one question: a packet of so many bytes enters now, when does it come out, if
-//! at all? Under a virtual clock that is the simulator's network; under the wall clock, behind UDP
-//! sockets (the module `udp`, feature `udp`), it is an emulator.
+//! This crate owns the vocabulary of links and queues ([`LinkConfig`], [`Queue`], [`Loss`],
+//! [`Timetable`]) and the model behind it. [`Link`] answers one question: a packet of so many bytes
+//! enters now, when does it come out, if at all? The crate does no I/O, reads no clock and moves no
+//! packets: the simulator does that under a virtual clock, `manyway-testbed` under the wall clock.
 
 mod config;
 mod link;
@@ -14,8 +15,6 @@ mod random;
 mod stats;
 mod timetable;
 mod topology;
-#[cfg(feature = "udp")]
-pub mod udp;
 
 pub use config::{InvalidLink, LinkConfig, LinkState};
 pub use link::Link;

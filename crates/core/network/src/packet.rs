@@ -1,3 +1,5 @@
+//! What a link has to know of a packet, and its verdict.
+
 use manyway_units::Time;
 
 /// What a link wants to know of a packet.

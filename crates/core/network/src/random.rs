@@ -1,3 +1,5 @@
+//! Random numbers of a link: a generator for each purpose.
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 

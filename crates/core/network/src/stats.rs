@@ -1,3 +1,5 @@
+//! A link's counters.
+
 use std::time::Duration;
 
 /// What happened on a link so far. `offered` = `delivered` + [`LinkStats::dropped`].

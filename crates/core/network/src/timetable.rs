@@ -1,3 +1,5 @@
+//! Changes of a link over time.
+
 use std::time::Duration;
 
 use manyway_units::{Rate, Time};
@@ -43,7 +45,7 @@ impl Timetable {
     pub(crate) fn validate(&self) -> Result<(), InvalidLink> {
         let mut earliest = Time::ZERO;
         for (index, change) in self.changes.iter().enumerate() {
-            let field = |name: &str| format!("timetable.changes[{index}].{name}");
+            let field = |name: &str| format!("timetable[{index}].{name}");
             if change.at < earliest {
                 let at = format!("{:?}", change.at);
                 let allowed =
@@ -53,7 +55,7 @@ impl Timetable {
             earliest = change.at + Self::SPACING;
             if change.rate.is_none() && change.delay.is_none() && change.up.is_none() {
                 let allowed = "a change has a rate, a delay, or says up or down";
-                let field = format!("timetable.changes[{index}]");
+                let field = format!("timetable[{index}]");
                 return Err(InvalidLink::new(field, "empty", allowed));
             }
             if let Some(rate) = change.rate {
@@ -73,7 +75,7 @@ impl Timetable {
         if period <= last || period - last + first < Self::SPACING {
             let allowed = "choose one that ends at least 1 µs after the last change";
             let period = format!("{period:?}");
-            return Err(InvalidLink::new("timetable.period", period, allowed));
+            return Err(InvalidLink::new("timetable_period", period, allowed));
         }
         Ok(())
     }

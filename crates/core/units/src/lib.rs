@@ -1,15 +1,17 @@
-//! The vocabulary every room of manyway shares: points in time, rates and sizes, and how people
-//! write them.
+//! The vocabulary every room of manyway shares: points in time, rates and sizes, how people write
+//! them, and how long to wait before another try.
 //!
 //! Nothing here reads a clock. A [`Time`] is handed in by whoever runs the code: the wall clock in
 //! the transport, the event queue in a simulation.
 
+mod backoff;
 mod duration;
 mod rate;
 mod size;
 mod text;
 mod time;
 
+pub use backoff::Backoff;
 pub use duration::{format_duration, parse_duration};
 pub use rate::Rate;
 pub use size::ByteSize;

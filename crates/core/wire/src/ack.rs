@@ -1,10 +1,9 @@
 use std::iter::FusedIterator;
 use std::ops::RangeInclusive;
 
-use bytes::BufMut;
-
 use crate::frame::kind;
 use crate::reader::Reader;
+use crate::sink::{Sink, count};
 use crate::{DecodeError, PathId, varint};
 
 /// What an ACK says besides the packet numbers.
@@ -96,19 +95,12 @@ impl<'a> AckFrame<'a> {
         })
     }
 
-    pub(crate) fn encode(&self, buf: &mut impl BufMut) {
-        self.info.encode_start(buf, self.largest);
-        varint::put(buf, self.count);
-        varint::put(buf, self.first_len);
-        buf.put_slice(self.ranges);
-        self.info.encode_end(buf);
-    }
-
-    pub(crate) fn encoded_len(&self) -> usize {
-        self.info.encoded_len(self.largest)
-            + varint::len(self.count)
-            + varint::len(self.first_len)
-            + self.ranges.len()
+    pub(crate) fn write(&self, out: &mut impl Sink) {
+        self.info.write_start(out, self.largest);
+        out.varint(self.count);
+        out.varint(self.first_len);
+        out.slice(self.ranges);
+        self.info.write_end(out);
     }
 }
 
@@ -160,17 +152,22 @@ pub fn encode_ack(
         return 0;
     };
     let (largest, first_len) = (*first.end(), first.end() - first.start());
-    let mut len = info.encoded_len(largest) + varint::len(0) + varint::len(first_len);
+    let mut len = count(|out| {
+        info.write_start(out, largest);
+        out.varint(0);
+        out.varint(first_len);
+        info.write_end(out);
+    });
     if len > budget {
         return 0;
     }
     let start = buf.len();
-    info.encode_start(buf, largest);
+    info.write_start(buf, largest);
     // The count is known last. It has a byte for now and gets more if there are 64 ranges or more.
     let count_at = buf.len();
     buf.push(0);
     varint::put(buf, first_len);
-    let (mut count, mut smallest) = (0, *first.start());
+    let (mut more_ranges, mut smallest) = (0, *first.start());
     for range in ranges {
         // RFC 9000, section 19.3.1: a gap of 0 means one missing packet.
         let Some(gap) = smallest
@@ -182,7 +179,7 @@ pub fn encode_ack(
         let Some(range_len) = range.end().checked_sub(*range.start()) else {
             break;
         };
-        let count_growth = varint::len(count + 1) - varint::len(count);
+        let count_growth = varint::len(more_ranges + 1) - varint::len(more_ranges);
         let more = varint::len(gap) + varint::len(range_len) + count_growth;
         if len + more > budget {
             break;
@@ -190,11 +187,11 @@ pub fn encode_ack(
         varint::put(buf, gap);
         varint::put(buf, range_len);
         len += more;
-        count += 1;
+        more_ranges += 1;
         smallest = *range.start();
     }
-    put_count(buf, count_at, count);
-    info.encode_end(buf);
+    put_count(buf, count_at, more_ranges);
+    info.write_end(buf);
     debug_assert_eq!(buf.len() - start, len);
     len
 }
@@ -225,19 +222,9 @@ fn next_range(reader: &mut Reader<'_>, smallest: u64) -> Result<RangeInclusive<u
 }
 
 impl AckInfo {
-    /// Everything but the ranges and their count.
-    fn encoded_len(&self, largest: u64) -> usize {
-        1 + varint::len(self.path.0.into())
-            + varint::len(largest)
-            + varint::len(self.delay_us)
-            + varint::len(self.receive_time_us)
-            + self
-                .ecn
-                .map_or(0, |ecn| ecn.fields().map(varint::len).iter().sum())
-    }
-
-    fn encode_start(&self, buf: &mut impl BufMut, largest: u64) {
-        buf.put_u8(if self.ecn.is_some() {
+    /// What stands before the ranges and their count.
+    fn write_start(&self, out: &mut impl Sink, largest: u64) {
+        out.byte(if self.ecn.is_some() {
             kind::ACK_ECN
         } else {
             kind::ACK
@@ -248,13 +235,14 @@ impl AckInfo {
             self.delay_us,
             self.receive_time_us,
         ] {
-            varint::put(buf, field);
+            out.varint(field);
         }
     }
 
-    fn encode_end(&self, buf: &mut impl BufMut) {
+    /// What stands behind the ranges.
+    fn write_end(&self, out: &mut impl Sink) {
         for field in self.ecn.iter().flat_map(EcnCounts::fields) {
-            varint::put(buf, field);
+            out.varint(field);
         }
     }
 }

@@ -1,9 +1,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use bytes::BufMut;
-
 use crate::DecodeError;
 use crate::reader::Reader;
+use crate::sink::Sink;
 
 /// Most addresses in an ADDRESSES frame or in a ticket.
 pub const MAX_ADDRESSES: usize = 32;
@@ -16,33 +15,21 @@ pub(crate) fn sendable(addresses: &[SocketAddr]) -> &[SocketAddr] {
     &addresses[..addresses.len().min(MAX_ADDRESSES)]
 }
 
-/// Bytes of the addresses without their count.
-pub(crate) fn list_len(addresses: &[SocketAddr]) -> usize {
-    let len = |address: &SocketAddr| {
-        if address.is_ipv4() {
-            MIN_LEN
-        } else {
-            MIN_LEN + 12
-        }
-    };
-    sendable(addresses).iter().map(len).sum()
-}
-
 /// Writes the addresses without their count; an IPv6 scope or flow label is lost, it means nothing
 /// elsewhere.
-pub(crate) fn put_list(buf: &mut impl BufMut, addresses: &[SocketAddr]) {
+pub(crate) fn put_list(out: &mut impl Sink, addresses: &[SocketAddr]) {
     for address in sendable(addresses) {
         match address.ip() {
             IpAddr::V4(ip) => {
-                buf.put_u8(4);
-                buf.put_slice(&ip.octets());
+                out.byte(4);
+                out.slice(&ip.octets());
             }
             IpAddr::V6(ip) => {
-                buf.put_u8(6);
-                buf.put_slice(&ip.octets());
+                out.byte(6);
+                out.slice(&ip.octets());
             }
         }
-        buf.put_u16(address.port());
+        out.slice(&address.port().to_be_bytes());
     }
 }
 

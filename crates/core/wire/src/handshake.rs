@@ -2,10 +2,7 @@ use std::ops::Deref;
 
 use crate::datagram::DatagramType;
 use crate::reader::Reader;
-use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN};
-
-/// The version of the protocol that this crate speaks.
-pub const VERSION: u8 = 1;
+use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN, VERSION};
 
 /// Bytes of an INIT, always, so that no answer is longer than its request.
 pub const INIT_LEN: usize = 1200;
@@ -325,7 +322,7 @@ mod tests {
     fn an_init_byte_by_byte() {
         let datagram = init(b"NOISE");
         assert_eq!(datagram.len(), INIT_LEN);
-        assert_eq!(datagram[..20], *b"\x01\x01abcdefghticketid\x00\x05");
+        assert_eq!(datagram[..20], *b"\x01\x02abcdefghticketid\x00\x05");
         assert_eq!(datagram[20..25], *b"NOISE");
         assert_eq!(datagram[25..1152], [0; 1127]);
         assert_eq!(datagram[1152..1184], sign(&datagram[..1152]));
@@ -344,7 +341,7 @@ mod tests {
     #[test]
     fn a_reply_byte_by_byte() {
         let datagram = reply(b"NOISE");
-        assert_eq!(datagram[..17], *b"\x02\x01abcdefgh\x00\x05NOISE");
+        assert_eq!(datagram[..17], *b"\x02\x02abcdefgh\x00\x05NOISE");
         assert_eq!(datagram[17..], sign(&datagram[..17]));
         let signed = Reply::decode(&datagram).unwrap();
         assert_eq!(signed.authenticated, &datagram[..17]);
@@ -364,7 +361,7 @@ mod tests {
         let datagram = cookie.seal(sign);
         assert_eq!(
             datagram[..42],
-            *b"\x03\x01abcdefghused once, never0123456789abcdef"
+            *b"\x03\x02abcdefghused once, never0123456789abcdef"
         );
         assert_eq!(datagram[42..], sign(&datagram[..42]));
         assert_eq!((datagram.len(), COOKIE_LEN), (74, 74));
@@ -381,10 +378,10 @@ mod tests {
             Err(DecodeError::WrongLength { expected: 74, .. })
         ));
         let mut other = datagram;
-        other[1] = 2;
+        other[1] = 1;
         assert_eq!(
             Cookie::decode(&other),
-            Err(DecodeError::UnsupportedVersion { found: 2 })
+            Err(DecodeError::UnsupportedVersion { found: 1 })
         );
     }
 
@@ -428,7 +425,7 @@ mod tests {
                 found: 2
             }
         );
-        assert_eq!(with(1, 2), DecodeError::UnsupportedVersion { found: 2 });
+        assert_eq!(with(1, 1), DecodeError::UnsupportedVersion { found: 1 });
         assert_eq!(
             with(18, 5),
             DecodeError::Truncated {

@@ -1,10 +1,11 @@
-//! The codecs of the manyway protocol, and nothing else: datagrams, frames, transport parameters,
-//! tickets, and what relays are spoken to with.
+//! The codecs of the manyway protocol: datagrams, frames, transport parameters, tickets, and the
+//! messages of relays.
 //!
-//! Every decoder takes bytes a hostile peer may have chosen. None panics, none allocates in
-//! proportion to what the bytes claim, and frames borrow from the packet they arrived in. What the
-//! fields mean and when they are sent is in `docs/protocol.md` and, for [`relay`], in
-//! `docs/relays.md`.
+//! This crate owns the bytes. It keeps no state, does no I/O and computes no cryptography.
+//! Every decoder takes bytes that a hostile peer may have chosen: none panics, none allocates in
+//! proportion to what the bytes claim, and frames borrow from the packet they arrived in.
+//! `docs/protocol.md` and, for [`relay`], `docs/relays.md` say what the fields mean and when they
+//! are sent.
 //!
 //! ```
 //! use manyway_wire::{Frame, Frames, StreamId};
@@ -30,9 +31,11 @@ mod params;
 mod reader;
 mod record;
 pub mod relay;
+mod sink;
 mod text;
 mod ticket;
 pub mod varint;
+mod version;
 
 pub use ack::{AckFrame, AckInfo, AckRanges, EcnCounts, encode_ack};
 pub use address::MAX_ADDRESSES;
@@ -41,15 +44,16 @@ pub use datagram::{
 };
 pub use error::DecodeError;
 pub use frame::{
-    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT, PathStatus,
-    stream_frame_capacity, stream_frame_overhead,
+    CHALLENGE_LEN, Frame, Frames, MAX_REASON_LEN, MAX_RELAYS, MAX_STREAM_COUNT,
+    stream_frame_capacity,
 };
 pub use handshake::{
     COOKIE_LEN, COOKIE_NONCE_LEN, COOKIE_VALUE_LEN, Cookie, INIT_LEN, Init, MAC1_LEN, MAC2_LEN,
-    MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed, VERSION,
+    MAX_INIT_NOISE, MAX_REPLY_LEN, MAX_REPLY_NOISE, Reply, Signed,
 };
 pub use id::{CID_LEN, ConnectionId, PathId, StreamId, TICKET_ID_LEN};
 pub use params::TransportParameters;
 pub use record::{MAX_RECORD, RECORD_HEADER_LEN, RecordError, RecordReader, record_header};
 pub use text::TextError;
 pub use ticket::{MAX_TICKET_RELAYS, Ticket};
+pub use version::VERSION;

@@ -12,7 +12,7 @@ const FIRST_CAPACITY: usize = 2048;
 
 /// A length that no record has: the stream can't be followed any further.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a record of {0} bytes: allowed are 1 to 16384")]
+#[error("a record has {0} bytes instead of 1 to 16384")]
 pub struct RecordError(pub usize);
 
 /// What stands in front of a packet.
@@ -59,7 +59,7 @@ impl RecordReader {
         &mut self.buf[self.end..]
     }
 
-    /// So many bytes were read into the [space](RecordReader::space).
+    /// Tells how many bytes were read into the [space](RecordReader::space).
     pub fn filled(&mut self, len: usize) {
         self.end = (self.end + len).min(self.buf.len());
     }

@@ -28,7 +28,7 @@ pub enum TextError {
         what: &'static str,
     },
     /// It has too many or too few characters.
-    #[error("the {what} has {found} characters, and no {what} has: copy it again, as a whole")]
+    #[error("the {what} has {found} characters, which no {what} has: copy all of it again")]
     WrongLength {
         /// What it should be.
         what: &'static str,

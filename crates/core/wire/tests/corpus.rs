@@ -13,8 +13,8 @@ use manyway_wire::relay::{
 };
 use manyway_wire::{
     AckInfo, ConnectionId, Cookie, DataHeader, EcnCounts, Frame, INIT_LEN, Init, MAC1_LEN,
-    MAC2_LEN, PathId, PathStatus, Reply, StreamId, TAG_LEN, Ticket, TransportParameters,
-    encode_ack, fuzzing, record_header, varint,
+    MAC2_LEN, PathId, Reply, StreamId, TAG_LEN, Ticket, TransportParameters, encode_ack, fuzzing,
+    record_header, varint,
 };
 
 type Target = fn(&[u8]);
@@ -199,11 +199,6 @@ fn frames() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         Frame::PathId {
             path,
             cid: ConnectionId([3; 8]),
-        },
-        Frame::PathStatus {
-            path,
-            seq: 1,
-            status: PathStatus::Backup,
         },
         Frame::PathAbandon {
             path: PathId(u32::MAX),

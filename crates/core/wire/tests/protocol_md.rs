@@ -6,7 +6,7 @@ use manyway_wire::relay::{Consent, ForwardHeader, RelayId};
 use manyway_wire::{
     AckInfo, COOKIE_LEN, ConnectionId, DATA_HEADER_LEN, DecodeError, EcnCounts, Frame, INIT_LEN,
     MAC2_LEN, MAX_ADDRESSES, MAX_INIT_NOISE, MAX_REASON_LEN, MAX_RECORD, MAX_RELAYS, MAX_REPLY_LEN,
-    MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, encode_ack,
+    MAX_REPLY_NOISE, MIN_DATA_LEN, PathId, StreamId, TransportParameters, VERSION, encode_ack,
 };
 
 fn document() -> String {
@@ -14,7 +14,7 @@ fn document() -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The cells of each row of the section's tables, but for the heads.
+/// The cells of each row of the section's tables, heads included.
 fn rows(section: &str) -> Vec<Vec<String>> {
     let document = document();
     let start = document
@@ -131,6 +131,13 @@ fn every_frame_type_is_in_the_table() {
 }
 
 #[test]
+fn the_newest_version_is_the_one_spoken() {
+    let title = format!("# The manyway session protocol, version {VERSION}\n");
+    assert!(document().starts_with(&title), "{title:?}");
+    assert_eq!(rows("## Versions")[1][0], VERSION.to_string());
+}
+
+#[test]
 fn defaults_of_the_parameters() {
     let params = TransportParameters::new(ConnectionId::default());
     let defaults = [
@@ -157,6 +164,7 @@ fn defaults_of_the_parameters() {
 fn sizes() {
     let document = document().split_whitespace().collect::<Vec<_>>().join(" ");
     for text in [
+        format!("| version | 1 | `{VERSION:#04x}` |"),
         format!("Always exactly {INIT_LEN} bytes"),
         format!("At most {MAX_REPLY_LEN} bytes; exactly as long as its fields"),
         format!("at most {MAX_INIT_NOISE} |"),

@@ -1,3 +1,5 @@
+//! The moments at which an experiment's network changes.
+
 use std::collections::BTreeSet;
 
 use manyway_network::LinkConfig;

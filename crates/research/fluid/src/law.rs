@@ -1,6 +1,7 @@
-use manyway_control::laws::Lia;
-use manyway_control::registry::{AnyLaw, LawSpec};
-use manyway_control::{Path, Scalar, WindowLaw};
+//! Window laws as fluids, by their own code.
+
+use manyway_control::laws::{AnyLaw, Fluid, Lia};
+use manyway_control::{LawSpec, Path, Scalar, WindowLaw};
 use nalgebra::{DMatrix, DVector};
 use num_dual::Dual64;
 
@@ -17,17 +18,30 @@ pub enum FluidLaw {
     Max,
 }
 
-/// A law that has no fluid form.
+/// A law that can't stand beside others whose prices are losses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
-     round-trip times: run it with --level packet, or {instead}"
-)]
-pub struct NoFluid {
-    /// The law's name.
-    pub law: String,
-    /// What can be done about it.
-    pub instead: &'static str,
+pub enum NoFluid {
+    /// The law has no fluid form.
+    #[error(
+        "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
+         round-trip times: run it with --level packet, or take its nearest window law ({nearest})"
+    )]
+    None {
+        /// The law's name.
+        law: &'static str,
+        /// The nearest laws with a fluid form.
+        nearest: &'static str,
+    },
+    /// The law's prices are delays.
+    #[error(
+        "{law} has no fluid form, as it is more than an increase and a decrease by windows and \
+         round-trip times: run it with --level packet, or see `manyway run --level fluid`, which \
+         has {law} by its prices, and `manyway optimum`, which has its equilibrium"
+    )]
+    Delay {
+        /// The law's name.
+        law: &'static str,
+    },
 }
 
 impl FluidLaw {
@@ -36,22 +50,12 @@ impl FluidLaw {
     /// # Errors
     /// [`NoFluid`] for laws with a memory and for controllers of their own.
     pub fn of(spec: &LawSpec) -> Result<Self, NoFluid> {
-        let no_fluid = || NoFluid {
-            law: spec.name().to_owned(),
-            instead: match spec.name() {
-                "olia" => "take its nearest window law (coupled or lia)",
-                "cubic" => "take its nearest window law (reno)",
-                name if name.starts_with("bmc") => {
-                    "take its nearest window law (ewtcp:a=D², D its weight)"
-                }
-                name if name.starts_with("wvegas") => {
-                    "see `manyway run --level fluid`, which has wvegas by its prices, and `manyway \
-                     optimum`, which has its equilibrium"
-                }
-                _ => "take its nearest window law (lia)",
-            },
-        };
-        spec.window_law().map(FluidLaw::Window).ok_or_else(no_fluid)
+        let law = spec.name();
+        match spec.fluid() {
+            Fluid::Window(law) => Ok(FluidLaw::Window(law)),
+            Fluid::None { nearest } => Err(NoFluid::None { law, nearest }),
+            Fluid::Delay { .. } => Err(NoFluid::Delay { law }),
+        }
     }
 
     /// Its name in tables.

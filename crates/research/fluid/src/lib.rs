@@ -1,5 +1,9 @@
-//! Theory that runs: what a network would share out at best, and what laws make of it in the limit
-//! of a fluid.
+//! Theory that runs: the best allocation of a network, and the one that laws come to in the limit of
+//! a fluid.
+//!
+//! This crate owns differential equations, equilibria, the design criteria, and optima with their
+//! certificates. It evaluates the laws' own code and retypes no formula of theirs; it knows no
+//! packets, and draws random numbers only to sample points.
 //!
 //! [`Network`] is the network of Peng et al. and of Cao et al.: links with capacities, flows with
 //! routes over them. [`optimum`] shares it out by a utility, to a certificate. A [`Model`] gives

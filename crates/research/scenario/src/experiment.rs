@@ -1,8 +1,10 @@
+//! A scenario's point, resolved: the input of the packet level and of the fluid level.
+
 use std::ops::Range;
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_control::paths::ManagerConfig;
-use manyway_control::registry::LawSpec;
 use manyway_control::{Options, SenderConfig};
 use manyway_network::{LinkConfig, Topology};
 use manyway_units::{Rate, Time};
@@ -85,7 +87,7 @@ pub struct Flow {
     pub relays: Option<Relays>,
 }
 
-/// What a flow of law `mpath` with several paths leaves to choose. The first of its paths is the
+/// What a flow with several paths whose law has a path manager leaves to choose. The first of its paths is the
 /// direct one; the others, each through a relay, are known to a registration server, and opened and
 /// closed by the path manager.
 #[derive(Debug, Copy, Clone, PartialEq, Default)]

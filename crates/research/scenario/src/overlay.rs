@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use manyway_control::overlay::{RateConfig, SelectConfig};
+use manyway_control::rate_control::{RateConfig, SelectConfig};
 use manyway_network::Limit;
 
 use crate::experiment::Flow;
@@ -22,7 +22,7 @@ pub struct OverlayExperiment {
     /// The relays' bandwidths to the destination.
     pub relays: RelayBandwidths,
     /// The relays of each source.
-    pub selection: Selection,
+    pub selection: RelaySelection,
     /// The controllers' constants; δ is 0.
     pub control: RateConfig,
     /// δ, if the file says it; else it is the level's own.
@@ -61,7 +61,7 @@ pub enum RelayBandwidths {
 
 /// The relays of each source.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Selection {
+pub enum RelaySelection {
     /// These, by index from 0.
     Given(Vec<Vec<usize>>),
     /// Chosen by the seed, and chosen again in this way if there are iterations.
@@ -101,8 +101,8 @@ impl OverlayExperiment {
             RelayBandwidths::Skewed { .. } => 0,
         };
         let selection = match &self.selection {
-            Selection::Given(selection) => selection.iter().map(Vec::len).sum(),
-            Selection::Chosen(_) => 0,
+            RelaySelection::Given(selection) => selection.iter().map(Vec::len).sum(),
+            RelaySelection::Chosen(_) => 0,
         };
         relays + selection + self.demands.len()
     }
@@ -110,8 +110,8 @@ impl OverlayExperiment {
     /// How many paths all sources have together.
     pub fn paths(&self) -> usize {
         match &self.selection {
-            Selection::Given(selection) => selection.iter().map(Vec::len).sum(),
-            Selection::Chosen(config) => self.sources.saturating_mul(config.paths),
+            RelaySelection::Given(selection) => selection.iter().map(Vec::len).sum(),
+            RelaySelection::Chosen(config) => self.sources.saturating_mul(config.paths),
         }
     }
 }

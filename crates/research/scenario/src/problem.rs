@@ -1,3 +1,5 @@
+//! Errors with their place in the file, and hints at what was meant.
+
 use std::fmt;
 
 use crate::tree::Origin;

@@ -1,3 +1,5 @@
+//! The JSON schema.
+
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;

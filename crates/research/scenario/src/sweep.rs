@@ -3,7 +3,7 @@
 use indexmap::IndexSet;
 
 use crate::assign::{assign, canonical, check_default_used};
-use crate::resolve::Fault;
+use crate::fault::Fault;
 use crate::tree::{self, Key, Node, Table, Value};
 
 /// The most points that a sweep may have.

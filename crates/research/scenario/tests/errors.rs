@@ -66,7 +66,7 @@ fn message(result: Result<(), ScenarioError>) -> String {
         Ok(()) => "FINE".to_owned(),
         Err(error) => error.to_string(),
     };
-    let names: Vec<_> = registry::names().map(|(name, _)| name).collect();
+    let names: Vec<_> = registry::laws().map(|law| law.name()).collect();
     message.replace(&names.join(", "), "(all laws)")
 }
 

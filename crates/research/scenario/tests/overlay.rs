@@ -3,9 +3,11 @@
 
 use std::fmt::Write;
 
-use manyway_control::overlay::{Choice, Reselection};
+use manyway_control::rate_control::{Choice, Reselection};
 use manyway_scenario::file::{Sharing, Start};
-use manyway_scenario::{OverlayExperiment, RelayBandwidths, Scenario, ScenarioError, Selection};
+use manyway_scenario::{
+    OverlayExperiment, RelayBandwidths, RelaySelection, Scenario, ScenarioError,
+};
 
 const GOOD: &str = r#"name = "good"
 repeat = 3
@@ -88,7 +90,7 @@ fn all_of_it_can_be_said() {
         reselect = { scheme = "1", satisfied = 0.9, iterations = 7 }
     "#;
     let only = points(text, &[]).unwrap().remove(0);
-    let Selection::Chosen(select) = &only.selection else {
+    let RelaySelection::Chosen(select) = &only.selection else {
         panic!("{only:?}")
     };
     assert_eq!(select.choice, Choice::Proportional { error: 0.2 });
@@ -120,7 +122,10 @@ fn selections_and_rates_may_be_given() {
     "#;
     let only = points(text, &[]).unwrap().remove(0);
     assert_eq!(only.relays, RelayBandwidths::Given(vec![6e6, 3e6]));
-    assert_eq!(only.selection, Selection::Given(vec![vec![0], vec![1, 0]]));
+    assert_eq!(
+        only.selection,
+        RelaySelection::Given(vec![vec![0], vec![1, 0]])
+    );
     assert_eq!((only.sources, only.paths()), (2, 3));
     assert!((only.control.increment - 0.01).abs() < 1e-12);
 }

@@ -1,3 +1,5 @@
+//! A queue of events on a virtual clock.
+
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -5,8 +7,8 @@ use manyway_units::Time;
 
 /// What is going to happen, in the order of time.
 ///
-/// Among events of one moment a seeded rule decides, so that no lane (a route, a host) is always
-/// served before another; events of the same lane and moment stay in the order in which they were
+/// Among events of one moment a seeded rule decides, so that no origin (a route, a host) is always
+/// served before another; events of the same origin and moment stay in the order in which they were
 /// scheduled.
 #[derive(Debug)]
 pub(crate) struct Events<E> {
@@ -32,11 +34,11 @@ impl<E> Events<E> {
         }
     }
 
-    pub(crate) fn schedule(&mut self, at: Time, lane: u64, event: E) {
+    pub(crate) fn schedule(&mut self, at: Time, origin: u64, event: E) {
         self.scheduled += 1;
         self.heap.push(Reverse(Entry {
             at,
-            tie: mix(mix(self.seed ^ lane) ^ at.as_nanos()),
+            tie: mix(mix(self.seed ^ origin) ^ at.as_nanos()),
             sequence: self.scheduled,
             event,
         }));
@@ -96,12 +98,12 @@ mod tests {
         std::iter::from_fn(|| events.pop()).collect()
     }
 
-    fn two_lanes(seed: u64) -> Vec<(Time, (u64, u32))> {
+    fn two_origins(seed: u64) -> Vec<(Time, (u64, u32))> {
         let mut events = Events::new(seed);
         for ms in 0..50 {
             for n in 0..3 {
-                for lane in 0..2 {
-                    events.schedule(Time::from_millis(49 - ms), lane, (lane, n));
+                for origin in 0..2 {
+                    events.schedule(Time::from_millis(49 - ms), origin, (origin, n));
                 }
             }
         }
@@ -110,11 +112,11 @@ mod tests {
 
     #[test]
     fn in_order_of_time_and_within_a_lane_of_scheduling() {
-        let order = two_lanes(1);
+        let order = two_origins(1);
         assert!(order.is_sorted_by_key(|(at, _)| *at));
         for moment in order.chunks(6) {
-            for lane in 0..2 {
-                let own = moment.iter().filter(|(_, (l, _))| *l == lane);
+            for origin in 0..2 {
+                let own = moment.iter().filter(|(_, (l, _))| *l == origin);
                 assert!(own.map(|(_, (_, n))| *n).eq(0..3));
             }
         }
@@ -122,13 +124,13 @@ mod tests {
 
     #[test]
     fn ties_are_seeded_and_fair() {
-        assert_eq!(two_lanes(1), two_lanes(1));
-        assert_ne!(two_lanes(1), two_lanes(2));
-        let order = two_lanes(3);
+        assert_eq!(two_origins(1), two_origins(1));
+        assert_ne!(two_origins(1), two_origins(2));
+        let order = two_origins(3);
         let first = order.chunks(6).filter(|moment| moment[0].1.0 == 0).count();
         assert!(
             (10..40).contains(&first),
-            "lane 0 was first {first} of 50 times"
+            "origin 0 was first {first} of 50 times"
         );
     }
 }

@@ -1,9 +1,11 @@
-//! Virtual-clock runs over the network model.
+//! Simulation over the network model, on an integer clock: the same seed gives the same run, bit
+//! for bit.
 //!
-//! [`World`] moves datagrams between [`Host`]s over shared [`Link`](manyway_network::Link)s, with
-//! every impairment a network can have, on an integer clock: the same seed gives the same run, bit
-//! for bit ([`World::trace_hash`]). It knows nothing about what hosts are. With the feature `stack`
-//! they are production sessions (the module `stack`).
+//! This crate owns the packet level ([`packet`]), the flow level ([`flow`]), batches of runs
+//! ([`batch`]), and a [`World`] that moves datagrams between [`Host`]s over shared
+//! [`Link`](manyway_network::Link)s. A world knows nothing about what hosts are; with the feature
+//! `stack` they are production sessions (the module `stack`). Links, queues and laws are those of
+//! `manyway-network` and `manyway-control`: this crate has none of its own, and no real sockets.
 
 pub mod batch;
 mod events;

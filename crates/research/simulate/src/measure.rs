@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use manyway_units::{Rate, Time};
 use rayon::prelude::*;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bytes that arrived, by intervals of equal length from the clock's origin on.
@@ -77,6 +78,18 @@ impl Goodput {
     }
 }
 
+/// The mean of independent runs and how well they determine it.
+#[derive(Debug, Copy, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Half the width of the mean's 95 % confidence interval by Student's t; null for a single
+    /// value.
+    pub ci95: Option<f64>,
+    /// Number of values.
+    pub n: u32,
+}
+
 /// A sample of independent runs, summed up.
 #[derive(Debug, Copy, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -116,6 +129,15 @@ impl Summary {
             max,
             ci95,
         })
+    }
+
+    /// The mean alone, with its confidence interval.
+    pub fn estimate(&self) -> Estimate {
+        Estimate {
+            mean: self.mean,
+            ci95: (self.runs > 1).then_some(self.ci95),
+            n: u32::try_from(self.runs).unwrap_or(u32::MAX),
+        }
     }
 }
 
@@ -172,9 +194,16 @@ impl Moments {
         (self.count > 0).then_some(self.mean)
     }
 
-    /// Half the width of the 95 % confidence interval of the mean, by Student's t; one value alone
-    /// has none.
-    pub fn ci95(&self) -> Option<f64> {
+    /// Mean and confidence interval, if there is a value.
+    pub fn estimate(&self) -> Option<Estimate> {
+        Some(Estimate {
+            mean: self.mean()?,
+            ci95: self.ci95(),
+            n: self.count,
+        })
+    }
+
+    fn ci95(&self) -> Option<f64> {
         let degrees = self.count.checked_sub(2)? + 1;
         let variance = self.squares / f64::from(degrees) / f64::from(self.count);
         Some(student_t975(degrees as usize) * variance.sqrt())
@@ -250,6 +279,12 @@ mod tests {
         assert_eq!(Summary::of(&[]), None);
         let one = Summary::of(&[3.0]).unwrap();
         assert_eq!((one.mean, one.median, one.ci95), (3.0, 3.0, 0.0));
+        let alone = Estimate {
+            mean: 3.0,
+            ci95: None,
+            n: 1,
+        };
+        assert_eq!(one.estimate(), alone);
         let four = Summary::of(&[4.0, 1.0, 2.0, 3.0]).unwrap();
         assert_eq!(
             (four.mean, four.median, four.min, four.max),
@@ -266,16 +301,17 @@ mod tests {
     fn moments_are_those_of_the_whole_sample() {
         let samples = [4.0, 1.0, f64::NAN, 2.0, f64::INFINITY, 3.0];
         let mut moments = Moments::default();
-        assert_eq!((moments.mean(), moments.ci95()), (None, None));
+        assert_eq!(moments.estimate(), None);
         for (n, sample) in samples.into_iter().enumerate() {
             moments.add(sample);
-            assert_eq!(moments.ci95().is_none(), n == 0);
+            assert_eq!(moments.estimate().unwrap().ci95.is_none(), n == 0);
         }
         let finite: Vec<f64> = samples.into_iter().filter(|x| x.is_finite()).collect();
-        let summary = Summary::of(&finite).unwrap();
-        assert_eq!(moments.count(), 4);
-        assert!((moments.mean().unwrap() - summary.mean).abs() < 1e-12);
-        assert!((moments.ci95().unwrap() - summary.ci95).abs() < 1e-12);
+        let of_sample = Summary::of(&finite).unwrap().estimate();
+        let estimate = moments.estimate().unwrap();
+        assert_eq!((estimate.n, of_sample.n), (4, 4));
+        assert!((estimate.mean - of_sample.mean).abs() < 1e-12);
+        assert!((estimate.ci95.unwrap() - of_sample.ci95.unwrap()).abs() < 1e-12);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use manyway_units::{Rate, Time};
 /// A direct path over a link of its own, and a relay per further pair of links.
 fn net(seed: u64, law: &str, bytes: u64, links: &[LinkConfig]) -> Relayed {
     let config = Config {
-        cc: law.into(),
+        cc: law.parse().unwrap(),
         ..Config::default()
     };
     let relays = (1..links.len()).map(|n| [vec![n], vec![]]).collect();
@@ -482,7 +482,7 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
     let wide = mbps(1000.0, 10);
     let build = |law: &str, queue: &Queue, relays: usize| {
         let config = Config {
-            cc: law.into(),
+            cc: law.parse().unwrap(),
             // A queue of packets, not of one or two.
             max_datagram: 1200,
             ..Config::default()
@@ -526,7 +526,7 @@ fn an_access_link_that_is_the_only_bottleneck_is_shared_without_loss() {
 /// Two relays in the ticket, and no direct path.
 fn hidden(seed: u64, law: &str, bytes: u64) -> Relayed {
     let config = Config {
-        cc: law.into(),
+        cc: law.parse().unwrap(),
         ..Config::default()
     };
     Relayed::new(RelayedSpec {
@@ -647,7 +647,7 @@ fn nobody_is_found_at_a_relay_without_the_ticket() {
 /// smaller and loss epochs as much shorter.
 fn fig7(seed: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
     let config = Config {
-        cc: law.into(),
+        cc: law.parse().unwrap(),
         // Packets of the size that every path has: a queue holds more than a few.
         max_datagram: 1200,
         ..Config::default()

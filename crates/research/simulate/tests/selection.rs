@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use common::{MS, mbps};
-use manyway_control::overlay::{Choice, LiveConfig, Reselection, SelectConfig};
+use manyway_control::rate_control::{Choice, LiveConfig, Reselection, SelectConfig};
 use manyway_fluid::optimum::over_relays;
 use manyway_session::{
     Config, Event, PathDownReason, PathState, PickReason, RelayAccess, RelayAddress, Secrets,

@@ -27,7 +27,7 @@ impl Net {
     /// Surveys it; first the direct path, then those through the relays, in order.
     fn survey(&self, seed: u64, law: &str) -> Vec<PathSurvey> {
         let config = |watch| Config {
-            cc: law.into(),
+            cc: law.parse().unwrap(),
             watch,
             ..Config::default()
         };

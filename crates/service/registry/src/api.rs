@@ -1,5 +1,5 @@
-//! What is said over HTTPS, as JSON. Binary fields are base64url without padding (RFC 4648), keys
-//! the text that `manyway` shows elsewhere too (52 characters of base32).
+//! The HTTPS interface's JSON bodies. Binary fields are base64url without padding (RFC 4648); keys
+//! are the 52 characters of base32 that `manyway` shows elsewhere.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,17 +11,16 @@ use utoipa::ToSchema;
 /// How often relays renew their lease, in seconds.
 pub const HEARTBEAT_S: u32 = 30;
 
-/// How long a lease lasts without renewal, in seconds: who is silent vanishes within two
-/// heartbeats.
+/// How long a lease lasts without renewal, in seconds: a silent relay vanishes after two heartbeats.
 pub const LEASE_S: u32 = 2 * HEARTBEAT_S;
 
-/// Relays in a subset unless asked for more or fewer.
+/// Default number of relays in a subset.
 pub const SUBSET: u16 = 50;
 
 /// Most relays that one request names or asks for.
 pub const MAX_RELAYS: usize = 200;
 
-/// Most characters of what peers leave for each other.
+/// Most characters that peers leave for each other.
 pub const MAX_SEALED: usize = 2048;
 
 /// Most bytes of a request's body.
@@ -30,13 +29,13 @@ pub const MAX_BODY: usize = 16 << 10;
 /// Most bytes of an answer's body: 200 relays with vouchers and eight addresses each.
 pub const MAX_ANSWER: usize = 256 << 10;
 
-/// Longest that a listener's request waits for callers, in seconds.
+/// Longest time that a listener's request waits for callers, in seconds.
 pub const MAX_WAIT_S: u32 = 25;
 
-/// Who the registry is.
+/// The registry's identity and intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct About {
-    /// Its key: what it signs vouchers with, and what its own certificate is for.
+    /// Its key: it signs vouchers with it, and its own certificate holds it.
     pub registry: String,
     /// Its release.
     pub version: String,
@@ -70,14 +69,14 @@ pub struct EnrolRelay {
     pub tcp: bool,
     /// From `GET /v1/challenge`.
     pub challenge: String,
-    /// The relay's, over what `enrolment_bytes` in docs/registry.md says.
+    /// The relay's signature over the bytes that docs/registry.md describes.
     pub signature: String,
 }
 
 /// A lease.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Enrolled {
-    /// To be shown with every heartbeat; a secret.
+    /// A secret that every heartbeat has to show.
     pub lease: String,
     /// How often to renew it, in seconds.
     pub heartbeat_s: u32,
@@ -100,12 +99,12 @@ pub struct EnrolClient {
     pub client: String,
 }
 
-/// What a client shows from now on.
+/// The credential that a client shows from now on.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClientEnrolled {
     /// A secret.
     pub credential: String,
-    /// Until when: Unix time in seconds.
+    /// When it expires: Unix time in seconds.
     pub expires: u32,
 }
 
@@ -113,14 +112,14 @@ pub struct ClientEnrolled {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskVouchers {
-    /// For these relays, as far as they are still there: at most 200.
+    /// For these relays, if they are still enrolled: at most 200.
     #[serde(default)]
     #[schema(max_items = 200)]
     pub relays: Vec<String>,
-    /// And for so many others at random: 50 unless given, at most 200 with those named.
+    /// And for this many others at random: 50 by default, at most 200 together with those named.
     #[schema(maximum = 200)]
     pub more: Option<u16>,
-    /// At least so many of those at random forward streams over TCP, as far as there are such.
+    /// How many of those at random have to forward streams over TCP, if there are that many.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schema(maximum = 200)]
     pub tcp: u16,
@@ -152,9 +151,10 @@ pub struct VouchedRelay {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// 16 random bytes that are needed to replace what is there: whoever comes first chooses them.
+    /// 16 random bytes, chosen by the first to listen under the name. Only who knows them can
+    /// replace the entry.
     pub owner: String,
-    /// Its addresses and consents, sealed for those who have its ticket: at most 2048 characters.
+    /// Its addresses and consents, sealed for the holders of its ticket: at most 2048 characters.
     #[schema(max_length = 2048)]
     pub sealed: String,
     /// How long to wait for callers if there are none, in seconds: at most 25.
@@ -166,7 +166,7 @@ pub struct Listen {
 /// Who called since the listener asked last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Callers {
-    /// What each has sealed.
+    /// Each caller's sealed addresses.
     pub callers: Vec<String>,
 }
 
@@ -179,14 +179,14 @@ pub struct Call {
     pub sealed: String,
 }
 
-/// What the listener has left.
+/// A listener's entry.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Listener {
-    /// As it has sealed it.
+    /// Its sealed addresses and consents.
     pub sealed: String,
 }
 
-/// Any answer that isn't the one hoped for.
+/// The body of every error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ErrorBody {
     /// What is wrong.
@@ -202,7 +202,7 @@ pub struct ErrorDetail {
     pub message: String,
 }
 
-/// What a registry that doesn't know of TCP takes.
+/// Left out, so that a registry that doesn't know of TCP accepts the request.
 fn is_false(tcp: &bool) -> bool {
     !tcp
 }
@@ -228,8 +228,8 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
         .ok()
 }
 
-/// What a relay signs to enrol: a context, who is asked, the challenge, the addresses and whether
-/// they are good for TCP, so that a registry can't use it at another one.
+/// The bytes that a relay signs to enrol: a context, the registry, the challenge, the addresses and
+/// whether they forward TCP, so that a registry can't replay them at another one.
 pub fn enrolment_bytes(
     registry: &[u8; 32],
     challenge: &str,
@@ -248,7 +248,7 @@ pub fn enrolment_bytes(
     bytes
 }
 
-/// `Debug` without what is secret.
+/// `Debug` without the secrets.
 macro_rules! redacted {
     ($($name:ident { $($field:ident),* })*) => {$(
         impl fmt::Debug for $name {

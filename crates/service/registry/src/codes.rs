@@ -1,4 +1,5 @@
-//! Texts that the registry gives out and knows again, without keeping them.
+//! Self-authenticating texts: the registry issues them and recognizes them later without storing
+//! them.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::hmac::{self, HMAC_SHA256};

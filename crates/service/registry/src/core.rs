@@ -1,4 +1,4 @@
-//! What the registry decides. No I/O: time is handed in, randomness comes from a seed.
+//! The registry's decisions. No I/O: the caller hands in time, and a seed gives the randomness.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::api::{self, AskVouchers, EnrolClient, EnrolRelay, MAX_RELAYS, SUBSET};
 use crate::codes::{Codes, Kind as Code};
-use crate::fleet::{Fleet, Record};
 use crate::meetings::{Bounds, Meetings, Name, Publication};
+use crate::relay_table::{Record, RelayTable};
 use crate::tokens::Role;
 use crate::{Problem, RegistryKey, Tokens};
 
@@ -108,7 +108,7 @@ pub struct Core {
     accounts: hmac::Key,
     tokens: Tokens,
     limits: Limits,
-    fleet: Fleet,
+    relays: RelayTable,
     meetings: Meetings,
     sources: Sketch,
     targets: Sketch,
@@ -129,7 +129,7 @@ impl Core {
             key,
             tokens,
             limits,
-            fleet: Fleet::default(),
+            relays: RelayTable::default(),
             meetings: Meetings::default(),
             sources: Sketch::new(CELLS, || rng.next_u64()),
             targets: Sketch::new(CELLS, || rng.next_u64()),
@@ -144,8 +144,8 @@ impl Core {
     }
 
     /// The relays that are known.
-    pub fn fleet(&self) -> &Fleet {
-        &self.fleet
+    pub fn relays(&self) -> &RelayTable {
+        &self.relays
     }
 
     /// Listeners that can be met now.
@@ -154,14 +154,14 @@ impl Core {
     }
 
     /// For what the store tells.
-    pub(crate) fn fleet_mut(&mut self) -> &mut Fleet {
-        &mut self.fleet
+    pub(crate) fn relays_mut(&mut self) -> &mut RelayTable {
+        &mut self.relays
     }
 
     /// Forgets what is over. Call it now and then; decisions don't depend on it but by at most
     /// that.
     pub fn tick(&mut self, now: Duration) {
-        self.fleet.expire(now);
+        self.relays.expire(now);
     }
 
     /// Takes a request from what its source may send.
@@ -277,11 +277,11 @@ impl Core {
     }
 
     fn room(&self, relay: &RelayId, owner: &str, challenged: u64) -> Result<(), Problem> {
-        match self.fleet.get(relay) {
+        match self.relays.get(relay) {
             Some(known) if known.challenged >= challenged => Err(Problem::Repeated),
             Some(_) => Ok(()),
-            None if self.fleet.len() >= self.limits.relays
-                || self.fleet.owned(owner) >= self.limits.relays_per_token =>
+            None if self.relays.len() >= self.limits.relays
+                || self.relays.owned(owner) >= self.limits.relays_per_token =>
             {
                 Err(Problem::Full { what: "relays" })
             }
@@ -337,7 +337,7 @@ impl Core {
 
     /// Whether a relay's lease isn't this one any more, as far as is known.
     pub fn superseded(&self, lease: &Lease) -> bool {
-        let known = self.fleet.get(&lease.relay);
+        let known = self.relays.get(&lease.relay);
         known.is_some_and(|record| record.lease != lease.number || record.left)
     }
 
@@ -423,7 +423,7 @@ impl Core {
         }
         self.charge(now, from, (count / VOUCHERS_PER_WEIGHT) as u64)?;
         self.tick(now);
-        let known = named.iter().filter_map(|relay| self.fleet.get(relay));
+        let known = named.iter().filter_map(|relay| self.relays.get(relay));
         let known = known.filter(|record| !record.left);
         // Those named may come up again.
         let drawn = more + named.len();
@@ -431,7 +431,7 @@ impl Core {
             0 => 0,
             least => usize::from(least).min(more) + named.len(),
         };
-        let random = self.fleet.sample(drawn, tcp, &mut self.rng);
+        let random = self.relays.sample(drawn, tcp, &mut self.rng);
         let random = random
             .into_iter()
             .filter(|record| !named.contains(&record.relay));
@@ -544,7 +544,7 @@ fn seconds(time: Duration) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Who is limited together: an IPv4 address, or an IPv6 network of 64 bits.
+/// The unit of a rate limit: an IPv4 address, or an IPv6 network of 64 bits.
 pub(crate) fn source(from: SocketAddr) -> [u8; 8] {
     match from.ip().to_canonical() {
         IpAddr::V4(ip) => (0xffff << 32 | u64::from(ip.to_bits())).to_be_bytes(),

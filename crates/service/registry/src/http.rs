@@ -1,5 +1,5 @@
-//! As much of an HTTP client as relays, clients and the store need: one request after another over
-//! a connection, with bounds on time and size.
+//! A minimal HTTP client for relays, clients and the store: one request after another over a
+//! connection, with bounds on time and size.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! Who a registry is.
+//! A registry's identity: its key and the file that holds it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ pub enum KeyError {
     File(#[from] SecretError),
     /// It is something else.
     #[error(
-        "{0} is no key file of a registry: restore it from a copy, or remove it to start with a \
+        "{0} isn't a registry's key file: restore it from a copy, or remove it to start with a \
          new identity"
     )]
     Content(PathBuf),
@@ -137,7 +137,7 @@ mod tests {
         fs::write(&path, "secret words").unwrap();
         let error = RegistryKey::open(&path, &mut rng).unwrap_err().to_string();
         assert!(
-            error.contains("no key file") && !error.contains("words"),
+            error.contains("isn't a registry's key file") && !error.contains("words"),
             "{error}"
         );
     }

@@ -7,10 +7,10 @@ use crate::api::{ErrorBody, ErrorDetail, HEARTBEAT_S};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The body can't be read.
-    #[error("the request's body is wrong: {0}; /v1/openapi.json says what it has to be")]
+    #[error("the request's body is invalid: {0}; /v1/openapi.json describes it")]
     Body(String),
     /// A field has a value that means nothing.
-    #[error("{field} is wrong: it has to be {expected}")]
+    #[error("{field} is invalid: it has to be {expected}")]
     Field {
         /// Which.
         field: &'static str,
@@ -33,13 +33,13 @@ pub enum Problem {
     )]
     Token,
     /// No lease, or an invented one.
-    #[error("this isn't a lease of this registry's: enrol again")]
+    #[error("this registry didn't grant the lease: enrol again")]
     Lease,
     /// The lease is over.
     #[error("the lease has ended: enrol again, and send a heartbeat every {HEARTBEAT_S} s")]
     LeaseEnded,
     /// No credential, or one that is over.
-    #[error("the credential isn't this registry's or has expired: enrol again")]
+    #[error("this registry didn't issue the credential, or it has expired: enrol again")]
     Credential,
     /// The challenge isn't ours or too old.
     #[error(
@@ -79,7 +79,7 @@ pub enum Problem {
         "the registry has room for no more {what}: try again later, or ask its operator for more"
     )]
     Full {
-        /// Of what.
+        /// What there is no room for.
         what: &'static str,
     },
     /// Too many requests.
@@ -95,10 +95,10 @@ pub enum Problem {
     #[error("the registry can't reach its store now: try another registry, or again later")]
     Store,
     /// There is nothing at this path.
-    #[error("there is nothing here: /v1/openapi.json lists what there is")]
+    #[error("there is nothing here: /v1/openapi.json lists the paths")]
     NotFound,
     /// The path knows other methods.
-    #[error("this path has no such method: /v1/openapi.json lists what there is")]
+    #[error("this path doesn't support the method: /v1/openapi.json lists those it does")]
     Method,
 }
 

@@ -1,5 +1,5 @@
-//! TLS 1.3: by the registry's own key, which its clients pin, or by certificates that everybody
-//! trusts.
+//! TLS 1.3, authenticated by the registry's own key, which its clients pin, or by public
+//! certificates.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Believes whoever has one key. Names and dates of certificates are as nothing beside it.
+/// Trusts exactly one key, and ignores the certificate's names and dates.
 #[derive(Debug)]
 struct Pinned {
     pin: RelayId,

@@ -1,4 +1,4 @@
-//! Who may enrol.
+//! The tokens that allow relays and clients to enrol.
 
 use std::fmt;
 use std::sync::Arc;
@@ -84,10 +84,10 @@ pub enum TokenFileError {
     #[error("there are more than {MOST} tokens")]
     TooMany,
     /// None of the kind.
-    #[error("there is no token for this in it")]
+    #[error("it has no token for this role")]
     None,
     /// Which one?
-    #[error("there are several tokens for this in it: put one of them into a file of its own")]
+    #[error("it has several tokens for this role: put one of them into a file of its own")]
     Several,
 }
 

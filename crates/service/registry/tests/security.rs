@@ -430,8 +430,8 @@ async fn who_has_another_key_is_not_talked_to() {
 
 #[test]
 fn leases_expire_within_two_heartbeats_and_invented_ones_are_refused() {
-    use manyway_registry::{Fleet, Record};
-    let mut fleet = Fleet::default();
+    use manyway_registry::{Record, RelayTable};
+    let mut relays = RelayTable::default();
     let record = Record {
         relay: public_key(&[1; 32]),
         addresses: Box::new([]),
@@ -443,11 +443,11 @@ fn leases_expire_within_two_heartbeats_and_invented_ones_are_refused() {
     };
     let life = Duration::from_secs(manyway_registry::api::LEASE_S.into());
     assert_eq!(life, Duration::from_secs(60), "two heartbeats");
-    fleet.insert(record.clone(), NOW + life);
-    fleet.expire(NOW + life - Duration::from_secs(1));
-    assert_eq!(fleet.usable(), 1);
-    fleet.expire(NOW + life);
-    assert_eq!(fleet.usable(), 0);
+    relays.insert(record.clone(), NOW + life);
+    relays.expire(NOW + life - Duration::from_secs(1));
+    assert_eq!(relays.usable(), 1);
+    relays.expire(NOW + life);
+    assert_eq!(relays.usable(), 0);
     let (mut one, other) = (core(&key(1), limits()), core(&key(2), limits()));
     assert_eq!(
         one.open_lease(NOW, from(1), &other.lease(&record))

@@ -1,4 +1,4 @@
-//! Which addresses a relay forwards to.
+//! The addresses that a relay forwards to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

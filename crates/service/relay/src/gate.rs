@@ -1,4 +1,4 @@
-//! What a relay does with a TCP connection before its bytes are forwarded, and with whom they are.
+//! Decides about a TCP connection before its bytes are forwarded: whether, and to whom.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;

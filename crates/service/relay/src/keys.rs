@@ -1,4 +1,4 @@
-//! A relay's keys: who it is, and what it makes its codes with.
+//! A relay's keys: its identity, and the secrets behind its proofs, consents and grants.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +45,7 @@ pub struct GrantTerms {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
     /// Not the file of a relay, or of another version.
-    #[error("this is no key file of a relay: its first line isn't \"{HEADER}\"")]
+    #[error("this isn't a relay's key file: its first line isn't \"{HEADER}\"")]
     Header,
     /// A line isn't what it has to be. The line itself may be secret.
     #[error(

@@ -1,8 +1,9 @@
-//! The manyway relay: forwards packets that carry a grant, and keeps nothing per flow.
+//! The manyway relay: forwards packets that carry a grant, and keeps no state per flow.
 //!
-//! [`Relay`] decides, datagram by datagram, and [`Gate`] about TCP connections, without sockets or
-//! a clock. `server` puts them on sockets. The protocol and the threats are in `docs/relays.md`,
-//! the codecs in [`manyway_wire::relay`].
+//! [`Relay`] decides about each datagram and [`Gate`] about each TCP connection, without sockets or
+//! a clock; the feature `server` adds both. The crate owns a relay's keys, rate limits and counters.
+//! It never opens a sealed packet and never stores what it forwards. `docs/relays.md` specifies the
+//! protocol and discusses the threats; [`manyway_wire::relay`] has the codecs.
 
 pub mod address;
 pub mod bucket;

@@ -1,4 +1,4 @@
-//! Who listens under which name: a table of fixed size.
+//! The listeners by name, in a table of fixed size.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

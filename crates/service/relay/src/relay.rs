@@ -1,4 +1,4 @@
-//! What a relay does with a datagram.
+//! Decides what happens to a datagram.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -159,12 +159,12 @@ impl Relay {
         self.last = None;
     }
 
-    /// Promises nothing new from now on, and tells those who send to look for another relay.
+    /// Grants nothing new from now on, and tells senders to look for another relay.
     pub fn leave(&mut self) {
         self.leaving = true;
     }
 
-    /// What accounts may still send, to share with those who forward streams.
+    /// The accounts' rate limits, shared with the TCP side.
     pub fn rates(&self) -> Arc<Rates> {
         Arc::clone(&self.rates)
     }
@@ -566,7 +566,7 @@ pub(crate) fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
     tag
 }
 
-/// Who is limited together: an IPv4 address, or an IPv6 network of 64 bits.
+/// The unit of a rate limit: an IPv4 address, or an IPv6 network of 64 bits.
 pub(crate) fn source(from: SocketAddr) -> [u8; 8] {
     match from.ip() {
         IpAddr::V4(ip) => (0xffff << 32 | u64::from(ip.to_bits())).to_be_bytes(),

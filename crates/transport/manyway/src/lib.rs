@@ -66,8 +66,7 @@ pub use manyway_session::{
 pub use manyway_units::{ByteSize, Rate};
 
 /// Congestion control: the laws, the coupled controller, the subflow sender. [`Config::cc`] takes a
-/// name of [`control::registry::names`], with parameters if need be: see
-/// [`control::registry::LawSpec`].
+/// [`control::LawSpec`], which parses from text: `"ewtcp:a=0.25".parse()`.
 pub use manyway_control as control;
 
 /// Relays as people paste them: see [`Connection::add_relays`].

@@ -1,16 +1,15 @@
-//! The endpoint: a set of sockets, and every connection over them.
+//! The endpoint: a set of sockets, and all connections over them.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use manyway_session::{
-    self as session, CloseReason, Config, Purpose, RelayAccess, RelayAddress, Secrets, Ticket,
+    self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
 };
-use tokio::net::TcpStream;
+use manyway_wire::MAX_ADDRESSES;
 use tokio::sync::{Notify, broadcast};
 use tokio::time::MissedTickBehavior;
 use zeroize::Zeroizing;
@@ -18,13 +17,12 @@ use zeroize::Zeroizing;
 use crate::clock::Clock;
 use crate::connection::Connection;
 use crate::driver::Driver;
-use crate::driver::shared::{Phase, Shared};
+use crate::driver::shared::{ConnectionState, Shared};
 use crate::driver::sockets::Sockets;
 use crate::error::{BindError, ConnectError};
 use crate::event::Event;
-use crate::interfaces::{PathSelector, Place, Selection};
+use crate::interfaces::{InterfaceSelection, PathSelector, Place};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
-use crate::tcp::carrier::NewCarrier;
 use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};
 
@@ -32,8 +30,6 @@ use crate::tcp::{self, Carriers, TcpOptions};
 const SCAN: Duration = Duration::from_secs(1);
 /// Longest wait of [`Endpoint::close`].
 const LONGEST_CLOSE: Duration = Duration::from_secs(2);
-/// Addresses that fit a ticket.
-const MAX_ADDRESSES: usize = 32;
 /// Ports that the system chooses are tried so often until one is free for TCP as well.
 const PORT_TRIES: u32 = 16;
 
@@ -98,7 +94,7 @@ impl Endpoint {
         Self { shared }
     }
 
-    /// Accepts connections of those who hold the ticket returned, which names this endpoint's
+    /// Accepts connections from holders of the returned ticket, which names this endpoint's
     /// addresses.
     ///
     /// # Errors
@@ -110,8 +106,8 @@ impl Endpoint {
         Ok(self.listen_with(secrets))
     }
 
-    /// As [`Endpoint::listen`], for a ticket whose secrets were kept, so that earlier copies of it
-    /// work again.
+    /// As [`Endpoint::listen`], with the secrets of an earlier ticket, so that copies of it work
+    /// again.
     pub fn listen_with(&self, secrets: Secrets) -> Ticket {
         let mut addresses: Vec<_> = self.locals().into_iter().map(|(_, addr)| addr).collect();
         addresses.truncate(MAX_ADDRESSES);
@@ -120,35 +116,20 @@ impl Endpoint {
         ticket
     }
 
-    /// Accepts TCP connections too, at the addresses and the port of the sockets, for those who
-    /// can't come by UDP, or don't want to.
+    /// Accepts TCP connections too, on the addresses and the port of the sockets, from peers that
+    /// can't use UDP or don't want to.
     ///
     /// # Errors
-    /// Not one of the addresses can be bound, as when another program listens on the port.
+    /// None of the addresses can be bound, as when another program listens on the port.
     pub fn listen_tcp(&self) -> Result<(), BindError> {
         tcp::listen::listen(&self.shared)
     }
 
-    /// Takes a TCP connection as if it had been accepted: one that a relay has passed on, say.
-    /// `name` is what people call its way.
-    ///
-    /// # Errors
-    /// It is broken already, or the endpoint is closed.
-    pub fn accept_carrier(&self, stream: TcpStream, name: &str) -> io::Result<()> {
-        let new = NewCarrier {
-            stream,
-            name: name.to_owned(),
-            purpose: Purpose::Accepted,
-            relay: false,
-        };
-        tcp::carrier::start(&self.shared, new).map(drop)
-    }
-
-    /// Keeps in touch with these relays, and names them in the ticket: whoever holds it, and the
-    /// right to use one of them, finds this endpoint there even if no address of its own can be
-    /// reached, over TCP too unless that is switched off. A ticket has room for 8.
+    /// Registers with these relays and names them in the ticket. A holder of the ticket who may use
+    /// one of the relays can then connect through it, even if none of this endpoint's addresses can
+    /// be reached; over TCP too, unless that is switched off. A ticket has room for 8 relays.
     pub fn listen_at(&self, ticket: &mut Ticket, relays: &[RelayAddress]) {
-        tcp::called::listen_at(&self.shared, &ticket.secret, relays);
+        tcp::relay_accept::listen_at(&self.shared, &ticket.secret, relays);
         let now = self.shared.clock.now();
         self.shared
             .act(|state| state.session.listen_at(now, ticket.id, relays));
@@ -156,21 +137,21 @@ impl Endpoint {
         ticket.relays.extend(named);
     }
 
-    /// Asks these, relays or registries, which address our datagrams come from, and goes on asking:
-    /// it keeps a NAT's mapping too.
+    /// Asks these relays or registries repeatedly which address our datagrams come from, which also
+    /// keeps a NAT's mapping alive.
     pub fn observe_at(&self, observers: &[RelayAddress]) {
         let now = self.shared.clock.now();
         self.shared
             .act(|state| state.session.observe_at(now, observers));
     }
 
-    /// Our addresses as others see them, as far as they have answered by now.
+    /// Our addresses as the observers have reported them so far.
     pub fn observed(&self) -> Vec<SocketAddr> {
         self.shared.look(|state| state.session.observed())
     }
 
-    /// Somebody is about to connect from one of these addresses: opens our NAT for it, by a few
-    /// datagrams that say nothing.
+    /// Opens our NAT for a peer that is about to connect from one of these addresses, by sending
+    /// each a few empty datagrams.
     pub fn open_towards(&self, addresses: &[SocketAddr]) {
         let now = self.shared.clock.now();
         self.shared
@@ -201,17 +182,16 @@ impl Endpoint {
     }
 
     /// Connects to the listener that made the ticket, over every pair of addresses that can reach
-    /// each other.
+    /// each other. Dropping the future gives the attempt up.
     ///
     /// # Errors
-    /// Nobody answered, the ticket can't be used from here, or the endpoint was closed. Dropping
-    /// the future gives the attempt up.
+    /// The listener didn't answer, the ticket can't be used from here, or the endpoint was closed.
     pub async fn connect(&self, ticket: &Ticket) -> Result<Connection, ConnectError> {
         self.connect_through(ticket, &[]).await
     }
 
-    /// As [`Endpoint::connect`], and if no address can be reached, through the relays that the
-    /// ticket names, as far as they are among `relays`. All of `relays` are then offered to the
+    /// As [`Endpoint::connect`]; if no address can be reached, it connects through the relays that
+    /// the ticket names and `relays` gives access to. It then offers all of `relays` to the
     /// connection: see [`Connection::add_relays`].
     ///
     /// # Errors
@@ -225,9 +205,9 @@ impl Endpoint {
             .await
     }
 
-    /// As [`Endpoint::connect_through`], and as soon as `met` tells further addresses of the
-    /// listener's, at those too: what it has left at a place where both meet. It should send to
-    /// ours at the same time ([`Endpoint::open_towards`]).
+    /// As [`Endpoint::connect_through`], and also at the addresses that `met` returns: those that
+    /// the listener has left at a meeting place. The listener should send to our addresses at the
+    /// same time ([`Endpoint::open_towards`]).
     ///
     /// # Errors
     /// As [`Endpoint::connect`].
@@ -239,27 +219,6 @@ impl Endpoint {
     ) -> Result<Connection, ConnectError> {
         let connection = self.dial(ticket, relays).await?;
         self.answered(connection, ticket, relays, met).await
-    }
-
-    /// As [`Endpoint::connect_through`], and over these TCP connections too, which lead to the
-    /// listener in ways of the caller's. Each has a name that people call it by.
-    ///
-    /// # Errors
-    /// As [`Endpoint::connect`].
-    pub async fn connect_over(
-        &self,
-        ticket: &Ticket,
-        relays: &[RelayAccess],
-        streams: Vec<(String, TcpStream)>,
-    ) -> Result<Connection, ConnectError> {
-        let connection = self.dial(ticket, relays).await?;
-        for (name, stream) in streams {
-            if let Err(error) = connection.add_carrier(stream, &name) {
-                tracing::debug!(name, %error, "a TCP connection is of no use");
-            }
-        }
-        self.answered(connection, ticket, relays, std::future::pending())
-            .await
     }
 
     /// Begins to connect.
@@ -291,29 +250,29 @@ impl Endpoint {
         met: impl Future<Output = Vec<SocketAddr>>,
     ) -> Result<Connection, ConnectError> {
         let (handle, signals) = (connection.handle(), connection.signals().clone());
-        let phase = self.shared.act_until(&signals.phase, |state| {
-            let phase = state.slots.get(&handle)?.phase.clone();
-            (!matches!(phase, Phase::Connecting)).then_some(phase)
+        let state = self.shared.act_until(&signals.state, |state| {
+            let state = state.slots.get(&handle)?.state.clone();
+            (!matches!(state, ConnectionState::Connecting)).then_some(state)
         });
-        let mut phase = pin!(phase);
-        let phase = tokio::select! {
-            phase = &mut phase => phase,
+        let mut state = pin!(state);
+        let state = tokio::select! {
+            state = &mut state => state,
             addresses = met => {
                 connection.add_remotes(&addresses);
-                phase.await
+                state.await
             }
         };
-        match phase {
-            Phase::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
+        match state {
+            ConnectionState::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
                 Err(ConnectError::TimedOut {
                     addresses: ticket.addresses.clone(),
                     problems,
                     tcp: self.shared.look(|state| state.tcp_failures(handle)),
                 })
             }
-            Phase::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
-            Phase::Closed(reason, _) => Err(ConnectError::Ended(reason)),
-            Phase::Connecting | Phase::Established => {
+            ConnectionState::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
+            ConnectionState::Closed(reason, _) => Err(ConnectError::Ended(reason)),
+            ConnectionState::Connecting | ConnectionState::Established => {
                 connection.add_relays(relays);
                 Ok(connection)
             }
@@ -375,7 +334,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Gives up a way out of the host; what is in flight on its paths goes over the others.
+    /// Stops using an interface or address. Data in flight on its paths moves to the others.
     pub fn remove_path(&self, selector: &PathSelector) {
         self.shared.act(|state| {
             state.selection.selectors.remove(selector);
@@ -384,7 +343,7 @@ impl Endpoint {
         self.shared.rescan.notify_one();
     }
 
-    /// News of the local sockets: those that came and went, and why no path works from one.
+    /// Events of the local sockets: which came and went, and why no path works from one.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.shared.look(|state| state.events.subscribe())
     }
@@ -429,14 +388,17 @@ async fn scan() -> Result<Vec<InterfaceAddress>, BindError> {
 }
 
 /// What the endpoint wants sockets on, every selector of which must mean something now.
-fn select(paths: Vec<PathSelector>, present: &[InterfaceAddress]) -> Result<Selection, BindError> {
+fn select(
+    paths: Vec<PathSelector>,
+    present: &[InterfaceAddress],
+) -> Result<InterfaceSelection, BindError> {
     for selector in &paths {
         check(selector, present)?;
     }
-    let mut selection = Selection {
+    let mut selection = InterfaceSelection {
         everything: paths.is_empty(),
         selectors: paths.into_iter().collect(),
-        ..Selection::default()
+        ..InterfaceSelection::default()
     };
     if selection.places(present).is_empty() {
         selection
@@ -451,9 +413,9 @@ fn check(
     selector: &PathSelector,
     present: &[InterfaceAddress],
 ) -> Result<BTreeSet<IpAddr>, BindError> {
-    let places = Selection {
+    let places = InterfaceSelection {
         selectors: BTreeSet::from([selector.clone()]),
-        ..Selection::default()
+        ..InterfaceSelection::default()
     }
     .places(present);
     if !places.is_empty() {
@@ -480,9 +442,9 @@ fn available(present: &[InterfaceAddress]) -> String {
     let names: BTreeSet<_> = present.iter().map(|a| &a.interface).collect();
     let usable = names.into_iter().filter_map(|name| {
         let selector = PathSelector::Interface(name.clone());
-        let selection = Selection {
+        let selection = InterfaceSelection {
             selectors: BTreeSet::from([selector]),
-            ..Selection::default()
+            ..InterfaceSelection::default()
         };
         let addresses: Vec<_> = selection
             .places(present)
@@ -510,7 +472,7 @@ async fn watch(shared: Weak<Shared>, rescan: Arc<Notify>) {
         }
         let Ok(present) = scan()
             .await
-            .inspect_err(|error| tracing::warn!(%error, "interfaces are not followed"))
+            .inspect_err(|error| tracing::warn!(%error, "can't follow the interfaces"))
         else {
             continue;
         };

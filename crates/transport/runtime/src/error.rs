@@ -141,7 +141,7 @@ pub enum WriteError {
     #[error("the peer stopped reading the stream (code {0})")]
     Stopped(u64),
     /// It was finished or reset before.
-    #[error("the stream was finished or reset before")]
+    #[error("the stream is already finished or reset")]
     Closed,
     /// The connection is over.
     #[error(transparent)]
@@ -162,10 +162,10 @@ impl From<WriteError> for io::Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The peer gave the stream up.
-    #[error("the peer gave the stream up (code {0})")]
+    #[error("the peer reset the stream (code {0})")]
     Reset(u64),
     /// It was stopped before.
-    #[error("the stream was stopped before")]
+    #[error("reading was already stopped")]
     Closed,
     /// The connection is over.
     #[error(transparent)]

@@ -4,11 +4,11 @@ use manyway_session::{CloseReason, PathDownReason, PathId, PickReason};
 
 use crate::problem::PathProblem;
 
-/// News from an endpoint or a connection, for those who watch.
+/// An event of an endpoint or a connection.
 ///
-/// [`Endpoint::events`](crate::Endpoint::events) tells what concerns the local sockets,
-/// [`Connection::events`](crate::Connection::events) that and what concerns the connection. Who
-/// falls behind loses the oldest; nothing depends on them being read.
+/// [`Endpoint::events`](crate::Endpoint::events) has those of the local sockets;
+/// [`Connection::events`](crate::Connection::events) has these and the connection's own. A receiver
+/// that falls behind loses the oldest events; nothing depends on them being read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -44,9 +44,9 @@ pub enum Event {
         /// Why.
         reason: PathDownReason,
     },
-    /// Every relay that was offered has been tried, and more would be welcome:
-    /// [`Connection::add_relays`](crate::Connection::add_relays). Told again after half a minute if
-    /// there are none.
+    /// The connection has tried every relay it knows, and another one may help: see
+    /// [`Connection::add_relays`](crate::Connection::add_relays). Repeated every half a minute until
+    /// there are more.
     MoreRelays,
     /// Other relays carry paths from now on, or will as soon as they answer:
     /// [`Config::selection`](crate::Config::selection) has picked them.
@@ -67,7 +67,7 @@ pub enum Event {
         /// Relays that are wanted.
         wanted: usize,
     },
-    /// No path from a local socket works, and this is why. Told once until one works.
+    /// No path from a local socket works, and this is why. Reported once until one works.
     PathProblem(PathProblem),
     /// A local address got a socket: an interface came up, or a path was added.
     LocalAdded {

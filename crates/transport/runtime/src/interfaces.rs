@@ -1,4 +1,4 @@
-//! Which local addresses get a socket: path selectors against the interfaces there are.
+//! Chooses the local addresses that get a socket: matches path selectors with the interfaces.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -102,7 +102,7 @@ impl Place {
 
 /// What an endpoint wants sockets on; it changes while the endpoint lives.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
+pub(crate) struct InterfaceSelection {
     /// Every interface that leads outside this host.
     pub(crate) everything: bool,
     /// These, in addition.
@@ -111,7 +111,7 @@ pub(crate) struct Selection {
     pub(crate) excluded: BTreeSet<PathSelector>,
 }
 
-impl Selection {
+impl InterfaceSelection {
     /// The places that the selection means on a host with these addresses.
     pub(crate) fn places(&self, present: &[InterfaceAddress]) -> BTreeSet<Place> {
         let mut places: BTreeSet<Place> = self
@@ -251,16 +251,16 @@ mod tests {
         let selectors: BTreeSet<PathSelector> =
             selectors.iter().map(|s| s.parse().unwrap()).collect();
         show(
-            &Selection {
+            &InterfaceSelection {
                 everything: selectors.is_empty(),
                 selectors,
-                ..Selection::default()
+                ..InterfaceSelection::default()
             },
             present,
         )
     }
 
-    fn show(selection: &Selection, present: &[InterfaceAddress]) -> Vec<String> {
+    fn show(selection: &InterfaceSelection, present: &[InterfaceAddress]) -> Vec<String> {
         let show = |place: Place| format!("{} {}", place.name(), place.ip);
         selection.places(present).into_iter().map(show).collect()
     }
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_is_excluded_stays_out() {
-        let exclude = |excluded: &[&str]| Selection {
+        let exclude = |excluded: &[&str]| InterfaceSelection {
             everything: true,
             selectors: BTreeSet::from(["127.0.0.5".parse().unwrap()]),
             excluded: excluded.iter().map(|s| s.parse().unwrap()).collect(),

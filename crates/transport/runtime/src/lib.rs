@@ -1,8 +1,12 @@
-//! Sockets, interfaces, the async API and disk: the tokio edge of manyway.
+//! The tokio edge of manyway: sockets, interfaces, timers, the async API and files on disk.
 //!
-//! [`Endpoint`] binds a UDP socket per local address and runs every connection over them in a task
-//! of its own. [`Connection`] is what both sides hold, [`SendStream`] and [`RecvStream`] are what
-//! they write and read:
+//! This crate owns every I/O handle of an endpoint and one task per endpoint that moves datagrams
+//! between them and `manyway-session`. It never decides what a packet says, which path it takes or
+//! how fast it leaves: the session does.
+//!
+//! [`Endpoint`] binds a UDP socket per local address and runs all connections over them.
+//! [`Connection`] is the handle that both sides hold; they write to [`SendStream`] and read from
+//! [`RecvStream`]:
 //!
 //! ```no_run
 //! use manyway_runtime::{Endpoint, EndpointOptions};
@@ -25,13 +29,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What a connection can't do on a path, it says: [`Event::PathProblem`] names the place and the
-//! remedy.
+//! When a path doesn't work, [`Event::PathProblem`] names the local address and the remedy.
 
 pub mod files;
 
 mod clock;
 mod connection;
+mod connection_ref;
 mod driver;
 mod endpoint;
 mod error;

@@ -1,4 +1,4 @@
-//! Why a path doesn't come up, in words, with the command that mends it.
+//! Explains why a path doesn't come up, with the command that mends it.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
-//! A UDP socket of ours: batches both ways, ECN, and a short queue for what the kernel won't take
-//! yet.
+//! A UDP socket: batched receive and send, ECN marks, and a short queue for datagrams that the
+//! kernel doesn't take yet.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use manyway_session::{CloseReason, StreamId, streams};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connection::Hold;
+use crate::connection_ref::ConnectionRef;
 use crate::driver::shared::wait;
 use crate::error::{ConnectionLost, ReadError, WriteError};
 
@@ -23,16 +23,16 @@ const LARGEST_COPY: usize = 256 << 10;
 /// or shutdown, the stream is reset with code 0: a reader must not take a part for the whole.
 #[derive(Debug)]
 pub struct SendStream {
-    hold: Hold,
+    connection: ConnectionRef,
     id: StreamId,
     /// Finished or reset: nothing is left to say.
     ended: bool,
 }
 
 impl SendStream {
-    pub(crate) fn new(hold: Hold, id: StreamId) -> Self {
+    pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
         Self {
-            hold,
+            connection,
             id,
             ended: false,
         }
@@ -73,8 +73,8 @@ impl SendStream {
             return Poll::Ready(Err(WriteError::Closed));
         }
         let id = self.id;
-        self.hold.shared.act(|state| {
-            let (connection, slot) = state.established(self.hold.handle)?;
+        self.connection.shared.act(|state| {
+            let (connection, slot) = state.established(self.connection.handle)?;
             match connection.write(id, data) {
                 Ok(written) => Poll::Ready(Ok(written)),
                 Err(streams::WriteError::Blocked) => {
@@ -95,8 +95,8 @@ impl SendStream {
             return Err(WriteError::Closed);
         }
         let id = self.id;
-        self.hold.shared.act(|state| {
-            Ok(state.established(self.hold.handle)?.0.finish(id)?) as Result<(), WriteError>
+        self.connection.shared.act(|state| {
+            Ok(state.established(self.connection.handle)?.0.finish(id)?) as Result<(), WriteError>
         })?;
         self.ended = true;
         Ok(())
@@ -107,8 +107,8 @@ impl SendStream {
     pub fn reset(&mut self, code: u64) {
         self.ended = true;
         let id = self.id;
-        self.hold.shared.act(|state| {
-            if let Some(connection) = state.session.connection(self.hold.handle) {
+        self.connection.shared.act(|state| {
+            if let Some(connection) = state.session.connection(self.connection.handle) {
                 // An error says that there is nothing left to give up.
                 let _ = connection.reset(id, code);
             }
@@ -126,10 +126,13 @@ impl SendStream {
 
     fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, ConnectionLost>> {
         let id = self.id;
-        self.hold.shared.look(|state| {
-            let over = state.established(self.hold.handle).err();
+        self.connection.shared.look(|state| {
+            let over = state.established(self.connection.handle).err();
             let lost = || ConnectionLost(CloseReason::Local);
-            let slot = state.slots.get_mut(&self.hold.handle).ok_or_else(lost)?;
+            let slot = state
+                .slots
+                .get_mut(&self.connection.handle)
+                .ok_or_else(lost)?;
             let send = slot.sends.entry(id).or_default();
             match (send.finished, send.stopped, over) {
                 (true, ..) => Poll::Ready(Ok(None)),
@@ -171,12 +174,12 @@ impl AsyncWrite for SendStream {
 impl Drop for SendStream {
     fn drop(&mut self) {
         let id = self.id;
-        self.hold.shared.act(|state| {
-            if let Some(slot) = state.slots.get_mut(&self.hold.handle) {
+        self.connection.shared.act(|state| {
+            if let Some(slot) = state.slots.get_mut(&self.connection.handle) {
                 slot.sends.remove(&id);
             }
             if !self.ended
-                && let Some(connection) = state.session.connection(self.hold.handle)
+                && let Some(connection) = state.session.connection(self.connection.handle)
             {
                 let _ = connection.reset(id, 0);
             }
@@ -189,7 +192,7 @@ impl Drop for SendStream {
 /// Dropped before its end, it asks the peer to stop sending.
 #[derive(Debug)]
 pub struct RecvStream {
-    hold: Hold,
+    connection: ConnectionRef,
     id: StreamId,
     over: Option<Over>,
 }
@@ -203,9 +206,9 @@ enum Over {
 }
 
 impl RecvStream {
-    pub(crate) fn new(hold: Hold, id: StreamId) -> Self {
+    pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
         Self {
-            hold,
+            connection,
             id,
             over: None,
         }
@@ -239,8 +242,8 @@ impl RecvStream {
         }
         self.over = Some(Over::Stopped);
         let id = self.id;
-        self.hold.shared.act(|state| {
-            if let Some(connection) = state.session.connection(self.hold.handle) {
+        self.connection.shared.act(|state| {
+            if let Some(connection) = state.session.connection(self.connection.handle) {
                 // An error says that there is nothing left to stop.
                 let _ = connection.stop(id, code);
             }
@@ -262,13 +265,17 @@ impl RecvStream {
             Some(Over::Reset(code)) => return Poll::Ready(Err(ReadError::Reset(code))),
             Some(Over::Stopped) => return Poll::Ready(Err(ReadError::Closed)),
         }
-        let Self { hold, id, over } = self;
-        let now = hold.shared.clock.now();
-        hold.shared.act(|state| {
+        let Self {
+            connection: this,
+            id,
+            over,
+        } = self;
+        let now = this.shared.clock.now();
+        this.shared.act(|state| {
             let mut any = false;
             while room(sink) > 0 {
                 // What arrived before the connection's end may still be read.
-                let Some(connection) = state.session.connection(hold.handle) else {
+                let Some(connection) = state.session.connection(this.handle) else {
                     break;
                 };
                 match connection.read(now, *id, room(sink)) {
@@ -295,7 +302,7 @@ impl RecvStream {
             if any || room(sink) == 0 {
                 return Poll::Ready(Ok(()));
             }
-            let (_, slot) = state.established(hold.handle)?;
+            let (_, slot) = state.established(this.handle)?;
             wait(slot.receives.entry(*id).or_default(), cx)
         })
     }
@@ -321,8 +328,8 @@ impl Drop for RecvStream {
     fn drop(&mut self) {
         self.stop(0);
         let id = self.id;
-        self.hold.shared.look(|state| {
-            if let Some(slot) = state.slots.get_mut(&self.hold.handle) {
+        self.connection.shared.look(|state| {
+            if let Some(slot) = state.slots.get_mut(&self.connection.handle) {
                 slot.receives.remove(&id);
             }
         });

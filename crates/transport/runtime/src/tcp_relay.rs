@@ -1,8 +1,9 @@
-//! Streams through a relay over TCP: who calls, and who is called. `docs/relays.md` has what is
-//! said.
+//! Streams through a relay over TCP, for the caller and for the listener. `docs/relays.md`
+//! specifies the messages.
 //!
-//! After that both ends hold a TCP connection whose bytes are the other end's. The relay connects
-//! to nobody: a listener keeps a connection open over which it is called, and calls back.
+//! Once the relay has connected them, each end holds a TCP connection whose bytes are the other
+//! end's. The relay opens no connection itself: a listener keeps one open, over which the relay
+//! announces callers, and opens another one to answer each.
 
 use std::fmt;
 use std::future::Future;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_session::{ListenKey, ListenerName, RelayAccess, RelayAddress};
+use manyway_units::Backoff;
 use manyway_wire::DecodeError;
 use manyway_wire::relay::{
     STREAM_REPLY_MAX_LEN, StreamAnswer, StreamListen, StreamRefusal, StreamReply, StreamRequest,
@@ -27,15 +29,14 @@ use tokio::time::{sleep, timeout};
 const CONNECT_TIME: Duration = Duration::from_secs(15);
 /// How long a relay may take to say anything else.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How often a listener tells the relay that it is still there; a relay forgets those that it
-/// didn't hear for a minute.
+/// How often a listener pings the relay, which forgets listeners after a minute of silence.
 const PING_INTERVAL: Duration = Duration::from_secs(15);
-/// Calls that are answered at a time: more than one may make is not asked of us by honest callers.
+/// Calls answered at a time: honest callers don't need more.
 const CALLS: usize = 16;
-/// How long to wait before trying a relay again: doubled each time, up to the second.
-const BACKOFF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// Before a relay that failed is tried again.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
-/// Why there is no stream through a relay.
+/// Why a stream through a relay failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the relay at {relay}: {problem}")]
 pub struct TcpRelayError {
@@ -51,23 +52,23 @@ pub enum TcpRelayProblem {
     /// It can't be reached, or the connection broke.
     #[error("{0}: is it running with --tcp, and does a firewall let its TCP port through?")]
     Io(#[from] io::Error),
-    /// It took the connection and then said nothing.
+    /// It accepted the connection and then sent nothing.
     #[error(
-        "it took the connection and has said nothing for {} s: give it up and use another \
-         relay", .0.as_secs()
+        "it accepted the connection but has sent nothing for {} s: use another relay",
+        .0.as_secs()
     )]
     Silent(Duration),
-    /// It has closed the connection without a word, as it does with those who mean another relay.
+    /// It closed the connection without an answer, as it does when a caller names another relay.
     #[error(
-        "it closed the connection without a word: another relay may have its address now, or it \
-         serves as many as it can"
+        "it closed the connection without an answer: another relay may have its address now, or it \
+         has no room for more connections"
     )]
     Closed,
-    /// It has said why not.
+    /// It refused, and said why.
     #[error(transparent)]
     Refused(#[from] StreamRefusal),
-    /// What it says is no relay's.
-    #[error("it doesn't speak as a manyway relay does ({0}): is the address right?")]
+    /// Its answer isn't a relay's.
+    #[error("it doesn't answer like a manyway relay ({0}): check its address")]
     Garbled(#[from] DecodeError),
     /// It is about to stop.
     #[error("it is about to stop")]
@@ -83,8 +84,8 @@ impl TcpRelayProblem {
     }
 }
 
-/// Asks the relay at the other end of `stream` to connect it with who listens there under `name`,
-/// on the account that `relay` gives access to. The next byte of the stream is the listener's.
+/// Asks the relay at the other end of `stream` to connect it with the listener called `name`, on the
+/// account that `relay` gives access to. The next byte of the stream is the listener's.
 ///
 /// # Errors
 /// [`TcpRelayError`]: the relay refuses, or doesn't answer within 15 seconds.
@@ -202,17 +203,17 @@ where
     F: Future<Output = io::Result<TcpStream>> + Send + 'static,
 {
     async fn run(self) {
-        let [mut wait, longest] = BACKOFF;
+        let mut failures = 0;
         loop {
             let problem = self.listen().await;
             if matches!(*self.tell.borrow(), ListenStatus::Listening) {
-                [wait, _] = BACKOFF;
+                failures = 0;
             }
             let error = problem.at(self.relay.address);
             tracing::debug!(%error, "not listening at the relay");
             self.tell.send_replace(ListenStatus::Failed(error.into()));
-            sleep(wait).await;
-            wait = longest.min(wait * 2);
+            sleep(RETRY.delay(failures)).await;
+            failures += 1;
         }
     }
 
@@ -257,7 +258,7 @@ where
     /// nothing.
     fn answer(&self, token: manyway_wire::relay::CallToken) {
         let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() else {
-            tracing::debug!(relay = %self.relay.address, "too many calls at a time");
+            tracing::debug!(relay = %self.relay.address, "too many simultaneous calls");
             return;
         };
         let relay = self.relay;
@@ -273,7 +274,7 @@ where
                 }
                 Err(problem) => {
                     let error = problem.at(relay.address);
-                    tracing::debug!(%error, "a call came to nothing");
+                    tracing::debug!(%error, "a call failed");
                 }
             }
             drop(permit);

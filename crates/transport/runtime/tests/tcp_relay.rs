@@ -137,7 +137,7 @@ async fn a_relay_that_accepts_and_says_nothing_is_given_up() {
     let silent = call(&access).await.unwrap_err();
     let text = silent.to_string();
     assert!(
-        text.contains("has said nothing for 15 s: give it up"),
+        text.contains("has sent nothing for 15 s: use another relay"),
         "{text}"
     );
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use manyway_control::LawSpec;
 use manyway_relay::{Action, Keys, Relay, keys::public_key};
 use manyway_session::{
     Access, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, PathState,
@@ -92,7 +93,7 @@ fn processor_time() -> Duration {
 impl End {
     fn new(seed: u8, at: SocketAddr) -> Self {
         let config = Config {
-            cc: "lia".into(),
+            cc: LawSpec::lia(),
             pacing: false,
             receive_window: 256 << 20,
             send_buffer: 256 << 20,

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 
 pub use manyway_wire::MAX_RECORD;
 
-use crate::endpoint::{ConnectionHandle, Local};
+use crate::driver::{ConnectionHandle, Local};
 
 /// What a path declares of what carries its packets. The session cares about nothing else.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use manyway_control::SlowStartKind;
 use manyway_control::bottleneck::BottleneckConfig;
-use manyway_control::overlay::{InvalidOverlay, LiveConfig, LiveSelector, RateConfig};
+use manyway_control::rate_control::{InvalidConfig, LiveConfig, LiveSelector, RateConfig};
+use manyway_control::{LawSpec, SlowStartKind};
 use manyway_units::Rate;
 
 use crate::crypto::Suite;
@@ -16,14 +16,12 @@ pub struct Config {
     /// UDP payload that a path starts with, in bytes; 1200 passes every path worth having. As large
     /// as `max_datagram`, it is what every packet has: nothing is looked for.
     pub initial_datagram: usize,
-    /// Congestion-control law, a name of `manyway_control`'s registry, with parameters if need be:
-    /// `ewtcp:a=0.25`.
-    pub cc: String,
+    /// Congestion-control law.
+    pub cc: LawSpec,
     /// How a subflow's slow start ends.
     pub slow_start: SlowStartKind,
-    /// Spread packets over the round trip instead of sending on each ACK at once. With the law
-    /// `mpath` they never are: it tells a common bottleneck by losses at the same time, and paced
-    /// flows lose at different times.
+    /// Spread packets over the round trip instead of sending on each ACK at once, unless the law
+    /// forbids it ([`Capabilities::paced`](manyway_control::registry::Capabilities::paced)).
     pub pacing: bool,
     /// Mark packets ECN-capable and treat CE marks as congestion.
     pub ecn: bool,
@@ -58,7 +56,7 @@ pub struct Config {
     /// How the rates of paths on carriers are controlled; `None` leaves them to the carriers.
     pub rate_control: Option<RateConfig>,
     /// Which of the relays that are offered carry paths at a time, and when others are tried;
-    /// `None` leaves it to the law `mpath`, or has a path through each. For whoever connects.
+    /// `None` leaves it to the law's path manager, or has a path through each. For whoever connects.
     pub selection: Option<LiveConfig>,
 }
 
@@ -67,7 +65,7 @@ impl Default for Config {
         Self {
             max_datagram: 8952,
             initial_datagram: manyway_wire::INIT_LEN,
-            cc: "lia".into(),
+            cc: LawSpec::lia(),
             slow_start: SlowStartKind::HyStart,
             pacing: true,
             ecn: true,
@@ -96,8 +94,7 @@ impl Config {
 
     /// Whether packets are spread over the round trip.
     pub(crate) fn paces(&self) -> bool {
-        let law = self.cc.parse::<manyway_control::registry::LawSpec>();
-        self.pacing && law.is_ok_and(|law| law.name() != "mpath")
+        self.pacing && self.cc.capabilities().paced
     }
 
     /// Checks every field.
@@ -174,7 +171,6 @@ impl Config {
                 range: "1 s or more",
             });
         }
-        manyway_control::registry::controller(&self.cc, &Default::default())?;
         if let Some(selection) = self.selection {
             LiveSelector::new(selection, 0)?;
         }
@@ -193,10 +189,7 @@ pub enum ConfigError {
         /// What it may be.
         range: &'static str,
     },
-    /// No such law, or not with these parameters.
-    #[error(transparent)]
-    Law(#[from] manyway_control::LawError),
     /// The selection of relays can't work.
     #[error(transparent)]
-    Selection(#[from] InvalidOverlay),
+    Selection(#[from] InvalidConfig),
 }

@@ -12,6 +12,7 @@ pub mod streams;
 mod carrier;
 mod config;
 mod connection;
+mod driver;
 mod endpoint;
 mod event;
 mod limit;
@@ -22,10 +23,8 @@ mod stats;
 pub use carrier::{Carrier, CarrierError, Facts, MAX_RECORD, Purpose};
 pub use config::{Config, ConfigError};
 pub use connection::Connection;
-pub use endpoint::{
-    ConnectError, ConnectionHandle, Ecn, Endpoint, Incoming, Local, LocalId, SendErrorKind,
-    Transmit,
-};
+pub use driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
+pub use endpoint::{ConnectError, Endpoint};
 pub use event::{CloseReason, Event, PathDownReason, PickReason};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{

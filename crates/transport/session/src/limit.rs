@@ -1,4 +1,4 @@
-use manyway_control::overlay::TokenBucket;
+use manyway_control::rate_control::TokenBucket;
 use manyway_units::{Rate, Time};
 
 /// A token bucket over stream bytes: the `--limit` of a connection.

@@ -6,7 +6,7 @@ mod net;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use manyway_control::overlay::{LiveConfig, Reselection, SelectConfig};
+use manyway_control::rate_control::{LiveConfig, Reselection, SelectConfig};
 use manyway_relay::Keys;
 use manyway_relay::keys::public_key;
 use manyway_session::{

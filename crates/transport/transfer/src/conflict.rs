@@ -1,4 +1,4 @@
-//! What to do with a name that exists already.
+//! Decides what happens to a name that already exists.
 
 use crate::manifest::Kind;
 use crate::name::SafeName;

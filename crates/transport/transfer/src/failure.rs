@@ -1,9 +1,8 @@
-//! The vocabulary of things that go wrong: what travels to the other side, so that both say the
-//! same.
+//! Failures as both sides report them: a class, the file and the cause, in the form that travels to
+//! the other side.
 
 use crate::conflict::{Conflict, cut};
 use crate::manifest::ManifestError;
-use crate::message::ProtocolError;
 use crate::name::{NameError, SafeName, printable};
 use crate::verify::VerifyError;
 use std::fmt;
@@ -143,16 +142,6 @@ impl FailureCode {
             .get(usize::from(number))
             .copied()
             .unwrap_or(Self::Other)
-    }
-}
-
-impl From<ProtocolError> for Failure {
-    fn from(error: ProtocolError) -> Self {
-        match error {
-            ProtocolError::Name(error) => error.into(),
-            ProtocolError::Manifest(error) => error.into(),
-            other => Self::new(FailureCode::Protocol, other),
-        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a file transfer is, without files or sockets: names, manifests, messages, verification.
+//! The file transfer protocol without files or sockets: names, manifests, messages, verification.
 //!
-//! The protocol runs over one reliable, ordered, bidirectional stream and is specified in
-//! `docs/transfer.md`. Nothing here touches a disk or a clock; `manyway-runtime`'s `files` module
-//! puts it over real streams and real directories.
+//! `docs/transfer.md` specifies it; it runs over one reliable, ordered, bidirectional stream. This
+//! crate owns the messages' bytes and the rules for what a peer may say. It never touches a disk, a
+//! socket or a clock: the module `files` of `manyway-runtime` does.
 //!
-//! The life of a transfer, and where its parts live:
+//! The life of a transfer, and the modules that hold its parts:
 //!
 //! 1. both sides say [`Hello`] ([`message`]);
 //! 2. the sender offers [`Entry`] after [`Entry`]; a [`Manifest`] checks that they make a tree of

@@ -1,4 +1,5 @@
-//! What is to be transferred: entries in a fixed order, checked one by one in constant memory.
+//! The list of what is transferred: entries in a fixed order, checked one by one in constant
+//! memory.
 
 use crate::name::SafeName;
 
@@ -178,7 +179,7 @@ pub enum ManifestError {
     )]
     TooMuch(SafeName),
     /// The sender's totals are not those of its entries.
-    #[error("the sender announces {claimed:?} and offered {counted:?}")]
+    #[error("the sender offered {counted:?} but announced {claimed:?}")]
     Totals {
         /// What it says.
         claimed: Totals,

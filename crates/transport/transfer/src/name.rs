@@ -46,18 +46,6 @@ impl SafeName {
         Self::parse(&format!("{}/{component}", self.0))
     }
 
-    /// This name with its last component replaced.
-    ///
-    /// # Errors
-    /// As [`SafeName::join`].
-    pub fn with_file_name(&self, component: &str) -> Result<Self, NameError> {
-        single(component)?;
-        match self.parent() {
-            Some(parent) => Self::parse(&format!("{parent}/{component}")),
-            None => Self::parse(component),
-        }
-    }
-
     /// The whole name, components separated by `/`.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -297,15 +285,6 @@ mod tests {
         assert_eq!(name.join("b").unwrap().as_str(), "a/b");
         assert!(name.join("b/c").is_err());
         assert!(name.join("..").is_err());
-        assert_eq!(
-            name.join("b")
-                .unwrap()
-                .with_file_name("c")
-                .unwrap()
-                .as_str(),
-            "a/c"
-        );
-        assert_eq!(name.with_file_name("c").unwrap().as_str(), "c");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Holding a file's bytes to what the manifest and the sender's hash say.
+//! Checks a file's bytes against the manifest and the sender's hash.
 
 use crate::manifest::Entry;
 use serde::{Serialize, Serializer};

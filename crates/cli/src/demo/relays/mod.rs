@@ -6,93 +6,33 @@ mod result;
 mod shares;
 #[cfg(test)]
 mod tests;
+mod topology;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use anyhow::Context;
+use manyway::control::LawSpec;
 use manyway::{Config, Endpoint, RelayAccess};
-use manyway_network::udp::{Hop, UdpGate, UdpLinkConfig, UdpNetwork, UdpNetworkConfig};
-use manyway_network::{Limit, LinkConfig, Queue};
-use manyway_units::{ByteSize, Rate};
+use manyway_testbed::{Hop, UdpLinkConfig, UdpNetwork, UdpNetworkConfig, UdpProxy};
+use manyway_units::ByteSize;
 
 use self::relay::Relay;
 use self::result::{Demo, Part};
+use self::topology::{ACCESS, BEHIND, CORE, DATAGRAM, LINES, Line};
+use super::files::{Copies, Original, check_size};
 use super::trial::{Setting, Trial, Way, endpoint};
-use super::{Copies, Original, check_size};
 use crate::args::DemoArgs;
 use crate::screen::Screen;
 
-/// The law of the transfer over the direct path: what mPath is compared with in its paper.
-const SINGLE_LAW: &str = "reno";
 /// What the direct path carries in 20 s: long enough that slow start doesn't count.
 const SINGLE_SIZE: u64 = 11_000_000;
 /// With relays, about two and a half minutes: 200 loss epochs of the direct path take less than 100
 /// s.
 const SIZE: u64 = 150_000_000;
-/// Datagrams have one size, so that a queue of packets is one of bytes.
-const DATAGRAM: usize = 1200;
-
-/// A duplex link.
-#[derive(Debug, Clone, Copy)]
-struct Line {
-    name: &'static str,
-    mbps: f64,
-    delay: Duration,
-    /// Packets that wait.
-    queue: u32,
-}
-
-impl Line {
-    fn config(&self) -> [LinkConfig; 2] {
-        let one_way = LinkConfig {
-            queue: Queue::DropTail(Limit::Packets(self.queue)),
-            ..LinkConfig::new(Rate::from_mbps(self.mbps), self.delay)
-        };
-        [one_way.clone(), one_way]
-    }
-}
-
-/// The first is the sender's access link, which all share, the second the core link that the direct
-/// path shares with relay 1's; then those of relays 2 and 3.
-///
-/// The paper's Fig. 7 with half of its rates, and windows a tenth of what they seem to be there
-/// (`scenarios/mpath/fig7.toml`): the core link and its queue hold nine packets. mPath drains a
-/// path that loses together with the direct one when it has less than four; how long that takes is
-/// chance, and with windows of nine packets and more a matter of minutes. The detours take longer
-/// than the direct path, but not twice as long, which is what mPath admits. Relay 2's link has less
-/// than the core link, so that the direct path is the best single one.
-const LINES: [Line; 4] = [
-    line("access", 10.0, 2, 10),
-    line("core", 5.0, 3, 4),
-    line("relay 2's", 4.0, 6, 8),
-    line("relay 3's", 2.5, 6, 8),
-];
-const ACCESS: usize = 0;
-const CORE: usize = 1;
-/// The link between each relay and the receiver.
-const BEHIND: [usize; 3] = [CORE, 2, 3];
-/// The relay that adds nothing.
-const USELESS: usize = 0;
-
-const fn line(name: &'static str, mbps: f64, delay_ms: u64, queue: u32) -> Line {
-    Line {
-        name,
-        mbps,
-        delay: Duration::from_millis(delay_ms),
-        queue,
-    }
-}
-
-/// Without queues, of the direct path and relay 1's, or of one over another line.
-fn round_trip(line: usize) -> Duration {
-    2 * (LINES[ACCESS].delay + LINES[line].delay)
-}
-
 pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
     let size = args.size.map_or(SIZE, ByteSize::bytes);
     check_size(size)?;
-    let law = args.cc.clone().unwrap_or_else(|| "mpath".to_owned());
+    let law = args.cc.clone().unwrap_or_else(LawSpec::mpath);
     let copies = Copies::new()?;
     let single_size = size.min(SINGLE_SIZE);
     let sources = (
@@ -106,9 +46,11 @@ pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Dem
         .collect::<Result<_, _>>()?;
 
     let name = "the direct path alone";
-    let stage = Stage::set(SINGLE_LAW, &relays[..0]).await?;
+    // What mPath is compared with in its paper.
+    let single_law = LawSpec::reno();
+    let stage = Stage::set(&single_law, &relays[..0]).await?;
     screen.say(&format!(
-        "{name}, law {SINGLE_LAW}: {}",
+        "{name}, law {single_law}: {}",
         ByteSize::new(single_size)
     ));
     let single = stage.run(screen, &sources.0, &copies, name).await?;
@@ -120,7 +62,7 @@ pub(super) async fn play(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Dem
     let forwarded = relays.iter().map(Relay::forwarded).collect();
     Ok(Demo {
         single: Part {
-            law: SINGLE_LAW.to_owned(),
+            law: single_law,
             size: single_size,
             digest: sources.0.digest,
             trial: single,
@@ -144,9 +86,9 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(law: &str, relays: &[Relay]) -> anyhow::Result<Self> {
+    async fn set(law: &LawSpec, relays: &[Relay]) -> anyhow::Result<Self> {
         let config = Config {
-            cc: law.to_owned(),
+            cc: law.clone(),
             max_datagram: DATAGRAM,
             ..Config::default()
         };
@@ -158,13 +100,13 @@ impl Stage {
             .context("the receiver has no address")?;
         let network = UdpNetwork::start(UdpNetworkConfig {
             links: LINES.iter().map(Line::config).collect(),
-            gates: gates(at, relays),
+            proxies: proxies(at, relays),
             header_bytes: UdpLinkConfig::HEADER_BYTES,
         })
         .context("can't start the links")?;
         let access = (1..)
             .zip(relays)
-            .map(|(gate, relay)| Ok(relay.access(near(&network, gate)?)))
+            .map(|(proxy, relay)| Ok(relay.access(near(&network, proxy)?)))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             receiver,
@@ -209,15 +151,15 @@ impl Stage {
 
 /// The direct path's near end, then each relay's address: its senders are behind the access link,
 /// the receiver behind the relay's own.
-fn gates(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpGate> {
+fn proxies(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpProxy> {
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let direct = UdpGate {
+    let direct = UdpProxy {
         listen,
         target: receiver,
         route: vec![Hop::forward(ACCESS), Hop::forward(CORE)],
         others: Vec::new(),
     };
-    let through = |(relay, behind): (&Relay, usize)| UdpGate {
+    let through = |(relay, behind): (&Relay, usize)| UdpProxy {
         listen,
         target: relay.address,
         route: vec![Hop::forward(ACCESS)],
@@ -227,6 +169,7 @@ fn gates(receiver: SocketAddr, relays: &[Relay]) -> Vec<UdpGate> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-fn near(network: &UdpNetwork, gate: usize) -> anyhow::Result<SocketAddr> {
-    network.gate(gate).context("the links have no such gate")
+fn near(network: &UdpNetwork, proxy: usize) -> anyhow::Result<SocketAddr> {
+    let addr = network.proxy_addr(proxy);
+    addr.context("the links have no such proxy")
 }

@@ -11,6 +11,8 @@ use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys
 use manyway_wire::relay::{Access, RateClass, RelayId};
 use tempfile::TempDir;
 
+use crate::access::new_account;
+
 /// How long vouchers are good.
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -44,7 +46,7 @@ impl Relay {
                 ..Config::default()
             },
         })?;
-        let access = crate::relay::access(&open_keys(&key_file)?, RateClass::MAX, DAY)?;
+        let access = new_account(&open_keys(&key_file)?, RateClass::MAX, DAY)?;
         let (id, handle) = (server.id(), server.handle());
         let address = *server
             .addresses()

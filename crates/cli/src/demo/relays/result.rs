@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use manyway::control::LawSpec;
 use manyway_report::{Column, Kind, Mark, Plot, PlotError, Series, Table};
 use manyway_units::{ByteSize, Rate, format_duration};
 use serde::Serialize;
 
+use super::super::show::{Show, mbps, rates};
 use super::super::trial::Trial;
-use super::super::{Show, mbps, rates};
 use super::shares::{epochs_reached, shares};
-use super::{ACCESS, BEHIND, CORE, LINES, Line, USELESS, round_trip};
+use super::topology::{ACCESS, BEHIND, CORE, LINES, Line, USELESS, round_trip};
 use crate::meter::loss;
 
 /// The end of the transfer, in which the useless relay should have little.
@@ -35,7 +36,7 @@ pub(crate) struct Demo {
 /// A transfer of a file.
 #[derive(Debug)]
 pub(super) struct Part {
-    pub(super) law: String,
+    pub(super) law: LawSpec,
     pub(super) size: u64,
     /// Of the file as it was written.
     pub(super) digest: blake3::Hash,
@@ -53,7 +54,7 @@ impl Part {
 
     fn json(&self) -> PartJson {
         PartJson {
-            cc: self.law.clone(),
+            cc: self.law.to_string(),
             bytes: self.size,
             blake3: self.digest.to_string(),
             seconds: self.trial.took.as_secs_f64(),
@@ -255,7 +256,7 @@ impl Demo {
         ] {
             table.row([
                 name.to_owned(),
-                part.law.clone(),
+                part.law.to_string(),
                 ByteSize::new(part.size).to_string(),
                 format!("{:.1}", part.trial.took.as_secs_f64()),
                 format!("{:.2}", part.goodput()),
@@ -429,7 +430,7 @@ mod tests {
         };
         let digest = blake3::hash(law.as_bytes());
         Part {
-            law: law.to_owned(),
+            law: law.parse().unwrap(),
             size,
             digest,
             trial: Trial {

@@ -9,6 +9,7 @@ use manyway_simulate::stack::{Relayed, RelayedSpec, Source, TrafficConfig};
 use manyway_units::Time;
 
 use super::result::{END, EPOCHS, GAIN, LITTLE};
+use super::topology::USELESS;
 use super::*;
 
 /// As much as hosts delay single packets. Without any, all runs are nearly one.
@@ -18,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The sender is about to send this many bytes with `law`.
 fn network(seed: u64, law: &str, bytes: u64, relays: usize) -> Relayed {
     let config = Config {
-        cc: law.into(),
+        cc: law.parse().unwrap(),
         max_datagram: DATAGRAM,
         ..Config::default()
     };
@@ -104,7 +105,7 @@ fn seeds() -> std::ops::Range<u64> {
 
 #[test]
 fn in_every_run_detours_pay_and_the_useless_one_is_left() {
-    let alone = Run::of(0, SINGLE_LAW, SINGLE_SIZE, 0);
+    let alone = Run::of(0, "reno", SINGLE_SIZE, 0);
     let alone = SINGLE_SIZE as f64 / alone.seconds;
     for seed in seeds() {
         let run = Run::of(seed, "mpath", SIZE, BEHIND.len());

@@ -1,10 +1,9 @@
-//! `manyway run --level optimum,fluid,packet`: what levels say about the same scenario, side by
-//! side.
+//! `manyway run --level optimum,fluid,packet`: the rates of several levels for the same scenario,
+//! side by side, epoch by epoch. This module asks each level for its rates and enters them into one
+//! report; it computes none itself.
 
 mod report;
 mod text;
-
-use std::path::Path;
 
 use anyhow::bail;
 use manyway_fluid::optimum::{self, Utility};
@@ -17,47 +16,79 @@ use manyway_simulate::packet::{RunResult, SimulationError};
 use manyway_units::Time;
 
 use self::report::{Comparison, Epoch, Levels, PointResult, Rates};
-use super::{fluid, read, setting, supervise};
-use crate::args::{Level, RunArgs};
+use super::fluid;
+use super::folder::{Folder, Sheet};
+use super::level::{self, Request};
+use super::naming::setting;
+use crate::args::Level;
 use crate::exit::usage;
-use crate::screen::Screen;
-use crate::summary::{print_failure, print_json};
 
 /// Epochs that are compared.
 const MOST_EPOCHS: usize = 200;
 
-pub(super) async fn run(screen: &Screen, file: &Path, args: &RunArgs) -> anyhow::Result<()> {
-    if args.out.is_some() {
-        return Err(usage(
-            "--out goes with one --level: run each into a folder of its own, or take the \
-             comparison from --json",
-        ));
+/// Everything that is needed to start, checked.
+#[derive(Debug)]
+pub(super) struct SideBySide {
+    name: String,
+    seed: u64,
+    repeat: u32,
+    points: Vec<Point>,
+    levels: Levels,
+    options: RunOptions,
+    threads: usize,
+}
+
+impl level::Level for SideBySide {
+    type Report = Comparison;
+
+    fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
+        let scenario = &request.scenario;
+        if request.args.out.is_some() {
+            return Err(usage(
+                "--out goes with one --level: run each into a folder of its own, or take the \
+                 comparison from --json",
+            ));
+        }
+        let points = scenario.points();
+        let points = points.map_err(|error| usage(error.to_string()))?;
+        Ok(Self {
+            name: scenario.name().to_owned(),
+            seed: scenario.seed(),
+            repeat: scenario.repeat(),
+            points: points.into_iter().map(by_epochs).collect(),
+            levels: Levels::of(&request.args.level),
+            options: fluid::options(request.args),
+            threads: request.threads(),
+        })
     }
-    let (scenario, points) = read(file, args).map_err(|error| usage(error.to_string()))?;
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let work = Work {
-        name: scenario.name().to_owned(),
-        seed: scenario.seed(),
-        repeat: scenario.repeat(),
-        points: points.into_iter().map(by_epochs).collect(),
-        levels: Levels::of(&args.level),
-        options: fluid::options(args),
-        threads: args.threads.map_or_else(cores, usize::from),
-    };
-    match supervise(screen, move |control| work.run(control)).await {
-        Ok(comparison) => {
-            screen.say(&text::summary(&comparison));
-            if args.json {
-                print_json(&comparison)?;
+
+    fn sheets(&self) -> Vec<Sheet> {
+        Vec::new()
+    }
+
+    fn run(self, control: &Control, _: Option<&mut Folder>) -> anyhow::Result<Comparison> {
+        let mut results = Vec::new();
+        for point in &self.points {
+            if control.is_stopped() {
+                bail!("{}", BatchError::<String>::Stopped);
             }
-            Ok(())
+            results.push(self.computed(point)?);
         }
-        Err(error) => {
-            if args.json {
-                print_failure(&error)?;
-            }
-            Err(error)
+        if self.levels.packet {
+            self.simulate(&mut results, control)?;
         }
+        Ok(Comparison {
+            scenario: self.name,
+            levels: self.levels.names(),
+            runs: self.repeat,
+            points: results,
+        })
+    }
+}
+
+impl level::Report for Comparison {
+    fn summary(&self) -> String {
+        text::summary(self)
     }
 }
 
@@ -76,33 +107,7 @@ fn by_epochs(mut point: Point) -> Point {
     point
 }
 
-struct Work {
-    name: String,
-    seed: u64,
-    repeat: u32,
-    points: Vec<Point>,
-    levels: Levels,
-    options: RunOptions,
-    threads: usize,
-}
-
-impl Work {
-    fn run(self, control: &Control) -> anyhow::Result<Comparison> {
-        let mut results = Vec::new();
-        for point in &self.points {
-            results.push(self.computed(point)?);
-        }
-        if self.levels.packet {
-            self.simulate(&mut results, control)?;
-        }
-        Ok(Comparison {
-            scenario: self.name,
-            levels: self.levels.names(),
-            runs: self.repeat,
-            points: results,
-        })
-    }
-
+impl SideBySide {
     /// What needs no simulation.
     fn computed(&self, point: &Point) -> anyhow::Result<PointResult> {
         let experiment = &point.experiment;
@@ -199,10 +204,7 @@ impl Work {
 }
 
 fn enter(rates: &mut Rates, runs: &[f64]) {
-    if let Some(summary) = Summary::of(runs) {
-        rates.packet_bps = Some(summary.mean);
-        rates.packet_ci95_bps = Some(summary.ci95).filter(|_| runs.len() > 1);
-    }
+    rates.packet_bps = Summary::of(runs).map(|summary| summary.estimate());
 }
 
 fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResult) {

@@ -1,7 +1,9 @@
-//! The comparison as an object. All rates are without headers.
+//! The comparison as programs read it: the object that `--json` prints. All rates are without
+//! headers. This module holds what the levels enter and adds up subflows; it asks no level itself.
 
 use indexmap::IndexMap;
 use manyway_scenario::Point;
+use manyway_simulate::measure::Estimate;
 use manyway_units::Time;
 use serde::Serialize;
 
@@ -14,7 +16,7 @@ pub(super) struct Levels {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Comparison {
+pub(crate) struct Comparison {
     pub(super) scenario: String,
     pub(super) levels: Vec<&'static str>,
     /// Of the packet level, at each point.
@@ -71,8 +73,7 @@ pub(super) struct Rates {
     /// The epoch's mean.
     pub(super) fluid_bps: Option<f64>,
     /// The epoch's mean, of all runs.
-    pub(super) packet_bps: Option<f64>,
-    pub(super) packet_ci95_bps: Option<f64>,
+    pub(super) packet_bps: Option<Estimate>,
 }
 
 #[derive(Debug, Serialize)]

@@ -1,9 +1,12 @@
-//! The comparison for people: a table for each point and epoch.
+//! The comparison for people: a table for each point and epoch. This module chooses what is shown
+//! and how it is rounded.
 
 use manyway_report::{Column, Table};
+use manyway_simulate::measure::Estimate;
 
 use super::report::{Comparison, Epoch, Flow, PointResult, Rates};
-use crate::run::number::{Estimate, Style};
+use crate::run::naming::heading;
+use crate::run::number::Style;
 
 /// More points, epochs or groups than these are left out.
 const POINTS: usize = 12;
@@ -21,17 +24,13 @@ pub(super) fn summary(comparison: &Comparison) -> String {
     }
     text += "\n\n";
     for point in comparison.points.iter().take(POINTS) {
-        let set = point
-            .set
-            .iter()
-            .map(|(key, value)| format!("{key} = {value}"));
-        let set = set.collect::<Vec<_>>().join(", ");
+        let set = heading(&point.set);
         for epoch in point.epochs.iter().take(EPOCHS) {
-            let heading = match set.as_str() {
+            let epoch_heading = match set.as_str() {
                 "" => epoch.heading(),
                 set => format!("{set}, {}", epoch.heading()),
             };
-            text += &format!("{heading}:\n{}\n", rates(epoch, levels));
+            text += &format!("{epoch_heading}:\n{}\n", rates(epoch, levels));
         }
         text += &notes(point);
     }
@@ -73,19 +72,17 @@ impl Epoch {
 }
 
 /// A way to read a level's number.
-type Read = fn(&Rates) -> Estimate;
+type Read = fn(&Rates) -> Option<Estimate>;
 
 /// A row for each group, and for each of its paths where there are several.
 fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     let all: [(&str, &str, Read); 4] = [
-        ("optimum", "optimum", |rates| (rates.optimum_bps, None)),
+        ("optimum", "optimum", |rates| computed(rates.optimum_bps)),
         ("fluid", "fluid at rest", |rates| {
-            (rates.fluid_rest_bps, None)
+            computed(rates.fluid_rest_bps)
         }),
-        ("fluid", "fluid", |rates| (rates.fluid_bps, None)),
-        ("packet", "packet", |rates| {
-            (rates.packet_bps, rates.packet_ci95_bps)
-        }),
+        ("fluid", "fluid", |rates| computed(rates.fluid_bps)),
+        ("packet", "packet", |rates| rates.packet_bps),
     ];
     let shown: Vec<(&str, Read)> = all
         .into_iter()
@@ -95,8 +92,8 @@ fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     let largest = epoch
         .flows
         .iter()
-        .flat_map(|flow| shown.iter().map(|(_, read)| read(&flow.rates).0));
-    let style = Style::rate(largest.flatten());
+        .flat_map(|flow| shown.iter().filter_map(|(_, read)| read(&flow.rates)));
+    let style = Style::rate(largest.map(|rate| rate.mean));
     let mut columns: Vec<Column> = ["flow", "law", "path"].map(Column::left).into();
     columns.extend(
         shown
@@ -109,7 +106,10 @@ fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     let present = groups.iter().filter(|members| {
         let rates = members.iter().map(|flow| flow.rates);
         rates
-            .flat_map(|rates| [rates.optimum_bps, rates.fluid_bps, rates.packet_bps])
+            .flat_map(|rates| {
+                let packet = rates.packet_bps.map(|rate| rate.mean);
+                [rates.optimum_bps, rates.fluid_bps, packet]
+            })
             .flatten()
             .any(|rate| rate > 0.0)
     });
@@ -148,14 +148,22 @@ fn rates(epoch: &Epoch, levels: &[&str]) -> String {
     format!("{table}{note}")
 }
 
-/// Of a group's members: an interval is shown of one alone, as it says nothing about a mean over
-/// members.
-fn mean(members: impl Iterator<Item = Estimate>) -> Estimate {
-    let all: Vec<Estimate> = members.collect();
-    let known: Vec<f64> = all.iter().filter_map(|(value, _)| *value).collect();
-    let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
-    match all[..] {
-        [(_, ci95)] => (mean, ci95),
-        _ => (mean, None),
+/// A number that a level computes instead of measuring it.
+fn computed(mean: Option<f64>) -> Option<Estimate> {
+    mean.map(|mean| Estimate {
+        mean,
+        ci95: None,
+        n: 1,
+    })
+}
+
+/// The mean of a group's members. Only a single member keeps its interval, which says nothing about
+/// a mean over several.
+fn mean(members: impl Iterator<Item = Option<Estimate>>) -> Option<Estimate> {
+    let all: Vec<Option<Estimate>> = members.collect();
+    if let [only] = all[..] {
+        return only;
     }
+    let known: Vec<f64> = all.iter().flatten().map(|rate| rate.mean).collect();
+    computed((!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64))
 }

@@ -1,60 +1,93 @@
-//! `manyway run --level fluid`: every point as equations over time.
+//! `manyway run --level fluid`: every point as equations over time. A fluid has no randomness, so
+//! that seeds and repetitions make no difference. This module runs the fluid model and reports what
+//! it says; the equations are `manyway-fluid`'s.
 
-mod files;
-pub(super) mod report;
+mod report;
+mod sheets;
 mod text;
-
-use std::path::Path;
 
 use anyhow::bail;
 use manyway_fluid::run::{self, RunOptions};
+use manyway_scenario::{Point, Scenario};
+use manyway_simulate::batch::{BatchError, Control, Running};
 
-use self::files::Files;
-use self::report::{Outcome, PointResult, Report};
-use super::read;
+use self::report::{Measured, Outcome, PointResult, Report};
+use super::folder::{Folder, Sheet};
+use super::level::{self, Level, Request};
+use super::naming::setting;
+use super::plots;
 use crate::args::RunArgs;
 use crate::exit::usage;
-use crate::screen::Screen;
-use crate::summary::print_json;
 
-/// Runs all points; a fluid has no randomness, so that seeds and repetitions make no difference.
-pub(super) fn run(screen: &Screen, file: &Path, args: &RunArgs) -> anyhow::Result<()> {
-    let (scenario, points) = read(file, args).map_err(|error| usage(error.to_string()))?;
-    let mut files = args.out.as_deref().map(Files::create).transpose()?;
-    let options = options(args);
-    let mut report = Report::new(scenario.name());
-    for (index, point) in points.iter().enumerate() {
-        let outcome = match run::run(&point.experiment, &options) {
-            Ok(run) => {
-                if let Some(files) = &mut files {
-                    let number = (points.len() > 1).then_some((index, points.len()));
-                    files.take(number, point, &run)?;
-                }
-                Outcome::Done(Box::new(report::Measured::of(&point.experiment, &run)))
+/// Everything that is needed to start, checked.
+#[derive(Debug)]
+pub(super) struct Fluid {
+    scenario: Scenario,
+    points: Vec<Point>,
+    options: RunOptions,
+}
+
+impl Level for Fluid {
+    type Report = Report;
+
+    fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
+        let points = request.scenario.points();
+        Ok(Self {
+            points: points.map_err(|error| usage(error.to_string()))?,
+            options: options(request.args),
+            scenario: request.scenario,
+        })
+    }
+
+    fn sheets(&self) -> Vec<Sheet> {
+        sheets::all()
+    }
+
+    fn run(self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Report> {
+        let mut report = Report::new(self.scenario.name(), self.points.len());
+        control.expect(self.points.len() as u64);
+        for (index, point) in self.points.iter().enumerate() {
+            if control.is_stopped() {
+                break;
             }
-            Err(error) => Outcome::Failed {
-                error: error.to_string(),
-            },
-        };
-        report.add(PointResult {
-            set: point.set.iter().cloned().collect(),
-            outcome,
-        });
+            let _running = Running::new(self.scenario.seed(), control);
+            let outcome = match run::run(&point.experiment, &self.options) {
+                Ok(run) => {
+                    if let Some(folder) = folder.as_deref_mut() {
+                        sheets::add(folder, index, &run)?;
+                        let of = format!("{}, {}as a fluid", point.experiment.name, setting(point));
+                        let series = sheets::as_recorded(&run);
+                        for picture in plots::draw(&point.experiment, &series, &of)? {
+                            folder.plot(picture.name, index, self.points.len(), &picture.svg)?;
+                        }
+                    }
+                    Outcome::Done(Box::new(Measured::of(&point.experiment, &run)))
+                }
+                Err(error) => Outcome::Failed {
+                    error: error.to_string(),
+                },
+            };
+            report.points.push(PointResult {
+                set: point.set.iter().cloned().collect(),
+                outcome,
+            });
+        }
+        match report.nothing_done() {
+            _ if report.points.is_empty() => bail!("{}", BatchError::<String>::Stopped),
+            Some(error) => Err(usage(error)),
+            None => Ok(report),
+        }
     }
-    if let Some(error) = report.nothing_done() {
-        return Err(usage(error));
+}
+
+impl level::Report for Report {
+    fn summary(&self) -> String {
+        text::summary(self)
     }
-    let written = files.map(|files| files.finish(&report)).transpose();
-    screen.say(&text::summary(&report));
-    if args.json {
-        print_json(&report)?;
+
+    fn unfinished(&self) -> u64 {
+        self.missing() as u64
     }
-    match written {
-        Ok(Some(words)) => screen.say(&words),
-        Ok(None) => {}
-        Err(error) => bail!(error),
-    }
-    Ok(())
 }
 
 /// What the command line leaves to choose of a fluid.

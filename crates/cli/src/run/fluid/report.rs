@@ -1,4 +1,5 @@
-//! The result as an object.
+//! The fluid's results as programs read them: the object that `--json` prints. This module copies
+//! what the model found and gives it names and units; it solves nothing.
 
 use indexmap::{IndexMap, IndexSet};
 use manyway_fluid::Method;
@@ -7,25 +8,29 @@ use manyway_scenario::Experiment;
 use manyway_units::Time;
 use serde::Serialize;
 
-/// All points.
+/// The fluid results of a scenario.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    pub(crate) scenario: String,
+    pub(super) scenario: String,
     level: &'static str,
-    pub(crate) points: Vec<PointResult>,
+    /// Each point that is over, in the order of the sweep.
+    pub(super) points: Vec<PointResult>,
+    /// Number of points that there should be.
+    #[serde(skip)]
+    all: usize,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct PointResult {
+pub(super) struct PointResult {
     /// What the sweep sets here.
-    pub(crate) set: IndexMap<String, String>,
+    pub(super) set: IndexMap<String, String>,
     #[serde(flatten)]
-    pub(crate) outcome: Outcome,
+    pub(super) outcome: Outcome,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     Done(Box<Measured>),
     /// Why there is nothing.
     Failed {
@@ -34,87 +39,90 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Measured {
-    pub(crate) measured_from_s: f64,
-    pub(crate) measured_until_s: f64,
+pub(super) struct Measured {
+    pub(super) measured_from_s: f64,
+    pub(super) measured_until_s: f64,
     /// Prices are delays in seconds instead of loss probabilities.
-    pub(crate) prices_are_delays: bool,
-    pub(crate) flows: Vec<Flow>,
-    pub(crate) links: Vec<Link>,
-    pub(crate) epochs: Vec<Epoch>,
-    pub(crate) remarks: Vec<String>,
+    pub(super) prices_are_delays: bool,
+    pub(super) flows: Vec<Flow>,
+    pub(super) links: Vec<Link>,
+    pub(super) epochs: Vec<Epoch>,
+    pub(super) remarks: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Flow {
-    pub(crate) name: String,
-    pub(crate) group: String,
-    pub(crate) law: String,
-    pub(crate) goodput_bps: f64,
-    pub(crate) subflows: Vec<Subflow>,
+pub(super) struct Flow {
+    pub(super) name: String,
+    pub(super) group: String,
+    pub(super) law: String,
+    pub(super) goodput_bps: f64,
+    pub(super) subflows: Vec<Subflow>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Subflow {
-    pub(crate) path: String,
-    pub(crate) goodput_bps: f64,
-    pub(crate) window_mean_packets: f64,
-    pub(crate) rtt_mean_s: f64,
-    pub(crate) price: f64,
+pub(super) struct Subflow {
+    pub(super) path: String,
+    pub(super) goodput_bps: f64,
+    pub(super) window_mean_packets: f64,
+    pub(super) rtt_mean_s: f64,
+    pub(super) price: f64,
     /// Goodput in each named span.
-    pub(crate) spans_bps: IndexMap<String, f64>,
+    pub(super) spans_bps: IndexMap<String, f64>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Link {
-    pub(crate) name: String,
-    pub(crate) utilisation: f64,
-    pub(crate) load_bps: f64,
-    pub(crate) price: f64,
+pub(super) struct Link {
+    pub(super) name: String,
+    pub(super) utilisation: f64,
+    pub(super) load_bps: f64,
+    pub(super) price: f64,
 }
 
 /// A time in which nothing comes, goes or changes; rates with headers.
 #[derive(Debug, Serialize)]
-pub(crate) struct Epoch {
-    pub(crate) from_s: f64,
-    pub(crate) until_s: f64,
+pub(super) struct Epoch {
+    pub(super) from_s: f64,
+    pub(super) until_s: f64,
     /// Whether the equilibrium was found; nothing if nobody is there.
-    pub(crate) converged: Option<bool>,
+    pub(super) converged: Option<bool>,
     /// How: `newton`, `trajectory` or, for wVegas, `optimum`.
-    pub(crate) method: Option<&'static str>,
+    pub(super) method: Option<&'static str>,
     /// How well its conditions hold, without dimensions.
-    pub(crate) residual: Option<f64>,
-    pub(crate) subflows: Vec<EpochSubflow>,
-    pub(crate) links: Vec<EpochLink>,
+    pub(super) residual: Option<f64>,
+    pub(super) subflows: Vec<EpochSubflow>,
+    pub(super) links: Vec<EpochLink>,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct EpochSubflow {
-    pub(crate) flow: String,
-    pub(crate) path: String,
-    pub(crate) mean_bps: f64,
-    pub(crate) end_bps: f64,
-    pub(crate) rest_bps: f64,
+pub(super) struct EpochSubflow {
+    pub(super) flow: String,
+    pub(super) path: String,
+    pub(super) mean_bps: f64,
+    pub(super) end_bps: f64,
+    pub(super) rest_bps: f64,
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct EpochLink {
-    pub(crate) name: String,
-    pub(crate) end_price: f64,
-    pub(crate) rest_price: Option<f64>,
+pub(super) struct EpochLink {
+    pub(super) name: String,
+    pub(super) end_price: f64,
+    pub(super) rest_price: Option<f64>,
 }
 
 impl Report {
-    pub(super) fn new(scenario: &str) -> Self {
+    /// The report of `all` points, of which none is over yet.
+    pub(super) fn new(scenario: &str, all: usize) -> Self {
         Report {
             scenario: scenario.to_owned(),
             level: "fluid",
             points: Vec::new(),
+            all,
         }
     }
 
-    pub(super) fn add(&mut self, point: PointResult) {
-        self.points.push(point);
+    /// Number of points that never came to their turn.
+    pub(super) fn missing(&self) -> usize {
+        self.all - self.points.len()
     }
 
     /// The errors, each once, if there is nothing else.
@@ -135,7 +143,7 @@ fn seconds(time: Time) -> f64 {
 }
 
 impl Measured {
-    pub(crate) fn of(experiment: &Experiment, run: &FluidRun) -> Self {
+    pub(super) fn of(experiment: &Experiment, run: &FluidRun) -> Self {
         let group = |flow: usize| &experiment.groups[experiment.flows[flow].group].name;
         let spans = &experiment.measure.spans;
         let flows = run.flows.iter().enumerate().map(|(index, flow)| Flow {
@@ -183,7 +191,7 @@ impl Measured {
 
     /// The relative difference between rates at the end of an epoch and at rest, the largest of the
     /// flows'.
-    pub(crate) fn unrest(&self, epoch: &Epoch) -> f64 {
+    pub(super) fn unrest(&self, epoch: &Epoch) -> f64 {
         let mut totals: IndexMap<&str, (f64, f64)> = IndexMap::new();
         for subflow in &epoch.subflows {
             let total = totals.entry(&subflow.flow).or_default();
@@ -231,7 +239,7 @@ impl Epoch {
         }
     }
 
-    pub(crate) fn heading(&self) -> String {
+    pub(super) fn heading(&self) -> String {
         format!("{}-{} s", self.from_s, self.until_s)
     }
 }

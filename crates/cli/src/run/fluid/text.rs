@@ -1,8 +1,10 @@
-//! The result for people.
+//! The fluid's results for people: tables of flows, links, and of the rates at rest. This module
+//! chooses what is shown and how it is rounded.
 
 use manyway_report::{Column, Table};
 
 use super::report::{Epoch, Flow, Link, Measured, Outcome, PointResult, Report};
+use crate::run::naming::heading;
 use crate::run::number::Style;
 
 /// More rows than this are left out.
@@ -39,11 +41,7 @@ pub(super) fn summary(report: &Report) -> String {
 }
 
 fn of_point(point: &PointResult) -> String {
-    let pairs = point
-        .set
-        .iter()
-        .map(|(key, value)| format!("{key} = {value}"));
-    let set = pairs.collect::<Vec<_>>().join(", ");
+    let set = heading(&point.set);
     let measured = match &point.outcome {
         Outcome::Failed { error } => return format!("{set}: {error}\n\n"),
         Outcome::Done(measured) => measured,
@@ -66,9 +64,9 @@ fn of_point(point: &PointResult) -> String {
 }
 
 /// The members of a group, which are shown as their mean.
-pub(in crate::run) struct Group<'a> {
-    pub(in crate::run) label: String,
-    pub(in crate::run) members: Vec<&'a Flow>,
+struct Group<'a> {
+    label: String,
+    members: Vec<&'a Flow>,
 }
 
 impl Group<'_> {
@@ -77,7 +75,7 @@ impl Group<'_> {
     }
 }
 
-pub(in crate::run) fn groups(flows: &[Flow]) -> Vec<Group<'_>> {
+fn groups(flows: &[Flow]) -> Vec<Group<'_>> {
     let parts = flows.chunk_by(|a, b| a.group == b.group);
     let group = |members: &[Flow]| match members.len() {
         1 => members[0].name.clone(),
@@ -103,7 +101,7 @@ fn flows(measured: &Measured) -> String {
     columns.extend(["window (packets)", "rtt (ms)"].map(Column::right));
     columns.push(Column::right(price.heading));
     let mut table = Table::new(columns);
-    let write = |style: &Style, value: f64| style.write((value.is_finite().then_some(value), None));
+    let write = |style: &Style, value: f64| style.number(value.is_finite().then_some(value));
     for group in groups.iter().take(ROWS) {
         let first = group.members[0];
         let several = first.subflows.len() > 1;
@@ -164,8 +162,8 @@ fn links(measured: &Measured) -> String {
     {
         table.row([
             name.clone(),
-            Style::percent(1).write((Some(*utilisation), None)),
-            load.write((Some(*load_bps), None)),
+            Style::percent(1).number(*utilisation),
+            load.number(*load_bps),
             price.write(*paid),
         ]);
     }
@@ -229,7 +227,7 @@ fn rest(measured: &Measured) -> String {
             };
             let cells = shown.iter().map(|epoch| {
                 let value = at_rest(epoch, &group.members, &subflow.path);
-                rate.write((value, None))
+                rate.number(value)
             });
             table.row([name, subflow.path.clone()].into_iter().chain(cells));
         }

@@ -1,109 +1,24 @@
 //! `manyway run` of a scenario with an `[overlay]`: at the flow level, or over TCP connections
-//! packet by packet.
+//! packet by packet. This module hands the runs to the simulator's [`OverlayPlan`] with the linear
+//! programme's optimum, and the results to tables, plots and text.
 
-mod files;
 mod plots;
+mod sheets;
 mod text;
 
-use std::path::Path;
-
-use anyhow::bail;
 use manyway_fluid::optimum::over_relays;
-use manyway_scenario::{OverlayPoint, Scenario, ScenarioError};
-use manyway_simulate::batch::{
-    BatchError, Control, OverlayDone, OverlayLevel, OverlayPlan, OverlayReport,
-};
+use manyway_scenario::{OverlayPoint, Scenario};
+use manyway_simulate::batch::{BatchError, Control, OverlayLevel, OverlayPlan, OverlayReport};
 use manyway_simulate::overlay::Setting;
 
-use self::files::Files;
-use super::supervise;
-use crate::args::{Level, RunArgs};
+use super::folder::{Folder, Sheet};
+use super::level::{Level, Report, Request};
+use crate::args;
 use crate::exit::usage;
-use crate::scenario;
-use crate::screen::Screen;
-use crate::summary::{print_failure, print_json};
 
-/// What carries the file's runs out, if it has an `[overlay]`; what is wrong with it otherwise is
-/// for others to tell.
-///
-/// # Errors
-///
-/// Wrong usage if the levels asked for don't go with the file.
-pub(super) fn level(file: &Path, args: &RunArgs) -> anyhow::Result<Option<OverlayLevel>> {
-    let Ok(scenario) = scenario::load(file, &args.assignments) else {
-        return Ok(None);
-    };
-    let shown = file.display();
-    let flow = args.level.contains(&Level::Flow);
-    match (scenario.is_overlay(), &args.level[..]) {
-        (true, [Level::Flow]) => Ok(Some(OverlayLevel::Flow)),
-        (true, [Level::Packet]) => Ok(Some(OverlayLevel::Packet)),
-        (true, _) => Err(usage(format!(
-            "{shown} has an [overlay], which runs with --level flow or --level packet, one at a \
-             time"
-        ))),
-        (false, _) if flow => Err(usage(format!(
-            "{shown} has no [overlay], and --level flow is for overlays: use packet, fluid or \
-             optimum"
-        ))),
-        (false, _) => Ok(None),
-    }
-}
-
-pub(super) async fn run(
-    screen: &Screen,
-    file: &Path,
-    args: &RunArgs,
-    level: OverlayLevel,
-) -> anyhow::Result<()> {
-    let (scenario, points) = read(file, args).map_err(|error| usage(error.to_string()))?;
-    if level == OverlayLevel::Packet
-        && points
-            .iter()
-            .any(|point| point.experiment.packets.is_none())
-    {
-        return Err(usage(format!(
-            "{}: the packet level needs [overlay.packets] with the rtt: add it, or use --level \
-             flow",
-            file.display()
-        )));
-    }
-    let files = args.out.as_deref().map(Files::create).transpose()?;
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let work = Work {
-        scenario,
-        points,
-        level,
-        threads: args.threads.map_or_else(cores, usize::from),
-        keep_series: args.keep_series,
-    };
-    let (work, done) = match supervise(screen, move |control| work.run(control)).await {
-        Ok(done) => done,
-        Err(error) => {
-            if args.json {
-                print_failure(&error)?;
-            }
-            return Err(error);
-        }
-    };
-    let report = work.plan().report(&done);
-    let written = files
-        .map(|files| files.finish(&work.points, &report, &done))
-        .transpose();
-    screen.say(&text::summary(&report));
-    if args.json {
-        print_json(&report)?;
-    }
-    if let Some(words) = written? {
-        screen.say(&words);
-    }
-    match report.unfinished {
-        0 => Ok(()),
-        missing => bail!("stopped: {} missing", scenario::several(missing, "run")),
-    }
-}
-
-struct Work {
+/// Everything that is needed to start, checked.
+#[derive(Debug)]
+pub(super) struct Overlay {
     scenario: Scenario,
     points: Vec<OverlayPoint>,
     level: OverlayLevel,
@@ -111,9 +26,39 @@ struct Work {
     keep_series: bool,
 }
 
-impl Work {
-    fn plan(&self) -> OverlayPlan<'_> {
-        OverlayPlan {
+impl Level for Overlay {
+    type Report = OverlayReport;
+
+    fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
+        let points = request.scenario.overlay_points();
+        let points = points.map_err(|error| usage(error.to_string()))?;
+        let level = match request.args.level.contains(&args::Level::Flow) {
+            true => OverlayLevel::Flow,
+            false => OverlayLevel::Packet,
+        };
+        let without = |point: &OverlayPoint| point.experiment.packets.is_none();
+        if level == OverlayLevel::Packet && points.iter().any(without) {
+            return Err(usage(format!(
+                "{}: the packet level needs [overlay.packets] with the rtt: add it, or use --level \
+                 flow",
+                request.file.display()
+            )));
+        }
+        Ok(Self {
+            points,
+            level,
+            threads: request.threads(),
+            keep_series: request.args.keep_series,
+            scenario: request.scenario,
+        })
+    }
+
+    fn sheets(&self) -> Vec<Sheet> {
+        sheets::all()
+    }
+
+    fn run(self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<OverlayReport> {
+        let plan = OverlayPlan {
             scenario: self.scenario.name(),
             level: self.level,
             points: &self.points,
@@ -121,18 +66,28 @@ impl Work {
             repeat: self.scenario.repeat(),
             threads: self.threads,
             keep_series: self.keep_series,
+        };
+        let done = plan.run(optimum, control);
+        let done = done.map_err(|error| match error {
+            BatchError::Threads(error) => error.into(),
+            error => anyhow::anyhow!("{error}"),
+        })?;
+        let report = plan.report(&done);
+        if let Some(folder) = folder {
+            sheets::add(folder, &report, &done)?;
+            plots::draw(folder, &self.points, &report, &done)?;
         }
+        Ok(report)
+    }
+}
+
+impl Report for OverlayReport {
+    fn summary(&self) -> String {
+        text::summary(self)
     }
 
-    fn run(self, control: &Control) -> anyhow::Result<(Self, Vec<OverlayDone>)> {
-        let done = self
-            .plan()
-            .run(optimum, control)
-            .map_err(|error| match error {
-                BatchError::Threads(error) => error.into(),
-                error => anyhow::anyhow!("{error}"),
-            })?;
-        Ok((self, done))
+    fn unfinished(&self) -> u64 {
+        self.unfinished
     }
 }
 
@@ -142,24 +97,4 @@ fn optimum(setting: &Setting) -> Result<f64, String> {
     let best = over_relays(&overlay.relays, &overlay.demands, selection);
     let best = best.map_err(|error| error.to_string())?;
     Ok(best.rates.iter().sum())
-}
-
-fn read(file: &Path, args: &RunArgs) -> Result<(Scenario, Vec<OverlayPoint>), ScenarioError> {
-    let scenario = super::assigned(file, args)?;
-    let points = scenario.overlay_points()?;
-    Ok((scenario, points))
-}
-
-/// The swept values of a report's points, and the one that changes fastest if it is a number
-/// everywhere.
-fn numeric_axis(report: &OverlayReport) -> Option<&str> {
-    let key = report.points.first()?.set.keys().last()?;
-    let number = |value: &String| value.parse::<f64>().is_ok();
-    let all = report
-        .points
-        .iter()
-        .all(|point| point.set.get(key).is_some_and(number));
-    let first = &report.points.first()?.set[key];
-    let several = report.points.iter().any(|point| &point.set[key] != first);
-    (all && several).then_some(key.as_str())
 }

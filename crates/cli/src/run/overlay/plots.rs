@@ -1,25 +1,27 @@
-//! The rate over time, and results by the key that changes fastest, as pictures.
+//! Pictures of the rate over time, and of the results by the key that changes fastest. This module
+//! chooses and labels the lines; [`Folder`] writes the files.
 
 use indexmap::IndexMap;
-use manyway_report::{Kind, Plot, PlotError, Series};
+use manyway_report::{Kind, Plot, Series};
 use manyway_scenario::OverlayPoint;
 use manyway_simulate::batch::{OverlayDone, OverlayPointReport, OverlayReport};
 
-use super::numeric_axis;
-use crate::run::number_of;
+use crate::run::folder::Folder;
 
 /// Pixels.
 const SIZE: (u32, u32) = (1000, 400);
 /// More pictures of one kind than this are not drawn.
 const MOST: usize = 50;
 
-/// Names and contents.
+/// Adds all pictures.
 pub(super) fn draw(
+    folder: &mut Folder,
     points: &[OverlayPoint],
     report: &OverlayReport,
     done: &[OverlayDone],
-) -> Result<Vec<(String, String)>, PlotError> {
-    let mut pictures = numbered("rates", "Rate", "interval", over_time(points, done), report)?;
+) -> anyhow::Result<()> {
+    let lines = over_time(points, done);
+    add(folder, "rates", "Rate", "interval", lines, report)?;
     if let Some(key) = numeric_axis(report) {
         let searched = report.points.iter().any(|point| point.search.is_some());
         let (name, title) = if searched {
@@ -27,21 +29,22 @@ pub(super) fn draw(
         } else {
             ("sweep", "Rate")
         };
-        pictures.extend(numbered(name, title, key, by(key, report), report)?);
+        add(folder, name, title, key, by(key, report), report)?;
     }
-    Ok(pictures)
+    Ok(())
 }
 
-/// Lines, as many in a picture as can be told apart.
-fn numbered(
+/// Adds lines, as many in a picture as can be told apart.
+fn add(
+    folder: &mut Folder,
     name: &str,
     title: &str,
     x_label: &str,
     lines: Vec<Series>,
     report: &OverlayReport,
-) -> Result<Vec<(String, String)>, PlotError> {
+) -> anyhow::Result<()> {
     let parts: Vec<&[Series]> = lines.chunks(Plot::DISTINCT).take(MOST).collect();
-    let picture = |(n, part): (usize, &&[Series])| {
+    for (n, part) in parts.iter().enumerate() {
         let mut plot = Plot::new(format!("{title}: {}", report.scenario), Kind::Lines);
         plot.size = SIZE;
         plot.x_label = x_label.to_owned();
@@ -50,13 +53,22 @@ fn numbered(
             other => other.to_lowercase(),
         };
         plot.series = part.to_vec();
-        let file = match parts.len() {
-            1 => format!("{name}.svg"),
-            all => format!("{name}-{}.svg", number_of(n, all)),
-        };
-        Ok((file, plot.svg()?))
-    };
-    parts.iter().enumerate().map(picture).collect()
+        folder.plot(name, n, parts.len(), &plot.svg()?)?;
+    }
+    Ok(())
+}
+
+/// The swept key that changes fastest, if its values are numbers everywhere and differ.
+fn numeric_axis(report: &OverlayReport) -> Option<&str> {
+    let key = report.points.first()?.set.keys().last()?;
+    let number = |value: &String| value.parse::<f64>().is_ok();
+    let all = report
+        .points
+        .iter()
+        .all(|point| point.set.get(key).is_some_and(number));
+    let first = &report.points.first()?.set[key];
+    let several = report.points.iter().any(|point| &point.set[key] != first);
+    (all && several).then_some(key.as_str())
 }
 
 /// The first repetition of each point.

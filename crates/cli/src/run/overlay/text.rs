@@ -1,4 +1,5 @@
-//! The result for people.
+//! The results of an overlay for people: a row for each point. This module chooses what is shown
+//! and how it is rounded.
 
 use std::collections::BTreeSet;
 

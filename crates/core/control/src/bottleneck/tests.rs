@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Ack, AckInfo, Controller, Loss, NewPath, Options, Outcome, Sender, SenderConfig, Sent,
+    Ack, AckInfo, Controller, LawSpec, Loss, NewPath, Options, Outcome, Sender, SenderConfig, Sent,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -205,9 +205,9 @@ fn a_watched_controller_is_the_one_inside() {
         }
         (windows, sender.slot())
     };
-    let law = || crate::registry::controller("lia", &Options::default()).expect("known");
+    let law = || LawSpec::lia().controller(&Options::default());
     let mut watched = Watched::new(law(), config());
-    let (plain, _) = run(&mut *law());
+    let (plain, _) = run(&mut law());
     let (same, slot) = run(&mut watched);
     assert_eq!(plain, same);
     let record = watched.path(slot).expect("a path");
@@ -237,7 +237,7 @@ proptest! {
         steps in prop::collection::vec((0usize..4, 0u64..400, -1e3f64..1e3, any::<bool>()), 0..300),
     ) {
         let mut watched = Watched::new(
-            crate::registry::controller("reno", &Options::default()).expect("known"),
+            LawSpec::reno().controller(&Options::default()),
             config(),
         );
         let path = NewPath {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::law::{Scalar, WindowLaw};
-use crate::laws::{Balia, Lia, Reno};
+use crate::laws::{Balia, Cubic, Lia, Reno};
 use crate::options::{Growth, SlowStartKind};
-use crate::registry;
+use crate::registry::LawSpec;
 
 fn new_path(window: f64, size: u32, rtt_ms: u64) -> NewPath {
     NewPath {
@@ -58,7 +58,7 @@ fn growth_by_acknowledgements_takes_each_for_one_packet_at_most() {
             .with_slow_start(SlowStartKind::Standard)
             .with_growth(growth);
         for name in ["reno", "cubic"] {
-            let mut controller = registry::controller(name, &options).unwrap();
+            let mut controller = name.parse::<LawSpec>().unwrap().controller(&options);
             let path = controller.add_path(new_path(10.0, 1500, 50));
             controller.on_ack(&ack(path, 3.0, 50));
             assert_eq!(controller.window(path), slow, "{name}");
@@ -152,7 +152,7 @@ fn old_packets_grow_windows_where_they_are_told_to() {
     assert!(reno.window(slot) > 6.0);
     for (grows, window) in [(false, 10.0), (true, 15.0)] {
         let options = options.with_growth_in_recovery(grows);
-        let mut cubic = registry::controller("cubic", &options).unwrap();
+        let mut cubic = Cubic::new(options);
         let slot = cubic.add_path(new_path(10.0, 1500, 50));
         cubic.on_ack(&old(slot));
         assert_eq!(cubic.window(slot), window);

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::path_manager::Relay;
+use super::key::RelayKey;
 
 /// All relays ever heard of, in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Book {
     records: Vec<Record>,
     /// Never iterated over: its order is not reproducible.
-    index: HashMap<Relay, usize>,
+    index: HashMap<RelayKey, usize>,
     open: usize,
     /// Open paths that have not met loss.
     fresh: usize,
@@ -26,7 +26,7 @@ pub(super) struct Book {
 /// What is known about a relay.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    pub(super) relay: Relay,
+    pub(super) relay: RelayKey,
     pub(super) state: State,
     /// Bytes delivered by its paths, and how long they were open, the present one left out of the
     /// latter.
@@ -80,7 +80,7 @@ impl Book {
         self.records.iter()
     }
 
-    pub(super) fn position(&self, relay: Relay) -> Option<usize> {
+    pub(super) fn position(&self, relay: RelayKey) -> Option<usize> {
         self.index.get(&relay).copied()
     }
 
@@ -93,7 +93,7 @@ impl Book {
     }
 
     /// A new relay's position; `None` if it is known already.
-    pub(super) fn insert(&mut self, relay: Relay) -> Option<usize> {
+    pub(super) fn insert(&mut self, relay: RelayKey) -> Option<usize> {
         let at = self.records.len();
         if self.index.contains_key(&relay) {
             return None;

@@ -1,7 +1,5 @@
 use std::time::Duration;
 
-use crate::laws::MpathRules;
-
 /// How a [`super::PathManager`] behaves; the defaults are mPath's.
 #[derive(Copy, Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -55,7 +53,7 @@ pub enum Reuse {
 impl Default for ManagerConfig {
     fn default() -> Self {
         ManagerConfig {
-            beta: MpathRules::default().beta,
+            beta: Self::BETA,
             probe_interval: Duration::from_millis(250),
             probe_patience: 2.0,
             strikes: 2,
@@ -72,6 +70,9 @@ impl Default for ManagerConfig {
 }
 
 impl ManagerConfig {
+    /// mPath's `β`.
+    pub(crate) const BETA: f64 = 0.25;
+
     /// The defaults with another `β`.
     #[must_use]
     pub fn with_beta(mut self, beta: f64) -> Self {

@@ -6,7 +6,7 @@
 //! became of them.
 //!
 //! ```
-//! use manyway_control::paths::{Command, Event, ManagerConfig, PathKey, PathManager, Relay};
+//! use manyway_control::paths::{Command, Event, ManagerConfig, PathKey, PathManager, RelayKey};
 //! use manyway_units::Time;
 //! use std::time::Duration;
 //!
@@ -14,22 +14,24 @@
 //! let mut now = Time::ZERO;
 //! manager.handle(now, Event::DirectRtt(Duration::from_millis(40)));
 //! assert_eq!(manager.next_command(), Some(Command::MoreRelays));
-//! manager.handle(now, Event::Relays(&[Relay(7)]));
-//! assert_eq!(manager.next_command(), Some(Command::Probe(Relay(7))));
+//! manager.handle(now, Event::Relays(&[RelayKey(7)]));
+//! assert_eq!(manager.next_command(), Some(Command::Probe(RelayKey(7))));
 //!
 //! now += Duration::from_millis(60);
-//! manager.handle(now, Event::Answered(Relay(7)));
+//! manager.handle(now, Event::Answered(RelayKey(7)));
 //! assert_eq!(manager.next_command(), Some(Command::MoreRelays));
 //!
 //! // Congestion on the direct path: time for a detour.
 //! manager.handle(now, Event::Loss { path: PathKey::Direct, window: 10.0 });
-//! assert_eq!(manager.next_command(), Some(Command::Open(Relay(7))));
+//! assert_eq!(manager.next_command(), Some(Command::Open(RelayKey(7))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod book;
 mod config;
+mod key;
 mod path_manager;
 
 pub use config::{InvalidManagerConfig, ManagerConfig, Reuse};
-pub use path_manager::{Command, Event, PathKey, PathManager, Relay, RelayCounts};
+pub use key::{PathKey, RelayKey};
+pub use path_manager::{Command, Event, PathManager, RelayCounts};

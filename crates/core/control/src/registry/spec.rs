@@ -1,21 +1,28 @@
+//! A law with its parameters, checked: what everybody passes on instead of a name.
+
 use std::fmt::{self, Debug, Display};
 use std::str::FromStr;
 
-use super::{AnyController, AnyLaw, Entry, Parameter, UnknownLaw, find, nearest_of, shortened};
-use crate::law::Law;
+use super::error::{LawError, nearest_of, shortened};
+use crate::capabilities::Capabilities;
+use crate::laws::{AnyController, AnyLaw, ENTRIES, Entry, Fluid};
 use crate::options::Options;
+use crate::parameter::Parameter;
+use crate::paths::ManagerConfig;
 
-/// A law by name with its parameters, checked.
+/// A law with its parameters, checked, and what it can do. Parse it where text comes in, and pass
+/// it on: whoever needs to know something about a law asks its specification, not its name.
 ///
 /// Its text form is `name` or `name:key=value,key=value`, and parameters that are not named have
 /// their defaults: `ewtcp`, `ewtcp:a=0.25`. [`Display`] names those only that differ from the
 /// default, so that equal specifications have equal text.
 ///
 /// ```
-/// use manyway_control::registry::LawSpec;
-/// let lia: LawSpec = "lia".parse()?;
-/// assert_eq!(lia.name(), "lia");
-/// assert_eq!(lia.to_string(), "lia");
+/// use manyway_control::LawSpec;
+/// let mpath: LawSpec = "mpath:beta=0.1".parse()?;
+/// assert_eq!(mpath.to_string(), "mpath:beta=0.1");
+/// assert!(!mpath.capabilities().paced);
+/// assert!(mpath.path_manager().is_some());
 /// # Ok::<(), manyway_control::LawError>(())
 /// ```
 #[derive(Clone)]
@@ -43,15 +50,54 @@ impl LawSpec {
         builder.finish()
     }
 
+    /// LIA, the default.
+    pub fn lia() -> Self {
+        Self::known("lia")
+    }
+
+    /// Reno, the baseline.
+    pub fn reno() -> Self {
+        Self::known("reno")
+    }
+
+    /// mPath, for a direct path and many through relays.
+    pub fn mpath() -> Self {
+        Self::known("mpath")
+    }
+
+    fn known(name: &str) -> Self {
+        Self::new(name, []).expect("a name of the registry, and defaults")
+    }
+
+    /// Every law of the registry with its defaults, in the order in which to list them.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        ENTRIES.iter().map(|entry| LawSpec {
+            entry,
+            values: entry.parameters.iter().map(|p| p.default).collect(),
+        })
+    }
+
     /// The law's name.
     pub fn name(&self) -> &'static str {
         self.entry.name
     }
 
+    /// A line about the law.
+    pub fn about(&self) -> &'static str {
+        self.entry.about
+    }
+
     /// All parameters with their values, the defaults included.
-    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> {
-        let keys = self.entry.parameters.iter().map(|parameter| parameter.key);
-        keys.zip(self.values.iter().copied())
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static Parameter, f64)> {
+        self.entry
+            .parameters
+            .iter()
+            .zip(self.values.iter().copied())
+    }
+
+    /// What the law needs from its surroundings.
+    pub fn capabilities(&self) -> Capabilities {
+        self.entry.capabilities
     }
 
     /// A controller without paths.
@@ -60,15 +106,23 @@ impl LawSpec {
             .expect("checked when the specification was made")
     }
 
-    /// The window law, on any scalar; `None` where the controller keeps a state of its own.
-    pub fn window_law(&self) -> Option<AnyLaw> {
-        self.entry.law.map(|make| make(&self.values))
+    /// The law as a fluid model sees it.
+    pub fn fluid(&self) -> Fluid {
+        (self.entry.fluid)(&self.values)
     }
 
-    /// The window law on `f64`, as an object; `None` where the controller keeps a state of its own.
-    pub fn law(&self) -> Option<Box<dyn Law>> {
-        let law = self.window_law()?;
-        Some(Box::new(law))
+    /// The window law, on any scalar; `None` where the controller keeps a state of its own.
+    pub fn window_law(&self) -> Option<AnyLaw> {
+        match self.fluid() {
+            Fluid::Window(law) => Some(law),
+            Fluid::Delay { .. } | Fluid::None { .. } => None,
+        }
+    }
+
+    /// Settings for the path manager that decides which of the connection's relayed paths are open;
+    /// `None` if the law comes without one and uses all the paths it is given.
+    pub fn path_manager(&self) -> Option<ManagerConfig> {
+        Some((self.entry.path_manager?)(&self.values))
     }
 }
 
@@ -134,7 +188,14 @@ struct Builder {
 
 impl Builder {
     fn new(name: &str) -> Result<Self, LawError> {
-        let entry = find(name.trim())?;
+        let name = name.trim();
+        let entry = ENTRIES
+            .iter()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| LawError::Unknown {
+                name: shortened(name),
+                suggestion: nearest_of(name, ENTRIES.iter().map(|entry| entry.name)),
+            })?;
         Ok(Builder {
             entry,
             values: vec![None; entry.parameters.len()],
@@ -184,95 +245,4 @@ impl Builder {
             values,
         })
     }
-}
-
-/// A law that can't be had as it was asked for.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LawError {
-    /// There is no such law.
-    #[error(transparent)]
-    Unknown(#[from] UnknownLaw),
-    /// The law has no such parameter.
-    #[error("{law} has no parameter {key:?}{}; {}", super::hint(.suggestion), takes(.known))]
-    UnknownParameter {
-        /// The law.
-        law: &'static str,
-        /// The key asked for.
-        key: String,
-        /// The key nearest to it, if one is near.
-        suggestion: Option<&'static str>,
-        /// What the law takes.
-        known: &'static [Parameter],
-    },
-    /// A parameter is out of its range.
-    #[error("{law}: {} = {value} is out of range; allowed is {}", .parameter.key, .parameter.range)]
-    OutOfRange {
-        /// The law.
-        law: &'static str,
-        /// The parameter.
-        parameter: &'static Parameter,
-        /// The value asked for.
-        value: f64,
-    },
-    /// A parameter's value is not a number.
-    #[error("{law}: {} = {text:?} is not a number; allowed is \
-        {}", .parameter.key, .parameter.range)]
-    NotANumber {
-        /// The law.
-        law: &'static str,
-        /// The parameter.
-        parameter: &'static Parameter,
-        /// What stands in the place of the number.
-        text: String,
-    },
-    /// A parameter is given more than once.
-    #[error("{law}: {key} is given twice; give it once")]
-    Twice {
-        /// The law.
-        law: &'static str,
-        /// The parameter's key.
-        key: &'static str,
-    },
-    /// The parameters are in range one by one, but not together.
-    #[error("{law}: {reason}")]
-    Inconsistent {
-        /// The law.
-        law: &'static str,
-        /// What doesn't fit, and how to mend it.
-        reason: String,
-    },
-    /// Something behind the colon is not an assignment.
-    #[error("{law}: {text:?} is not of the form key=value; write {}", example(.law, .known))]
-    NotAssigned {
-        /// The law.
-        law: &'static str,
-        /// What stands in the place of the assignment.
-        text: String,
-        /// What the law takes.
-        known: &'static [Parameter],
-    },
-}
-
-fn takes(known: &[Parameter]) -> String {
-    if known.is_empty() {
-        return "it takes none".to_owned();
-    }
-    let known: Vec<String> = known
-        .iter()
-        .map(|p| format!("{} ({})", p.key, p.range))
-        .collect();
-    format!("it takes {}", known.join(", "))
-}
-
-/// The law with its defaults written out.
-fn example(law: &str, known: &[Parameter]) -> String {
-    if known.is_empty() {
-        return law.to_owned();
-    }
-    let known: Vec<String> = known
-        .iter()
-        .map(|p| format!("{}={}", p.key, p.default))
-        .collect();
-    format!("{law}:{}", known.join(","))
 }

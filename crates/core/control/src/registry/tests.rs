@@ -1,11 +1,17 @@
 use super::*;
+use crate::controller::Controller;
+use crate::law::WindowLaw;
+use crate::laws::{AnyController, AnyLaw, Fluid, Generalized};
+use crate::options::Options;
 
 /// The law `name` with each parameter at a fraction, 0 to 1, of its range; an infinite end stands
 /// for itself at 1. BMC's weights, which have to fit together, are left equal.
 pub(crate) fn spec_from(name: &str, fractions: [f64; 4]) -> LawSpec {
     let is_weight = |key: &str| key.starts_with('d') && key.len() == 2;
-    let parameters = parameters_of(name).unwrap().iter();
-    let chosen = parameters
+    let spec = spec(name);
+    let chosen = spec
+        .parameters()
+        .map(|(parameter, _)| parameter)
         .filter(|parameter| !is_weight(parameter.key))
         .zip(fractions.into_iter().cycle())
         .map(|(parameter, fraction)| {
@@ -29,7 +35,7 @@ pub(crate) fn spec_from(name: &str, fractions: [f64; 4]) -> LawSpec {
     LawSpec::new(name, chosen).unwrap()
 }
 
-fn spec(text: &str) -> LawSpec {
+pub(crate) fn spec(text: &str) -> LawSpec {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -39,29 +45,53 @@ fn refusal(text: &str) -> String {
 
 #[test]
 fn every_name_makes_the_controller_it_names() {
-    for (name, about) in names() {
-        let made = controller(name, &Options::default()).unwrap();
-        assert_eq!(made.name(), name);
-        assert!(!about.is_empty());
-        if let Some(law) = law(name).unwrap() {
+    for law in laws() {
+        let name = law.name();
+        assert_eq!(spec(name), law);
+        assert_eq!(law.controller(&Options::default()).name(), name);
+        assert!(!law.about().is_empty());
+        if let Some(law) = law.window_law() {
             assert_eq!(law.name(), name);
         }
     }
-    let without: Vec<_> = names()
-        .map(|(name, _)| name)
-        .filter(|name| spec(name).window_law().is_none())
-        .collect();
+    for law in [LawSpec::lia(), LawSpec::reno(), LawSpec::mpath()] {
+        assert_eq!(spec(law.name()), law);
+    }
+}
+
+#[test]
+fn laws_tell_what_they_can() {
+    let names = |can: &dyn Fn(&LawSpec) -> bool| -> Vec<_> {
+        let able = laws().filter(|law| can(law));
+        able.map(|law| law.name()).collect()
+    };
+    let by_delay = |law: &LawSpec| law.capabilities().signal == Signal::Delay;
+    assert_eq!(names(&by_delay), ["wvegas", "wvegas-printed"]);
+    let timed = |law: &LawSpec| law.capabilities().receive_times;
+    assert_eq!(names(&timed), ["wvegas", "wvegas-printed"]);
+    assert_eq!(names(&|law| !law.capabilities().paced), ["mpath"]);
+    assert_eq!(names(&|law| law.path_manager().is_some()), ["mpath"]);
+    let without = |law: &LawSpec| matches!(law.fluid(), Fluid::None { .. });
     let own = [
         "olia",
         "cubic",
         "mpath",
-        "wvegas",
         "wvegas-printed",
         "bmc",
         "bmc-proportion",
         "bmc-balance",
     ];
-    assert_eq!(without, own);
+    assert_eq!(names(&without), own);
+    let fluid = spec("wvegas:total_alpha=20,min_alpha=3").fluid();
+    let delay = Fluid::Delay {
+        total_alpha: 20.0,
+        min_alpha: 3.0,
+    };
+    assert_eq!(fluid, delay);
+    assert_eq!(
+        spec("mpath:beta=0.1").path_manager().map(|m| m.beta),
+        Some(0.1)
+    );
 }
 
 #[test]
@@ -82,18 +112,11 @@ fn parameters_reach_the_law() {
 
 #[test]
 fn defaults_are_in_range_and_explained() {
-    for (name, _) in names() {
-        for parameter in parameters_of(name).unwrap() {
-            assert!(parameter.range.contains(parameter.default), "{parameter:?}");
-            assert!(!parameter.range.contains(f64::NAN));
-            assert!(!parameter.meaning.is_empty());
-        }
-        let all: Vec<_> = spec(name).parameters().collect();
-        let named: Vec<_> = parameters_of(name).unwrap().iter().collect();
-        assert_eq!(all.len(), named.len());
-        for ((key, value), parameter) in all.into_iter().zip(named) {
-            assert_eq!((key, value), (parameter.key, parameter.default));
-        }
+    for (parameter, value) in laws().flat_map(|law| law.parameters().collect::<Vec<_>>()) {
+        assert_eq!(value, parameter.default);
+        assert!(parameter.range.contains(parameter.default), "{parameter:?}");
+        assert!(!parameter.range.contains(f64::NAN));
+        assert!(!parameter.meaning.is_empty());
     }
 }
 
@@ -101,11 +124,12 @@ fn defaults_are_in_range_and_explained() {
 #[test]
 fn the_guide_has_every_law_and_parameter() {
     let guide = include_str!("../../../../../docs/laws.md");
-    for (name, _) in names() {
+    for law in laws() {
+        let name = law.name();
         let begin = format!("| `{name}` |");
         let row = guide.lines().find(|line| line.starts_with(&begin));
         let cells: Vec<_> = row.unwrap_or_else(|| panic!("{name}")).split('|').collect();
-        for parameter in parameters_of(name).unwrap() {
+        for (parameter, _) in law.parameters() {
             let key = parameter.key;
             // Weights are given as the first and the last.
             let weight = key.starts_with('d') && key.len() == 2;
@@ -142,28 +166,20 @@ fn text_form() {
 
     let made = LawSpec::new("ewtcp", [("a".to_owned(), 0.5)]).unwrap();
     assert_eq!(made, spec("ewtcp:a=0.5"));
-    let controller = controller("ewtcp:a=0.5", &Options::default()).unwrap();
-    assert_eq!(controller.name(), "ewtcp");
 }
 
 #[test]
 fn unknown_names_are_told_what_exists() {
-    let error = controller("Ballia", &Options::default()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "unknown congestion control \"Ballia\" (did you mean \"balia\"?); known are reno, ewtcp, \
-         coupled, semicoupled, lia, balia, generalized, olia, cubic, mpath, wvegas, \
-         wvegas-printed, bmc, bmc-proportion, bmc-balance"
-    );
-    let error = controller("x:a=1", &Options::default()).unwrap_err();
-    let unknown = UnknownLaw {
-        name: "x".to_owned(),
-        suggestion: None,
-    };
-    assert_eq!(error, LawError::Unknown(unknown));
+    let names: Vec<_> = laws().map(|law| law.name()).collect();
+    let known = names.join(", ");
+    let message =
+        |name, hint| format!("unknown congestion control {name:?}{hint}; known are {known}");
+    let hint = " (did you mean \"balia\"?)";
+    assert_eq!(refusal("Ballia"), message("Ballia", hint));
+    assert_eq!(refusal("x:a=1"), message("x", ""));
     let long = "l".repeat(1 << 20);
-    let error = controller(&long, &Options::default()).unwrap_err();
-    assert!(matches!(error, LawError::Unknown(unknown) if unknown.name.len() == 64));
+    let error = long.parse::<LawSpec>().unwrap_err();
+    assert!(matches!(error, LawError::Unknown { name, .. } if name.len() == 64));
 }
 
 #[test]
@@ -240,12 +256,4 @@ fn wrong_parameters_are_told_what_is_allowed() {
         error.to_string(),
         "ewtcp has no parameter \"b\"; it takes a (more than 0, at most 1000)"
     );
-}
-
-#[test]
-fn edits_counts_insertions_deletions_and_replacements() {
-    assert_eq!(edits("", "abc"), 3);
-    assert_eq!(edits("abc", ""), 3);
-    assert_eq!(edits("kitten", "sitting"), 3);
-    assert_eq!(edits("lia", "balia"), 2);
 }

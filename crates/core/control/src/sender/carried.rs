@@ -4,7 +4,7 @@ use manyway_units::Time;
 
 use super::flight::Flight;
 use super::types::{AckError, AckInfo, Outcome, Permit, SenderStats, Sent, TimerEvent};
-use crate::overlay::TokenBucket;
+use crate::rate_control::TokenBucket;
 use crate::rtt::Rtt;
 
 /// No acknowledgement for this long, or for three round trips if that is longer, and the carrier

@@ -1,3 +1,6 @@
+//! The configuration of a link, and what is wrong with one that can't work. Scenario files use the
+//! same words for the same settings.
+
 use std::fmt;
 use std::time::Duration;
 
@@ -59,8 +62,8 @@ impl LinkConfig {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the link's `{field}` is {value}: {allowed}")]
 pub struct InvalidLink {
-    /// The field within [`LinkConfig`], with dots and indices: `rate`, `queue.max_p`,
-    /// `timetable.changes[2].rate`.
+    /// The setting, in the words of [`LinkConfig`] and its parts: `rate`, `queue.red.max_p`,
+    /// `loss.good_to_bad`, `timetable[2].rate`, `timetable_period`. Scenario files use the same.
     pub field: String,
     /// What it is.
     pub value: String,

@@ -1,3 +1,5 @@
+//! Rate, delay and up or down of a link at any time, by its timetable.
+
 use std::time::Duration;
 
 use manyway_units::{Rate, Time};

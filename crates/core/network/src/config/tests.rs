@@ -2,7 +2,7 @@ use super::*;
 use crate::{Change, Limit, Link, Red};
 use manyway_units::Time;
 
-fn good() -> LinkConfig {
+fn plain() -> LinkConfig {
     LinkConfig::new(Rate::from_mbps(20.0), Duration::from_millis(10))
 }
 
@@ -21,7 +21,7 @@ fn assert_refused(config: LinkConfig, field: &str, message: &str) {
 #[test]
 fn rates() {
     for rate in [Rate::ZERO, Rate::from_bits_per_sec(0.5)] {
-        let (field, message) = error(LinkConfig { rate, ..good() });
+        let (field, message) = error(LinkConfig { rate, ..plain() });
         assert_eq!(field, "rate");
         assert!(message.ends_with("choose at least 1 bps (to cut a link off, take it down)"));
     }
@@ -31,23 +31,23 @@ fn rates() {
 fn losses() {
     for p in [1.0, -0.1, f64::NAN] {
         let loss = Loss::Bernoulli(p);
-        let (field, message) = error(LinkConfig { loss, ..good() });
+        let (field, message) = error(LinkConfig { loss, ..plain() });
         assert_eq!(field, "loss");
         let expected =
             format!("the link's `loss` is {p}: choose a probability of at least 0 and less than 1");
         assert_eq!(message, expected);
     }
-    let bursts = |[to_bad, to_good, loss_good, loss_bad]: [f64; 4]| LinkConfig {
+    let bursts = |[good_to_bad, bad_to_good, good, bad]: [f64; 4]| LinkConfig {
         loss: Loss::GilbertElliott {
-            to_bad,
-            to_good,
-            loss_good,
-            loss_bad,
+            good_to_bad,
+            bad_to_good,
+            good,
+            bad,
         },
-        ..good()
+        ..plain()
     };
     assert_eq!(bursts([0.0, 1.0, 0.0, 1.0]).validate(), Ok(()));
-    for (index, field) in ["to_bad", "to_good", "loss_good", "loss_bad"]
+    for (index, field) in ["good_to_bad", "bad_to_good", "good", "bad"]
         .into_iter()
         .enumerate()
     {
@@ -59,50 +59,39 @@ fn losses() {
     }
     assert_refused(
         bursts([0.1, 0.0, 0.0, 1.0]),
-        "loss.to_good",
-        "the link's `loss.to_good` is 0: choose a probability greater than 0 and at most 1",
+        "loss.bad_to_good",
+        "the link's `loss.bad_to_good` is 0: choose a probability greater than 0 and at most 1",
     );
-    assert_eq!(error(bursts([0.1, 0.1, 1.0, 1.0])).0, "loss.loss_good");
+    assert_eq!(error(bursts([0.1, 0.1, 1.0, 1.0])).0, "loss.good");
 }
 
 #[test]
 fn queues() {
-    let with = |queue| LinkConfig { queue, ..good() };
+    let with = |queue| LinkConfig { queue, ..plain() };
     for limit in [Limit::Bytes(0), Limit::Packets(0)] {
-        for queue in [
-            Queue::DropTail(limit),
-            Queue::Red(Red::new(limit, 1.0, 2.0)),
+        for (queue, field) in [
+            (Queue::DropTail(limit), "queue"),
+            (Queue::Red(Red::new(limit, 1.0, 2.0)), "queue.red.limit"),
         ] {
-            let message = "the link's `queue.limit` is 0: a queue has room for at least one packet";
-            assert_refused(with(queue), "queue.limit", message);
+            let message =
+                format!("the link's `{field}` is 0: a queue has room for at least one packet");
+            assert_refused(with(queue), field, &message);
         }
     }
     let red = Red::new(Limit::Packets(100), 5.0, 15.0);
     assert_eq!(with(Queue::Red(red)).validate(), Ok(()));
     let refused = |red, field: &str| {
         let (found, message) = error(with(Queue::Red(red)));
-        assert_eq!(found, format!("queue.{field}"));
+        assert_eq!(found, format!("queue.red.{field}"));
         assert!(message.contains(": choose "), "{message}");
     };
     for wrong in [-1.0, f64::NAN, f64::INFINITY] {
-        let min_threshold = wrong;
-        refused(
-            Red {
-                min_threshold,
-                ..red
-            },
-            "min_threshold",
-        );
+        let min = wrong;
+        refused(Red { min, ..red }, "min");
     }
     for wrong in [5.0, 4.0, f64::NAN, f64::INFINITY] {
-        let max_threshold = wrong;
-        refused(
-            Red {
-                max_threshold,
-                ..red
-            },
-            "max_threshold",
-        );
+        let max = wrong;
+        refused(Red { max, ..red }, "max");
     }
     for wrong in [0.0, -0.1, 1.1, f64::NAN] {
         let (max_p, weight) = (wrong, wrong);
@@ -127,7 +116,7 @@ fn timetables() {
                 .collect(),
             period: period.map(Duration::from_nanos),
         },
-        ..good()
+        ..plain()
     };
     assert_eq!(with(&[0, 1000], Some(2000)).validate(), Ok(()));
     assert_eq!(with(&[500], Some(1000)).validate(), Ok(()));
@@ -135,9 +124,9 @@ fn timetables() {
     for wrong in [[1000, 1999], [1000, 1000], [1000, 0]] {
         assert_refused(
             with(&wrong, None),
-            "timetable.changes[1].at",
+            "timetable[1].at",
             &format!(
-                "the link's `timetable.changes[1].at` is {:?}: changes are in the order of time, \
+                "the link's `timetable[1].at` is {:?}: changes are in the order of time, \
                  at least 1 µs after the one before",
                 Time::from_nanos(wrong[1])
             ),
@@ -146,9 +135,9 @@ fn timetables() {
     for (at, period) in [(&[0, 1000][..], 1999), (&[1500, 5000], 5000), (&[5], 0)] {
         assert_refused(
             with(at, Some(period)),
-            "timetable.period",
+            "timetable_period",
             &format!(
-                "the link's `timetable.period` is {:?}: choose one that ends at least 1 µs after \
+                "the link's `timetable_period` is {:?}: choose one that ends at least 1 µs after \
                  the last change",
                 Duration::from_nanos(period)
             ),
@@ -159,13 +148,13 @@ fn timetables() {
 
     let mut slow = with(&[0, 1000], None);
     slow.timetable.changes[1].rate = Some(Rate::ZERO);
-    assert_eq!(error(slow).0, "timetable.changes[1].rate");
+    assert_eq!(error(slow).0, "timetable[1].rate");
     let mut idle = with(&[0], None);
     idle.timetable.changes[0].up = None;
     assert_refused(
         idle,
-        "timetable.changes[0]",
-        "the link's `timetable.changes[0]` is empty: a change has a rate, a delay, or says up or \
+        "timetable[0]",
+        "the link's `timetable[0]` is empty: a change has a rate, a delay, or says up or \
          down",
     );
 }

@@ -1,3 +1,5 @@
+//! The packets in a link's queue, as far as the link has to know them.
+
 /// Accepted packets and when they leave the queue, in order: a ring that is cleared out lazily.
 ///
 /// A queue only has to know how many packets have left when it seems full, so a packet costs a

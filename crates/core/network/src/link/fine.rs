@@ -1,3 +1,5 @@
+//! Time in fractions of a nanosecond, so that roundings of service times don't add up.
+
 use manyway_units::{Rate, Time};
 
 /// Bits of a fraction of a nanosecond. With 31 of them a byte's time at 1 bps still fits 64 bits.

@@ -1,3 +1,6 @@
+//! One link at work: it decides about each packet when the packet is offered, and schedules no
+//! events.
+
 use std::time::Duration;
 
 use manyway_units::Time;

@@ -1,3 +1,5 @@
+//! Service times on a link whose rate and delay change by a timetable.
+
 use super::fine::{Fine, service_time, time_per_byte};
 use super::nanos;
 use crate::{Change, LinkConfig, Timetable};

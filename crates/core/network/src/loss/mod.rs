@@ -1,3 +1,5 @@
+//! Losses on the wire: independent, or in bursts.
+
 use rand::RngExt;
 
 use crate::InvalidLink;
@@ -16,13 +18,13 @@ pub enum Loss {
     /// distribution.
     GilbertElliott {
         /// Probability of a step from good to bad.
-        to_bad: f64,
-        /// Probability of a step from bad to good: bad times last 1/`to_good` packets on average.
-        to_good: f64,
+        good_to_bad: f64,
+        /// Probability of a step from bad to good: bad times last 1/`bad_to_good` packets on average.
+        bad_to_good: f64,
         /// Probability with which a packet is lost in the good state; often 0.
-        loss_good: f64,
+        good: f64,
         /// Probability with which a packet is lost in the bad state; often 1.
-        loss_bad: f64,
+        bad: f64,
     },
 }
 
@@ -33,13 +35,13 @@ impl Loss {
             Loss::None => 0.0,
             Loss::Bernoulli(p) => p,
             Loss::GilbertElliott {
-                to_bad,
-                to_good,
-                loss_good,
-                loss_bad,
+                good_to_bad,
+                bad_to_good,
+                good,
+                bad,
             } => {
-                let bad = to_bad / (to_bad + to_good);
-                (1.0 - bad) * loss_good + bad * loss_bad
+                let share = good_to_bad / (good_to_bad + bad_to_good);
+                (1.0 - share) * good + share * bad
             }
         }
     }
@@ -56,18 +58,23 @@ impl Loss {
             Loss::None => Ok(()),
             Loss::Bernoulli(p) => check("loss", p, (0.0..1.0).contains(&p), BELOW_ONE),
             Loss::GilbertElliott {
-                to_bad,
-                to_good,
-                loss_good,
-                loss_bad,
+                good_to_bad,
+                bad_to_good,
+                good,
+                bad,
             } => {
                 let all = 0.0..=1.0;
-                check("loss.to_bad", to_bad, all.contains(&to_bad), ANY)?;
-                let leaves = all.contains(&to_good) && to_good > 0.0;
-                check("loss.to_good", to_good, leaves, POSITIVE)?;
-                let below_one = (0.0..1.0).contains(&loss_good);
-                check("loss.loss_good", loss_good, below_one, BELOW_ONE)?;
-                check("loss.loss_bad", loss_bad, all.contains(&loss_bad), ANY)
+                check(
+                    "loss.good_to_bad",
+                    good_to_bad,
+                    all.contains(&good_to_bad),
+                    ANY,
+                )?;
+                let leaves = all.contains(&bad_to_good) && bad_to_good > 0.0;
+                check("loss.bad_to_good", bad_to_good, leaves, POSITIVE)?;
+                let below_one = (0.0..1.0).contains(&good);
+                check("loss.good", good, below_one, BELOW_ONE)?;
+                check("loss.bad", bad, all.contains(&bad), ANY)
             }
         }
     }
@@ -90,8 +97,10 @@ impl Losses {
             Loss::None => return None,
             Loss::Bernoulli(_) => false,
             Loss::GilbertElliott {
-                to_bad, to_good, ..
-            } => generator.random_bool(to_bad / (to_bad + to_good)),
+                good_to_bad,
+                bad_to_good,
+                ..
+            } => generator.random_bool(good_to_bad / (good_to_bad + bad_to_good)),
         };
         Some(Self {
             loss,
@@ -106,14 +115,14 @@ impl Losses {
             Loss::None => false,
             Loss::Bernoulli(p) => self.generator.random_bool(p),
             Loss::GilbertElliott {
-                to_bad,
-                to_good,
-                loss_good,
-                loss_bad,
+                good_to_bad,
+                bad_to_good,
+                good,
+                bad,
             } => {
                 let (loss, leave) = match self.bad {
-                    true => (loss_bad, to_good),
-                    false => (loss_good, to_bad),
+                    true => (bad, bad_to_good),
+                    false => (good, good_to_bad),
                 };
                 let lost = self.generator.random_bool(loss);
                 self.bad ^= self.generator.random_bool(leave);

@@ -2,10 +2,10 @@ use super::*;
 use proptest::prelude::*;
 
 const BURSTS: Loss = Loss::GilbertElliott {
-    to_bad: 0.01,
-    to_good: 0.2,
-    loss_good: 0.0,
-    loss_bad: 1.0,
+    good_to_bad: 0.01,
+    bad_to_good: 0.2,
+    good: 0.0,
+    bad: 1.0,
 };
 
 fn losses(loss: Loss, seed: u64, packets: usize) -> Vec<bool> {
@@ -30,10 +30,10 @@ fn mean_loss_in_closed_form() {
     // In the bad state 1/21 of the time.
     assert!((BURSTS.mean() - 1.0 / 21.0).abs() < 1e-15);
     let both = Loss::GilbertElliott {
-        to_bad: 0.1,
-        to_good: 0.3,
-        loss_good: 0.04,
-        loss_bad: 0.8,
+        good_to_bad: 0.1,
+        bad_to_good: 0.3,
+        good: 0.04,
+        bad: 0.8,
     };
     assert!((both.mean() - (0.75 * 0.04 + 0.25 * 0.8)).abs() < 1e-15);
 }
@@ -68,10 +68,10 @@ fn bursts_have_the_stationary_loss_and_the_lengths_of_the_chain() {
 #[test]
 fn a_loss_in_either_state() {
     let loss = Loss::GilbertElliott {
-        to_bad: 0.1,
-        to_good: 0.3,
-        loss_good: 0.04,
-        loss_bad: 0.8,
+        good_to_bad: 0.1,
+        bad_to_good: 0.3,
+        good: 0.04,
+        bad: 0.8,
     };
     let share = share(&losses(loss, 6, 400_000));
     // As above with r = 0.6: at most p(1 − p)/n × 4.
@@ -110,9 +110,9 @@ fn nothing_to_lose() {
 proptest! {
     #[test]
     fn what_is_valid_loses_some_but_not_all_in_the_long_run(
-        to_bad in -0.1..1.1_f64, to_good in -0.1..1.1_f64, loss_good in -0.1..1.1_f64, loss_bad in -0.1..1.1_f64, seed: u64,
+        good_to_bad in -0.1..1.1_f64, bad_to_good in -0.1..1.1_f64, good in -0.1..1.1_f64, bad in -0.1..1.1_f64, seed: u64,
     ) {
-        let loss = Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad };
+        let loss = Loss::GilbertElliott { good_to_bad, bad_to_good, good, bad };
         if loss.validate().is_ok() {
             let mean = loss.mean();
             prop_assert!((0.0..1.0).contains(&mean), "{}", mean);

@@ -1,3 +1,5 @@
+//! The queue in front of a link: its kind and its size.
+
 use std::time::Duration;
 
 use manyway_units::Rate;
@@ -32,11 +34,15 @@ pub enum Limit {
 }
 
 impl Queue {
-    /// DropTail of one bandwidth-delay product, in bytes: what is under way in one round trip of
-    /// twice the one-way `delay`; at least two packets of 1500 bytes, for very short links.
+    /// The smallest [`Queue::bandwidth_delay`]: an initial window of ten packets of 1500 bytes
+    /// (RFC 6928).
+    pub const MIN_BYTES: u64 = 15_000;
+
+    /// The queue of a link for which nobody chooses one: DropTail of one bandwidth-delay product,
+    /// in bytes, of a round trip of twice the one-way `delay`; at least [`Queue::MIN_BYTES`].
     pub fn bandwidth_delay(rate: Rate, delay: Duration) -> Self {
         let product = rate.times_delay(delay.saturating_mul(2)).bytes();
-        Queue::DropTail(Limit::Bytes(product.max(3000)))
+        Queue::DropTail(Limit::Bytes(product.max(Self::MIN_BYTES)))
     }
 
     /// How much it holds.
@@ -48,9 +54,13 @@ impl Queue {
     }
 
     pub(crate) fn validate(&self) -> Result<(), InvalidLink> {
-        if let Limit::Bytes(0) | Limit::Packets(0) = self.limit() {
+        let (limit, setting) = match self {
+            Queue::DropTail(limit) => (limit, "queue"),
+            Queue::Red(red) => (&red.limit, "queue.red.limit"),
+        };
+        if let Limit::Bytes(0) | Limit::Packets(0) = limit {
             let allowed = "a queue has room for at least one packet";
-            return Err(InvalidLink::new("queue.limit", 0, allowed));
+            return Err(InvalidLink::new(setting, 0, allowed));
         }
         match self {
             Queue::DropTail(_) => Ok(()),

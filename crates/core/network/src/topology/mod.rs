@@ -1,3 +1,5 @@
+//! Named links and the paths over them, by index.
+
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+pub(crate) mod kind;
+
 use std::iter::FusedIterator;
 use std::net::SocketAddr;
 
@@ -5,7 +7,8 @@ use bytes::BufMut;
 
 use crate::reader::Reader;
 use crate::relay::{Consent, Grant, RelayId};
-use crate::{AckFrame, CID_LEN, ConnectionId, DecodeError, PathId, StreamId, address, varint};
+use crate::sink::{Sink, count};
+use crate::{AckFrame, ConnectionId, DecodeError, PathId, StreamId, address, varint};
 
 /// Bytes of a path challenge and of its response.
 pub const CHALLENGE_LEN: usize = 8;
@@ -20,33 +23,7 @@ pub const MAX_STREAM_COUNT: u64 = 1 << 61;
 /// Relays that the initiator may name at a time: RELAY's slots are below this.
 pub const MAX_RELAYS: usize = 256;
 
-/// The frames' type bytes.
-pub(crate) mod kind {
-    pub(crate) const PADDING: u8 = 0x00;
-    pub(crate) const PING: u8 = 0x01;
-    pub(crate) const ACK: u8 = 0x02;
-    pub(crate) const ACK_ECN: u8 = 0x03;
-    pub(crate) const STREAM: u8 = 0x04;
-    pub(crate) const STREAM_FIN: u8 = 0x05;
-    pub(crate) const RESET_STREAM: u8 = 0x06;
-    pub(crate) const STOP_SENDING: u8 = 0x07;
-    pub(crate) const MAX_DATA: u8 = 0x08;
-    pub(crate) const MAX_STREAM_DATA: u8 = 0x09;
-    pub(crate) const MAX_STREAMS: u8 = 0x0a;
-    pub(crate) const FILLER: u8 = 0x0b;
-    pub(crate) const PATH_CHALLENGE: u8 = 0x10;
-    pub(crate) const PATH_RESPONSE: u8 = 0x11;
-    pub(crate) const PATH_ID: u8 = 0x12;
-    pub(crate) const PATH_STATUS: u8 = 0x13;
-    pub(crate) const PATH_ABANDON: u8 = 0x14;
-    pub(crate) const ADDRESSES: u8 = 0x18;
-    pub(crate) const RELAY: u8 = 0x19;
-    pub(crate) const CONSENT: u8 = 0x1a;
-    pub(crate) const GRANT: u8 = 0x1b;
-    pub(crate) const CLOSE: u8 = 0x1c;
-}
-
-/// What a packet's payload consists of.
+/// A frame: the payload of a packet is a sequence of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// A run of zero bytes: nothing, at a length. Decoding makes one frame of the whole run.
@@ -56,8 +33,7 @@ pub enum Frame<'a> {
     },
     /// Asks for an ACK.
     Ping,
-    /// Asks for an ACK in its time, as data does: what stands for data where only the path is of
-    /// interest.
+    /// Asks for an ACK like data does: stands in for data where only the path matters.
     Filler,
     /// Says which packets of a path arrived. To send one see [`encode_ack`](crate::encode_ack).
     Ack(AckFrame<'a>),
@@ -122,15 +98,6 @@ pub enum Frame<'a> {
         /// The id.
         cid: ConnectionId,
     },
-    /// Says how the frame's sender would like a path to be used.
-    PathStatus {
-        /// The path.
-        path: PathId,
-        /// Counts the sender's PATH_STATUS frames of the path: the highest one holds.
-        seq: u64,
-        /// The wish.
-        status: PathStatus,
-    },
     /// The frame's sender uses a path no more, in either direction.
     PathAbandon {
         /// The path.
@@ -145,8 +112,7 @@ pub enum Frame<'a> {
         /// The whole list; only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
         addresses: Vec<SocketAddr>,
     },
-    /// Asks the listener to consent to a relay's forwarding to it, or tells it that it needn't any
-    /// more.
+    /// Asks the listener to let a relay forward to it, or withdraws the request.
     Relay {
         /// Below [`MAX_RELAYS`]: what CONSENT names the relay by.
         slot: u16,
@@ -165,7 +131,7 @@ pub enum Frame<'a> {
         /// What the relay has given.
         consent: Consent,
     },
-    /// What goes in front of the listener's datagrams on a path through a relay.
+    /// A grant, which the listener puts in front of its datagrams on a path through a relay.
     Grant {
         /// The path.
         path: PathId,
@@ -182,20 +148,6 @@ pub enum Frame<'a> {
         /// left in it.
         reason: &'a str,
     },
-}
-
-/// How a path should be used.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PathStatus {
-    /// For data.
-    Available,
-    /// Only if no available path works.
-    Backup,
-}
-
-/// Bytes of a STREAM frame beside its `len` bytes of data.
-pub const fn stream_frame_overhead(stream: StreamId, offset: u64, len: usize) -> usize {
-    1 + varint::len(stream.0) + varint::len(offset) + varint::len(len as u64)
 }
 
 /// The most bytes of data that a STREAM frame of at most `room` bytes can carry; `None` if not even
@@ -233,11 +185,20 @@ impl<'a> Frame<'a> {
     /// Writes the frame: [`encoded_len`](Self::encoded_len) bytes. Numbers above [`varint::MAX`]
     /// are written as that.
     pub fn encode(&self, buf: &mut impl BufMut) {
+        self.write(buf);
+    }
+
+    /// Bytes that [`encode`](Self::encode) writes.
+    pub fn encoded_len(&self) -> usize {
+        count(|out| self.write(out))
+    }
+
+    fn write(&self, out: &mut impl Sink) {
         match self {
-            Frame::Padding { len } => buf.put_bytes(kind::PADDING, *len),
-            Frame::Ping => buf.put_u8(kind::PING),
-            Frame::Filler => buf.put_u8(kind::FILLER),
-            Frame::Ack(ack) => ack.encode(buf),
+            Frame::Padding { len } => out.zeros(*len),
+            Frame::Ping => out.byte(kind::PING),
+            Frame::Filler => out.byte(kind::FILLER),
+            Frame::Ack(ack) => ack.write(out),
             Frame::Stream {
                 stream,
                 offset,
@@ -245,120 +206,69 @@ impl<'a> Frame<'a> {
                 data,
             } => {
                 let kind = if *fin { kind::STREAM_FIN } else { kind::STREAM };
-                put(buf, kind, [stream.0, *offset, data.len() as u64]);
-                buf.put_slice(data);
+                put(out, kind, [stream.0, *offset, data.len() as u64]);
+                out.slice(data);
             }
             Frame::ResetStream {
                 stream,
                 code,
                 final_size,
             } => {
-                put(buf, kind::RESET_STREAM, [stream.0, *code, *final_size]);
+                put(out, kind::RESET_STREAM, [stream.0, *code, *final_size]);
             }
-            Frame::StopSending { stream, code } => put(buf, kind::STOP_SENDING, [stream.0, *code]),
-            Frame::MaxData { max } => put(buf, kind::MAX_DATA, [*max]),
+            Frame::StopSending { stream, code } => put(out, kind::STOP_SENDING, [stream.0, *code]),
+            Frame::MaxData { max } => put(out, kind::MAX_DATA, [*max]),
             Frame::MaxStreamData { stream, max } => {
-                put(buf, kind::MAX_STREAM_DATA, [stream.0, *max])
+                put(out, kind::MAX_STREAM_DATA, [stream.0, *max])
             }
             Frame::MaxStreams { count } => {
-                put(buf, kind::MAX_STREAMS, [(*count).min(MAX_STREAM_COUNT)])
+                put(out, kind::MAX_STREAMS, [(*count).min(MAX_STREAM_COUNT)])
             }
             Frame::PathChallenge { data } => {
-                put(buf, kind::PATH_CHALLENGE, []);
-                buf.put_slice(data);
+                put(out, kind::PATH_CHALLENGE, []);
+                out.slice(data);
             }
             Frame::PathResponse { data } => {
-                put(buf, kind::PATH_RESPONSE, []);
-                buf.put_slice(data);
+                put(out, kind::PATH_RESPONSE, []);
+                out.slice(data);
             }
             Frame::PathId { path, cid } => {
-                put(buf, kind::PATH_ID, [path.0.into()]);
-                buf.put_slice(&cid.0);
-            }
-            Frame::PathStatus { path, seq, status } => {
-                put(
-                    buf,
-                    kind::PATH_STATUS,
-                    [path.0.into(), *seq, *status as u64],
-                );
+                put(out, kind::PATH_ID, [path.0.into()]);
+                out.slice(&cid.0);
             }
             Frame::PathAbandon { path, code } => {
-                put(buf, kind::PATH_ABANDON, [path.0.into(), *code])
+                put(out, kind::PATH_ABANDON, [path.0.into(), *code])
             }
             Frame::Addresses { seq, addresses } => {
                 put(
-                    buf,
+                    out,
                     kind::ADDRESSES,
                     [*seq, address::sendable(addresses).len() as u64],
                 );
-                address::put_list(buf, addresses);
+                address::put_list(out, addresses);
             }
             Frame::Relay { slot, seq, relay } => {
-                put(buf, kind::RELAY, [(*slot).into(), *seq]);
+                put(out, kind::RELAY, [(*slot).into(), *seq]);
                 match relay {
                     Some((address, id)) => {
-                        address::put_list(buf, &[*address]);
-                        buf.put_slice(&id.0);
+                        address::put_list(out, &[*address]);
+                        out.slice(&id.0);
                     }
-                    None => buf.put_u8(0),
+                    None => out.byte(0),
                 }
             }
             Frame::Consent { slot, seq, consent } => {
-                put(buf, kind::CONSENT, [(*slot).into(), *seq]);
-                buf.put_slice(&consent.to_bytes());
+                put(out, kind::CONSENT, [(*slot).into(), *seq]);
+                out.slice(&consent.to_bytes());
             }
             Frame::Grant { path, seq, grant } => {
-                put(buf, kind::GRANT, [path.0.into(), *seq]);
-                buf.put_slice(grant.as_bytes());
+                put(out, kind::GRANT, [path.0.into(), *seq]);
+                out.slice(grant.as_bytes());
             }
             Frame::Close { code, reason } => {
                 let reason = sendable(reason);
-                put(buf, kind::CLOSE, [*code, reason.len() as u64]);
-                buf.put_slice(reason.as_bytes());
-            }
-        }
-    }
-
-    /// Bytes that [`encode`](Self::encode) writes.
-    pub fn encoded_len(&self) -> usize {
-        match self {
-            Frame::Padding { len } => *len,
-            Frame::Ping | Frame::Filler => 1,
-            Frame::Ack(ack) => ack.encoded_len(),
-            Frame::Stream {
-                stream,
-                offset,
-                data,
-                ..
-            } => stream_frame_overhead(*stream, *offset, data.len()) + data.len(),
-            Frame::ResetStream {
-                stream,
-                code,
-                final_size,
-            } => len([stream.0, *code, *final_size]),
-            Frame::StopSending { stream, code } => len([stream.0, *code]),
-            Frame::MaxData { max } => len([*max]),
-            Frame::MaxStreamData { stream, max } => len([stream.0, *max]),
-            Frame::MaxStreams { count } => len([(*count).min(MAX_STREAM_COUNT)]),
-            Frame::PathChallenge { .. } | Frame::PathResponse { .. } => 1 + CHALLENGE_LEN,
-            Frame::PathId { path, .. } => len([path.0.into()]) + CID_LEN,
-            Frame::PathStatus { path, seq, status } => len([path.0.into(), *seq, *status as u64]),
-            Frame::PathAbandon { path, code } => len([path.0.into(), *code]),
-            Frame::Addresses { seq, addresses } => {
-                len([*seq, address::sendable(addresses).len() as u64])
-                    + address::list_len(addresses)
-            }
-            Frame::Relay { slot, seq, relay } => {
-                let relay = relay.map_or(1, |(at, _)| address::list_len(&[at]) + RelayId::LEN);
-                len([(*slot).into(), *seq]) + relay
-            }
-            Frame::Consent { slot, seq, .. } => len([(*slot).into(), *seq]) + Consent::LEN,
-            Frame::Grant { path, seq, grant } => {
-                len([path.0.into(), *seq]) + grant.as_bytes().len()
-            }
-            Frame::Close { code, reason } => {
-                let reason = sendable(reason).len();
-                len([*code, reason as u64]) + reason
+                put(out, kind::CLOSE, [*code, reason.len() as u64]);
+                out.slice(reason.as_bytes());
             }
         }
     }
@@ -440,14 +350,6 @@ fn decode<'a>(reader: &mut Reader<'a>) -> Result<Frame<'a>, DecodeError> {
             path: path(reader, "PATH_ID's path")?,
             cid: ConnectionId(reader.array("PATH_ID's connection id")?),
         },
-        kind::PATH_STATUS => Frame::PathStatus {
-            path: path(reader, "PATH_STATUS's path")?,
-            seq: reader.varint("PATH_STATUS's sequence number")?,
-            status: match reader.varint_up_to(1, "PATH_STATUS's status")? {
-                0 => PathStatus::Available,
-                _ => PathStatus::Backup,
-            },
-        },
         kind::PATH_ABANDON => Frame::PathAbandon {
             path: path(reader, "PATH_ABANDON's path")?,
             code: reader.varint("PATH_ABANDON's code")?,
@@ -523,15 +425,11 @@ fn slot(reader: &mut Reader<'_>, what: &'static str) -> Result<u16, DecodeError>
     Ok(reader.varint_up_to(MAX_RELAYS as u64 - 1, what)? as u16)
 }
 
-fn put<const N: usize>(buf: &mut impl BufMut, kind: u8, fields: [u64; N]) {
-    buf.put_u8(kind);
+fn put<const N: usize>(out: &mut impl Sink, kind: u8, fields: [u64; N]) {
+    out.byte(kind);
     for field in fields {
-        varint::put(buf, field);
+        out.varint(field);
     }
-}
-
-fn len<const N: usize>(fields: [u64; N]) -> usize {
-    1 + fields.map(varint::len).iter().sum::<usize>()
 }
 
 /// The part of a reason that is encoded: cut at a character.

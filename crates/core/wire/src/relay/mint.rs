@@ -182,10 +182,10 @@ pub enum Refusal {
     #[error("the voucher for the relay has expired: ask for a new one")]
     VoucherExpired = 2,
     /// The peer's consent is not this relay's or too old.
-    #[error("the relay has no fresh consent of the receiver's")]
+    #[error("the relay has no fresh consent from the receiver")]
     Consent = 3,
     /// Nobody listens under the name.
-    #[error("the receiver isn't known to the relay")]
+    #[error("the relay doesn't know the receiver")]
     UnknownName = 4,
     /// The relay doesn't forward to such addresses.
     #[error("the relay doesn't forward to or from addresses of this kind")]

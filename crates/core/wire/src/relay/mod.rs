@@ -1,14 +1,13 @@
-//! What is said to a relay and by it: `docs/relays.md` has the protocol and the threats that shaped
-//! it.
+//! The messages of relays. `docs/relays.md` specifies the protocol and the threats that shaped it.
 //!
-//! A relay keeps nothing per flow. A packet carries its destination and a [`Grant`], in front of
-//! what is forwarded; the relay checks the grant, strips it and sends the rest on. Grants are
-//! minted against two consents, one of each end, which show that both get what is sent to their
-//! addresses and asked this relay for it.
+//! A relay keeps no state per flow. A packet carries its destination and a [`Grant`] in front of
+//! its payload; the relay checks the grant, strips it and forwards the payload. To mint a grant, a
+//! relay needs a consent from each end, which proves that the end receives at its address and asked
+//! this relay to forward.
 //!
 //! Lengths are fixed, so equal headers compare as bytes, and every reply is shorter than its
-//! request. Signatures and MACs are made and checked by the caller; this crate knows only which
-//! bytes they are over.
+//! request. The caller makes and checks signatures and MACs; this crate only knows which bytes they
+//! cover.
 
 mod consent;
 mod forward;
@@ -71,9 +70,9 @@ const ADDRESS_LEN: usize = 16 + 2;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RelayType {
-    /// A [`Grant`] towards an IPv4 address, then what is to be forwarded.
+    /// A [`Grant`] towards an IPv4 address, then the payload to forward.
     Forward4 = 0x20,
-    /// A [`Grant`] towards an IPv6 address, then what is to be forwarded.
+    /// A [`Grant`] towards an IPv6 address, then the payload to forward.
     Forward6 = 0x21,
     /// Asks for a consent: [`Hello`].
     Hello = 0x22,
@@ -179,7 +178,8 @@ impl RelayReply {
     }
 }
 
-/// Who a relay is: its Ed25519 public key. Its text is 52 characters of base32, without a checksum.
+/// A relay's identity: its Ed25519 public key. Its text is 52 characters of base32, without a
+/// checksum.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayId(pub [u8; Self::LEN]);
 
@@ -235,7 +235,7 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// What a listener is found by at a relay, by those who know it. `Debug` doesn't show it.
+/// The name under which callers find a listener at a relay. `Debug` doesn't show it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct ListenerName(pub [u8; Self::LEN]);
 

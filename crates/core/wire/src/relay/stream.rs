@@ -1,5 +1,5 @@
-//! What is said to a relay over TCP before a stream is forwarded. Every message has a fixed length
-//! that its first byte tells, so a reader takes no byte of the stream that follows.
+//! The messages that a relay exchanges over TCP before it forwards a stream. Every message has a
+//! fixed length, given by its first byte, so a reader takes no byte of the stream that follows.
 
 use std::fmt;
 
@@ -174,7 +174,7 @@ pub enum StreamRequest {
     Ping,
 }
 
-/// Asks a relay to connect this stream with whoever listens there.
+/// Asks a relay to connect this stream with a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamConnect {
     /// Who is called. Over TCP that is a name; a consent is for UDP and gets refused.
@@ -356,8 +356,8 @@ pub enum StreamRefusal {
     VoucherExpired = 2,
     /// A grant, a consent or another message for UDP.
     #[error(
-        "that is for the relay's UDP port: over TCP there are no grants and no consents, listeners \
-         are called by their name"
+        "that is for the relay's UDP port: over TCP there are no grants or consents, and callers \
+         name the listener"
     )]
     ForUdp = 3,
     /// Nobody listens under the name.
@@ -385,7 +385,7 @@ pub enum StreamRefusal {
     #[error("another listener has taken the name")]
     Replaced = 10,
     /// The account has as many connections as it may.
-    #[error("the account has as many connections at the relay as it may")]
+    #[error("the account has reached its limit of connections at the relay")]
     Account = 11,
 }
 

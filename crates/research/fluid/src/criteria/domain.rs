@@ -1,3 +1,5 @@
+//! The states of a source at which criteria are evaluated.
+
 use std::ops::RangeInclusive;
 
 use rand::RngExt;

@@ -1,3 +1,5 @@
+//! The linearised system around an equilibrium, and its eigenvalues.
+
 use nalgebra::{Complex, DMatrix, DVector, Schur};
 
 use crate::equilibrium::{Equilibrium, Model};

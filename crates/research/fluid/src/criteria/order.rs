@@ -1,3 +1,5 @@
+//! Which of two laws is friendlier, and which more responsive, by theorems III.4 and III.5.
+
 use super::domain::{Domain, Point};
 use super::local::{Seen, least_negative};
 use super::search::{Found, Search};

@@ -1,5 +1,6 @@
-use manyway_control::laws::Generalized;
-use manyway_control::registry::AnyLaw;
+//! Known proofs that a law meets a criterion.
+
+use manyway_control::laws::{AnyLaw, Generalized};
 
 use super::domain::Domain;
 use super::subject::Subject;

@@ -1,3 +1,5 @@
+//! A source's rates at fixed prices.
+
 use nalgebra::{DMatrix, DVector};
 
 use crate::law::FluidLaw;

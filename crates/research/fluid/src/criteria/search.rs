@@ -1,3 +1,5 @@
+//! Sampling of a domain, and the local search for the worst point of each criterion.
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 

@@ -1,5 +1,6 @@
-use manyway_control::LawError;
-use manyway_control::registry::LawSpec;
+//! The law, or class of laws, whose criteria are evaluated.
+
+use manyway_control::{LawError, LawSpec};
 
 use crate::law::{FluidLaw, NoFluid};
 

@@ -1,3 +1,5 @@
+//! Table I of Peng et al.: as printed, and as evaluated here.
+
 use super::domain::Domain;
 use super::evaluate;
 use super::subject::Subject;

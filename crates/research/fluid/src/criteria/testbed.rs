@@ -3,8 +3,7 @@
 use crate::equilibrium::Model;
 use crate::law::FluidLaw;
 use crate::network::{Flow, Link, Network, Route};
-use manyway_control::laws::Reno;
-use manyway_control::registry::AnyLaw;
+use manyway_control::laws::{AnyLaw, Reno};
 
 /// Bits of every packet.
 pub(super) const PACKET: f64 = 12_000.0;

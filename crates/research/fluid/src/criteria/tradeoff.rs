@@ -1,3 +1,5 @@
+//! Friendliness against responsiveness, on the paper's two networks.
+
 use serde::Serialize;
 
 use super::linear::{Linearisation, at_fixed_prices};

@@ -1,3 +1,5 @@
+//! Criteria, verdicts about them, and witnesses.
+
 use std::fmt;
 
 use serde::Serialize;

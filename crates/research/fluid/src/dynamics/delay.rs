@@ -1,3 +1,5 @@
+//! wVegas over time, with prices that are queueing delays.
+
 use nalgebra::{DMatrix, DVector};
 
 use super::System;

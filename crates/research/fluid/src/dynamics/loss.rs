@@ -1,3 +1,5 @@
+//! Window laws over time, with prices that are loss probabilities.
+
 use std::ops::Range;
 
 use manyway_control::Path;
@@ -37,19 +39,6 @@ impl<'a> LossModel<'a> {
             prices: model.paces().into_iter().map(|pace| pace.price).collect(),
             bounds: DVector::from_fn(routes + links, bounds),
         }
-    }
-
-    /// The same with other gains, one for each link, in loss probability per bit: equilibria don't
-    /// depend on them.
-    #[must_use]
-    pub fn with_gains(mut self, gains: Vec<f64>) -> Self {
-        assert_eq!(
-            gains.len(),
-            self.model.network().links.len(),
-            "a gain for each link"
-        );
-        self.gains = gains;
-        self
     }
 
     /// The same with windows that don't fall below these packets, one for each route.

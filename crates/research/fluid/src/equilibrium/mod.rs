@@ -1,3 +1,5 @@
+//! Flows with laws on a network, and where they come to rest.
+
 use nalgebra::{DMatrix, DVector};
 
 use crate::dynamics::{Integrator, LossModel};
@@ -159,7 +161,7 @@ impl Model {
 
     /// What prices come to at about equal shares: on each link, what the routes want for which it
     /// is the narrowest. Something to start from.
-    pub fn rough_prices(&self) -> Vec<f64> {
+    pub(crate) fn rough_prices(&self) -> Vec<f64> {
         let rates = self.rough_rates();
         let phis = self.phis(&rates);
         let room = self.network.room(|flow| self.network.flows[flow].weight);
@@ -178,7 +180,7 @@ impl Model {
 
     /// About equal shares of the narrowest link on each route, in packets/s: something to start
     /// from.
-    pub fn rough_rates(&self) -> Vec<f64> {
+    pub(crate) fn rough_rates(&self) -> Vec<f64> {
         let parts = self.network.rough_parts(1.0);
         let routes = self.network.routes().zip(parts).enumerate();
         let rate = |(r, ((_, route), part)): (usize, ((usize, &Route), f64))| {

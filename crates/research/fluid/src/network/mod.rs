@@ -1,3 +1,5 @@
+//! Networks as theory sees them: capacities, routes, weights; and how an experiment becomes one.
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! How far an allocation can be from the optimum.
+
 use crate::network::Network;
 
 /// How far an allocation can be from the optimum, computed from its rates and prices alone: whoever

@@ -1,3 +1,5 @@
+//! Max-min fair allocations, by a sequence of linear programmes.
+
 use super::certificate::Certificate;
 use super::program::{Program, TOLERANCE};
 use super::shape::Shape;

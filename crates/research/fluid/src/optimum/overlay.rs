@@ -1,3 +1,5 @@
+//! The optimum of the overlay paper: sources, relays and one destination.
+
 use super::{Allocation, OptimumError, Utility, solve};
 use crate::{Flow, Link, Network, Route};
 

@@ -1,3 +1,5 @@
+//! Conic programmes, as the solver takes them.
+
 use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, SolverStatus, SupportedConeT};
 

@@ -1,3 +1,5 @@
+//! The constraints that all programmes over a network share.
+
 use super::into_bounds;
 use super::program::{Program, Solved};
 use crate::network::Network;

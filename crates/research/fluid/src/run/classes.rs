@@ -1,3 +1,5 @@
+//! Equal flows, of which one is integrated for all.
+
 use manyway_network::LinkConfig;
 use manyway_scenario::{Experiment, Flow};
 

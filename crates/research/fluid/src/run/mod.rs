@@ -1,5 +1,6 @@
 //! Experiments as fluids: epoch by epoch over time, with the equilibrium of each.
 
+use manyway_control::laws::Fluid;
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 
@@ -9,24 +10,25 @@ use crate::equilibrium::Method;
 use crate::law::{FluidLaw, NoFluid};
 use crate::network::InvalidNetwork;
 use crate::optimum::OptimumError;
+use epoch_run::{EpochRun, Memory};
 use network::Reduced;
-use part::{Memory, Part};
 use recorder::Recorder;
 pub use recorder::{FluidFlow, FluidLink, FluidSubflow, Quantity, Series};
 use remarks::{ambiguities, remarks, small_windows};
 
 mod classes;
+mod epoch_run;
 mod network;
-mod part;
+mod reading;
 mod recorder;
 mod remarks;
 
 /// Epochs that an experiment may have at this level.
-pub const MOST_EPOCHS: usize = 1000;
+const MOST_EPOCHS: usize = 1000;
 
 /// Kinds of subflows and links that an epoch may have at this level: each step solves as many
 /// equations.
-pub const MOST_EQUATIONS: usize = 1200;
+const MOST_EQUATIONS: usize = 1200;
 
 /// What is left to choose of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,9 +132,9 @@ pub enum RunError {
          run them with --level packet, or give both laws of one kind"
     )]
     Mixed {
-        /// A flow with wVegas.
+        /// A flow whose law acts on delay.
         delay: String,
-        /// A flow with a window law.
+        /// A flow whose law acts on losses.
         loss: String,
     },
     /// There are too many epochs.
@@ -197,7 +199,7 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
     for (n, &from) in moments.iter().enumerate() {
         let until = moments.get(n + 1).copied().unwrap_or(end);
         let network = Reduced::at(experiment, &classes, from);
-        let epoch = Part {
+        let epoch = EpochRun {
             experiment,
             classes: &classes,
             options,
@@ -229,42 +231,50 @@ pub fn run(experiment: &Experiment, options: &RunOptions) -> Result<FluidRun, Ru
 enum Laws {
     /// By flow.
     Loss(Vec<FluidLaw>),
-    /// `α_s` in packets, by flow.
-    Delay(Vec<f64>),
+    /// By flow.
+    Delay(Vec<Backlog>),
+}
+
+/// What a flow whose law acts on delay keeps queued, in packets.
+struct Backlog {
+    /// `α_s`: on all paths.
+    total: f64,
+    /// On each path at least.
+    least: f64,
 }
 
 impl Laws {
     fn of(experiment: &Experiment) -> Result<Self, RunError> {
-        let delay = |flow: &&manyway_scenario::Flow| flow.law.name() == "wvegas";
-        let (by_delay, by_loss): (Vec<_>, Vec<_>) = experiment.flows.iter().partition(delay);
-        for flow in &by_loss {
-            FluidLaw::of(&flow.law).map_err(|error| RunError::NoFluid {
+        let (mut by_delay, mut by_loss) = (Vec::new(), Vec::new());
+        let (mut backlogs, mut laws) = (Vec::new(), Vec::new());
+        for flow in &experiment.flows {
+            if let Fluid::Delay {
+                total_alpha,
+                min_alpha,
+            } = flow.law.fluid()
+            {
+                by_delay.push(flow);
+                backlogs.push(Backlog {
+                    total: total_alpha,
+                    least: min_alpha,
+                });
+                continue;
+            }
+            by_loss.push(flow);
+            laws.push(FluidLaw::of(&flow.law).map_err(|error| RunError::NoFluid {
                 flow: flow.name.clone(),
                 error,
-            })?;
+            })?);
         }
-        if let (Some(delay), Some(loss)) = (by_delay.first(), by_loss.first()) {
-            return Err(RunError::Mixed {
+        match (by_delay.first(), by_loss.first()) {
+            (Some(delay), Some(loss)) => Err(RunError::Mixed {
                 delay: delay.name.clone(),
                 loss: loss.name.clone(),
-            });
+            }),
+            (Some(_), None) => Ok(Laws::Delay(backlogs)),
+            _ => Ok(Laws::Loss(laws)),
         }
-        if by_loss.is_empty() {
-            let alpha = |flow| parameter(flow, "total_alpha");
-            return Ok(Laws::Delay(experiment.flows.iter().map(alpha).collect()));
-        }
-        let laws = by_loss
-            .iter()
-            .filter_map(|flow| FluidLaw::of(&flow.law).ok());
-        Ok(Laws::Loss(laws.collect()))
     }
-}
-
-/// A parameter of wVegas.
-fn parameter(flow: &manyway_scenario::Flow, name: &str) -> f64 {
-    let mut parameters = flow.law.parameters();
-    let found = parameters.find(|(key, _)| *key == name);
-    found.map_or(0.0, |(_, value)| value)
 }
 
 #[cfg(test)]

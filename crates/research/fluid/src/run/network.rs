@@ -1,3 +1,5 @@
+//! The network of an epoch, with one flow for each class.
+
 use std::collections::HashMap;
 
 use manyway_scenario::Experiment;

@@ -1,9 +1,11 @@
+//! Means and series of a run, by quadrature over the integrator's steps.
+
 use manyway_scenario::{Experiment, SeriesKind};
 use manyway_units::Time;
 
 use super::classes::Class;
 use super::network::Reduced;
-use super::part::Reading;
+use super::reading::Reading;
 use crate::dynamics::Step;
 
 /// One flow over the measured time.

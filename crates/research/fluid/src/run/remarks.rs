@@ -1,3 +1,5 @@
+//! What readers of a fluid's results have to know.
+
 use manyway_control::Growth;
 use manyway_scenario::Experiment;
 

@@ -1,3 +1,5 @@
+//! Keys of a flow that choose between words.
+
 use std::borrow::Cow;
 use std::fmt;
 

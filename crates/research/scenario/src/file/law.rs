@@ -1,7 +1,9 @@
+//! The key `law`: a name with parameters, or a table.
+
 use std::borrow::Cow;
 use std::fmt;
 
-use manyway_control::registry::{self, LawSpec};
+use manyway_control::{LawSpec, registry};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -54,17 +56,16 @@ impl JsonSchema for Law {
 
     /// The registry's laws: as text, and as a table each.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<_> = registry::names().map(|(name, _)| name).collect();
+        let names: Vec<_> = registry::laws().map(|law| law.name()).collect();
         let text = json!({
             "type": "string",
             "pattern": format!("^({})(:.+)?$", names.join("|")),
             "examples": names,
         });
-        let tables = registry::names().map(|(name, about)| {
+        let tables = registry::laws().map(|law| {
             let mut properties = Map::new();
-            properties.insert("name".to_owned(), json!({ "const": name }));
-            let parameters = registry::parameters_of(name).unwrap_or_default();
-            for parameter in parameters {
+            properties.insert("name".to_owned(), json!({ "const": law.name() }));
+            for (parameter, _) in law.parameters() {
                 let description = format!(
                     "{}; {}. Default: {}.",
                     parameter.meaning, parameter.range, parameter.default
@@ -74,7 +75,7 @@ impl JsonSchema for Law {
             }
             json!({
                 "type": "object",
-                "description": about,
+                "description": law.about(),
                 "properties": properties,
                 "required": ["name"],
                 "additionalProperties": false,

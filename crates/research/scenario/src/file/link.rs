@@ -1,3 +1,6 @@
+//! Links as written: the settings of `manyway_network::LinkConfig` with units, none of them
+//! required yet, since a sweep or an assignment may still give what is missing.
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -99,9 +102,9 @@ pub enum Weight {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loss {
     /// `0.001`: each packet with this probability.
-    Random(Number),
+    Bernoulli(Number),
     /// `{ good_to_bad = …, … }`: in bursts.
-    Bursts(GilbertElliott),
+    GilbertElliott(GilbertElliott),
 }
 
 /// Losses in bursts: a chain of a good and a bad state takes a step with every packet (Gilbert,
@@ -196,13 +199,14 @@ impl<'de> Deserialize<'de> for Loss {
                 )
             }
             fn visit_i64<E: de::Error>(self, number: i64) -> Result<Loss, E> {
-                Ok(Loss::Random(Number(number as f64)))
+                Ok(Loss::Bernoulli(Number(number as f64)))
             }
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Loss, E> {
-                Number::deserialize(de::value::F64Deserializer::new(number)).map(Loss::Random)
+                Number::deserialize(de::value::F64Deserializer::new(number)).map(Loss::Bernoulli)
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loss, A::Error> {
-                GilbertElliott::deserialize(MapAccessDeserializer::new(map)).map(Loss::Bursts)
+                GilbertElliott::deserialize(MapAccessDeserializer::new(map))
+                    .map(Loss::GilbertElliott)
             }
         }
 

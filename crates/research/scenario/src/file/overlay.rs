@@ -1,3 +1,5 @@
+//! The table `[overlay]`.
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -126,10 +128,14 @@ pub enum RelayChoice {
 }
 
 /// Who loses on an overloaded link.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+// The three classical rules for dividing too little: equal awards, proportional, equal losses. Over
+// several links: the max-min allocation of the network; the smallest part, and the largest loss, of
+// all links, each by the loads offered.
+#[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
     /// Flows that want more than the common share get that, the others all they want.
+    #[default]
     MaxMin,
     /// Everyone gets the same part of what he offers.
     Proportional,
@@ -137,11 +143,32 @@ pub enum Sharing {
     EqualLoss,
 }
 
+impl Sharing {
+    /// All rules.
+    pub const ALL: [Sharing; 3] = [Sharing::MaxMin, Sharing::Proportional, Sharing::EqualLoss];
+
+    /// Whether every sender on an overloaded link gets less than it sends there: the *perfect
+    /// congestion detection* of the overlay paper's Theorem 1, as an independent study reads it.
+    pub fn tells_everyone(self) -> bool {
+        self != Sharing::MaxMin
+    }
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::MaxMin => "max-min",
+            Sharing::Proportional => "proportional",
+            Sharing::EqualLoss => "equal loss",
+        }
+    }
+}
+
 /// Rates to begin with.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
     /// 0 on every path.
+    #[default]
     Zero,
     /// What the maxmin procedure comes to: each unit of data goes to the next path in turn that
     /// takes it.

@@ -1,3 +1,5 @@
+//! The table `relays` of a flow.
+
 use manyway_control::paths;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,3 +1,5 @@
+//! The table `[sweep]`, which is read from the tree.
+
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -1,7 +1,9 @@
+//! Groups of flows become single flows.
+
 use std::collections::HashSet;
 use std::time::Duration;
 
-use manyway_control::{Controller, Growth, Options, SenderConfig, SlowStartKind};
+use manyway_control::{Controller, Growth, LawSpec, Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
@@ -71,9 +73,7 @@ impl Checks {
     /// of it.
     pub(super) fn connection(&mut self, defaults: Option<&file::Flow>) -> Option<Flow> {
         let mut flow = defaults.cloned().unwrap_or_default();
-        if flow.law.is_none() {
-            flow.law = "reno".parse().ok().map(file::Law);
-        }
+        flow.law.get_or_insert_with(|| file::Law(LawSpec::reno()));
         flow.paths = Some(vec![file::PathUse {
             path: Some(Name::own("path")),
             start: None,

@@ -1,3 +1,5 @@
+//! Links become `LinkConfig`s, and paths lists of indices.
+
 use std::time::Duration;
 
 use manyway_network::{
@@ -8,10 +10,7 @@ use manyway_units::Rate;
 use super::{Checks, MAX_PARTS, Names, named, shown, time};
 use crate::file::{self, File};
 use crate::quantity::{QueueLength, Threshold};
-use crate::tree::{Key, Segment};
-
-/// The smallest default queue: ten packets of 1500 bytes.
-const MIN_QUEUE: u64 = 15_000;
+use crate::tree::Key;
 
 /// Room in front of an access link: what a network interface has.
 const ACCESS_QUEUE: Queue = Queue::DropTail(Limit::Packets(1000));
@@ -63,14 +62,12 @@ impl Checks {
         let timetable = self.timetable(key, link);
         let rate = rate?;
         let delay = link.delay.map_or(Duration::ZERO, |delay| delay.0);
+        let queue = match &link.queue {
+            Some(queue) => self.queue(&key.join("queue"), queue, rate)?,
+            None => Queue::bandwidth_delay(rate, delay),
+        };
         let config = LinkConfig {
-            queue: match &link.queue {
-                None => default_queue(rate, delay),
-                Some(file::Queue::DropTail(limit)) => Queue::DropTail(limit.0),
-                Some(file::Queue::Red(red)) => {
-                    Queue::Red(self.red(&key.join("queue").join("red"), red, rate)?)
-                }
-            },
+            queue,
             loss: self.loss(&key.join("loss"), link.loss.as_ref())?,
             jitter: link.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
             timetable,
@@ -80,7 +77,7 @@ impl Checks {
             return None;
         }
         if let Err(error) = config.validate() {
-            self.invalid(key, link, &error);
+            self.invalid(key, &error);
             return None;
         }
         Some(config)
@@ -128,6 +125,13 @@ impl Checks {
         }
     }
 
+    fn queue(&mut self, key: &Key, queue: &file::Queue, rate: Rate) -> Option<Queue> {
+        match queue {
+            file::Queue::DropTail(limit) => Some(Queue::DropTail(limit.0)),
+            file::Queue::Red(red) => self.red(&key.join("red"), red, rate).map(Queue::Red),
+        }
+    }
+
     fn red(&mut self, key: &Key, red: &file::Red, rate: Rate) -> Option<Red> {
         let limit = self.required(&red.limit, &key.join("limit"), "limit = \"200 packets\"");
         let min = self.required(&red.min, &key.join("min"), "min = \"50 packets\"");
@@ -163,36 +167,33 @@ impl Checks {
     fn loss(&mut self, key: &Key, loss: Option<&file::Loss>) -> Option<Loss> {
         let bursts = match loss {
             None => return Some(Loss::None),
-            Some(file::Loss::Random(p)) if p.0 == 0.0 => return Some(Loss::None),
-            Some(file::Loss::Random(p)) => return Some(Loss::Bernoulli(p.0)),
-            Some(file::Loss::Bursts(bursts)) => bursts,
+            Some(file::Loss::Bernoulli(p)) if p.0 == 0.0 => return Some(Loss::None),
+            Some(file::Loss::Bernoulli(p)) => return Some(Loss::Bernoulli(p.0)),
+            Some(file::Loss::GilbertElliott(bursts)) => bursts,
         };
-        let to_bad = self.required(
+        let good_to_bad = self.required(
             &bursts.good_to_bad,
             &key.join("good_to_bad"),
             "good_to_bad = 0.001",
         );
-        let to_good = self.required(
+        let bad_to_good = self.required(
             &bursts.bad_to_good,
             &key.join("bad_to_good"),
             "bad_to_good = 0.3",
         );
         Some(Loss::GilbertElliott {
-            to_bad: to_bad?.0,
-            to_good: to_good?.0,
-            loss_good: bursts.good.map_or(0.0, |p| p.0),
-            loss_bad: bursts.bad.map_or(1.0, |p| p.0),
+            good_to_bad: good_to_bad?.0,
+            bad_to_good: bad_to_good?.0,
+            good: bursts.good.map_or(0.0, |p| p.0),
+            bad: bursts.bad.map_or(1.0, |p| p.0),
         })
     }
 
-    /// Tells what the link model finds wrong, in the file's own words.
-    fn invalid(&mut self, key: &Key, link: &file::Link, error: &InvalidLink) {
-        let red = matches!(link.queue, Some(file::Queue::Red(_)));
-        let (place, value) = match error.field.as_str() {
-            "queue.limit" if !red => (key.join("queue"), error.value.clone()),
-            field => (in_file(key, field), error.value.clone()),
-        };
-        let allowed = error.allowed.replace("queue.min_threshold", "min");
+    /// Reports what the link model finds wrong; its settings are called as the file's keys.
+    fn invalid(&mut self, link: &Key, error: &InvalidLink) {
+        let InvalidLink { value, allowed, .. } = error;
+        let setting = Key::parse(&error.field).unwrap_or_default();
+        let place = link.joined(setting.segments());
         self.report(&place, format!("{value} is not possible: {allowed}"));
     }
 
@@ -278,33 +279,5 @@ impl Checks {
             return None;
         }
         Some(indices)
-    }
-}
-
-/// One bandwidth-delay product of the link alone.
-fn default_queue(rate: Rate, delay: Duration) -> Queue {
-    let product = rate.times_delay(delay.saturating_mul(2)).bytes();
-    Queue::DropTail(Limit::Bytes(product.max(MIN_QUEUE)))
-}
-
-/// Where in the file a field of the link model comes from: `timetable.changes[2].rate` is
-/// `timetable[2].rate` there.
-fn in_file(link: &Key, field: &str) -> Key {
-    let field = match field.split_once('.') {
-        Some(("timetable", "period")) => "timetable_period".to_owned(),
-        Some(("timetable", rest)) => rest.replace("changes", "timetable"),
-        Some(("queue", rest)) => format!("queue.red.{}", rest.replace("_threshold", "")),
-        Some(("loss", rest)) => match rest {
-            "to_bad" => "loss.good_to_bad".to_owned(),
-            "to_good" => "loss.bad_to_good".to_owned(),
-            "loss_good" => "loss.good".to_owned(),
-            "loss_bad" => "loss.bad".to_owned(),
-            other => format!("loss.{other}"),
-        },
-        _ => field.to_owned(),
-    };
-    match Key::parse(&field) {
-        Ok(field) => link.joined(field.segments()),
-        Err(_) => link.with(Segment::Key(field)),
     }
 }

@@ -1,3 +1,5 @@
+//! What is measured, and when.
+
 use std::collections::HashSet;
 use std::time::Duration;
 

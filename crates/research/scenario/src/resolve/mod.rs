@@ -8,10 +8,10 @@ use manyway_network::Topology;
 use manyway_units::{Time, format_duration};
 
 use crate::experiment::Experiment;
+use crate::fault::Fault;
 use crate::file::{File, Flow};
 use crate::problem::{hint, listed};
 use crate::quantity::Name;
-use crate::sweep::Sweep;
 use crate::tree::Key;
 
 mod flows;
@@ -30,32 +30,6 @@ const MAX_TOTAL: usize = 500_000;
 
 /// The most runs of a scenario: points times repetitions.
 const MAX_RUNS: u64 = 1_000_000;
-
-/// What is wrong, and with which key.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) key: Key,
-    /// It is the key itself, not its value.
-    pub(crate) at_key: bool,
-    pub(crate) message: String,
-}
-
-impl Fault {
-    pub(crate) fn new(key: &Key, message: String) -> Self {
-        Fault {
-            key: key.clone(),
-            at_key: false,
-            message,
-        }
-    }
-
-    pub(crate) fn key(key: &Key, message: String) -> Self {
-        Fault {
-            at_key: true,
-            ..Fault::new(key, message)
-        }
-    }
-}
 
 /// How often each point is run, and how many runs that makes.
 pub(crate) fn check_runs(file: &File, points: usize) -> Result<(), Fault> {
@@ -79,11 +53,10 @@ pub(crate) fn check_runs(file: &File, points: usize) -> Result<(), Fault> {
 }
 
 /// All points of a sweep have to fit into memory.
-pub(crate) fn check_total(subflows: usize, sweep: &Sweep) -> Result<(), Fault> {
+pub(crate) fn check_total(subflows: usize, points: usize) -> Result<(), Fault> {
     if subflows <= MAX_TOTAL {
         return Ok(());
     }
-    let points = sweep.points();
     let message = format!(
         "the {points} points have more than {MAX_TOTAL} subflows in all: sweep fewer values, or \
          use fewer flows"

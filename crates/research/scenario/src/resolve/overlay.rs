@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use manyway_control::overlay::{
-    Choice, InvalidOverlay, PathSelector, RateConfig, RateController, Reselection, SelectConfig,
+use manyway_control::rate_control::{
+    Choice, InvalidConfig, PathSelector, RateConfig, RateController, Reselection, SelectConfig,
 };
 
-use super::{Checks, Fault, MAX_PARTS, shown};
+use super::{Checks, MAX_PARTS, shown};
+use crate::fault::Fault;
 use crate::file::{self, File, RelayChoice, Scheme};
-use crate::overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, Selection};
+use crate::overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, RelaySelection};
 use crate::quantity::Bandwidth;
 use crate::tree::Key;
 
@@ -264,7 +265,7 @@ impl Context<'_> {
         })
     }
 
-    fn selection(&mut self, sources: usize, relays: usize) -> Option<Selection> {
+    fn selection(&mut self, sources: usize, relays: usize) -> Option<RelaySelection> {
         let overlay = self.overlay;
         if let Some(given) = &overlay.selection {
             return self.given(given, relays);
@@ -309,7 +310,7 @@ impl Context<'_> {
         // What matters here is whether there are enough of them.
         let enough = relays.min(MAX_PATHS as usize);
         match PathSelector::new(config, &vec![1.0; enough], 0) {
-            Ok(_) => Some(Selection::Chosen(config)),
+            Ok(_) => Some(RelaySelection::Chosen(config)),
             Err(error) => {
                 self.invalid(&error);
                 None
@@ -317,7 +318,7 @@ impl Context<'_> {
         }
     }
 
-    fn given(&mut self, given: &[Vec<u32>], relays: usize) -> Option<Selection> {
+    fn given(&mut self, given: &[Vec<u32>], relays: usize) -> Option<RelaySelection> {
         let overlay = self.overlay;
         let others = [
             ("paths", overlay.paths.is_some()),
@@ -359,7 +360,7 @@ impl Context<'_> {
                 .collect()
         };
         (self.checks.faults.len() == before)
-            .then(|| Selection::Given(given.iter().map(own).collect()))
+            .then(|| RelaySelection::Given(given.iter().map(own).collect()))
     }
 
     fn control(&mut self, demands: &[f64]) -> Option<RateConfig> {
@@ -393,10 +394,10 @@ impl Context<'_> {
     }
 
     /// What a controller or a selector would refuse, at the key that it is about.
-    fn invalid(&mut self, error: &InvalidOverlay) {
+    fn invalid(&mut self, error: &InvalidConfig) {
         let control = ["increment", "tolerance", "grow", "shrink", "boost"];
         match error {
-            InvalidOverlay::Field {
+            InvalidConfig::Field {
                 field,
                 value,
                 allowed,
@@ -419,14 +420,14 @@ impl Context<'_> {
                 );
                 self.checks.report(&key, message);
             }
-            InvalidOverlay::TooFewRelays { paths, relays } => {
+            InvalidConfig::TooFewRelays { paths, relays } => {
                 let message = format!(
                     "{paths} paths need as many relays, but there are {relays}: choose fewer \
                      paths, or more relays"
                 );
                 self.report("paths", message);
             }
-            InvalidOverlay::Initial { .. } => self.report("control", error.to_string()),
+            InvalidConfig::Initial { .. } => self.report("control", error.to_string()),
         }
     }
 

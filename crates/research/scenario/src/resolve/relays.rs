@@ -1,29 +1,33 @@
+//! The rules of a flow's path manager.
+
 use manyway_control::paths::ManagerConfig;
+use manyway_control::registry;
 
 use super::flows::Context;
 use crate::experiment::Relays;
-
-/// The law whose paths are managed.
-const MANAGED: &str = "mpath";
 
 impl Context<'_> {
     /// What the path manager of the flow is told; `None` for its defaults, or if it has none.
     pub(super) fn relays(&mut self) -> Option<Relays> {
         let flow = self.flow;
-        let (law, paths) = (flow.law.as_ref()?.0.name(), flow.paths.as_ref()?);
-        if law == MANAGED && paths.len() > 1 {
+        let (law, paths) = (&flow.law.as_ref()?.0, flow.paths.as_ref()?);
+        let (name, managed) = (law.name(), law.path_manager().is_some());
+        if managed && paths.len() > 1 {
             let timed = |used: &crate::file::PathUse| used.start.is_some() || used.stop.is_some();
             if let Some(n) = paths.iter().position(timed) {
-                let message = "with law mpath the path manager decides when a subflow joins and \
-                    leaves: write the path's name only";
+                let message = format!(
+                    "with law {name} the path manager decides when a subflow joins and leaves: \
+                     write the path's name only"
+                );
                 self.checks.report(&self.key.join("paths").at(n), message);
             }
         }
         let chosen = flow.relays.as_ref()?;
         let key = self.key.join("relays");
-        if law != MANAGED {
+        if !managed {
             let message = format!(
-                "only law mpath has a path manager, and the flow's is {law}: leave this out"
+                "only law {} has a path manager, and the flow's is {name}: leave this out",
+                managing_laws()
             );
             self.checks.report(&key, message);
         }
@@ -52,4 +56,11 @@ impl Context<'_> {
         manager.max_rest = manager.max_rest.max(manager.rest);
         Some(Relays { subset, manager })
     }
+}
+
+/// The laws that come with a path manager, for messages.
+fn managing_laws() -> String {
+    let managing = registry::laws().filter(|law| law.path_manager().is_some());
+    let names: Vec<_> = managing.map(|law| law.name()).collect();
+    names.join(" or ")
 }

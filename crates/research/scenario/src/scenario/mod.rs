@@ -1,3 +1,5 @@
+//! A scenario file with assignments: parsed, swept, resolved, and its errors located.
+
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -6,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::assign::{self, canonical};
 use crate::experiment::Experiment;
+use crate::fault::Fault;
 use crate::file::File;
 use crate::overlay::OverlayExperiment;
 use crate::problem::{Problem, ScenarioError, Sources, hint, shortened};
@@ -219,10 +222,10 @@ impl Scenario {
     /// has in memory.
     fn resolved<T>(
         &self,
-        resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,
+        resolve: impl Fn(&File) -> Result<T, Vec<Fault>>,
         parts: impl Fn(&T) -> usize,
     ) -> Result<Vec<(Setting, T)>, ScenarioError> {
-        let fault = |fault: resolve::Fault| self.problem_at(&self.tree, fault);
+        let fault = |fault: Fault| self.problem_at(&self.tree, fault);
         let sweep = sweep::Sweep::of(&self.tree).map_err(fault)?;
         resolve::check_runs(&self.file, sweep.points()).map_err(fault)?;
         let mut total = 0;
@@ -230,7 +233,7 @@ impl Scenario {
         for index in 0..sweep.points() {
             let (set, experiment) = self.point(&sweep, index, &resolve)?;
             total += parts(&experiment);
-            resolve::check_total(total, &sweep).map_err(fault)?;
+            resolve::check_total(total, sweep.points()).map_err(fault)?;
             points.push((set, experiment));
         }
         Ok(points)
@@ -240,7 +243,7 @@ impl Scenario {
         &self,
         sweep: &sweep::Sweep,
         index: usize,
-        resolve: impl Fn(&File) -> Result<T, Vec<resolve::Fault>>,
+        resolve: impl Fn(&File) -> Result<T, Vec<Fault>>,
     ) -> Result<(Setting, T), ScenarioError> {
         let mut tree = self.tree.clone();
         tree.shift_remove("sweep");
@@ -269,7 +272,7 @@ impl Scenario {
         Ok((set, experiment))
     }
 
-    fn problem_at(&self, tree: &Table, fault: resolve::Fault) -> Problem {
+    fn problem_at(&self, tree: &Table, fault: Fault) -> Problem {
         locate(tree, &self.sources, &fault.key, fault.at_key, fault.message)
     }
 }
@@ -310,15 +313,15 @@ fn problem_in(file: &str, message: String) -> ScenarioError {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let told = |error: std::io::Error| format!("can't be read: {error}");
-    if fs::metadata(path).map_err(told)?.is_dir() {
+    let explain = |error: std::io::Error| format!("can't be read: {error}");
+    if fs::metadata(path).map_err(explain)?.is_dir() {
         return Err("is a directory: name the scenario file in it".to_owned());
     }
     let mut bytes = Vec::new();
-    let file = fs::File::open(path).map_err(told)?;
+    let file = fs::File::open(path).map_err(explain)?;
     file.take(MAX_FILE + 1)
         .read_to_end(&mut bytes)
-        .map_err(told)?;
+        .map_err(explain)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(format!(
             "is larger than {} MiB, the most that a scenario may have",
@@ -401,8 +404,8 @@ fn read_file(tree: &Table, sources: &Sources) -> Result<File, ScenarioError> {
     loop {
         let message = describe(&rest, &failure);
         // What holds something that has been taken out may miss it.
-        let told = |key: &Key| key.segments().starts_with(failure.key.segments());
-        if !keys.iter().any(told) {
+        let reported = |key: &Key| key.segments().starts_with(failure.key.segments());
+        if !keys.iter().any(reported) {
             problems.push(locate(
                 &rest,
                 sources,

@@ -254,10 +254,10 @@ fn everything_that_can_be_said_arrives() {
     let link = LinkConfig {
         queue: Queue::Red(red),
         loss: Loss::GilbertElliott {
-            to_bad: 0.01,
-            to_good: 0.5,
-            loss_good: 0.001,
-            loss_bad: 1.0,
+            good_to_bad: 0.01,
+            bad_to_good: 0.5,
+            good: 0.001,
+            bad: 1.0,
         },
         jitter: ms(1),
         timetable: Timetable {

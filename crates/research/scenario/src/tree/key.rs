@@ -1,3 +1,5 @@
+//! Dotted keys.
+
 use std::fmt;
 
 use super::MAX_DEPTH;

@@ -1,11 +1,14 @@
+//! How whoever starts runs sees their progress and stops them from another thread. This module
+//! counts and never runs anything itself.
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts that a run's progress is counted in.
 const PARTS: f64 = 1e6;
 
-/// How whoever started a [`Plan`](super::Plan) sees how far it is and stops it, from another
-/// thread.
+/// The progress of runs, and the wish to stop them, shared between the thread that started them and
+/// those that carry them out.
 #[derive(Debug, Default)]
 pub struct Control {
     stop: AtomicBool,
@@ -49,7 +52,8 @@ impl Control {
         }
     }
 
-    pub(super) fn expect(&self, runs: u64) {
+    /// Tells the number of all runs, before the first starts.
+    pub fn expect(&self, runs: u64) {
         self.runs.store(runs, Ordering::Relaxed);
     }
 
@@ -58,7 +62,7 @@ impl Control {
     }
 }
 
-/// A run under way, as who carries it out sees it.
+/// A run under way, as seen by whoever carries it out.
 #[derive(Debug)]
 pub struct Running<'a> {
     seed: u64,
@@ -68,7 +72,8 @@ pub struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn new(seed: u64, control: &'a Control) -> Self {
+    /// The run with this seed starts; it is over when this is dropped.
+    pub fn new(seed: u64, control: &'a Control) -> Self {
         let told = Cell::new(0);
         Self {
             seed,

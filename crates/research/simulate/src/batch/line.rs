@@ -1,13 +1,53 @@
-//! The queue at the counter: runs start in order, and whatever order they end in, results are taken
-//! in by number.
+//! Carries a plan out on several threads: runs start in order, and whatever order they end in, a
+//! line takes their results in by number. This module never looks into a result; [`Tally`] does.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use manyway_scenario::Experiment;
+
+use super::control::{Control, Running};
+use super::plan::{BatchError, Job, Plan};
 use super::report::{Measured, PointReport, Report, Results};
 use super::tally::Tally;
-use super::{BatchError, Control, Job, Plan};
 use crate::packet::RunResult;
+
+impl Plan<'_> {
+    /// Carries out the runs by `level` and hands each result to `sink`, in the order of
+    /// [`Plan::job`] whatever order they end in. It ends early when `control` is told to stop: then
+    /// runs that are over count, the others are missing ([`Report::unfinished`]).
+    ///
+    /// `level` and `sink` may run on any of the threads, `sink` on one at a time.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `level` or `sink`; no further runs are started and those under way are
+    /// stopped. [`BatchError::Stopped`] if no run was over when it was stopped.
+    pub fn run<E: Send>(
+        &self,
+        level: impl Fn(&Experiment, &Running<'_>) -> Result<RunResult, E> + Sync,
+        sink: impl FnMut(&Job, &RunResult) -> Result<(), E> + Send,
+        control: &Control,
+    ) -> Result<Report, BatchError<E>> {
+        let threads = self.threads.clamp(1, self.jobs().max(1) as usize);
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(BatchError::Threads)?;
+        control.expect(self.jobs());
+        let line = Line::new(self, control, sink);
+        pool.broadcast(|_| {
+            while let Some(ticket) = line.take() {
+                let job = ticket.job;
+                let run = Running::new(job.seed, control);
+                let result = level(&self.points[job.point].experiment, &run);
+                drop(run);
+                ticket.hand_in(result);
+            }
+        });
+        line.report()
+    }
+}
 
 /// What all threads share.
 pub(super) struct Line<'a, S, E> {

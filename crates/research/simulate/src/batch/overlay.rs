@@ -1,4 +1,5 @@
-//! Many runs of an overlay scenario, and what came of them.
+//! Many runs of an overlay scenario, and their results summed up. This module carries the plan out
+//! and summarises; [`overlay`](crate::overlay) simulates, and the caller computes the optimum.
 
 use std::sync::atomic::Ordering;
 
@@ -7,8 +8,8 @@ use manyway_scenario::{OverlayExperiment, OverlayPoint};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{BatchError, Control, Job, Running};
-use crate::flow::Sharing;
+use super::control::{Control, Running};
+use super::plan::{BatchError, Job};
 use crate::measure::Summary;
 use crate::overlay::{self, OverlayError, OverlayRun, Setting};
 
@@ -25,7 +26,7 @@ pub struct OverlayPlan<'a> {
     pub seed: u64,
     /// Repetitions of each point.
     pub repeat: u32,
-    /// So many runs go on at the same time.
+    /// Number of runs that go on at the same time.
     pub threads: usize,
     /// Rates over time of all repetitions are kept; otherwise those of each point's first one.
     pub keep_series: bool,
@@ -248,7 +249,7 @@ impl OverlayPlan<'_> {
 }
 
 fn sharing(experiment: &OverlayExperiment) -> &'static str {
-    Sharing::from(experiment.sharing).name()
+    experiment.sharing.name()
 }
 
 fn summary(done: &[OverlayDone], of: impl Fn(&OverlayDone) -> f64) -> Summary {

@@ -1,18 +1,45 @@
-//! What came of all runs, as programs read it: the object of `manyway run --json`. Fields are added
-//! in later versions, never changed.
+//! The packet level's results as programs read them: the object that `manyway run --json` prints,
+//! and its schema. A change of a field's name or type raises the version; a new field doesn't. This
+//! module holds numbers only: [`tally`](super::tally) computes them, and whoever prints them
+//! chooses the words.
 
 use indexmap::IndexMap;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use crate::measure::Estimate;
+
+/// Version of the objects that `manyway run --json` prints, at every level.
+const VERSION: u32 = 2;
+
 /// The results of a scenario.
 ///
-/// Every number that a run measures is the mean over the finished repetitions. Its companion with
-/// `ci95` in the name is half the width of the mean's 95 % confidence interval by Student's t; it
-/// is left out when there is but one repetition.
+/// Every number that a run measures is an estimate over the finished repetitions: the mean of those
+/// that have a value, half the width of its 95 % confidence interval, and their number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Results of manyway run")]
+pub struct Object<R> {
+    /// Version of this object: 2. In version 1, which has no such field, a measured number was its
+    /// mean alone, and a second field with `ci95` in its name had the interval.
+    pub version: u32,
+    /// What a level reports.
+    #[serde(flatten)]
+    pub report: R,
+}
+
+impl<R> Object<R> {
+    /// A report as an object of the current version.
+    pub fn new(report: R) -> Self {
+        Self {
+            version: VERSION,
+            report,
+        }
+    }
+}
+
+/// The packet level's results of a scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The scenario's name.
     pub scenario: String,
@@ -80,10 +107,7 @@ pub struct Measured {
     pub links: Vec<LinkReport>,
     /// Jain's index of fairness of the flows' goodput: 1 when all have the same; null when there is
     /// no goodput.
-    pub jain: Option<f64>,
-    /// 95 % confidence interval of `jain`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jain_ci95: Option<f64>,
+    pub jain: Option<Estimate>,
 }
 
 /// One flow over the measured time.
@@ -94,25 +118,16 @@ pub struct FlowReport {
     /// Its group's name.
     pub group: String,
     /// Goodput while it was active: payload acknowledged, bits/s.
-    pub goodput_bps: f64,
-    /// 95 % confidence interval of `goodput_bps`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goodput_ci95_bps: Option<f64>,
+    pub goodput_bps: Estimate,
     /// Its goodput over that of all flows; null when nobody had any.
-    pub share: Option<f64>,
-    /// 95 % confidence interval of `share`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_ci95: Option<f64>,
+    pub share: Option<Estimate>,
     /// Of a finite transfer: the repetitions in which it was complete before the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed: Option<u32>,
     /// Of a finite transfer: from its start to the acknowledgement of its last byte, over the
     /// repetitions in which it was complete, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_s: Option<f64>,
-    /// 95 % confidence interval of `completion_s`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_ci95_s: Option<f64>,
+    pub completion_s: Option<Estimate>,
     /// Goodput in each span of time that the scenario names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanReport>,
@@ -126,45 +141,21 @@ pub struct SubflowReport {
     /// Its path's name.
     pub path: String,
     /// Goodput, bits/s.
-    pub goodput_bps: f64,
-    /// 95 % confidence interval of `goodput_bps`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goodput_ci95_bps: Option<f64>,
+    pub goodput_bps: Estimate,
     /// Its goodput over that of its flow; null when that had none.
-    pub share: Option<f64>,
-    /// 95 % confidence interval of `share`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_ci95: Option<f64>,
+    pub share: Option<Estimate>,
     /// Time average of the congestion window, packets; null if it never was there.
-    pub window_mean_packets: Option<f64>,
-    /// 95 % confidence interval of `window_mean_packets`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window_ci95_packets: Option<f64>,
+    pub window_mean_packets: Option<Estimate>,
     /// Mean of the round-trip time samples, seconds; null if there was none.
-    pub rtt_mean_s: Option<f64>,
-    /// 95 % confidence interval of `rtt_mean_s`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt_ci95_s: Option<f64>,
+    pub rtt_mean_s: Option<Estimate>,
     /// Window cuts by loss or marks.
-    pub loss_events: f64,
-    /// 95 % confidence interval of `loss_events`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss_events_ci95: Option<f64>,
+    pub loss_events: Estimate,
     /// Packets sent.
-    pub packets_sent: f64,
-    /// 95 % confidence interval of `packets_sent`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packets_sent_ci95: Option<f64>,
+    pub packets_sent: Estimate,
     /// Packets declared lost.
-    pub packets_lost: f64,
-    /// 95 % confidence interval of `packets_lost`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub packets_lost_ci95: Option<f64>,
+    pub packets_lost: Estimate,
     /// Probe timeouts.
-    pub timeouts: f64,
-    /// 95 % confidence interval of `timeouts`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeouts_ci95: Option<f64>,
+    pub timeouts: Estimate,
     /// Goodput in each span of time that the scenario names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanReport>,
@@ -176,10 +167,7 @@ pub struct SpanReport {
     /// The span's name.
     pub name: String,
     /// Goodput, bits/s.
-    pub goodput_bps: f64,
-    /// 95 % confidence interval of `goodput_bps`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goodput_ci95_bps: Option<f64>,
+    pub goodput_bps: Estimate,
 }
 
 /// The flows of a group over the measured time.
@@ -192,43 +180,28 @@ pub struct GroupReport {
     /// Their congestion-control law with its parameters; null for a group without flows.
     pub law: Option<String>,
     /// Goodput of its mean flow, bits/s.
-    pub goodput_bps: f64,
-    /// 95 % confidence interval of `goodput_bps`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub goodput_ci95_bps: Option<f64>,
+    pub goodput_bps: Estimate,
     /// Goodput of the flow with the least, bits/s.
-    pub goodput_min_bps: f64,
+    pub goodput_min_bps: Estimate,
     /// Goodput of the flow in the middle, bits/s.
-    pub goodput_median_bps: f64,
+    pub goodput_median_bps: Estimate,
     /// Goodput of the flow with the most, bits/s.
-    pub goodput_max_bps: f64,
+    pub goodput_max_bps: Estimate,
     /// Goodput of all together, bits/s.
-    pub total_bps: f64,
-    /// 95 % confidence interval of `total_bps`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total_ci95_bps: Option<f64>,
+    pub total_bps: Estimate,
     /// `total_bps` over the goodput of all flows of all groups; null when nobody had any.
-    pub share: Option<f64>,
-    /// 95 % confidence interval of `share`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_ci95: Option<f64>,
+    pub share: Option<Estimate>,
     /// Jain's index of fairness of its flows' goodput; null when there is none.
-    pub jain: Option<f64>,
-    /// 95 % confidence interval of `jain`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jain_ci95: Option<f64>,
+    pub jain: Option<Estimate>,
     /// Of finite transfers: how many were complete before the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completed: Option<f64>,
+    pub completed: Option<Estimate>,
     /// Of finite transfers that were complete: the mean time it took, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_s: Option<f64>,
-    /// 95 % confidence interval of `completion_s`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_ci95_s: Option<f64>,
+    pub completion_s: Option<Estimate>,
     /// Of finite transfers that were complete: the longest time it took, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub completion_max_s: Option<f64>,
+    pub completion_max_s: Option<Estimate>,
     /// Goodput of its mean flow in each span of time that the scenario names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanReport>,
@@ -242,37 +215,19 @@ pub struct LinkReport {
     /// Its name.
     pub name: String,
     /// Carried load over rate.
-    pub utilisation: f64,
-    /// 95 % confidence interval of `utilisation`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub utilisation_ci95: Option<f64>,
+    pub utilisation: Estimate,
     /// Carried load, bits/s.
-    pub load_bps: f64,
-    /// 95 % confidence interval of `load_bps`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load_ci95_bps: Option<f64>,
+    pub load_bps: Estimate,
     /// Time average of the backlog, the packet in service included, packets.
-    pub queue_mean_packets: f64,
-    /// 95 % confidence interval of `queue_mean_packets`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_ci95_packets: Option<f64>,
+    pub queue_mean_packets: Estimate,
     /// Packets offered.
-    pub packets: f64,
+    pub packets: Estimate,
     /// Packets dropped, for whatever reason.
-    pub drops: f64,
-    /// 95 % confidence interval of `drops`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drops_ci95: Option<f64>,
+    pub drops: Estimate,
     /// `drops` over `packets`, 0 to 1; null when nothing was offered.
-    pub drop_rate: Option<f64>,
-    /// 95 % confidence interval of `drop_rate`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drop_rate_ci95: Option<f64>,
+    pub drop_rate: Option<Estimate>,
     /// Packets marked.
-    pub marks: f64,
-    /// 95 % confidence interval of `marks`, ±.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub marks_ci95: Option<f64>,
+    pub marks: Estimate,
 }
 
 impl Report {
@@ -288,10 +243,10 @@ impl Report {
     }
 }
 
-/// The JSON schema of a [`Report`] (draft 2020-12).
+/// The JSON schema of a [`Report`]'s [`Object`] (draft 2020-12).
 pub fn schema() -> Schema {
     SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator()
-        .into_root_schema_for::<Report>()
+        .into_root_schema_for::<Object<Report>>()
 }

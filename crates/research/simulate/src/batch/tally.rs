@@ -1,11 +1,12 @@
-//! From the results of single runs to the means of a point, one run at a time.
+//! Sums up the results of single runs into the estimates of a point, one run at a time. A tally
+//! keeps moments, never a run; what it reports is in [`report`](super::report).
 
 use indexmap::IndexMap;
 use manyway_scenario::{Experiment, Flow, Group, Span};
 use manyway_units::Time;
 
 use super::report::{FlowReport, GroupReport, LinkReport, Measured, SpanReport, SubflowReport};
-use crate::measure::{Moments, jain};
+use crate::measure::{Estimate, Moments, jain};
 use crate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
 
 /// Sums up the runs of one point.
@@ -123,8 +124,7 @@ impl<'a> Tally<'a> {
             links: links
                 .map(|(tally, link)| tally.report(link.name.clone()))
                 .collect(),
-            jain: self.jain.mean(),
-            jain_ci95: self.jain.ci95(),
+            jain: self.jain.estimate(),
         }
     }
 }
@@ -152,13 +152,10 @@ impl FlowTally {
                 .get(flow.group)
                 .map(|group| group.name.clone())
                 .unwrap_or_default(),
-            goodput_bps: or_zero(self.goodput),
-            goodput_ci95_bps: self.goodput.ci95(),
-            share: self.share.mean(),
-            share_ci95: self.share.ci95(),
+            goodput_bps: always(self.goodput),
+            share: self.share.estimate(),
             completed: flow.size.map(|_| self.completion.count()),
-            completion_s: self.completion.mean(),
-            completion_ci95_s: self.completion.ci95(),
+            completion_s: self.completion.estimate(),
             spans: self.spans.report(experiment),
             subflows: subflows
                 .map(|(tally, &path)| tally.report(path, experiment))
@@ -203,22 +200,14 @@ impl SubflowTally {
         let path = experiment.topology.paths.get(path);
         SubflowReport {
             path: path.map(|path| path.name.clone()).unwrap_or_default(),
-            goodput_bps: or_zero(goodput),
-            goodput_ci95_bps: goodput.ci95(),
-            share: share.mean(),
-            share_ci95: share.ci95(),
-            window_mean_packets: window.mean(),
-            window_ci95_packets: window.ci95(),
-            rtt_mean_s: rtt.mean(),
-            rtt_ci95_s: rtt.ci95(),
-            loss_events: or_zero(loss_events),
-            loss_events_ci95: loss_events.ci95(),
-            packets_sent: or_zero(sent),
-            packets_sent_ci95: sent.ci95(),
-            packets_lost: or_zero(lost),
-            packets_lost_ci95: lost.ci95(),
-            timeouts: or_zero(timeouts),
-            timeouts_ci95: timeouts.ci95(),
+            goodput_bps: always(goodput),
+            share: share.estimate(),
+            window_mean_packets: window.estimate(),
+            rtt_mean_s: rtt.estimate(),
+            loss_events: always(loss_events),
+            packets_sent: always(sent),
+            packets_lost: always(lost),
+            timeouts: always(timeouts),
             spans: self.spans.report(experiment),
         }
     }
@@ -242,8 +231,7 @@ impl Spans {
         let spans = self.0.iter().zip(&experiment.measure.spans);
         let report = |(moments, span): (&Moments, &Span)| SpanReport {
             name: span.name.clone(),
-            goodput_bps: or_zero(*moments),
-            goodput_ci95_bps: moments.ci95(),
+            goodput_bps: always(*moments),
         };
         spans.map(report).collect()
     }
@@ -329,21 +317,16 @@ impl GroupTally {
             name: group.name.clone(),
             count: members.len() as u64,
             law: members.first().map(|flow| flow.law.to_string()),
-            goodput_bps: or_zero(self.goodput),
-            goodput_ci95_bps: self.goodput.ci95(),
-            goodput_min_bps: or_zero(self.min),
-            goodput_median_bps: or_zero(self.median),
-            goodput_max_bps: or_zero(self.max),
-            total_bps: or_zero(self.total),
-            total_ci95_bps: self.total.ci95(),
-            share: self.share.mean(),
-            share_ci95: self.share.ci95(),
-            jain: self.jain.mean(),
-            jain_ci95: self.jain.ci95(),
-            completed: self.completed.mean().filter(|_| finite),
-            completion_s: self.completion.mean(),
-            completion_ci95_s: self.completion.ci95(),
-            completion_max_s: self.longest.mean(),
+            goodput_bps: always(self.goodput),
+            goodput_min_bps: always(self.min),
+            goodput_median_bps: always(self.median),
+            goodput_max_bps: always(self.max),
+            total_bps: always(self.total),
+            share: self.share.estimate(),
+            jain: self.jain.estimate(),
+            completed: self.completed.estimate().filter(|_| finite),
+            completion_s: self.completion.estimate(),
+            completion_max_s: self.longest.estimate(),
             spans: self.spans.report(experiment),
             subflows: paths
                 .map(|(path, tally)| tally.report(*path, experiment))
@@ -367,19 +350,13 @@ impl LinkTally {
     fn report(&self, name: String) -> LinkReport {
         LinkReport {
             name,
-            utilisation: or_zero(self.utilisation),
-            utilisation_ci95: self.utilisation.ci95(),
-            load_bps: or_zero(self.load),
-            load_ci95_bps: self.load.ci95(),
-            queue_mean_packets: or_zero(self.queue),
-            queue_ci95_packets: self.queue.ci95(),
-            packets: or_zero(self.packets),
-            drops: or_zero(self.drops),
-            drops_ci95: self.drops.ci95(),
-            drop_rate: self.drop_rate.mean(),
-            drop_rate_ci95: self.drop_rate.ci95(),
-            marks: or_zero(self.marks),
-            marks_ci95: self.marks.ci95(),
+            utilisation: always(self.utilisation),
+            load_bps: always(self.load),
+            queue_mean_packets: always(self.queue),
+            packets: always(self.packets),
+            drops: always(self.drops),
+            drop_rate: self.drop_rate.estimate(),
+            marks: always(self.marks),
         }
     }
 }
@@ -394,7 +371,7 @@ fn or_nan(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
 }
 
-/// What is always measured; without a run there is nothing to report anyway.
-fn or_zero(moments: Moments) -> f64 {
-    moments.mean().unwrap_or(0.0)
+/// The estimate of something that every run measures; a report needs at least one run.
+fn always(moments: Moments) -> Estimate {
+    moments.estimate().unwrap_or_default()
 }

@@ -3,15 +3,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use manyway_control::registry::LawSpec;
+use manyway_control::LawSpec;
 use manyway_control::{Options, SenderConfig};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Topology};
-use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, Span};
+use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, Point, Span};
 use manyway_units::{Rate, Time};
 use proptest::prelude::*;
 
 use super::*;
-use crate::measure::Summary;
+use crate::measure::{Estimate, Summary};
 use crate::packet::{FlowResult, LinkResult, Series, SubflowResult};
 
 /// Two paths over a link each; `pairs` flows over both in the group `mp`, one transfer of 1 MB over
@@ -220,56 +220,50 @@ fn means_and_intervals_are_those_of_the_runs() {
     );
     let measured = measured(&report);
     assert_eq!(measured.runs, 4);
-    let check = |mean: Option<f64>, ci95: Option<f64>, of: &dyn Fn(&RunResult) -> f64| {
+    let check = |estimate: Option<Estimate>, of: &dyn Fn(&RunResult) -> f64| {
         let samples: Vec<f64> = runs.iter().map(|(_, run)| of(run)).collect();
         let expected = Summary::of(&samples).unwrap();
-        assert!((mean.unwrap() - expected.mean).abs() <= 1e-9 * expected.mean.abs());
-        assert!((ci95.unwrap() - expected.ci95).abs() <= 1e-9 * expected.mean.abs());
+        let estimate = estimate.unwrap();
+        assert!((estimate.mean - expected.mean).abs() <= 1e-9 * expected.mean.abs());
+        assert!((estimate.ci95.unwrap() - expected.ci95).abs() <= 1e-9 * expected.mean.abs());
+        assert_eq!(estimate.n, 4);
     };
     let flow = &measured.flows[1];
     assert_eq!((flow.name.as_str(), flow.group.as_str()), ("mp.2", "mp"));
     let all = |run: &RunResult| run.flows.iter().map(|flow| flow.goodput_bps).sum::<f64>();
-    check(Some(flow.goodput_bps), flow.goodput_ci95_bps, &|run| {
-        run.flows[1].goodput_bps
-    });
-    check(flow.share, flow.share_ci95, &|run| {
-        run.flows[1].goodput_bps / all(run)
-    });
+    check(Some(flow.goodput_bps), &|run| run.flows[1].goodput_bps);
+    check(flow.share, &|run| run.flows[1].goodput_bps / all(run));
     let subflow = &flow.subflows[1];
     assert_eq!(subflow.path, "path 2");
-    check(subflow.rtt_mean_s, subflow.rtt_ci95_s, &|run| {
+    check(subflow.rtt_mean_s, &|run| {
         run.flows[1].subflows[1].rtt_mean_s
     });
-    check(subflow.share, subflow.share_ci95, &|run| {
+    check(subflow.share, &|run| {
         run.flows[1].subflows[1].goodput_bps / run.flows[1].goodput_bps
     });
-    check(
-        Some(subflow.loss_events),
-        subflow.loss_events_ci95,
-        &|run| run.flows[1].subflows[1].loss_events as f64,
-    );
+    check(Some(subflow.loss_events), &|run| {
+        run.flows[1].subflows[1].loss_events as f64
+    });
     let span = &subflow.spans[0];
     assert_eq!(span.name, "late");
-    check(Some(span.goodput_bps), span.goodput_ci95_bps, &|run| {
+    check(Some(span.goodput_bps), &|run| {
         run.flows[1].subflows[1].spans_bps[0]
     });
     let whole = &flow.spans[0];
-    check(Some(whole.goodput_bps), whole.goodput_ci95_bps, &|run| {
+    check(Some(whole.goodput_bps), &|run| {
         run.flows[1].subflows[0].spans_bps[0] + run.flows[1].subflows[1].spans_bps[0]
     });
     let group = &measured.groups[0].spans[0];
-    check(Some(group.goodput_bps), group.goodput_ci95_bps, &|run| {
+    check(Some(group.goodput_bps), &|run| {
         let flows = run.flows[..2].iter().flat_map(|flow| &flow.subflows);
         flows.map(|subflow| subflow.spans_bps[0]).sum::<f64>() / 2.0
     });
     let link = &measured.links[1];
-    check(Some(link.utilisation), link.utilisation_ci95, &|run| {
-        run.links[1].utilisation
-    });
-    check(link.drop_rate, link.drop_rate_ci95, &|run| {
+    check(Some(link.utilisation), &|run| run.links[1].utilisation);
+    check(link.drop_rate, &|run| {
         run.links[1].packets_dropped as f64 / 1000.0
     });
-    check(measured.jain, measured.jain_ci95, &|run| {
+    check(measured.jain, &|run| {
         let x: Vec<f64> = run.flows.iter().map(|flow| flow.goodput_bps).collect();
         x.iter().sum::<f64>().powi(2) / (3.0 * x.iter().map(|x| x * x).sum::<f64>())
     });
@@ -288,12 +282,14 @@ fn what_no_run_could_say_is_null_and_completions_count_the_complete() {
         .iter()
         .filter_map(|(_, run)| run.flows[1].completion_s)
         .collect();
-    assert_eq!(transfer.completion_s, Some((times[0] + times[1]) / 2.0));
-    let group = &measured.groups[1];
+    let completion = transfer.completion_s.unwrap();
     assert_eq!(
-        (group.completed, group.completion_s),
-        (Some(0.5), transfer.completion_s)
+        (completion.mean, completion.n),
+        ((times[0] + times[1]) / 2.0, 2)
     );
+    let group = &measured.groups[1];
+    assert_eq!(group.completed.unwrap().mean, 0.5);
+    assert_eq!(group.completion_s, transfer.completion_s);
     assert_eq!(group.completion_max_s, transfer.completion_s);
 }
 
@@ -310,21 +306,21 @@ fn groups_sum_up_their_members() {
     let mut goodputs: Vec<f64> = run.flows[..3].iter().map(|flow| flow.goodput_bps).collect();
     goodputs.sort_by(f64::total_cmp);
     assert_eq!((group.count, group.law.as_deref()), (3, Some("lia")));
-    assert_eq!(group.total_bps, goodputs.iter().sum::<f64>());
-    assert_eq!(group.goodput_bps, group.total_bps / 3.0);
+    assert_eq!(group.total_bps.mean, goodputs.iter().sum::<f64>());
+    assert_eq!(group.goodput_bps.mean, group.total_bps.mean / 3.0);
     let spread = [
         group.goodput_min_bps,
         group.goodput_median_bps,
         group.goodput_max_bps,
     ];
-    assert_eq!(spread, goodputs[..]);
-    assert_eq!(group.goodput_ci95_bps, None, "one run has no interval");
+    assert_eq!(spread.map(|estimate| estimate.mean), goodputs[..]);
+    assert_eq!(group.goodput_bps.ci95, None, "one run has no interval");
     assert_eq!(group.subflows.len(), 2);
     let second: f64 = run.flows[..3]
         .iter()
         .map(|flow| flow.subflows[1].window_mean_packets)
         .sum();
-    assert!((group.subflows[1].window_mean_packets.unwrap() - second / 3.0).abs() < 1e-12);
+    assert!((group.subflows[1].window_mean_packets.unwrap().mean - second / 3.0).abs() < 1e-12);
     assert_eq!(group.subflows[0].rtt_mean_s, None);
 }
 
@@ -532,16 +528,18 @@ fn the_object_for_programs() {
         repeat: 2,
         ..plan(&single)
     });
-    insta::assert_snapshot!("single", serde_json::to_string_pretty(&report).unwrap());
-    let back: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
-    assert_eq!(back, report);
+    let object = Object::new(&report);
+    insta::assert_snapshot!("single", serde_json::to_string_pretty(&object).unwrap());
+    let text = serde_json::to_string(&object).unwrap();
+    let back: Object<Report> = serde_json::from_str(&text).unwrap();
+    assert_eq!((back.version, back.report), (2, report));
 
     let swept = points(&[1, 2]);
     let (report, _) = all(&Plan {
         repeat: 1,
         ..plan(&swept)
     });
-    let json = serde_json::to_value(&report).unwrap();
+    let json = serde_json::to_value(Object::new(&report)).unwrap();
     assert!(json.get("flows").is_none() && json.get("links").is_none());
     assert_eq!(json["points"][1]["set"]["flows.mp.count"], "2");
     assert_eq!(json["points"][1]["point"], 2);

@@ -1,3 +1,5 @@
+//! When a series of rates has settled.
+
 /// How a series of rates settles, as the overlay paper measures it (section 5.1).
 #[derive(Debug, Copy, Clone, PartialEq)]
 pub struct Convergence {

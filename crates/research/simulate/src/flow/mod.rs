@@ -4,11 +4,11 @@
 //! The numerical study of the overlay paper (section 5) is on this level. What a controller finds
 //! depends on who loses on an overloaded link, so there are three rules for it ([`Sharing`]), and
 //! every result has to say which one it is with. [`SharedLinks`] knows rates at one moment, [`Run`]
-//! has sources with the rate controller of [`manyway_control::overlay`], and [`Search`] lets
+//! has sources with the rate controller of [`manyway_control::rate_control`], and [`Search`] lets
 //! unsatisfied sources choose other relays.
 //!
 //! ```
-//! use manyway_control::overlay::RateConfig;
+//! use manyway_control::rate_control::RateConfig;
 //! use manyway_simulate::flow::{Overlay, Rules, Run, Sharing, Start};
 //!
 //! // Two sources of 6 Mbps; each may use the relay of 6 Mbps, the second one also another of 6 Mbps.
@@ -25,18 +25,19 @@
 
 mod convergence;
 mod links;
-mod overlay;
 #[cfg(test)]
 mod program;
+mod run;
 mod search;
 
 pub use convergence::Convergence;
-pub use links::{SharedLinks, Sharing};
-pub(crate) use overlay::controller_seed;
-pub use overlay::{Overlay, Rules, Run, Start};
+pub use links::SharedLinks;
+pub use manyway_scenario::file::{Sharing, Start};
+pub(crate) use run::controller_seed;
+pub use run::{Overlay, Rules, Run};
 pub use search::{Found, Search};
 
-use manyway_control::overlay::InvalidOverlay;
+use manyway_control::rate_control::InvalidConfig;
 
 /// Flows that can't be computed with.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -85,7 +86,7 @@ pub enum InvalidFlows {
     },
     /// A controller's or a selector's settings.
     #[error(transparent)]
-    Overlay(#[from] InvalidOverlay),
+    Overlay(#[from] InvalidConfig),
 }
 
 /// Fails unless these are rates.

@@ -1,7 +1,7 @@
 //! Scenarios with an `[overlay]`: what the seed decides of them, and their runs at the flow level
 //! and at the packet level.
 //!
-//! Both levels run the same controllers ([`manyway_control::overlay`]) over the same relays,
+//! Both levels run the same controllers ([`manyway_control::rate_control`]) over the same relays,
 //! demands and selection; they differ in what they say arrives. At the flow level that is exact and
 //! at once, by a rule of sharing ([`crate::flow`]). At the packet level each path is a TCP
 //! connection, held to its rate by a token bucket, and what arrives is counted from
@@ -11,13 +11,13 @@ mod packets;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use manyway_scenario::{OverlayExperiment, RelayBandwidths, Selection, file};
+use manyway_scenario::{OverlayExperiment, RelayBandwidths, RelaySelection};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use crate::events::mix;
-use crate::flow::{Convergence, Found, InvalidFlows, Overlay, Rules, Run, Search, Sharing, Start};
+use crate::flow::{Convergence, Found, InvalidFlows, Overlay, Rules, Run, Search};
 use crate::packet::SimulationError;
 
 /// What a seed makes of an overlay scenario.
@@ -81,8 +81,8 @@ impl Setting {
     pub fn draw(experiment: &OverlayExperiment, seed: u64) -> Result<Self, InvalidFlows> {
         let overlay = network(experiment, seed);
         let selection = match &experiment.selection {
-            Selection::Given(selection) => selection.clone(),
-            Selection::Chosen(config) => overlay.select(*config, seed)?,
+            RelaySelection::Given(selection) => selection.clone(),
+            RelaySelection::Chosen(config) => overlay.select(*config, seed)?,
         };
         Ok(Setting { overlay, selection })
     }
@@ -120,10 +120,11 @@ pub fn flow(
 ) -> Result<Option<OverlayRun>, OverlayError> {
     let rules = Rules {
         control: tolerating(experiment, 0.0),
-        start: experiment.start.into(),
-        sharing: experiment.sharing.into(),
+        start: experiment.start,
+        sharing: experiment.sharing,
     };
-    if let (Some(limit), Selection::Chosen(select)) = (experiment.iterations, &experiment.selection)
+    if let (Some(limit), RelaySelection::Chosen(select)) =
+        (experiment.iterations, &experiment.selection)
     {
         let search = Search {
             select: *select,
@@ -174,7 +175,7 @@ pub fn packet(
 fn tolerating(
     experiment: &OverlayExperiment,
     tolerance: f64,
-) -> manyway_control::overlay::RateConfig {
+) -> manyway_control::rate_control::RateConfig {
     let tolerance = experiment.tolerance.unwrap_or(tolerance);
     experiment.control.with_tolerance(tolerance)
 }
@@ -209,25 +210,6 @@ fn searched(found: &Found, limit: usize, seed: u64) -> OverlayRun {
             first: found.first,
         }),
         series: Vec::new(),
-    }
-}
-
-impl From<file::Sharing> for Sharing {
-    fn from(sharing: file::Sharing) -> Self {
-        match sharing {
-            file::Sharing::MaxMin => Sharing::MaxMin,
-            file::Sharing::Proportional => Sharing::Proportional,
-            file::Sharing::EqualLoss => Sharing::EqualLoss,
-        }
-    }
-}
-
-impl From<file::Start> for Start {
-    fn from(start: file::Start) -> Self {
-        match start {
-            file::Start::Zero => Start::Zero,
-            file::Start::MaxMin => Start::MaxMin,
-        }
     }
 }
 

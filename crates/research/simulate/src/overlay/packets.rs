@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manyway_control::overlay::{Cycle, RateConfig, RateController, TokenBucket};
+use manyway_control::rate_control::{RateConfig, RateController, RoundRobin, TokenBucket};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{Experiment, Flow, Measure, OverlayExperiment, OverlayNetwork, file};
 use manyway_units::{Rate, Time};
@@ -59,7 +59,7 @@ struct Source {
     /// Its connections.
     flows: Range<usize>,
     demand: f64,
-    phase: Phase,
+    sending: Sending,
     /// When its current interval ends.
     ends: Time,
     /// Packets acknowledged on each connection when it began.
@@ -69,11 +69,11 @@ struct Source {
     seed: u64,
 }
 
-/// What a source does with what it has to send.
-enum Phase {
+/// How a source spreads its data over its connections.
+enum Sending {
     /// The maxmin procedure: each packet to the next connection in turn that takes it.
     Filling {
-        cycle: Cycle,
+        cycle: RoundRobin,
         bucket: TokenBucket,
         /// How long it goes on, intervals.
         left: usize,
@@ -125,7 +125,10 @@ impl PacketRun {
             turns.push(Reverse((begins, index)));
         }
         Ok(PacketRun {
-            simulation: Simulation::fed(&connections(experiment, network, setting), seed)?,
+            simulation: Simulation::with_empty_sockets(
+                &connections(experiment, network, setting),
+                seed,
+            )?,
             sources,
             turns,
             socket,
@@ -206,8 +209,8 @@ impl Source {
         let mut source = Source {
             flows,
             demand,
-            phase: Phase::Filling {
-                cycle: Cycle::default(),
+            sending: Sending::Filling {
+                cycle: RoundRobin::default(),
                 bucket: TokenBucket::new(demand, socket.depth(), begins),
                 left: fill,
                 counts: fill.div_ceil(2),
@@ -239,7 +242,7 @@ impl Source {
         controller.advance(&[]);
         let bucket = |rate| TokenBucket::new(rate, socket.depth(), now);
         let buckets = controller.rates().map(bucket).collect();
-        self.phase = Phase::Controlled {
+        self.sending = Sending::Controlled {
             controller,
             buckets,
         };
@@ -267,8 +270,8 @@ impl Source {
             .map(|(now, before)| (now - before) as f64 * socket.packet);
         let bits: Vec<f64> = bits.collect();
         self.counted = acknowledged;
-        match &mut self.phase {
-            Phase::Filling {
+        match &mut self.sending {
+            Sending::Filling {
                 left,
                 counts,
                 arrived,
@@ -287,7 +290,7 @@ impl Source {
                     self.control(now, &initial, socket)?;
                 }
             }
-            Phase::Controlled {
+            Sending::Controlled {
                 controller,
                 buckets,
             } => {
@@ -307,8 +310,8 @@ impl Source {
     /// Puts what may be sent by now into sockets with room.
     fn write(&mut self, now: Time, socket: Socket, simulation: &mut Simulation) {
         let first = self.flows.start;
-        match &mut self.phase {
-            Phase::Filling { cycle, bucket, .. } => {
+        match &mut self.sending {
+            Sending::Filling { cycle, bucket, .. } => {
                 while bucket.permit(now, socket.packet).is_ok() {
                     let writable = |path| simulation.unsent(first + path) < socket.buffer;
                     let Some(path) = cycle.next(self.flows.len(), writable) else {
@@ -318,7 +321,7 @@ impl Source {
                     simulation.write(first + path, 1);
                 }
             }
-            Phase::Controlled { buckets, .. } => {
+            Sending::Controlled { buckets, .. } => {
                 for (flow, bucket) in self.flows.clone().zip(buckets) {
                     while simulation.unsent(flow) < socket.buffer
                         && bucket.permit(now, socket.packet).is_ok()

@@ -193,7 +193,7 @@ fn the_published_selection_is_the_first_with_the_papers_optimum() {
     assert_eq!(seed, Some(PUBLISHED));
     assert!(best(&uniform, PUBLISHED) < 0.805);
     let same = Setting::draw(&uniform, PUBLISHED).unwrap();
-    assert_eq!(published.selection, Selection::Given(same.selection));
+    assert_eq!(published.selection, RelaySelection::Given(same.selection));
     assert_eq!(Setting::draw(&published, 1).unwrap().overlay, same.overlay);
 }
 

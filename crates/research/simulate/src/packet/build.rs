@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Simulation;
-use super::lanes::Timers;
+use super::event_queue::Timers;
 use super::meter::Meter;
 use super::network::{Network, seeded};
 use super::receiver::Receiver;
@@ -157,7 +157,7 @@ fn subflow(
         None => None,
     };
     let delayed = jitter > 0 || access.is_some();
-    let lanes = delayed.then(|| (network.lanes.add(), network.egress));
+    let fifos = delayed.then(|| (network.under_way.add(), network.egress));
     let spec_needs_state = network.keeps_receiver_state(number as usize);
     Ok(Subflow {
         sender: None,
@@ -171,8 +171,9 @@ fn subflow(
             jitter,
             latest: Time::ZERO,
             rng: Pcg64Mcg::seed_from_u64(mix(seed ^ stream)),
-            lanes,
+            fifos,
             access,
+            ecn: flow.ecn,
         },
         receiver: spec_needs_state.then(|| Box::new(Receiver::new(flow.ack))),
         relay: None,

@@ -4,7 +4,7 @@ use manyway_control::{Controller, Sender};
 use manyway_scenario::Lifetime;
 
 use super::Simulation;
-use super::source::Phase;
+use super::source::FlowState;
 
 impl Simulation {
     /// The flow starts: its subflows join now or later, or when a path manager opens them.
@@ -63,7 +63,7 @@ impl Simulation {
         let source = &mut self.sources[subflow.source as usize];
         let Lifetime { from, until } = subflow.lifetime;
         if subflow.sender.is_none() {
-            if source.phase == Phase::Active && from <= self.now {
+            if source.state == FlowState::Active && from <= self.now {
                 self.join(index);
             }
             return;

@@ -1,4 +1,4 @@
-//! A path manager beside a source: how a flow of law mPath finds, opens and closes its paths.
+//! A path manager beside a source: how a flow whose law has one finds, opens and closes its paths.
 //!
 //! Its first path is the direct one; the others, through one relay each, are candidates known to a
 //! registration server. What isn't open costs nothing: the manager hears of what paths deliver only
@@ -8,9 +8,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use manyway_control::paths::{
-    Command, Event, InvalidManagerConfig, ManagerConfig, PathKey, PathManager, Relay,
+    Command, Event, InvalidManagerConfig, ManagerConfig, PathKey, PathManager, RelayKey,
 };
-use manyway_control::registry::AnyController;
 use manyway_control::{Controller, PathVerdict};
 use manyway_scenario::Flow;
 use manyway_units::Time;
@@ -69,13 +68,10 @@ enum Fate {
 }
 
 impl Managed {
-    /// The manager of a flow that has one: of law mPath, with candidates beside the direct path.
-    pub(super) fn of(
-        flow: &Flow,
-        controller: &AnyController,
-        seed: u64,
-    ) -> Result<Option<Self>, InvalidManagerConfig> {
-        let AnyController::Mpath(mpath) = controller else {
+    /// The manager of a flow whose law comes with one and that has candidates beside the direct
+    /// path.
+    pub(super) fn of(flow: &Flow, seed: u64) -> Result<Option<Self>, InvalidManagerConfig> {
+        let Some(of_law) = flow.law.path_manager() else {
             return Ok(None);
         };
         let relays = flow.paths.len() - 1;
@@ -83,7 +79,7 @@ impl Managed {
             return Ok(None);
         }
         let choice = flow.relays.unwrap_or_default();
-        let config: ManagerConfig = choice.manager.with_beta(mpath.rules().beta);
+        let config: ManagerConfig = choice.manager.with_beta(of_law.beta);
         Ok(Some(Managed {
             manager: PathManager::new(config, mix(seed))?,
             server: Server {
@@ -99,9 +95,9 @@ impl Managed {
 
 impl Server {
     /// Relay n is the one on the flow's path n, counted from 0.
-    fn draw(&mut self) -> Vec<Relay> {
+    fn draw(&mut self) -> Vec<RelayKey> {
         let drawn = rand::seq::index::sample(&mut self.rng, self.relays, self.subset);
-        drawn.iter().map(|n| Relay(n as u64 + 1)).collect()
+        drawn.iter().map(|n| RelayKey(n as u64 + 1)).collect()
     }
 }
 
@@ -253,7 +249,7 @@ impl Simulation {
     /// Carries out the manager's commands.
     fn obey(&mut self, owner: usize) {
         let first = self.sources[owner].subflows.start;
-        let subflow = |relay: Relay| first + relay.0 as u32;
+        let subflow = |relay: RelayKey| first + relay.0 as u32;
         let mut changed = false;
         while let Some(managed) = &mut self.sources[owner].managed
             && let Some(command) = managed.manager.next_command()
@@ -354,7 +350,7 @@ impl Simulation {
         if source.finished == Some(now) {
             self.end_meters(owner);
         } else if let (Some(_), Some(managed)) = (in_time, &mut source.managed) {
-            let relay = Relay(u64::from(index - source.subflows.start));
+            let relay = RelayKey(u64::from(index - source.subflows.start));
             managed.manager.handle(now, Event::Answered(relay));
             self.manage(owner, None, None);
         }
@@ -364,6 +360,6 @@ impl Simulation {
 fn path_of(number: u32) -> PathKey {
     match number {
         0 => PathKey::Direct,
-        _ => PathKey::Via(Relay(u64::from(number))),
+        _ => PathKey::Via(RelayKey(u64::from(number))),
     }
 }

@@ -4,8 +4,7 @@
 //! payload left out. The same seed gives the same result, bit for bit.
 
 mod build;
-mod fed;
-mod lanes;
+mod event_queue;
 mod lifetimes;
 mod managed;
 mod meter;
@@ -13,6 +12,7 @@ mod network;
 mod receiver;
 mod recorder;
 mod result;
+mod socket;
 mod source;
 
 #[cfg(test)]
@@ -27,11 +27,11 @@ use manyway_scenario::Flow;
 use manyway_units::Time;
 use rand::RngExt;
 
-use lanes::{Stage, Timers, Transit, time_of};
+use event_queue::{Stage, Timers, Transit, time_of};
 use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
-use source::{Phase, Source, Subflow};
+use source::{FlowState, Source, Subflow};
 
 pub use build::SimulationError;
 pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
@@ -92,7 +92,7 @@ impl Simulation {
     /// Handles a batch of events, those at `until` included; false if there are no more.
     fn step(&mut self, until: Time) -> bool {
         for _ in 0..BATCH {
-            let (packet, timer) = (self.network.lanes.next(), self.timers.next());
+            let (packet, timer) = (self.network.under_way.next(), self.timers.next());
             let at = time_of(packet.min(timer));
             if at > until || packet.min(timer) == u128::MAX {
                 self.now = self.now.max(until);
@@ -101,7 +101,7 @@ impl Simulation {
             self.now = at;
             self.events += 1;
             if packet < timer {
-                if let Some(item) = self.network.lanes.pop() {
+                if let Some(item) = self.network.under_way.pop() {
                     self.on_packet(item);
                 }
             } else if let Some((at, id)) = self.timers.pop() {
@@ -230,7 +230,7 @@ impl Simulation {
     fn settle(&mut self, index: u32) -> bool {
         let subflow = &mut self.subflows[index as usize];
         let source = &mut self.sources[subflow.source as usize];
-        if source.plain && self.outcome.lost.is_empty() && source.phase == Phase::Active {
+        if source.plain && self.outcome.lost.is_empty() && source.state == FlowState::Active {
             let data = self.outcome.acked.iter().filter(|(_, data)| *data);
             subflow.meter.delivered(data.count() as u64);
             return false;
@@ -324,18 +324,18 @@ impl Simulation {
     fn on_source_timer(&mut self, at: Time, index: usize) {
         let source = &mut self.sources[index];
         source.timer = Time::MAX;
-        if source.phase == Phase::Waiting {
-            source.phase = Phase::Active;
+        if source.state == FlowState::Waiting {
+            source.state = FlowState::Active;
             self.start(index);
         }
         let source = &mut self.sources[index];
         if at >= source.stop {
-            source.phase = Phase::Stopped;
+            source.state = FlowState::Stopped;
             source.backlog = 0;
             self.end_meters(index);
         }
         let source = &mut self.sources[index];
-        if source.phase == Phase::Active {
+        if source.state == FlowState::Active {
             let (more, stop) = (source.produce(at), source.stop);
             if stop < Time::MAX {
                 self.schedule_source(index, stop);
@@ -522,7 +522,7 @@ impl Simulation {
     fn launch(&mut self, index: u32, number: u64, bytes: u32) {
         let mut item = Transit::new(self.now, index, number, Stage::Forward);
         let egress = &mut self.subflows[index as usize].egress;
-        let Some((own, shared)) = egress.lanes else {
+        let Some((own, shared)) = egress.fifos else {
             return self.network.forward(item);
         };
         if egress.jitter > 0 {
@@ -533,15 +533,25 @@ impl Simulation {
             egress.latest = item.at;
         }
         if let Some(access) = &mut egress.access {
-            let packet = Packet { bytes, ecn: false };
-            let Verdict::Delivered { arrives, .. } = access.offer(item.at, packet) else {
+            let packet = Packet {
+                bytes,
+                ecn: egress.ecn,
+            };
+            let verdict = access.offer(item.at, packet);
+            let Verdict::Delivered {
+                arrives, marked, ..
+            } = verdict
+            else {
                 return;
             };
             item.at = arrives;
+            if marked {
+                item.mark();
+            }
         }
-        let lanes = &mut self.network.lanes;
-        let fits = lanes.latest(shared) <= item.at;
-        lanes.push(if fits { shared } else { own }, item);
+        let under_way = &mut self.network.under_way;
+        let fits = under_way.latest(shared) <= item.at;
+        under_way.push(if fits { shared } else { own }, item);
     }
 
     fn result(&mut self, complete: bool) -> RunResult {

@@ -1,4 +1,4 @@
-//! Links, ways over them, and the packets under way.
+//! Links, routes over them, and the packets under way.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use manyway_network::{InvalidLink, Link, LinkConfig, Packet, Verdict};
 use manyway_scenario::Experiment;
 use manyway_units::Time;
 
-use super::lanes::{Lane, Lanes, Stage, Transit};
+use super::event_queue::{EventQueue, FifoId, Stage, Transit};
 use super::receiver::AckRecord;
 use crate::events::mix;
 
@@ -14,12 +14,12 @@ use crate::events::mix;
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) links: Vec<Link>,
-    pub(super) lanes: Lanes,
+    pub(super) under_way: EventQueue,
     /// Packets on their way from any sender to its first link, as far as they come in order.
-    pub(super) egress: Lane,
+    pub(super) egress: FifoId,
     routes: Vec<Route>,
     /// By subflow.
-    ways: Vec<Way>,
+    paths: Vec<SubflowPath>,
     records: Records,
 }
 
@@ -30,9 +30,9 @@ struct Route {
     backward: Vec<u32>,
 }
 
-/// A subflow's way to the receiver and back.
+/// A subflow's route, and what happens to its packets on it.
 #[derive(Debug)]
-struct Way {
+struct SubflowPath {
     route: u32,
     bytes: u32,
     ack_bytes: u32,
@@ -47,7 +47,7 @@ struct Way {
 #[derive(Debug, Copy, Clone)]
 struct Exit {
     stage: Stage,
-    lane: Lane,
+    fifo: FifoId,
     /// In ns.
     delay: u64,
 }
@@ -86,21 +86,21 @@ impl Records {
 }
 
 impl Network {
-    /// The experiment's links, with a lane behind each and one for every constant delay at the end
-    /// of a way.
+    /// The experiment's links, with a FIFO behind each and one for every constant delay at the end
+    /// of a route.
     ///
     /// # Errors
     /// What a link's configuration has wrong, with its name.
     pub(super) fn new(experiment: &Experiment, seed: u64) -> Result<Self, (String, InvalidLink)> {
-        let mut lanes = Lanes::new(mix(seed));
+        let mut under_way = EventQueue::new(mix(seed));
         let mut links = Vec::with_capacity(experiment.topology.links.len());
         for (index, named) in experiment.topology.links.iter().enumerate() {
             let link = seeded(&named.config, seed, index as u64);
             links.push(Link::new(link).map_err(|error| (named.name.clone(), error))?);
-            // The wire behind link n is lane n.
-            lanes.add();
+            // FIFO n is the wire behind link n.
+            under_way.add();
         }
-        let egress = lanes.add();
+        let egress = under_way.add();
         let indices = |links: &[usize]| links.iter().map(|&link| link as u32).collect();
         let routes = experiment.topology.paths.iter().map(|path| Route {
             forward: indices(&path.links),
@@ -109,17 +109,17 @@ impl Network {
         let mut network = Self {
             links,
             routes: routes.collect(),
-            ways: Vec::new(),
+            paths: Vec::new(),
             records: Records::default(),
             egress,
-            lanes,
+            under_way,
         };
-        network.add_ways(experiment);
+        network.add_paths(experiment);
         Ok(network)
     }
 
-    fn add_ways(&mut self, experiment: &Experiment) {
-        let mut exits: std::collections::HashMap<(Option<u32>, Stage, Duration), Lane> =
+    fn add_paths(&mut self, experiment: &Experiment) {
+        let mut exits: std::collections::HashMap<(Option<u32>, Stage, Duration), FifoId> =
             std::collections::HashMap::new();
         for flow in &experiment.flows {
             for &path in &flow.paths {
@@ -127,9 +127,9 @@ impl Network {
                 let mut exit = |link: Option<u32>, stage: Stage, delay: Duration| Exit {
                     stage,
                     delay: u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX),
-                    lane: *exits
+                    fifo: *exits
                         .entry((link, stage, delay))
-                        .or_insert_with(|| self.lanes.add()),
+                        .or_insert_with(|| self.under_way.add()),
                 };
                 let last = spec.links.last().map(|&link| link as u32);
                 let last_back = spec.reverse.last().map(|&link| link as u32);
@@ -138,7 +138,7 @@ impl Network {
                 // acknowledgement's back are one constant delay.
                 let at_once = flow.ack.every <= 1 && last_back.is_none();
                 let back = spec.return_delay + flow.extra_return;
-                self.ways.push(Way {
+                self.paths.push(SubflowPath {
                     route: path as u32,
                     bytes: flow.sender.packet_size,
                     ack_bytes: flow.ack.bytes,
@@ -156,18 +156,18 @@ impl Network {
 
     /// Whether the receiver of this subflow has something to remember.
     pub(super) fn keeps_receiver_state(&self, subflow: usize) -> bool {
-        self.ways[subflow].exit.stage == Stage::Receive
+        self.paths[subflow].exit.stage == Stage::Receive
     }
 
     /// A packet enters the next link of its route, now.
     #[inline(always)]
     pub(super) fn forward(&mut self, mut item: Transit) {
-        let way = &self.ways[item.subflow as usize];
-        let route = &self.routes[way.route as usize].forward;
+        let path = &self.paths[item.subflow as usize];
+        let route = &self.routes[path.route as usize].forward;
         let link = route[item.hop()];
         let packet = Packet {
-            bytes: way.bytes,
-            ecn: way.ecn,
+            bytes: path.bytes,
+            ecn: path.ecn,
         };
         if let Verdict::Delivered {
             arrives, marked, ..
@@ -178,12 +178,12 @@ impl Network {
             }
             item.pass_hop();
             if item.hop() == route.len() {
-                item.at = way.exit.after(arrives);
-                item.set_stage(way.exit.stage);
-                self.lanes.push(way.exit.lane, item);
+                item.at = path.exit.after(arrives);
+                item.set_stage(path.exit.stage);
+                self.under_way.push(path.exit.fifo, item);
             } else {
                 item.at = arrives;
-                self.lanes.push(Lane(link), item);
+                self.under_way.push(FifoId(link), item);
             }
         }
     }
@@ -202,12 +202,12 @@ impl Network {
 
     /// An acknowledgement enters the next link of its way back, now, or gets through.
     pub(super) fn backward(&mut self, mut item: Transit) {
-        let way = &self.ways[item.subflow as usize];
-        let route = &self.routes[way.route as usize].backward;
-        let mut behind = Lane(0);
+        let path = &self.paths[item.subflow as usize];
+        let route = &self.routes[path.route as usize].backward;
+        let mut behind = FifoId(0);
         if let Some(&link) = route.get(item.hop()) {
             let packet = Packet {
-                bytes: way.ack_bytes,
+                bytes: path.ack_bytes,
                 ecn: false,
             };
             let verdict = self.links[link as usize].offer(item.at, packet);
@@ -217,21 +217,21 @@ impl Network {
             };
             item.at = arrives;
             item.pass_hop();
-            behind = Lane(link);
+            behind = FifoId(link);
         }
         if item.hop() < route.len() {
-            self.lanes.push(behind, item);
+            self.under_way.push(behind, item);
         } else {
-            item.at = way.back.after(item.at);
-            item.set_stage(way.back.stage);
-            self.lanes.push(way.back.lane, item);
+            item.at = path.back.after(item.at);
+            item.set_stage(path.back.stage);
+            self.under_way.push(path.back.fifo, item);
         }
     }
 
     /// When the packet whose acknowledgement arrives at `now` got to the receiver.
     #[inline]
     pub(super) fn received_at(&self, subflow: u32, now: Time) -> Time {
-        let delay = self.ways[subflow as usize].back.delay;
+        let delay = self.paths[subflow as usize].back.delay;
         Time::from_nanos(now.as_nanos().saturating_sub(delay))
     }
 

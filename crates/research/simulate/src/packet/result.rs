@@ -1,3 +1,5 @@
+//! The results of one run.
+
 use serde::{Deserialize, Serialize};
 
 /// What one run of the packet level measured. Equal for equal seeds, to the bit.

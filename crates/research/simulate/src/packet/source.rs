@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use manyway_control::Sender;
+use manyway_control::laws::AnyController;
 use manyway_control::paths::InvalidManagerConfig;
-use manyway_control::registry::AnyController;
 use manyway_network::Link;
 use manyway_scenario::{Flow, Lifetime};
 use manyway_units::Time;
 use rand_pcg::Pcg64Mcg;
 
-use super::lanes::Lane;
+use super::event_queue::FifoId;
 use super::managed::{Managed, RelayState};
 use super::meter::Meter;
 use super::receiver::Receiver;
@@ -42,7 +42,7 @@ pub(super) struct Source {
     /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on
     /// another, they came through after all.
     copies: u64,
-    pub(super) phase: Phase,
+    pub(super) state: FlowState,
     pub(super) start: Time,
     pub(super) stop: Time,
     pub(super) finished: Option<Time>,
@@ -54,7 +54,7 @@ pub(super) struct Source {
 
 /// Where a source is in its life.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum FlowState {
     Waiting,
     Active,
     /// Sends nothing new, and lost data not again.
@@ -88,10 +88,12 @@ pub(super) struct Egress {
     pub(super) jitter: u64,
     pub(super) latest: Time,
     pub(super) rng: Pcg64Mcg,
-    /// A lane of its own, and one that it shares with all others: most packets leave in order, and
-    /// the fewer lanes there are, the less there is to merge.
-    pub(super) lanes: Option<(Lane, Lane)>,
+    /// A FIFO of its own, and one that it shares with all others: most packets leave in order, and
+    /// fewer FIFOs are faster to merge.
+    pub(super) fifos: Option<(FifoId, FifoId)>,
     pub(super) access: Option<Link>,
+    /// Packets are ECN-capable.
+    pub(super) ecn: bool,
 }
 
 impl Source {
@@ -110,10 +112,9 @@ impl Source {
         let production = flow.rate.map_or(0.0, |rate| {
             payload as f64 / rate.bytes_per_sec().max(1e-3) * 1e9
         });
-        let controller = flow.law.controller(&flow.options);
-        let managed = Managed::of(flow, &controller, seed)?.map(Box::new);
+        let managed = Managed::of(flow, seed)?.map(Box::new);
         Ok(Self {
-            controller,
+            controller: flow.law.controller(&flow.options),
             subflows,
             backlog: 0,
             remaining: packets.unwrap_or(ENDLESS),
@@ -124,7 +125,7 @@ impl Source {
             headers: flow.headers.min(flow.sender.packet_size.saturating_sub(1)),
             open: packets.unwrap_or(0),
             copies: 0,
-            phase: Phase::Waiting,
+            state: FlowState::Waiting,
             start,
             stop: flow.stop.unwrap_or(Time::MAX),
             finished: None,
@@ -133,8 +134,8 @@ impl Source {
         })
     }
 
-    /// It has nothing to send of its own: what it has is written to it.
-    pub(super) fn feed(&mut self) {
+    /// It has no data of its own: an application outside writes what it sends.
+    pub(super) fn empty(&mut self) {
         self.remaining = 0;
     }
 
@@ -167,14 +168,14 @@ impl Source {
     /// Packets of data were acknowledged; returns how many bring data that had not arrived before.
     #[inline]
     pub(super) fn on_acked(&mut self, now: Time, packets: u64) -> u64 {
-        match self.phase {
-            Phase::Active if self.finite => {
+        match self.state {
+            FlowState::Active if self.finite => {
                 let copies = packets.min(self.copies);
                 self.copies -= copies;
                 self.on_arrived(now, packets - copies)
             }
-            Phase::Active => packets,
-            Phase::Waiting | Phase::Stopped => 0,
+            FlowState::Active => packets,
+            FlowState::Waiting | FlowState::Stopped => 0,
         }
     }
 
@@ -185,14 +186,14 @@ impl Source {
 
     /// Neither waiting nor over.
     pub(super) fn is_live(&self) -> bool {
-        self.phase == Phase::Active && self.finished.is_none()
+        self.state == FlowState::Active && self.finished.is_none()
     }
 
     /// Packets were acknowledged that had been given up; returns how many bring data that had not
     /// arrived before. Nobody needs to send that again, and if it has been sent, those packets
     /// don't count any more.
     pub(super) fn on_acked_late(&mut self, now: Time, packets: u64) -> u64 {
-        if self.phase != Phase::Active {
+        if self.state != FlowState::Active {
             return 0;
         }
         let waiting = packets.min(self.backlog);
@@ -217,7 +218,7 @@ impl Source {
 
     /// Data must be sent again.
     pub(super) fn on_lost(&mut self, packets: u64) {
-        if self.phase == Phase::Active {
+        if self.state == FlowState::Active {
             let copies = packets.min(self.copies);
             self.copies -= copies;
             self.backlog += packets - copies;

@@ -1,3 +1,5 @@
+//! A session's endpoint as a host.
+
 use std::sync::Arc;
 
 use manyway_session::{

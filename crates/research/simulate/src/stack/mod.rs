@@ -9,7 +9,7 @@ mod relayed;
 mod traffic;
 
 pub use host::SessionHost;
-pub use pair::{PairSpec, PathSpec, SessionPair};
+pub use pair::{PairPath, PairSpec, SessionPair};
 pub use pattern::{fill, first_mismatch};
 pub use relay::{Mischief, RelayHost};
 pub use relayed::{Node, Relayed, RelayedSpec};

@@ -1,3 +1,5 @@
+//! A client and a server, joined by direct paths.
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,7 +26,7 @@ pub struct PairSpec {
     /// What the server's application does.
     pub server_traffic: TrafficConfig,
     /// A client socket each.
-    pub paths: Vec<PathSpec>,
+    pub paths: Vec<PairPath>,
     /// Give the server a socket for each path too, reachable on that path alone, instead of one for
     /// all.
     pub server_sockets: bool,
@@ -32,7 +34,7 @@ pub struct PairSpec {
 
 /// How one path of a [`PairSpec`] runs through the world.
 #[derive(Debug, Clone, Default)]
-pub struct PathSpec {
+pub struct PairPath {
     /// Links from the client to the server.
     pub forward: Vec<LinkId>,
     /// Links from the server to the client.

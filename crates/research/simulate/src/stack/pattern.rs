@@ -1,3 +1,5 @@
+//! Stream contents that show every misplaced byte.
+
 use crate::events::mix;
 
 /// Fills `buf` with what stream `stream` carries from byte `offset` on: bytes that depend on

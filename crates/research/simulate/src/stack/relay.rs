@@ -1,3 +1,5 @@
+//! The production relay as a host, which can misbehave.
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;

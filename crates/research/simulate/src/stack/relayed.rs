@@ -1,3 +1,5 @@
+//! A client and a server, joined by relays.
+
 use std::net::SocketAddr;
 
 use manyway_network::LinkConfig;

@@ -1,3 +1,5 @@
+//! The application on a host: bulk sources and a sink that checks what arrives.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

@@ -493,11 +493,11 @@ impl<H: Host> World<H> {
     fn enter_link(&mut self, index: usize) {
         let packet = &mut self.packets[index];
         let route = &mut self.routes[packet.route];
-        let lane = packet.route as u64;
+        let origin = packet.route as u64;
         let Some(link) = route.links.get(packet.hop) else {
             let at = route.destination(self.now, &mut packet.data);
             self.events
-                .schedule(at, lane, Event::Arrive { packet: index });
+                .schedule(at, origin, Event::Arrive { packet: index });
             return;
         };
         packet.offered = self.now;
@@ -511,7 +511,7 @@ impl<H: Host> World<H> {
             } => {
                 packet.marked |= marked;
                 self.events
-                    .schedule(arrives, lane, Event::Leave { packet: index });
+                    .schedule(arrives, origin, Event::Leave { packet: index });
             }
             Verdict::Dropped(_) => {
                 route.stats.lost += 1;
@@ -536,9 +536,9 @@ impl<H: Host> World<H> {
         }
         let at = route.destination(self.now, &mut packet.data);
         if at > self.now {
-            let lane = packet.route as u64;
+            let origin = packet.route as u64;
             self.events
-                .schedule(at, lane, Event::Arrive { packet: index });
+                .schedule(at, origin, Event::Arrive { packet: index });
         } else {
             self.arrive(index);
         }

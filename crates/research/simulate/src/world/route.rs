@@ -1,3 +1,5 @@
+//! Routes: the links that datagrams pass, and what goes wrong on the way.
+
 use std::net::SocketAddr;
 use std::time::Duration;
 

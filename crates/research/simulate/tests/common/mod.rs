@@ -4,19 +4,24 @@
 
 use std::time::Duration;
 
-use manyway_network::LinkConfig;
+use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_session::{CloseReason, Config, ConnectionStats, Event};
 use manyway_simulate::stack::{
-    PairSpec, PathSpec, SessionHost, SessionPair, Source, TrafficConfig,
+    PairPath, PairSpec, SessionHost, SessionPair, Source, TrafficConfig,
 };
 use manyway_simulate::{HostId, Impairments, LinkId, World};
 use manyway_units::{Rate, Time};
 
 pub const MS: Duration = Duration::from_millis(1);
 
-/// A link with DropTail of one bandwidth-delay product.
+/// A link with DropTail of one bandwidth-delay product, however short; at least two packets.
 pub fn mbps(mbps: f64, one_way_ms: u64) -> LinkConfig {
-    LinkConfig::new(Rate::from_mbps(mbps), MS * one_way_ms as u32)
+    let (rate, delay) = (Rate::from_mbps(mbps), MS * one_way_ms as u32);
+    let product = rate.times_delay(2 * delay).bytes();
+    LinkConfig {
+        queue: Queue::DropTail(Limit::Bytes(product.max(3000))),
+        ..LinkConfig::new(rate, delay)
+    }
 }
 
 #[derive(Clone)]
@@ -91,7 +96,7 @@ impl Setup {
             let there = world.add_link(forward).expect("a valid link");
             let back = world.add_link(reverse).expect("a valid link");
             links.push([there, back]);
-            paths.push(PathSpec {
+            paths.push(PairPath {
                 forward: vec![there],
                 reverse: vec![back],
                 jitter: Duration::ZERO,

@@ -228,7 +228,7 @@ fn check_series(experiment: &Experiment, result: &RunResult) -> Result<(), TestC
         prop_assert_eq!(series.values.len(), samples, "{}", series.kind);
         // A path that its manager has closed has none.
         let managed = |flow: &Flow| {
-            flow.name == series.of[0] && flow.law.name() == "mpath" && flow.paths.len() > 1
+            flow.name == series.of[0] && flow.law.path_manager().is_some() && flow.paths.len() > 1
         };
         let low = match series.kind.as_str() {
             "window" if !experiment.flows.iter().any(managed) => 1.0,

@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use manyway_control::laws::Reno;
 use manyway_control::{
-    AckInfo, Coupled, Options, Outcome, Permit, Reno, Sender, SenderConfig, Sent, SlowStartKind,
+    AckInfo, Coupled, Options, Outcome, Permit, Sender, SenderConfig, Sent, SlowStartKind,
 };
 use manyway_units::Time;
 

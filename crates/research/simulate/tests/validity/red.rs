@@ -38,7 +38,7 @@ fn gate(wait: bool) -> Red {
 
 /// Share of packets dropped at an average queue.
 fn drop_rate(red: &Red, queue: f64) -> f64 {
-    let p = red.max_p * (queue - red.min_threshold) / (red.max_threshold - red.min_threshold);
+    let p = red.max_p * (queue - red.min) / (red.max - red.min);
     match red.wait {
         true => 1.0 / (1.5 / p - 0.5),
         false => 2.0 * p,
@@ -48,7 +48,7 @@ fn drop_rate(red: &Red, queue: f64) -> f64 {
 /// Where the curves meet: queue and drop rate, for a square-root law with this constant at a given
 /// drop rate.
 fn fixed_point(red: &Red, constant: impl Fn(f64) -> f64) -> (f64, f64) {
-    let (mut low, mut high) = (red.min_threshold, red.max_threshold);
+    let (mut low, mut high) = (red.min, red.max);
     for _ in 0..60 {
         let queue = (low + high) / 2.0;
         let p = drop_rate(red, queue);

@@ -13,10 +13,10 @@ fn with_everything(law: &str) -> Experiment {
     let link = LinkConfig {
         queue: Queue::Red(Red::new(Limit::Packets(100), 10.0, 40.0)),
         loss: Loss::GilbertElliott {
-            to_bad: 1e-3,
-            to_good: 0.5,
-            loss_good: 1e-4,
-            loss_bad: 0.5,
+            good_to_bad: 1e-3,
+            bad_to_good: 0.5,
+            good: 1e-4,
+            bad: 0.5,
         },
         jitter: seconds(1e-3),
         ..LinkConfig::new(Rate::from_mbps(20.0), seconds(0.01))

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::LinkConfig;
 use manyway_units::{Rate, Time};
 use serde::Serialize;
 
 use manyway_simulate::World;
-use manyway_simulate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use manyway_simulate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 use super::setup::{PACKET_BYTES, config, payload_bytes};
 
@@ -17,8 +18,8 @@ use super::setup::{PACKET_BYTES, config, payload_bytes};
 pub(super) struct Aggregation {
     /// Rate and one-way delay of each path, the same both ways.
     pub(super) paths: Vec<(Rate, Duration)>,
-    /// The congestion-control law, by its name in the registry.
-    pub(super) law: String,
+    /// The congestion-control law.
+    pub(super) law: LawSpec,
     /// Sender jitter: each packet leaves late by a random time, uniform between 0 and this, without
     /// reordering.
     pub(super) jitter: Duration,
@@ -87,7 +88,7 @@ impl Aggregation {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown, a rate is zero or the connection fails.
+    /// When a rate is zero or the connection fails.
     pub(super) fn run(&self) -> AggregationRun {
         let mut world = World::new(self.seed);
         let mut links = Vec::new();
@@ -96,11 +97,11 @@ impl Aggregation {
             let mut add = || world.add_link(config.clone()).expect("a rate above zero");
             links.push((add(), add()));
         }
-        let paths = links.iter().map(|&(forward, reverse)| PathSpec {
+        let paths = links.iter().map(|&(forward, reverse)| PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: self.jitter,
-            ..PathSpec::default()
+            ..PairPath::default()
         });
         let zeros = TrafficConfig {
             content: Content::Zeros,
@@ -117,7 +118,7 @@ impl Aggregation {
             paths: paths.collect(),
             ..PairSpec::default()
         };
-        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a known law");
+        let pair = SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration");
         pair.connect(&mut world).expect("addresses that fit");
 
         let (from, until) = (

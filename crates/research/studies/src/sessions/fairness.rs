@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::LinkConfig;
 use manyway_session::Config;
 use manyway_units::{Rate, Time};
@@ -10,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use manyway_simulate::World;
-use manyway_simulate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use manyway_simulate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 use super::setup::config;
 
@@ -21,8 +22,8 @@ use super::setup::config;
 /// pacing; the starts are staggered at random.
 #[derive(Debug, Clone)]
 pub(super) struct Fairness {
-    /// The law of the connection with two subflows, by its name in the registry.
-    pub(super) law: String,
+    /// The law of the connection with two subflows.
+    pub(super) law: LawSpec,
     /// Decides keys, ties, jitter and starts.
     pub(super) seed: u64,
     /// Begin of the measurement, in seconds.
@@ -62,7 +63,7 @@ impl Fairness {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown or a connection fails.
+    /// When a connection fails.
     pub(super) fn run(&self) -> FairnessRun {
         let mut world = World::new(self.seed);
         let bottleneck = LinkConfig::new(Rate::from_mbps(20.0), Duration::from_millis(10));
@@ -72,13 +73,13 @@ impl Fairness {
                 .expect("a rate above zero")
         };
         let (forward, reverse) = (add(), add());
-        let path = PathSpec {
+        let path = PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
             jitter: Duration::from_millis(1),
-            ..PathSpec::default()
+            ..PairPath::default()
         };
-        let mut add = |number, law: &str, paths| {
+        let mut add = |number, law: &LawSpec, paths| {
             let config = Config {
                 pacing: false,
                 ..config(law)
@@ -99,9 +100,9 @@ impl Fairness {
                 paths: vec![path.clone(); paths],
                 server_sockets: false,
             };
-            SessionPair::add(&mut world, self.seed, spec).expect("a known law")
+            SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration")
         };
-        let pairs = [add(1, &self.law, 2), add(2, "reno", 1)];
+        let pairs = [add(1, &self.law, 2), add(2, &LawSpec::reno(), 1)];
 
         let mut rng = Pcg64Mcg::seed_from_u64(self.seed);
         let mut starts = pairs

@@ -173,7 +173,7 @@ impl Sessions {
     fn congest_return_paths(&self, seed: u64) -> Vec<ReturnPathRow> {
         let experiments = self.return_path.iter().flat_map(|&law| {
             [0, 1, 4].map(|against| ReturnPath {
-                law: law.to_owned(),
+                law: law.parse().expect("a known law"),
                 against,
                 seed: seed + 1,
                 from: 20.0,
@@ -186,7 +186,7 @@ impl Sessions {
         });
         let rows = experiments.into_iter().zip(runs);
         rows.map(|(experiment, run)| ReturnPathRow {
-            law: experiment.law,
+            law: experiment.law.to_string(),
             against: experiment.against,
             run,
         })
@@ -207,7 +207,7 @@ impl AggregationRow {
         let paths: Vec<_> = paths.collect();
         let experiments = (1..=seeds).map(|n| Aggregation {
             paths: paths.clone(),
-            law: law.to_owned(),
+            law: law.parse().expect("a known law"),
             jitter: Duration::from_millis(jitter_ms),
             seed: seed + n,
             from,
@@ -233,7 +233,7 @@ impl AggregationRow {
 impl FairnessRow {
     fn measure(law: &str, Measurement { seeds, from, until }: Measurement, seed: u64) -> Self {
         let experiments = (1..=seeds).map(|n| Fairness {
-            law: law.to_owned(),
+            law: law.parse().expect("a known law"),
             seed: seed + n,
             from,
             until,

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use manyway_control::LawSpec;
 use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_units::{Rate, Time};
 use serde::Serialize;
 
 use manyway_simulate::World;
-use manyway_simulate::stack::{Content, PairSpec, PathSpec, SessionPair, Source, TrafficConfig};
+use manyway_simulate::stack::{Content, PairPath, PairSpec, SessionPair, Source, TrafficConfig};
 
 use super::setup::config;
 
@@ -16,8 +17,8 @@ use super::setup::config;
 /// for congestion of the way there?
 #[derive(Debug, Clone)]
 pub(super) struct ReturnPath {
-    /// The law, by its name in the registry.
-    pub(super) law: String,
+    /// The law.
+    pub(super) law: LawSpec,
     /// Reno flows whose data goes over the first path's way back.
     pub(super) against: usize,
     /// Decides keys and ties.
@@ -53,7 +54,7 @@ impl ReturnPath {
     /// Runs it.
     ///
     /// # Panics
-    /// When the law is unknown or a connection fails.
+    /// When a connection fails.
     pub(super) fn run(&self) -> ReturnPathRun {
         let mut world = World::new(self.seed);
         let link = LinkConfig::new(Rate::from_mbps(RATE_MBPS), DELAY);
@@ -66,20 +67,21 @@ impl ReturnPath {
         let there = [add(&link), add(&link)];
         let back = [add(&deep), add(&link)];
         let free = add(&link);
-        let path = |forward, reverse| PathSpec {
+        let path = |forward, reverse| PairPath {
             forward: vec![forward],
             reverse: vec![reverse],
-            ..PathSpec::default()
+            ..PairPath::default()
         };
         let both = vec![path(there[0], back[0]), path(there[1], back[1])];
         let against = vec![path(back[0], free); self.against];
         let mut pairs = Vec::new();
-        for (number, law, paths) in [(1, self.law.as_str(), both), (2, "reno", against)] {
+        for (number, law, paths) in [(1, &self.law, both), (2, &LawSpec::reno(), against)] {
             if paths.is_empty() {
                 continue;
             }
             let spec = bulk(number, law, paths);
-            let pair = SessionPair::add(&mut world, self.seed, spec).expect("a known law");
+            let pair =
+                SessionPair::add(&mut world, self.seed, spec).expect("a valid configuration");
             pair.connect(&mut world).expect("addresses that fit");
             pairs.push(pair);
         }
@@ -111,7 +113,7 @@ impl ReturnPath {
 }
 
 /// An endless upload.
-fn bulk(number: u8, law: &str, paths: Vec<PathSpec>) -> PairSpec {
+fn bulk(number: u8, law: &LawSpec, paths: Vec<PairPath>) -> PairSpec {
     let zeros = TrafficConfig {
         content: Content::Zeros,
         ..TrafficConfig::default()

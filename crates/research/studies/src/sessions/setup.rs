@@ -1,5 +1,6 @@
 //! Packets and settings of all experiments with sessions.
 
+use manyway_control::LawSpec;
 use manyway_session::{Config, StreamId};
 use manyway_simulate::World;
 use manyway_simulate::stack::SessionHost;
@@ -27,12 +28,12 @@ fn udp_payload() -> usize {
 }
 
 /// What both sides of an experiment's connection run with; everything else is a default.
-pub(super) fn config(law: &str) -> Config {
+pub(super) fn config(law: &LawSpec) -> Config {
     Config {
         max_datagram: udp_payload(),
         // Known here: nothing to look for.
         initial_datagram: udp_payload(),
-        cc: law.to_owned(),
+        cc: law.clone(),
         ..Config::default()
     }
 }

@@ -17,7 +17,7 @@ fn aggregation(network: usize, law: &str) -> AggregationRun {
         .map(|(mbps, ms)| (Rate::from_mbps(*mbps), Duration::from_millis(*ms)));
     let experiment = Aggregation {
         paths: paths.collect(),
-        law: law.to_owned(),
+        law: law.parse().unwrap(),
         jitter: Duration::ZERO,
         seed: 1,
         from: 10.0,
@@ -60,7 +60,7 @@ fn two_paths_carry_nearly_their_sum_with_laws_that_keep_a_state() {
 fn a_hundred_megabits_twice() {
     let experiment = Aggregation {
         paths: vec![(Rate::from_mbps(100.0), Duration::from_millis(10)); 2],
-        law: "lia".to_owned(),
+        law: "lia".parse().unwrap(),
         jitter: Duration::ZERO,
         seed: 1,
         from: 3.0,
@@ -72,7 +72,7 @@ fn a_hundred_megabits_twice() {
 
 fn share(law: &str) -> f64 {
     let seeds = [1, 2].map(|seed| Fairness {
-        law: law.to_owned(),
+        law: law.parse().unwrap(),
         seed,
         from: 20.0,
         until: 65.0,
@@ -126,7 +126,7 @@ fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
         ("wvegas:forward=1", 4, 0.55..1.01),
     ] {
         let run = ReturnPath {
-            law: law.to_owned(),
+            law: law.parse().unwrap(),
             against,
             seed: 1,
             from: 20.0,
@@ -145,7 +145,7 @@ fn forward_delay_keeps_a_path_whose_way_back_is_congested() {
 #[test]
 fn the_same_seed_gives_the_same_numbers() {
     let fairness = Fairness {
-        law: "lia".to_owned(),
+        law: "lia".parse().unwrap(),
         seed: 3,
         from: 5.0,
         until: 12.0,

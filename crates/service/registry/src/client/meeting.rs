@@ -1,6 +1,6 @@
-//! How two peers behind NAT find each other: each leaves its addresses, as registry and relays
-//! observe them, sealed under the ticket's secret; each then sends to the other's, which opens both
-//! NATs (simultaneous open).
+//! Lets two peers behind NAT find each other: each leaves its addresses, as registry and relays
+//! observe them, sealed under the ticket's secret; each then sends to the other's addresses, which
+//! opens both NATs (simultaneous open).
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub enum MeetingError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// Too much.
-    #[error("what a peer leaves has at most {MAX_LEFT} bytes")]
+    #[error("a peer can leave at most {MAX_LEFT} bytes")]
     TooLong,
     /// The registry has changed what was left, or it was left by somebody without the ticket.
     #[error("what was left isn't the listener's: don't trust this registry")]

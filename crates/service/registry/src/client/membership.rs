@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hyper::Method;
+use manyway_units::Backoff;
 use manyway_wire::relay::RelayId;
 use tokio::time::{sleep, timeout};
 use zeroize::Zeroizing;
@@ -14,21 +15,21 @@ use crate::api::{self, Challenge, EnrolRelay, Enrolled, Renewed};
 use crate::http::Ask;
 use crate::{RegistryUrl, Token};
 
-/// Before the next try when nothing worked: a registry that comes back isn't run over.
-const PAUSES: [u64; 4] = [1, 2, 5, 10];
+/// Before a heartbeat that failed is repeated: a registry that comes back isn't run over.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
 
 /// A relay's Ed25519 signature.
 type Sign = Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>;
 
 /// A relay that wants to be found.
-pub struct Relay {
+pub struct RelayDescriptor {
     id: RelayId,
     addresses: Vec<SocketAddr>,
     tcp: bool,
     sign: Sign,
 }
 
-impl Relay {
+impl RelayDescriptor {
     /// The relay with this key, reached at these addresses; `sign` is its Ed25519 signature.
     pub fn new(
         id: RelayId,
@@ -50,9 +51,9 @@ impl Relay {
     }
 }
 
-impl fmt::Debug for Relay {
+impl fmt::Debug for RelayDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Relay")
+        f.debug_struct("RelayDescriptor")
             .field("id", &self.id)
             .field("addresses", &self.addresses)
             .field("tcp", &self.tcp)
@@ -64,7 +65,7 @@ impl fmt::Debug for Relay {
 pub struct Membership {
     registries: Registries,
     token: Token,
-    relay: Relay,
+    relay: RelayDescriptor,
     lease: Option<Zeroizing<String>>,
 }
 
@@ -73,7 +74,11 @@ impl Membership {
     ///
     /// # Errors
     /// No URL, or no TLS.
-    pub fn new(urls: &[RegistryUrl], token: Token, relay: Relay) -> Result<Self, ClientError> {
+    pub fn new(
+        urls: &[RegistryUrl],
+        token: Token,
+        relay: RelayDescriptor,
+    ) -> Result<Self, ClientError> {
         Ok(Self {
             registries: Registries::new(urls)?,
             token,
@@ -185,9 +190,9 @@ impl Membership {
                 }
                 Err(_) => {
                     self.registries.turn();
-                    let pause = PAUSES[PAUSES.len().min(failures + 1) - 1];
+                    let pause = RETRY.delay(failures);
                     failures += 1;
-                    Duration::from_secs(pause)
+                    pause
                 }
             };
             tokio::select! {

@@ -1,6 +1,6 @@
-//! For relays ([`Membership`]), for those who look for relays ([`Client`]) and for peers that want
-//! to meet ([`Meeting`]). All take the URLs of several registries that serve one fleet: when one
-//! doesn't answer, the next is asked.
+//! Clients of a registry: for relays ([`Membership`]), for those who look for relays ([`Client`])
+//! and for peers that want to meet ([`Meeting`]). Each takes the URLs of all registries that serve
+//! one fleet of relays, and asks the next when one doesn't answer.
 
 mod meeting;
 mod membership;
@@ -24,7 +24,7 @@ use crate::http::{Ask, Endpoint, HttpError, Link};
 use crate::{RegistryUrl, Token, tls};
 
 pub use meeting::{MAX_LEFT, Meeting, MeetingError};
-pub use membership::{Membership, Relay};
+pub use membership::{Membership, RelayDescriptor};
 
 /// For one answer.
 const WAIT: Duration = Duration::from_secs(10);
@@ -58,7 +58,7 @@ pub enum ClientError {
         message: String,
     },
     /// It says something that makes no sense.
-    #[error("the registry's answer isn't understood ({0}): is it of the same release?")]
+    #[error("can't understand the registry's answer ({0}): does it run the same release?")]
     Answer(&'static str),
 }
 
@@ -122,7 +122,7 @@ impl Registries {
                         ..
                     }),
                 ) => {
-                    tracing::debug!(%error, "the next registry is asked");
+                    tracing::debug!(%error, "asking the next registry");
                     last = error;
                 }
                 done => {

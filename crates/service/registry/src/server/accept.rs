@@ -1,4 +1,4 @@
-//! Connections: TLS, HTTP/1.1, and bounds on how many there are and how long they take.
+//! Accepts connections: TLS, HTTP/1.1, and bounds on their number and duration.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -118,7 +118,7 @@ pub(super) async fn run(
             Ok(accepted) => accepted,
             Err(error) => {
                 // No file descriptors left, say: it may pass.
-                tracing::warn!(%error, "a connection can't be accepted");
+                tracing::warn!(%error, "can't accept a connection");
                 sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -153,8 +153,8 @@ async fn serve(
     stream.set_nodelay(true).ok();
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%from, %error, "no TLS"),
-        Err(_) => return tracing::debug!(%from, "no TLS in time"),
+        Ok(Err(error)) => return tracing::debug!(%from, %error, "the TLS handshake failed"),
+        Err(_) => return tracing::debug!(%from, "the TLS handshake timed out"),
     };
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(From(from));

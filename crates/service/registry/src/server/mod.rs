@@ -1,4 +1,4 @@
-//! The registry on sockets.
+//! The registry's server: HTTPS and UDP sockets around [`Core`](crate::Core).
 
 mod accept;
 mod observe;
@@ -156,7 +156,7 @@ impl Server {
     /// Relays that can be used, and listeners that can be met, now.
     pub fn counts(&self) -> (usize, usize) {
         let core = self.app.core();
-        (core.fleet().usable(), core.listeners())
+        (core.relays().usable(), core.listeners())
     }
 
     /// Serves until `stop` resolves; requests under way get a few seconds.

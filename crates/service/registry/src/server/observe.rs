@@ -1,4 +1,4 @@
-//! Tells those who say HELLO on UDP which address they come from: what their NAT has made of it.
+//! Answers HELLO on UDP with the address it came from: what the sender's NAT has made of it.
 
 use std::io;
 use std::net::SocketAddr;

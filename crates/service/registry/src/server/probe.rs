@@ -1,5 +1,5 @@
-//! Asks addresses that a relay claims whether that relay is there, over UDP and, if it says so,
-//! over TCP: a relay answers only a HELLO that names its key.
+//! Checks that a relay is at the addresses it claims, over UDP and, if it says so, over TCP: a
+//! relay answers only a HELLO that names its key.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,5 +1,4 @@
-//! The paths, and what is said on them. The OpenAPI description is made from the same lines as the
-//! routes.
+//! The routes and their handlers. The OpenAPI description is generated from the same lines.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,7 +203,7 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
         false => app.clock.now() + LEASE,
     };
     // The same may have been tried twice at a time.
-    let known = core.fleet().get(&record.relay);
+    let known = core.relays().get(&record.relay);
     if known.is_some_and(|known| known.challenged > record.challenged)
         || known.is_some_and(|known| {
             known.challenged == record.challenged && known.lease != record.lease
@@ -212,7 +211,7 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
     {
         return Err(Problem::Repeated);
     }
-    core.fleet_mut().insert(record, expires);
+    core.relays_mut().insert(record, expires);
     Ok(json(&Enrolled {
         lease,
         heartbeat_s: HEARTBEAT_S,
@@ -242,7 +241,7 @@ async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
 }
 
 fn store(error: &crate::store::StoreError) -> Problem {
-    tracing::warn!(%error, "the store fails");
+    tracing::warn!(%error, "the store failed");
     Problem::Store
 }
 
@@ -265,7 +264,7 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
         Ok(None) => {
             let mut core = app.core();
             core.tick(now);
-            core.fleet_mut()
+            core.relays_mut()
                 .renew(&lease.relay, lease.number, now + LEASE)
         }
         Err(error) => return Err(store(&error)),
@@ -285,7 +284,7 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
     let record = {
         let mut core = app.core();
         let lease = core.open_lease(now, asked.from, &asked.bearer)?;
-        let known = core.fleet().get(&lease.relay).cloned();
+        let known = core.relays().get(&lease.relay).cloned();
         let known = known.filter(|record| record.lease == lease.number && !record.left);
         known.ok_or(Problem::LeaseEnded)?
     };
@@ -303,7 +302,7 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
         true => Duration::MAX,
         false => now + LEASE,
     };
-    app.core().fleet_mut().insert(left, expires);
+    app.core().relays_mut().insert(left, expires);
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,5 +1,5 @@
-//! Leases in etcd, by way of the JSON gateway that every etcd has on its client port. The generated
-//! gRPC client (`etcd-client`) needs `protoc` to build; what we need are five calls.
+//! Keeps leases in etcd, through the JSON gateway that every etcd serves on its client port. The
+//! generated gRPC client (`etcd-client`) needs `protoc` to build; we need five calls.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +18,7 @@ use super::etcd_json::{
 };
 use crate::api::LEASE_S;
 use crate::http::{Ask, Endpoint, HttpError, Link};
-use crate::{Core, Fleet, Record, tls};
+use crate::{Core, Record, RelayTable, tls};
 
 /// For one answer.
 const WAIT: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ pub enum StoreError {
     #[error("etcd's answer to {0} isn't understood: it has to be version 3.4 or newer")]
     Answer(&'static str),
     /// Too much to do.
-    #[error("etcd is too slow")]
+    #[error("etcd didn't answer in time")]
     Slow,
     /// Another registry's.
     #[error(
@@ -171,7 +171,7 @@ impl Etcd {
 
     /// Replaces what the registry knows by what is there; the revision of that.
     pub(super) async fn load(&self, core: &Mutex<Core>) -> Result<i64, StoreError> {
-        let mut fleet = Fleet::default();
+        let mut relays = RelayTable::default();
         let (mut from, mut revision) = (base64(PREFIX), 0);
         loop {
             let ask = json!({
@@ -183,7 +183,7 @@ impl Etcd {
                 revision = range.header.revision;
             }
             for record in range.kvs.iter().filter_map(|kv| kv.record()) {
-                fleet.insert(record, Duration::MAX);
+                relays.insert(record, Duration::MAX);
             }
             match range.kvs.last().and_then(|kv| text(&kv.key)) {
                 // The next possible key.
@@ -191,7 +191,7 @@ impl Etcd {
                 _ => break,
             }
         }
-        *lock(core).fleet_mut() = fleet;
+        *lock(core).relays_mut() = relays;
         Ok(revision)
     }
 
@@ -208,7 +208,7 @@ impl Etcd {
             // What was missed may be forgotten there by now.
             match self.load(core).await {
                 Ok(loaded) => revision = loaded,
-                Err(error) => tracing::warn!(%error, "the relays can't be read again"),
+                Err(error) => tracing::warn!(%error, "can't read the relays again"),
             }
         }
     }
@@ -301,9 +301,9 @@ fn apply(core: &Mutex<Core>, watched: &Watched) {
     let mut core = lock(core);
     for change in watched.events.iter().filter_map(|event| event.change()) {
         match change {
-            Change::Is(record) => core.fleet_mut().insert(record, Duration::MAX),
+            Change::Is(record) => core.relays_mut().insert(record, Duration::MAX),
             Change::Gone(relay) => {
-                core.fleet_mut().remove(&relay);
+                core.relays_mut().remove(&relay);
             }
         }
     }
@@ -323,7 +323,7 @@ async fn renew(endpoints: Arc<[Endpoint]>, mut queue: mpsc::Receiver<Renewal>) {
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "leases can't be renewed at etcd");
+                    tracing::warn!(%error, "can't renew leases in etcd");
                     link = None;
                 }
             }

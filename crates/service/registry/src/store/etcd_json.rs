@@ -1,5 +1,5 @@
-//! What of etcd's v3 API we say and hear, in the JSON of its gateway: 64-bit numbers are strings,
-//! bytes are base64.
+//! The part of etcd's v3 API that we use, in its gateway's JSON: 64-bit numbers are strings, bytes
+//! are base64.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Where leases are kept.
+//! Where the registry keeps leases.
 
 mod etcd;
 mod etcd_json;

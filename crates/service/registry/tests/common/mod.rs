@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use manyway_registry::api::{encode, enrolment_bytes};
-use manyway_registry::client::{Client, Membership, Relay as Enrolling};
+use manyway_registry::client::{Client, Membership, RelayDescriptor};
 use manyway_registry::server::{Connections, Server, ServerConfig};
 use manyway_registry::store::Store;
 use manyway_registry::{Core, Limits, RegistryKey, RegistryUrl, Role, Token, Tokens, tls};
@@ -165,7 +165,7 @@ impl TestRelay {
 
     pub(crate) fn membership(&self, urls: &[RegistryUrl]) -> Membership {
         let seed = self.seed;
-        let relay = Enrolling::new(self.id(), vec![self.address], move |bytes| {
+        let relay = RelayDescriptor::new(self.id(), vec![self.address], move |bytes| {
             sign(&seed, bytes)
         });
         Membership::new(urls, token(Role::Relay), relay).unwrap()
@@ -174,7 +174,7 @@ impl TestRelay {
     /// One that says that it takes TCP too.
     pub(crate) fn membership_over_tcp(&self, urls: &[RegistryUrl]) -> Membership {
         let seed = self.seed;
-        let relay = Enrolling::new(self.id(), vec![self.address], move |bytes| {
+        let relay = RelayDescriptor::new(self.id(), vec![self.address], move |bytes| {
             sign(&seed, bytes)
         });
         Membership::new(urls, token(Role::Relay), relay.over_tcp(true)).unwrap()

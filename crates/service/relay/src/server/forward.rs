@@ -1,4 +1,4 @@
-//! From receive buffers to send calls.
+//! The forwarding loop: takes datagrams from receive buffers and sends them in batches.
 
 use std::io::IoSliceMut;
 use std::net::SocketAddr;

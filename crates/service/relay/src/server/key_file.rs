@@ -146,7 +146,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         let error = open(&path, 1).unwrap_err().to_string();
         assert!(
-            error.contains("no key file") && !error.contains("secret"),
+            error.contains("isn't a relay's key file") && !error.contains("secret"),
             "{error}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"a secret of somebody's");

@@ -3,6 +3,7 @@
 mod forward;
 mod key_file;
 mod metrics;
+mod requests;
 mod socket;
 mod splice;
 mod streams;
@@ -11,7 +12,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ pub use streams::{StreamServer, affordable_connections};
 
 use crate::{Config, Counters, Gate, Keys, Relay, StreamCounters, StreamLimits};
 use forward::Forwarder;
+use requests::Requests;
 use socket::Socket;
 use streams::Hub;
 
@@ -39,9 +40,9 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// Where its keys are.
     pub key_file: PathBuf,
-    /// How often it makes new ones; more often than every two minutes is that.
+    /// How often it makes new ones: at least two minutes.
     pub rotate: Duration,
-    /// What it decides by. `own` is completed by the addresses it listens on.
+    /// Its policy. `own` is completed by the addresses it listens on.
     pub relay: Config,
     /// Whether it forwards streams over TCP too.
     pub streams: Option<StreamConfig>,
@@ -65,8 +66,8 @@ pub enum ServerError {
     NoAddress,
     /// Two addresses of a family.
     #[error(
-        "{0} and {1} are of one family: listen on one address of each, since what is forwarded has \
-         to come from where its receiver said HELLO"
+        "{0} and {1} are of the same family: listen on at most one address per family, since the \
+         relay must forward from the address that got the receiver's HELLO"
     )]
     SameFamily(SocketAddr, SocketAddr),
     /// The socket can't be bound.
@@ -121,16 +122,15 @@ struct Shared {
     counters: Mutex<Counters>,
     /// The TCP side, if there is one.
     hub: OnceLock<Arc<Hub>>,
-    leave: AtomicBool,
-    stop: AtomicBool,
+    requests: Arc<Requests>,
 }
 
-/// What can be asked of a running [`Server`] from elsewhere.
+/// Controls a running [`Server`] from elsewhere.
 #[derive(Clone)]
 pub struct Handle(Arc<Shared>);
 
 impl Handle {
-    /// What the relay has done, up to a tenth of a second ago.
+    /// The relay's counters, at most a tenth of a second old.
     pub fn counters(&self) -> Counters {
         *self
             .0
@@ -139,7 +139,7 @@ impl Handle {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What its TCP side has done, if it has one.
+    /// The counters of its TCP side, if it has one.
     pub fn streams(&self) -> Option<StreamCounters> {
         self.0.hub.get().map(|hub| hub.counters())
     }
@@ -153,19 +153,19 @@ impl Handle {
         text
     }
 
-    /// Promise nothing new from now on, and tell senders to go elsewhere.
+    /// Asks the relay to grant nothing new and to tell senders to go elsewhere.
     pub fn leave(&self) {
-        self.0.leave.store(true, Ordering::Relaxed);
+        self.0.requests.leave();
     }
 
-    /// End within a tenth of a second.
+    /// Asks the relay to stop; it does within a tenth of a second.
     pub fn stop(&self) {
-        self.0.stop.store(true, Ordering::Relaxed);
+        self.0.requests.stop();
     }
 }
 
-/// How often counters are published, requests of a [`Handle`] are looked at and, rarely, keys are
-/// renewed.
+/// How often the relay publishes counters, looks at the requests of a [`Handle`] and checks whether
+/// its keys are due for renewal.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Receive calls on a socket before the other gets its turn.
@@ -195,7 +195,7 @@ impl Server {
             StreamServer {
                 sockets: stream_sockets,
                 hub,
-                shared: Arc::clone(&shared),
+                requests: Arc::clone(&shared.requests),
             }
         });
         Ok(Self {
@@ -233,7 +233,7 @@ impl Server {
         self.streams.take()
     }
 
-    /// A way to talk to it while it runs.
+    /// A handle to control it while it runs.
     pub fn handle(&self) -> Handle {
         Handle(Arc::clone(&self.shared))
     }
@@ -244,7 +244,7 @@ impl Server {
     /// The system can't wait for the sockets any more.
     pub fn run(mut self) -> Result<(), ServerError> {
         let mut next_tick = Instant::now();
-        while !self.shared.stop.load(Ordering::Relaxed) {
+        while !self.shared.requests.is_stopping() {
             let ready = self.wait(next_tick.saturating_duration_since(Instant::now()))?;
             for (at, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
                 for _ in 0..TURNS {
@@ -280,7 +280,7 @@ impl Server {
     }
 
     fn tick(&mut self) {
-        if self.shared.leave.load(Ordering::Relaxed) {
+        if self.shared.requests.is_leaving() {
             self.forwarder.relay_mut().leave();
         }
         let counters = *self.forwarder.relay().counters();
@@ -310,7 +310,7 @@ impl Server {
                 }
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(%error, "the keys stay as they are"),
+            Err(error) => tracing::error!(%error, "can't renew the keys; keeping the old ones"),
         }
     }
 }
@@ -381,7 +381,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// The keys of a file, for those who need nothing else of the relay: to hand out access, say.
+/// The keys of a file, for callers that need no running relay, as to hand out access.
 ///
 /// # Errors
 /// As [`KeyFile::open`].

@@ -1,4 +1,4 @@
-//! From one TCP connection to another, without a look at the bytes.
+//! Forwards bytes from one TCP connection to another without reading them.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -24,7 +24,7 @@ const UNSENT: u32 = 128 << 10;
 /// The shortest wait for an account's rate: timers are no finer.
 const WAIT: Duration = Duration::from_millis(1);
 
-/// What passed, over all streams.
+/// Byte counts over all streams.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     pub(super) received: AtomicU64,
@@ -32,28 +32,28 @@ pub(super) struct Passed {
     pub(super) copied: AtomicU64,
 }
 
-/// What a stream is spliced by.
+/// The rules for splicing one stream.
 pub(super) struct Splicer<'a> {
     pub(super) rates: &'a Rates,
     pub(super) terms: StreamTerms,
     pub(super) clock: UnixClock,
     pub(super) passed: &'a Passed,
-    /// How long it may stand still.
+    /// How long the stream may be idle.
     pub(super) idle: Duration,
     /// Splice where the system can.
     pub(super) zero_copy: bool,
 }
 
 impl Splicer<'_> {
-    /// Passes bytes on both ways until both ends are done, and the end of each with them. When one
-    /// breaks off, so do we.
+    /// Forwards bytes and the end of the stream in both directions until both ends are done. If one
+    /// end breaks off, the stream ends.
     pub(super) async fn run(&self, one: &TcpStream, other: &TcpStream) -> Ending {
         let ends = [SockRef::from(one), SockRef::from(other)];
         for end in &ends {
             // Best effort: without it more waits here.
             end.set_tcp_notsent_lowat(UNSENT).ok();
             end.set_tcp_nodelay(true).ok();
-            // However this ends early: by a reset, since what was cut off must not look complete.
+            // If this ends early, then by a reset: a truncated stream must not look complete.
             end.set_linger(Some(Duration::ZERO)).ok();
         }
         let moved = AtomicU64::new(0);
@@ -87,14 +87,14 @@ impl Splicer<'_> {
 
     /// One direction: reads no more before what was read is sent, and the account may send on.
     async fn pass(&self, from: &TcpStream, to: &TcpStream, moved: &AtomicU64) -> io::Result<()> {
-        let mut hold = Hold::new(self.zero_copy);
-        if matches!(hold, Hold::Buffer { .. }) {
+        let mut channel = Channel::new(self.zero_copy);
+        if matches!(channel, Channel::Buffer { .. }) {
             self.passed.copied.fetch_add(1, Ordering::Relaxed);
         }
         loop {
             self.may_send().await;
             let mut held = match from
-                .async_io(Interest::READABLE, || hold.fill(from))
+                .async_io(Interest::READABLE, || channel.fill(from))
                 .await?
             {
                 0 => break,
@@ -108,7 +108,7 @@ impl Splicer<'_> {
             moved.fetch_add(held as u64, Ordering::Relaxed);
             while held > 0 {
                 let sent = to
-                    .async_io(Interest::WRITABLE, || hold.empty(to, held))
+                    .async_io(Interest::WRITABLE, || channel.empty(to, held))
                     .await?;
                 if sent == 0 {
                     return Err(io::ErrorKind::WriteZero.into());
@@ -135,15 +135,15 @@ impl Splicer<'_> {
     }
 }
 
-/// What is between two sockets.
-enum Hold {
+/// Holds what was read from one socket until the other takes it.
+enum Channel {
     /// Bytes stay in the kernel.
     Pipe { read: OwnedFd, write: OwnedFd },
     /// Where there is no pipe to be had.
     Buffer { bytes: Box<[u8]>, start: usize },
 }
 
-impl Hold {
+impl Channel {
     fn new(zero_copy: bool) -> Self {
         let pipe = zero_copy.then(|| pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK));
         match pipe {
@@ -159,7 +159,7 @@ impl Hold {
         }
     }
 
-    /// Reads what there is into the hold, which is empty.
+    /// Reads what there is into the channel, which is empty.
     fn fill(&mut self, from: &TcpStream) -> io::Result<usize> {
         match self {
             Self::Pipe { write, .. } => {

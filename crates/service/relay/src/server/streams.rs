@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Shared;
+use super::requests::Requests;
 use super::splice::{Passed, Splicer};
 use crate::gate::{ConnectionId, Step, StreamTerms};
 use crate::{Ending, Gate, Keys, Rates, StreamCounters, StreamLimits};
@@ -36,7 +36,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct StreamServer {
     pub(super) sockets: Vec<Socket>,
     pub(super) hub: Arc<Hub>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) requests: Arc<Requests>,
 }
 
 /// What all connections' tasks share.
@@ -193,7 +193,7 @@ impl StreamServer {
         let Self {
             sockets,
             hub,
-            shared,
+            requests,
         } = self;
         let mut tasks = JoinSet::new();
         for socket in sockets {
@@ -201,8 +201,8 @@ impl StreamServer {
             tasks.spawn(accept(listener, Arc::clone(&hub)));
         }
         let mut left = false;
-        while !shared.stop.load(Ordering::Relaxed) {
-            if shared.leave.load(Ordering::Relaxed) && !left {
+        while !requests.is_stopping() {
+            if requests.is_leaving() && !left {
                 left = true;
                 hub.leave();
             }

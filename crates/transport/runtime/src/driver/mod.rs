@@ -1,10 +1,10 @@
-//! The task that runs an endpoint: datagrams in, datagrams out, timers, and news to those who wait.
+//! The task that runs an endpoint: it receives and sends datagrams, keeps timers and reports
+//! events.
 //!
 //! One future does all of it and never waits for one socket while another has work. A turn is
-//! bounded: one receive call per socket and a number of batches out, then the task yields and is
-//! polled again.
+//! bounded: one receive call per socket and a limited number of batches out, then the task yields.
 
-pub(crate) mod contacts;
+pub(crate) mod reachability;
 pub(crate) mod shared;
 pub(crate) mod sockets;
 
@@ -29,7 +29,7 @@ use crate::socket::{
     Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure,
 };
 
-use contacts::Contacts;
+use reachability::Reachability;
 use shared::{Shared, State};
 use sockets::{Bound, Change, Sockets};
 
@@ -43,7 +43,7 @@ const REVIEW: Duration = Duration::from_secs(1);
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     sockets: Sockets,
-    contacts: Contacts,
+    reachability: Reachability,
     timer: Timer,
     receive: ReceiveBuffers,
     send: Vec<u8>,
@@ -58,7 +58,7 @@ impl Driver {
         let mut driver = Self {
             shared,
             sockets,
-            contacts: Contacts::default(),
+            reachability: Reachability::default(),
             timer: Timer::new(),
             receive: ReceiveBuffers::new(),
             send: Vec::with_capacity(MAX_BATCH_BYTES),
@@ -110,7 +110,7 @@ impl Future for Driver {
 }
 
 impl Driver {
-    /// Takes what has arrived; whether there may be more.
+    /// Reads what has arrived. Returns whether there may be more.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> bool {
         let Self {
             shared,
@@ -167,7 +167,7 @@ impl Driver {
         });
     }
 
-    /// Sends what there is to send; whether there may be more.
+    /// Sends what the session has to send. Returns whether there may be more.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
         self.flush(cx);
         for _ in 0..BATCHES_PER_TURN {
@@ -208,7 +208,7 @@ impl Driver {
                     .on_send_error(now, local, remote, SendErrorKind::NoRoute)
             });
         }
-        self.contacts.on_send(now, local, remote);
+        self.reachability.on_send(now, local, remote);
         let batch = Batch {
             remote,
             ecn: ecn.then_some(EcnCodepoint::Ect0),
@@ -216,7 +216,7 @@ impl Driver {
             segment: segment_size.unwrap_or(len),
         };
         match socket.send(batch) {
-            Ok(()) => self.contacts.on_sent(local, remote),
+            Ok(()) => self.reachability.on_sent(local, remote),
             Err(failure) => self.on_failure(now, local, failure),
         }
     }
@@ -254,18 +254,18 @@ impl Driver {
         // Path MTU discovery asks for more than the interface takes, if that has changed: no
         // problem of the path's.
         if !matches!(kind, ProblemKind::TooBig { bytes } if bytes > BASE_DATAGRAM) {
-            self.contacts.on_error(now, local, remote, kind);
+            self.reachability.on_error(now, local, remote, kind);
         }
         self.shared
             .look(|state| state.session.on_send_error(now, local, remote, told));
     }
 
-    /// Passes news on; when there is something to do again.
+    /// Passes events on. Returns the time of the next thing to do.
     fn dispatch(&mut self) -> Option<Time> {
         let Self {
             shared,
             sockets,
-            contacts,
+            reachability,
             ..
         } = self;
         let now = shared.clock.now();
@@ -276,8 +276,8 @@ impl Driver {
                     session::Event::Closed(reason) => {
                         let problems = match state.attempt(handle) {
                             Some(addresses) => {
-                                note_refusals(now, sockets, contacts);
-                                contacts.problems(&sockets.places(), addresses)
+                                note_refusals(now, sockets, reachability);
+                                reachability.problems(&sockets.places(), addresses)
                             }
                             None => Vec::new(),
                         };
@@ -353,17 +353,17 @@ impl Driver {
         }
     }
 
-    /// Sockets came and went: tells the session, the peers and whoever watches.
+    /// Reports sockets that came and went to the session, the peers and the event streams.
     fn on_change(&mut self, now: Time, change: Change) {
         let Self {
             shared,
             sockets,
-            contacts,
+            reachability,
             ..
         } = self;
         shared.look(|state| {
             for (id, bound) in change.removed {
-                contacts.forget(id);
+                reachability.forget(id);
                 state.locals.remove(&id);
                 state.session.remove_local(now, id);
                 state.tell_all(Event::LocalRemoved {
@@ -391,7 +391,7 @@ impl Driver {
         });
     }
 
-    /// Looks into the sockets that no path works from.
+    /// Looks for the reason why no path works from a socket.
     fn review(&mut self, now: Time) {
         if now < self.next_review {
             return;
@@ -400,10 +400,10 @@ impl Driver {
         let Self {
             shared,
             sockets,
-            contacts,
+            reachability,
             ..
         } = self;
-        note_refusals(now, sockets, contacts);
+        note_refusals(now, sockets, reachability);
         for (_, Bound { socket, .. }) in sockets.iter_mut() {
             match socket.take_dropped() {
                 0 => {}
@@ -413,7 +413,7 @@ impl Driver {
             }
         }
         let working = shared.look(|state| working(state, sockets));
-        let news = contacts.news(now, &sockets.places(), &working);
+        let news = reachability.news(now, &sockets.places(), &working);
         shared.look(|state| {
             news.into_iter()
                 .for_each(|problem| state.tell_all(Event::PathProblem(problem)))
@@ -422,10 +422,10 @@ impl Driver {
 }
 
 /// Remembers which hosts said that nobody listens there.
-fn note_refusals(now: Time, sockets: &mut Sockets, contacts: &mut Contacts) {
+fn note_refusals(now: Time, sockets: &mut Sockets, reachability: &mut Reachability) {
     for (local, Bound { socket, .. }) in sockets.iter_mut() {
         for host in socket.take_refusals() {
-            contacts.on_refusal(now, local, host);
+            reachability.on_refusal(now, local, host);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the driver and the handles share: the session core, and who waits for what.
+//! The state that the driver and the handles share: the session and the wakers of waiting tasks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -17,20 +17,20 @@ use tokio::sync::{Notify, broadcast};
 use crate::clock::Clock;
 use crate::error::ConnectionLost;
 use crate::event::Event;
-use crate::interfaces::{Place, Selection};
+use crate::interfaces::{InterfaceSelection, Place};
 use crate::problem::PathProblem;
 use crate::tcp::TcpOptions;
 use crate::tcp::outbox::{End, Outbox};
 
-/// Events kept for each of those who watch.
+/// Events kept for a receiver that falls behind.
 const EVENTS: usize = 256;
 /// Failures of TCP connections kept for an attempt to connect.
 const MAX_FAILURES: usize = 32;
 /// Connections that peers opened and nobody accepted yet; further ones are closed.
 const MAX_WAITING: usize = 64;
-/// The code of CLOSE for a connection that nobody takes.
+/// The code of CLOSE for a connection that the endpoint doesn't accept.
 const CODE_REFUSED: u64 = 0x100;
-/// A closing connection answers late packets for so many round trips, within these bounds.
+/// How many round trips a closing connection answers late packets for, within these bounds.
 const DRAIN_ROUND_TRIPS: u32 = 4;
 const SHORTEST_DRAIN: Duration = Duration::from_millis(50);
 const LONGEST_DRAIN: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ pub(crate) struct State {
     pub(crate) next_carrier: u32,
     /// Names and addresses of the sockets.
     pub(crate) locals: BTreeMap<LocalId, (String, SocketAddr)>,
-    pub(crate) selection: Selection,
+    pub(crate) selection: InterfaceSelection,
     /// What the selection means now; taken by the driver.
     pub(crate) places: Option<BTreeSet<Place>>,
     /// `Endpoint` handles.
@@ -85,10 +85,10 @@ struct Wakeups {
     everyone: Vec<Arc<Notify>>,
 }
 
-/// A connection, to those who hold it.
+/// A connection as its handles see it.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) phase: Phase,
+    pub(crate) state: ConnectionState,
     /// Connections and streams that hold it.
     pub(crate) handles: usize,
     pub(crate) signals: Arc<Signals>,
@@ -97,28 +97,27 @@ pub(crate) struct Slot {
     pub(crate) events: broadcast::Sender<Event>,
     /// Where a connection attempt goes.
     addresses: Vec<SocketAddr>,
-    /// Why TCP connections to there didn't come about.
+    /// Why TCP connections to these addresses failed.
     tcp_failures: BTreeSet<String>,
-    /// Access to relays that was given since whoever dials them over TCP has looked, if anybody
-    /// does.
+    /// Access to relays, given since the dialler last looked; `None` without a dialler.
     pub(crate) access: Option<BTreeMap<SocketAddr, RelayAccess>>,
     /// Once closed: late packets are answered until then.
     drained: Time,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Phase {
+pub(crate) enum ConnectionState {
     Connecting,
     Established,
-    /// Over; with what is known to have stood in the way, if it never was established.
+    /// Over; with the known problems, if it was never established.
     Closed(CloseReason, Vec<PathProblem>),
 }
 
-/// What tasks wait for on a connection. All are signalled when it is over.
+/// Signals that tasks wait for. The end of the connection sends all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
-    /// The phase has changed.
-    pub(crate) phase: Arc<Notify>,
+    /// The state has changed.
+    pub(crate) state: Arc<Notify>,
     /// The peer opened a stream.
     pub(crate) opened: Arc<Notify>,
     /// The peer allows more streams.
@@ -138,7 +137,7 @@ impl Shared {
     pub(crate) fn new(
         clock: Clock,
         session: session::Endpoint,
-        selection: Selection,
+        selection: InterfaceSelection,
         tcp: TcpOptions,
     ) -> Arc<Self> {
         let state = State {
@@ -169,7 +168,7 @@ impl Shared {
         })
     }
 
-    /// Does something that may give the driver work.
+    /// Runs an action that may give the driver work.
     pub(crate) fn act<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = action(&mut state);
@@ -179,7 +178,7 @@ impl Shared {
         result
     }
 
-    /// Does something that gives the driver no work, or is the driver's.
+    /// Runs an action that gives the driver no work, or is the driver's own.
     pub(crate) fn look<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = action(&mut state);
@@ -187,7 +186,7 @@ impl Shared {
         result
     }
 
-    /// Acts until `action` gives something, each time `notify` says that it might.
+    /// Runs `action` until it returns something, again at each signal of `notify`.
     pub(crate) async fn act_until<R>(
         &self,
         notify: &Notify,
@@ -250,14 +249,14 @@ impl State {
 
     /// A connection attempt to these addresses, held once.
     pub(crate) fn on_connecting(&mut self, handle: ConnectionHandle, addresses: Vec<SocketAddr>) {
-        let slot = Slot::new(Phase::Connecting, 1, addresses);
+        let slot = Slot::new(ConnectionState::Connecting, 1, addresses);
         self.slots.insert(handle, slot);
     }
 
     /// Where a connection attempt goes, if it is one.
     pub(crate) fn attempt(&self, handle: ConnectionHandle) -> Option<&[SocketAddr]> {
         let slot = self.slots.get(&handle)?;
-        matches!(slot.phase, Phase::Connecting).then_some(&slot.addresses)
+        matches!(slot.state, ConnectionState::Connecting).then_some(&slot.addresses)
     }
 
     /// A TCP connection of an attempt failed.
@@ -269,7 +268,7 @@ impl State {
         }
     }
 
-    /// Why none came about.
+    /// Why the attempt's TCP connections failed.
     pub(crate) fn tcp_failures(&self, handle: ConnectionHandle) -> Vec<String> {
         let slot = self.slots.get(&handle);
         slot.map_or_else(Vec::new, |slot| slot.tcp_failures.iter().cloned().collect())
@@ -283,12 +282,14 @@ impl State {
         incoming: &Arc<Notify>,
     ) {
         if let Some(slot) = self.slots.get_mut(&handle) {
-            slot.phase = Phase::Established;
-            self.wakeups.everyone.push(slot.signals.phase.clone());
+            slot.state = ConnectionState::Established;
+            self.wakeups.everyone.push(slot.signals.state.clone());
             return;
         }
-        self.slots
-            .insert(handle, Slot::new(Phase::Established, 0, Vec::new()));
+        self.slots.insert(
+            handle,
+            Slot::new(ConnectionState::Established, 0, Vec::new()),
+        );
         if !self.closing && self.handles > 0 && self.waiting.len() < MAX_WAITING {
             self.waiting.push_back(handle);
             self.wakeups.everyone.push(incoming.clone());
@@ -317,7 +318,7 @@ impl State {
         self.end(handle, now + drain, reason, problems);
     }
 
-    /// CLOSE may get lost: it is repeated to who goes on talking for a few round trips.
+    /// CLOSE may get lost: for a few round trips, it answers a peer that goes on sending.
     fn drain_time(&mut self, handle: ConnectionHandle) -> Duration {
         let stats = self
             .session
@@ -337,10 +338,10 @@ impl State {
         let Some(slot) = self.slots.get_mut(&handle) else {
             return;
         };
-        if matches!(slot.phase, Phase::Closed(..)) {
+        if matches!(slot.state, ConnectionState::Closed(..)) {
             return;
         }
-        slot.phase = Phase::Closed(reason.clone(), problems);
+        slot.state = ConnectionState::Closed(reason.clone(), problems);
         slot.drained = drained;
         let _ = slot.events.send(Event::Closed(reason));
         self.wakeups
@@ -350,13 +351,13 @@ impl State {
             .tasks
             .extend(slot.receives.values_mut().filter_map(Option::take));
         let Signals {
-            phase,
+            state,
             opened,
             available,
         } = &*slot.signals;
         self.wakeups
             .everyone
-            .extend([phase, opened, available].map(Arc::clone));
+            .extend([state, opened, available].map(Arc::clone));
         // What arrived before may still be read by whoever holds it, or will accept it.
         if slot.handles == 0 && !self.waiting.contains(&handle) {
             self.draining.insert((drained, handle));
@@ -386,14 +387,14 @@ impl State {
         self.wakeups.tasks.extend(waker);
     }
 
-    /// Tells who watches a connection.
+    /// Sends an event to a connection's receivers.
     pub(crate) fn tell(&self, handle: ConnectionHandle, event: Event) {
         if let Some(slot) = self.slots.get(&handle) {
             let _ = slot.events.send(event);
         }
     }
 
-    /// Tells everyone who watches.
+    /// Sends an event to all receivers.
     pub(crate) fn tell_all(&self, event: Event) {
         for slot in self.slots.values() {
             let _ = slot.events.send(event.clone());
@@ -410,10 +411,10 @@ impl State {
         if slot.handles > 0 {
             return;
         }
-        match slot.phase {
-            Phase::Connecting => self.forget(handle),
-            Phase::Established => self.close(now, handle, 0, ""),
-            Phase::Closed(..) => {
+        match slot.state {
+            ConnectionState::Connecting => self.forget(handle),
+            ConnectionState::Established => self.close(now, handle, 0, ""),
+            ConnectionState::Closed(..) => {
                 self.draining.insert((slot.drained, handle));
             }
         }
@@ -428,7 +429,7 @@ impl State {
         for handle in std::mem::take(&mut self.waiting) {
             match self.slots.get(&handle) {
                 Some(Slot {
-                    phase: Phase::Closed(..),
+                    state: ConnectionState::Closed(..),
                     drained,
                     ..
                 }) => {
@@ -458,17 +459,17 @@ impl State {
         self.waiting.clear();
         let handles: Vec<_> = self.slots.keys().copied().collect();
         for handle in handles {
-            match self.slots.get(&handle).map(|slot| &slot.phase) {
-                Some(Phase::Connecting) => {
+            match self.slots.get(&handle).map(|slot| &slot.state) {
+                Some(ConnectionState::Connecting) => {
                     self.session.forget(handle);
                     self.end(handle, now, CloseReason::Local, Vec::new());
                 }
-                Some(Phase::Established) => self.close(now, handle, 0, ""),
+                Some(ConnectionState::Established) => self.close(now, handle, 0, ""),
                 _ => {}
             }
             // Those that nobody accepted and that were over already.
             if let Some(Slot {
-                phase: Phase::Closed(..),
+                state: ConnectionState::Closed(..),
                 handles: 0,
                 drained,
                 ..
@@ -479,14 +480,14 @@ impl State {
         }
     }
 
-    /// Whether every connection is over, and what was to be said about it has been.
+    /// Whether every connection is over and drained.
     pub(crate) fn is_drained(&self, now: Time) -> bool {
         self.slots
             .values()
-            .all(|slot| matches!(slot.phase, Phase::Closed(..)) && slot.drained <= now)
+            .all(|slot| matches!(slot.state, ConnectionState::Closed(..)) && slot.drained <= now)
     }
 
-    /// Forgets what is drained and held by nobody; when to come back.
+    /// Forgets drained connections without handles. Returns when to come back.
     pub(crate) fn drain(&mut self, now: Time, idle: &Arc<Notify>) -> Option<Time> {
         while let Some(&(drained, handle)) = self.draining.first() {
             if drained > now {
@@ -532,7 +533,7 @@ impl State {
     ) -> Result<(&mut session::Connection, &mut Slot), ConnectionLost> {
         let lost = || ConnectionLost(CloseReason::Local);
         let slot = self.slots.get_mut(&handle).ok_or_else(lost)?;
-        if let Phase::Closed(reason, _) = &slot.phase {
+        if let ConnectionState::Closed(reason, _) = &slot.state {
             return Err(ConnectionLost(reason.clone()));
         }
         Ok((self.session.connection(handle).ok_or_else(lost)?, slot))
@@ -540,9 +541,9 @@ impl State {
 }
 
 impl Slot {
-    fn new(phase: Phase, handles: usize, addresses: Vec<SocketAddr>) -> Self {
+    fn new(state: ConnectionState, handles: usize, addresses: Vec<SocketAddr>) -> Self {
         Self {
-            phase,
+            state,
             handles,
             signals: Arc::default(),
             sends: BTreeMap::new(),

@@ -1,5 +1,4 @@
-//! The sockets of an endpoint: bound to the places it wants, all on one port where that is
-//! possible.
+//! An endpoint's UDP sockets, bound to the chosen local addresses, on one common port if possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,7 +20,7 @@ pub(crate) struct Sockets {
     next: u32,
     /// The port that every address should have; 0 until there is one.
     port: u16,
-    /// Places that could not be bound, so that it is said once.
+    /// Places that can't be bound, so that each is logged once.
     failing: BTreeSet<Place>,
 }
 
@@ -163,7 +162,7 @@ impl Sockets {
                     added.push(self.insert(place.clone(), socket));
                 }
                 Err(error) if self.failing.insert(place.clone()) => {
-                    tracing::warn!(%error, "will be tried again")
+                    tracing::warn!(%error, "can't bind; trying again at the next scan")
                 }
                 Err(_) => {}
             }

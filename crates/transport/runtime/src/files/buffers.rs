@@ -1,4 +1,4 @@
-//! Buffers that travel between a blocking thread and the async side, and come back.
+//! Buffers that circulate between a blocking thread and the async side.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! How a transfer ends without success.
+//! Errors of a transfer.
 
 use manyway_transfer::{Failure, FailureCode, NameError, ProtocolError};
 use std::io;

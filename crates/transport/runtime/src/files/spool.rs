@@ -1,4 +1,4 @@
-//! A manifest at rest: in memory while it is small, in an unnamed temporary file when it isn't.
+//! Stores a manifest: in memory while it is small, then in an unnamed temporary file.
 
 use manyway_transfer::message::HEADER_LEN;
 use manyway_transfer::{Entry, Header, Message};

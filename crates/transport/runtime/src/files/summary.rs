@@ -1,4 +1,4 @@
-//! What a transfer did.
+//! The result of a transfer.
 
 use manyway_transfer::{Digest, SafeName};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What both sides say on a stream outside of the bulk: greeting, messages, farewell.
+//! Messages that both sides exchange apart from the content: hello, control messages, farewell.
 
 use super::error::TransferError;
 use super::progress::{Phase, Progress};

@@ -1,7 +1,7 @@
-//! What only the operating system knows or can do: its addresses, its routes, a precise timer.
+//! Facts and timers from the operating system: interface addresses, routes, a precise timer.
 //!
-//! Everything here degrades: what a system doesn't offer is answered with "unknown", never with a
-//! failure of the endpoint.
+//! Everything here degrades: where a system lacks a facility, the answer is "unknown", and the
+//! endpoint works on.
 
 pub(crate) mod addresses;
 pub(crate) mod route;

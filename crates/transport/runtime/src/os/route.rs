@@ -1,3 +1,8 @@
+//! Asks the kernel's routing table by which device a packet would leave.
+//!
+//! The netlink request is written by hand: `rtnetlink` would add 9 crates to the build (4 for
+//! `netlink-packet-route` and `netlink-sys` alone) and a background task, for this one question.
+
 use std::net::IpAddr;
 
 /// A question to the routing table: by which device would a packet leave?

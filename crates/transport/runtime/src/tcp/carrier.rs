@@ -1,4 +1,4 @@
-//! One TCP connection: records in and out, for as long as its path lives.
+//! One TCP connection: reads and writes records for as long as its path lives.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use crate::driver::shared::{Shared, State};
 use super::options::limit_unsent;
 use super::outbox::{End, Load, Outbox};
 
-/// A connection that was accepted has so long until a path runs on it.
+/// How long an accepted connection may carry no path before it is closed.
 const SILENCE: Duration = Duration::from_secs(10);
-/// What is still to be written when a connection ends has so long, and the other side as much to
-/// end it too.
+/// When a connection ends: how long we go on writing what is left, and then wait for the other side
+/// to end it too.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How often the kernel's share is set to what the path carries.
 const ADJUST: Duration = Duration::from_millis(500);
-/// Carriers' numbers begin here: sockets' don't get so far.
+/// Carriers' ids begin here, above those of sockets.
 const FIRST_ID: u32 = 1 << 31;
 
 /// A connection that is to carry a path.
@@ -131,7 +131,7 @@ impl Carrier {
             () = self.be_spoken_to(), if self.accepted => Err(io::ErrorKind::TimedOut.into()),
         };
         if let Err(error) = ended {
-            tracing::debug!(%remote, %error, "a TCP connection ends");
+            tracing::debug!(%remote, %error, "a TCP connection ended");
         }
         let now = self.shared.clock.now();
         self.shared.act(|state| {
@@ -207,8 +207,8 @@ impl Carrier {
                 (None, End::Flush) => break,
             }
         }
-        // What is on its way to us must not make the kernel reset the connection before the other
-        // side has our last words: so it is read until the other side has ended too.
+        // Unread data would make the kernel reset the connection before the other side has read our
+        // last packets, so go on reading until the other side ends too.
         stream.shutdown().await?;
         sleep(FAREWELL).await;
         Ok(())
@@ -254,7 +254,7 @@ impl Carrier {
         }
     }
 
-    /// Ends when nobody has made use of the connection in time.
+    /// Ends if no path uses the connection in time.
     async fn be_spoken_to(&self) {
         sleep(SILENCE).await;
         if self

@@ -1,6 +1,6 @@
-//! Dialling: one TCP connection for each pair of addresses that needs one, for as long as its
-//! session lives, the addresses that the listener gains later included. Where it leads to a relay,
-//! that is asked to connect it with the listener.
+//! Dials one TCP connection for each pair of addresses that needs one, for as long as the session
+//! lives and including addresses that the listener gains later. If a pair leads to a relay, the
+//! dialler asks the relay to connect it with the listener.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,12 +12,13 @@ use manyway_session::{
     CarrierKind, ConnectionHandle, ListenerName, LocalId, PathState, Purpose, RelayAccess, RelayId,
     Ticket, listen_key, listener_name,
 };
+use manyway_units::Backoff;
 use manyway_wire::MAX_RELAYS;
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use crate::driver::shared::{Phase, Shared, State};
+use crate::driver::shared::{ConnectionState, Shared, State};
 use crate::problem;
 use crate::tcp_relay::connect_through;
 
@@ -27,18 +28,17 @@ use super::listen::device;
 use super::options::{Congestion, connecting};
 use super::outbox::End;
 
-/// Pairs are dialled so far apart, as INITs are sent.
+/// Time between the dials of two pairs, as between INITs.
 const STAGGER: Duration = Duration::from_millis(250);
-/// UDP has this much of a start where it is preferred.
+/// How long UDP alone is tried where it is preferred.
 const HEAD_START: Duration = Duration::from_millis(500);
 /// A pair of a live connection without UDP gets TCP after this: by then UDP's challenges were
 /// repeated twice.
 const UDP_PATIENCE: Duration = Duration::from_secs(3);
-/// A connection that isn't set up by then won't be.
+/// How long a TCP connection may take to be set up.
 const DIALLING: Duration = Duration::from_secs(10);
-/// A pair that failed is dialled again after this long, then after twice as long, up to a minute.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
-const LAST_RETRY: Duration = Duration::from_secs(60);
+/// Before a pair that failed is dialled again.
+const RETRY: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
 
 /// A local socket, and an address of the listener's or of a relay.
 type Pair = (LocalId, SocketAddr);
@@ -47,8 +47,15 @@ type Pair = (LocalId, SocketAddr);
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     address: SocketAddr,
-    /// What there is to be asked of the relay that is there.
-    through: Option<Box<(RelayAccess, ListenerName)>>,
+    /// Set if a relay is there: it is asked to connect us with the listener.
+    route: Option<Box<RelayRoute>>,
+}
+
+/// The way to a listener through a relay.
+#[derive(Clone, Debug)]
+struct RelayRoute {
+    access: RelayAccess,
+    listener: ListenerName,
 }
 
 /// The listener's addresses, and those relays that it listens at, as the ticket says, and that we
@@ -56,26 +63,29 @@ pub(crate) struct Target {
 pub(crate) fn targets(ticket: &Ticket, relays: &[RelayAccess]) -> Vec<Target> {
     let direct = ticket.addresses.iter().map(|&address| Target {
         address,
-        through: None,
+        route: None,
     });
     let named = relays.iter().filter(|access| {
         let mut listed = ticket.relays.iter();
         listed.any(|(_, id)| *id == access.relay.id)
     });
     let through = named.map(|access| {
-        let name = listener_name(&listen_key(&ticket.secret, &access.relay.id));
+        let listener = listener_name(&listen_key(&ticket.secret, &access.relay.id));
         Target {
             address: access.relay.address,
-            through: Some(Box::new((access.clone(), name))),
+            route: Some(Box::new(RelayRoute {
+                access: access.clone(),
+                listener,
+            })),
         }
     });
     direct.chain(through).collect()
 }
 
-/// What has become of a pair.
+/// The state of a pair.
 #[derive(Debug, Default)]
 struct Line {
-    through: Option<Box<(RelayAccess, ListenerName)>>,
+    route: Option<Box<RelayRoute>>,
     carrier: Option<LocalId>,
     dialling: bool,
     failures: u32,
@@ -93,7 +103,7 @@ struct Dialler {
     dials: JoinSet<(Pair, io::Result<LocalId>)>,
 }
 
-/// What a turn has to know of the connection.
+/// What a turn needs to know about the connection.
 struct View {
     established: bool,
     locals: BTreeMap<LocalId, (String, SocketAddr)>,
@@ -102,11 +112,11 @@ struct View {
     /// Whether any UDP path works.
     any_udp: bool,
     live: Vec<LocalId>,
-    /// Where the listener is too, as it has told since.
+    /// Further addresses that the listener has told since.
     told: Vec<SocketAddr>,
     /// Newer access to relays.
     renewed: Vec<RelayAccess>,
-    /// Relays that may be dialled, if it isn't all of them.
+    /// The relays that may be dialled; `None` for all.
     picked: Option<Vec<RelayId>>,
     mode: Carriers,
     congestion: Option<Congestion>,
@@ -157,10 +167,10 @@ impl Dialler {
     /// `None` when there is nothing to dial for any more.
     fn look(&self, shared: &Shared) -> Option<View> {
         shared.look(|state| {
-            let established = match state.slots.get(&self.handle)?.phase {
-                Phase::Connecting => false,
-                Phase::Established => true,
-                Phase::Closed(..) => return None,
+            let established = match state.slots.get(&self.handle)?.state {
+                ConnectionState::Connecting => false,
+                ConnectionState::Established => true,
+                ConnectionState::Closed(..) => return None,
             };
             let renewed = state.take_access(self.handle);
             let connection = state.session.connection(self.handle);
@@ -198,7 +208,7 @@ impl Dialler {
         for (&(local, remote), line) in lines.iter_mut() {
             let addr = view.locals[&local].1;
             // A relay is the last resort: any way by UDP will do instead.
-            let works = match line.through {
+            let works = match line.route {
                 Some(_) => view.any_udp,
                 None => view.udp.contains(&(addr, remote)),
             };
@@ -239,7 +249,7 @@ impl Dialler {
         let Self { lines, targets, .. } = self;
         let told = view.told.iter().map(|&address| Target {
             address,
-            through: None,
+            route: None,
         });
         // What the ticket says of an address comes last, and holds.
         let targets: Vec<Target> = told.chain(targets.iter().cloned()).collect();
@@ -252,7 +262,7 @@ impl Dialler {
             for target in &targets {
                 if !problem::is_impossible(addr.ip(), target.address) {
                     let line = lines.entry((local, target.address)).or_default();
-                    line.through = target.through.clone();
+                    line.route = target.route.clone();
                 }
             }
         }
@@ -260,11 +270,12 @@ impl Dialler {
 
     /// From now on relays are asked with the access that was given last.
     fn renew(&mut self, renewed: &[RelayAccess]) {
-        let through = self.targets.iter_mut().filter_map(|t| t.through.as_mut());
-        for known in through {
-            let newer = renewed.iter().rev().find(|new| new.relay == known.0.relay);
+        let routes = self.targets.iter_mut().filter_map(|t| t.route.as_mut());
+        for route in routes {
+            let relay = route.access.relay;
+            let newer = renewed.iter().rev().find(|new| new.relay == relay);
             if let Some(newer) = newer {
-                known.0 = newer.clone();
+                route.access = newer.clone();
             }
         }
     }
@@ -285,13 +296,13 @@ impl Dialler {
     fn offer_relays(&self, shared: &Shared, now: Instant, view: &View) {
         let mut relays: Vec<RelayAccess> = Vec::new();
         for (pair, line) in &self.lines {
-            if let Some(through) = &line.through
+            if let Some(route) = &line.route
                 && self.is_time(now, view, pair)
                 && !relays
                     .iter()
-                    .any(|known| known.relay.id == through.0.relay.id)
+                    .any(|known| known.relay.id == route.access.relay.id)
             {
-                relays.push(through.0.clone());
+                relays.push(route.access.clone());
             }
         }
         shared.act(|state| {
@@ -302,17 +313,17 @@ impl Dialler {
     }
 
     fn is_picked(&self, view: &View, pair: &Pair) -> bool {
-        let line = self.lines.get(pair).and_then(|line| line.through.as_ref());
-        match (line, &view.picked) {
-            (Some(through), Some(picked)) => picked.contains(&through.0.relay.id),
+        let route = self.lines.get(pair).and_then(|line| line.route.as_ref());
+        match (route, &view.picked) {
+            (Some(route), Some(picked)) => picked.contains(&route.access.relay.id),
             _ => true,
         }
     }
 
-    /// Whether the interface has a connection to the relay already, at another address of it:
-    /// several would take several shares of what they meet in.
+    /// Whether the interface already has a connection to the relay at another address of it: several
+    /// would take several shares of a common bottleneck.
     fn is_taken(&self, view: &View, pair: &Pair) -> bool {
-        let relay = |line: &Line| Some(line.through.as_ref()?.0.relay.id);
+        let relay = |line: &Line| Some(line.route.as_ref()?.access.relay.id);
         let name = |local| view.locals.get(local).map(|(name, _)| name);
         let wanted = self.lines.get(pair).and_then(relay);
         let others = self.lines.iter().filter(|(other, _)| *other != pair);
@@ -329,8 +340,7 @@ impl Dialler {
             {
                 line.carrier = None;
                 // One that is closed because others are picked hasn't failed.
-                let through = line.through.as_ref();
-                if through.is_none() || view.picked.is_none() {
+                if line.route.is_none() || view.picked.is_none() {
                     line.fail(now);
                 }
             }
@@ -342,17 +352,16 @@ impl Dialler {
             return;
         };
         line.dialling = true;
-        let through = line.through.clone();
+        let route = line.route.clone();
         let (name, addr) = view.locals[&pair.0].clone();
         let (shared, handle, congestion) = (shared.clone(), self.handle, view.congestion.clone());
         self.dials.spawn(async move {
             let from = SocketAddr::new(addr.ip(), 0);
-            let relay = through.is_some();
+            let relay = route.is_some();
             let dialled = connect(from, &name, pair.1, congestion.as_ref()).await;
-            let dialled = match (dialled, through) {
-                (Ok(stream), Some(through)) => {
-                    let (relay, listener) = &*through;
-                    let connected = connect_through(stream, relay, *listener).await;
+            let dialled = match (dialled, route) {
+                (Ok(stream), Some(route)) => {
+                    let connected = connect_through(stream, &route.access, route.listener).await;
                     connected.map_err(io::Error::other)
                 }
                 (dialled, _) => dialled,
@@ -385,12 +394,12 @@ impl Dialler {
                 line.failures = 0;
             }
             Err(error) => {
-                tracing::debug!(%remote, %error, "no TCP connection");
+                tracing::debug!(%remote, %error, "can't open a TCP connection");
                 line.fail(Instant::now());
                 if let Some(shared) = self.shared.upgrade() {
                     let (handle, at) = (self.handle, shared.clock.now());
                     let text = format!("{remote}: {error}");
-                    let relay = line.through.as_ref().map(|through| through.0.relay.id);
+                    let relay = line.route.as_ref().map(|route| route.access.relay.id);
                     shared.act(|state| {
                         state.note_tcp_failure(handle, text);
                         let connection = state.session.connection(handle);
@@ -406,8 +415,7 @@ impl Dialler {
 
 impl Line {
     fn fail(&mut self, now: Instant) {
-        let pause = FIRST_RETRY * 2u32.pow(self.failures.min(8));
-        self.retry = Some(now + pause.min(LAST_RETRY));
+        self.retry = Some(now + RETRY.delay(self.failures));
         self.failures += 1;
     }
 }

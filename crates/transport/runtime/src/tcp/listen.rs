@@ -1,4 +1,4 @@
-//! Accepting TCP connections at the sockets' addresses and port.
+//! Accepts TCP connections on the addresses and the port of the UDP sockets.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -42,7 +42,7 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> Result<(), BindError> {
     let mut failed = None;
     for (name, addr) in locals {
         if let Err(error) = listeners.add(&name, addr) {
-            tracing::warn!(%addr, %error, "no TCP connections are accepted there");
+            tracing::warn!(%addr, %error, "can't accept TCP connections at this address");
             failed.get_or_insert(BindError::Socket {
                 addr,
                 device: device(&name).map(str::to_owned),
@@ -86,7 +86,7 @@ impl Listeners {
             match events.recv().await {
                 Ok(Event::LocalAdded { name, addr }) => {
                     if let Err(error) = self.add(&name, addr) {
-                        tracing::warn!(%addr, %error, "no TCP connections are accepted there");
+                        tracing::warn!(%addr, %error, "can't accept TCP connections at this address");
                     }
                 }
                 Ok(Event::LocalRemoved { addr, .. }) => {
@@ -129,7 +129,7 @@ async fn accept(shared: Weak<Shared>, listener: TcpListener, name: String) {
             }
         };
         if !shared.act(|state| state.make_room(remote.ip())) {
-            tracing::debug!(%remote, "too many TCP connections of this host without a path");
+            tracing::debug!(%remote, "too many TCP connections from this host carry no path");
             continue;
         }
         let new = NewCarrier {
@@ -139,7 +139,7 @@ async fn accept(shared: Weak<Shared>, listener: TcpListener, name: String) {
             relay: false,
         };
         if let Err(error) = start(&shared, new) {
-            tracing::debug!(%remote, %error, "a TCP connection is of no use");
+            tracing::debug!(%remote, %error, "no session needs this TCP connection");
         }
     }
 }

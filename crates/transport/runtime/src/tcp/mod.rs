@@ -1,16 +1,16 @@
-//! TCP carriers: connections that carry a session's packets as records, where UDP doesn't get
-//! through or isn't wanted.
+//! TCP carriers: connections that carry a session's packets as records where UDP is blocked or not
+//! wanted.
 //!
-//! Whoever connects dials; a listener accepts on the port of its UDP sockets. Each connection is a
-//! task of its own ([`carrier`]) that reads whatever comes, so that only the session's flow control
-//! ever holds data back, and writes what the driver hands it.
+//! The initiator dials; the listener accepts on the port of its UDP sockets. Each connection runs
+//! in a task of its own ([`carrier`]), which reads without pause, so that only the session's flow
+//! control holds a sender back, and writes what the driver hands over.
 
-pub(crate) mod called;
 pub(crate) mod carrier;
 pub(crate) mod dial;
 pub(crate) mod listen;
 pub(crate) mod options;
 pub(crate) mod outbox;
+pub(crate) mod relay_accept;
 
 use std::fmt;
 use std::str::FromStr;

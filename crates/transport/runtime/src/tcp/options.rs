@@ -1,4 +1,4 @@
-//! What TCP sockets are set to.
+//! Socket options of TCP connections: congestion control, Nagle, unsent bytes.
 
 use std::fmt;
 use std::fs;
@@ -26,7 +26,7 @@ pub struct Congestion(String);
 pub enum CongestionError {
     /// Not a possible name.
     #[error(
-        "`{0}` can't be a congestion control of the kernel's: write for example cubic, bbr or reno"
+        "`{0}` isn't the name of a kernel congestion control: write, for example, cubic, bbr or reno"
     )]
     Name(String),
     /// The kernel says no.

@@ -1,4 +1,4 @@
-//! What the driver hands over for a carrier, until its task has written it.
+//! The queue between the driver and a carrier's task: records that wait to be written.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -59,13 +59,16 @@ impl Outbox {
         let most = if used { MAX_WAITING } else { MAX_UNUSED };
         for packet in packets.chunks(segment.max(1)) {
             let Ok(header) = record_header(packet.len()) else {
-                tracing::warn!(bytes = packet.len(), "a packet that is no record");
+                tracing::warn!(bytes = packet.len(), "a packet that doesn't fit a record");
                 self.end = End::Abort;
                 break;
             };
             if self.records.len() + packet.len() + RECORD_HEADER_LEN > most {
                 if used {
-                    tracing::warn!(bytes = self.records.len(), "too much waits to be written");
+                    tracing::warn!(
+                        bytes = self.records.len(),
+                        "too many bytes wait to be written"
+                    );
                     self.end = End::Abort;
                 }
                 break;

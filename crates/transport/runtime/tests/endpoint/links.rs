@@ -4,9 +4,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_network::udp::{UdpLink, UdpLinkConfig};
 use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_runtime::{Connection, Endpoint, Event, PathDownReason, PathStats};
+use manyway_testbed::{UdpLink, UdpLinkConfig};
 use tokio::io::AsyncReadExt;
 
 use crate::common::{Data, config, endpoint, write_all};

@@ -9,7 +9,7 @@ use manyway_wire::PathId;
 use rand::RngExt;
 
 use crate::carrier::{Carrier, Facts};
-use crate::endpoint::LocalId;
+use crate::driver::LocalId;
 use crate::event::PathDownReason;
 use crate::stats::PathState;
 

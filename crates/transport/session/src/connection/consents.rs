@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use manyway_units::Time;
-use manyway_wire::PathId;
 use manyway_wire::relay::{CONSENT_LIFE, Grant, RelayId, StaleReason};
+use manyway_wire::{Frame, PathId};
 
 use crate::relays::{Fresh, HEED, RelayAddress};
 
 use super::Connection;
-use super::control::Control;
 use super::path::Through;
 use super::receive::Violation;
 
@@ -128,9 +127,9 @@ impl Connection {
             known.told = Some((now, consent.address));
             let seq = known.seq;
             self.control
-                .retain(|c| !matches!(c, Control::Consent { slot: other, .. } if *other == slot));
+                .retain(|c| !matches!(c, Frame::Consent { slot: other, .. } if *other == slot));
             self.control
-                .push_back(Control::Consent { slot, seq, consent });
+                .push_back(Frame::Consent { slot, seq, consent });
         }
     }
 

@@ -1,5 +1,5 @@
-use manyway_control::Controller;
 use manyway_control::bottleneck::{BottleneckConfig, Watched};
+use manyway_control::{Controller, LawSpec};
 
 use super::path::{Path, Under};
 
@@ -23,8 +23,7 @@ impl Controllers {
             None => Law::Plain(law),
         };
         // A path on trial sends its challenges and is closed: any law will do that never couples.
-        let trial = manyway_control::registry::controller("reno", &Default::default())
-            .expect("every release knows Reno");
+        let trial = Box::new(LawSpec::reno().controller(&Default::default()));
         Self { law, trial }
     }
 

@@ -5,17 +5,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_units::Time;
-use manyway_wire::{ConnectionId, PathId};
+use manyway_wire::{ConnectionId, Frame, PathId};
 use rand::{Rng, RngExt};
 
-use crate::endpoint::{Local, LocalId};
+use crate::driver::{Local, LocalId, compatible};
 use crate::event::{Event, PathDownReason};
 use crate::stats::PathState;
 
-use super::control::Control;
 use super::mtu::Mtu;
 use super::path::{NewPath, Path, Under};
-use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, compatible, requeue};
+use super::{CidChange, Connection, MAX_CLOSED_PATHS, Phase, SPARE_PATHS, requeue};
 
 impl Connection {
     /// A socket was added: the initiator pairs it up, the listener tells the peer.
@@ -126,8 +125,8 @@ impl Connection {
     fn announce_addresses(&mut self) {
         self.gained_seq += 1;
         self.control
-            .retain(|c| !matches!(c, Control::Addresses { .. }));
-        self.control.push_back(Control::Addresses {
+            .retain(|c| !matches!(c, Frame::Addresses { .. }));
+        self.control.push_back(Frame::Addresses {
             seq: self.gained_seq,
             addresses: self.gained.clone(),
         });
@@ -174,7 +173,7 @@ impl Connection {
             let cid = ConnectionId(cid);
             self.local_cids.insert(path, cid);
             self.cid_changes.push(CidChange::Issued { cid, path });
-            self.control.push_back(Control::PathId { path, cid });
+            self.control.push_back(Frame::PathId { path, cid });
         }
     }
 
@@ -299,7 +298,7 @@ impl Connection {
             self.carriers.on_closed(index, path.local.id);
         }
         if tell {
-            self.control.push_back(Control::Abandon {
+            self.control.push_back(Frame::PathAbandon {
                 path: path.id,
                 code: 0,
             });

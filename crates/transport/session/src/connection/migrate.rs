@@ -10,11 +10,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Backoff, Time};
 use manyway_wire::{DATA_HEADER_LEN, Frame, TAG_LEN};
 use rand::RngExt;
 
-use crate::endpoint::{Local, LocalId, Transmit};
+use crate::driver::{Local, LocalId, Transmit};
 use crate::event::Event;
 use crate::stats::PathState;
 
@@ -189,7 +189,7 @@ impl Moving {
         }
         watch.called = now;
         watch.calls += 1;
-        let next = now + silence * 2u32.pow(watch.calls);
+        let next = now + Backoff::new(silence, Duration::MAX).delay(watch.calls);
         watch.at = (watch.calls < MAX_CALLS).then_some(next);
         true
     }

@@ -6,7 +6,6 @@
 
 mod carriers;
 mod consents;
-mod control;
 mod controllers;
 mod detours;
 mod lifecycle;
@@ -31,7 +30,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_control::Outcome;
 use manyway_units::Time;
-use manyway_wire::{ConnectionId, PathId, StreamId};
+use manyway_wire::{ConnectionId, Frame, PathId, StreamId};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use slab::Slab;
@@ -39,7 +38,7 @@ use slab::Slab;
 use crate::carrier::Facts;
 use crate::config::Config;
 use crate::crypto::{Opener, Sealer};
-use crate::endpoint::Local;
+use crate::driver::Local;
 use crate::event::{CloseReason, Event};
 use crate::handshake::Established;
 use crate::limit::Limiter;
@@ -52,11 +51,9 @@ pub(crate) use carriers::CarrierChange;
 use carriers::Carriers;
 pub(crate) use consents::ConsentChange;
 use consents::Consents;
-use control::Control;
 use controllers::Controllers;
 use detours::Detours;
 use pairs::Pairs;
-pub(crate) use pairs::compatible;
 pub(crate) use path::Through;
 use path::{NewPath, Path, Payload, Under};
 pub(crate) use receive::{Arrival, Opened};
@@ -129,7 +126,7 @@ pub struct Connection {
     timers: BTreeSet<(Time, usize)>,
     /// Paths that owe something: an ACK, a challenge or its answer, a probe.
     attention: VecDeque<usize>,
-    control: VecDeque<Control>,
+    control: VecDeque<Frame<'static>>,
     /// Paths whose ACK goes out on a second path too, because the peer's probe timeout ran out on
     /// them.
     echo_acks: VecDeque<PathId>,
@@ -217,8 +214,7 @@ impl Connection {
             peer.initial_max_streams,
         );
         let options = manyway_control::Options::default().with_slow_start(config.slow_start);
-        let controller = manyway_control::registry::controller(&config.cc, &options)
-            .expect("the endpoint validated its configuration");
+        let controller = Box::new(config.cc.controller(&options));
         let idle = config
             .idle_timeout
             .min(Duration::from_millis(peer.max_idle_ms.max(1)));
@@ -501,14 +497,15 @@ impl Connection {
 }
 
 /// Sends what a packet carried again, as far as it is still needed.
-fn requeue(streams: &mut Streams, control: &mut VecDeque<Control>, payload: Payload) {
+fn requeue(streams: &mut Streams, control: &mut VecDeque<Frame<'static>>, payload: Payload) {
     for range in payload.ranges() {
         streams.on_lost(range);
     }
     for lost in payload.control {
-        match lost {
-            Control::Stream(lost) => streams.on_control_lost(&lost),
-            other => control.push_back(other),
+        if Streams::is_control(&lost) {
+            streams.on_control_lost(&lost);
+        } else {
+            control.push_back(lost);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use manyway_units::Time;
 use manyway_wire::{Frame, TAG_LEN};
 
-use crate::endpoint::{Local, LocalId, Transmit};
+use crate::driver::{Local, LocalId, Transmit};
 use crate::stats::PathState;
 
 use super::Connection;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use manyway_control::Arrived;
-use manyway_control::overlay::{Cycle, RateController};
+use manyway_control::rate_control::{RateController, RoundRobin};
 use manyway_units::Time;
 use manyway_wire::PathId;
 use rand::RngExt;
@@ -49,7 +49,7 @@ pub(super) struct Overlay {
     delivered: VecDeque<(Time, f64)>,
     /// There was nothing to send for a moment: what was measured says nothing about the paths.
     starved: bool,
-    cycle: Cycle,
+    cycle: RoundRobin,
 }
 
 #[derive(Debug)]

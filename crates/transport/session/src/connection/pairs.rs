@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Backoff, Time};
 use manyway_wire::{MAX_ADDRESSES, PathId};
 
-use crate::endpoint::{Local, LocalId};
+use crate::driver::{Local, LocalId, compatible};
 
 /// A pair that didn't answer is tried again after this long, then after twice as long, up to a
 /// minute.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
+const RETRY: Backoff = Backoff::new(Duration::from_secs(5), LAST_RETRY);
 const LAST_RETRY: Duration = Duration::from_secs(60);
 /// Addresses of the peer's that are remembered: a ticket's, and as many that it told later.
 const MOST_REMOTES: usize = 2 * MAX_ADDRESSES;
@@ -118,8 +118,7 @@ impl Pairs {
     pub(super) fn on_closed(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.path = None;
-            let pause = FIRST_RETRY * 2u32.pow(attempt.failures.min(8));
-            attempt.retry_at = now + pause.min(LAST_RETRY);
+            attempt.retry_at = now + RETRY.delay(attempt.failures);
             attempt.failures += 1;
         }
     }
@@ -152,13 +151,6 @@ impl Pairs {
             }
         }
     }
-}
-
-/// Whether a packet from `local` can reach `remote` at all: same family, and loopback only with
-/// loopback.
-pub(crate) fn compatible(local: IpAddr, remote: IpAddr) -> bool {
-    let wildcard = local.is_unspecified();
-    local.is_ipv4() == remote.is_ipv4() && (wildcard || local.is_loopback() == remote.is_loopback())
 }
 
 #[cfg(test)]

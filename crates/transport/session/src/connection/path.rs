@@ -2,27 +2,27 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_control::{Carried, CarriedConfig, Controller, Sender, SenderConfig};
-use manyway_units::Time;
+use manyway_units::{Backoff, Time};
 use manyway_wire::relay::Grant;
-use manyway_wire::{ConnectionId, PathId};
+use manyway_wire::{ConnectionId, Frame, PathId};
 
 use crate::carrier::Facts;
 use crate::config::Config;
-use crate::endpoint::Local;
+use crate::driver::Local;
 use crate::received::Received;
 use crate::relays::Lane;
 use crate::stats::{CarrierKind, PathState, PathStats};
 use crate::streams::StreamRange;
 
-use super::control::Control;
 use super::migrate::Moving;
 use super::mtu::Mtu;
 use super::outbound::Outbound;
 
 /// Challenges sent before a new path is given up.
 const MAX_CHALLENGES: u32 = 5;
-/// The first challenge is repeated after this long, each further one after twice as long.
-const FIRST_CHALLENGE_INTERVAL: Duration = Duration::from_millis(300);
+/// When a challenge is repeated.
+const CHALLENGE_INTERVAL: Backoff =
+    Backoff::new(Duration::from_millis(300), Duration::from_millis(4800));
 /// A path that isn't validated by then is given up, whatever kept the challenges from leaving.
 const VALIDATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes that may go to an address for each byte that came from it, until it has answered a
@@ -107,7 +107,7 @@ pub(super) struct Payload {
     pub(super) stream: Option<StreamRange>,
     /// Further stream ranges, rare enough that the allocation doesn't matter.
     pub(super) more: Vec<StreamRange>,
-    pub(super) control: Vec<Control>,
+    pub(super) control: Vec<Frame<'static>>,
 }
 
 impl Payload {
@@ -433,7 +433,7 @@ impl Validation {
         if challenge.sent == 0 {
             challenge.first_sent = now;
         }
-        challenge.next = now + FIRST_CHALLENGE_INTERVAL * 2u32.pow(challenge.sent);
+        challenge.next = now + CHALLENGE_INTERVAL.delay(challenge.sent);
         challenge.sent += 1;
         challenge.sent == 1
     }

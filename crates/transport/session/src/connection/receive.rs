@@ -12,11 +12,10 @@ use rand::RngExt;
 
 use crate::carrier::Facts;
 use crate::crypto::OpenError;
-use crate::endpoint::{Ecn, Local, LocalId};
+use crate::driver::{Ecn, Local, LocalId};
 use crate::event::{CloseReason, PathDownReason, code};
 use crate::stats::PathState;
 
-use super::control::Control;
 use super::migrate::Origin;
 use super::path::{NewPath, Under};
 use super::transmit::micros;
@@ -291,7 +290,6 @@ impl Connection {
             Frame::PathChallenge { data } => self.on_challenge(index, origin, data),
             Frame::PathResponse { data } => self.on_response(now, index, origin, data),
             Frame::PathId { path, cid } => self.on_path_id(path, cid)?,
-            Frame::PathStatus { .. } => {}
             Frame::PathAbandon { path, .. } => self.on_abandon(now, path)?,
             Frame::Addresses { seq, addresses } => self.on_addresses(now, seq, &addresses),
             Frame::Relay { slot, seq, relay } => self.on_relay(now, slot, seq, relay)?,
@@ -404,9 +402,7 @@ impl Connection {
                 self.streams.on_acked(range);
             }
             for control in &payload.control {
-                if let Control::Stream(control) = control {
-                    self.streams.on_control_acked(control);
-                }
+                self.streams.on_control_acked(control);
             }
         }
         self.acked += unacked.saturating_sub(self.streams.unacked_bytes());

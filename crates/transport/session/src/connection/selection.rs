@@ -10,9 +10,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_control::overlay::{LiveConfig, LiveSelector, Measured, Reason, Selected, Standing};
-use manyway_control::paths::Relay;
-use manyway_units::{Rate, Time};
+use manyway_control::paths::RelayKey;
+use manyway_control::rate_control::{
+    LiveConfig, LiveSelector, Liveness, Measured, Reason, Selected,
+};
+use manyway_units::{Backoff, Rate, Time};
 use rand::RngExt;
 
 use crate::event::{Event, PathDownReason, PickReason};
@@ -24,8 +26,7 @@ use super::path::Under;
 
 /// A relay whose TCP connection failed isn't dialled again for this long, then twice as long, up to
 /// a minute.
-const FIRST_REST: Duration = Duration::from_secs(5);
-const LAST_REST: Duration = Duration::from_secs(60);
+const REST: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
 /// While too few relays are alive, others are asked for so often.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// A path that is stalled for less than this may just have met a full queue: its data goes
@@ -88,15 +89,15 @@ impl Selection {
         resting.chain(others.into_iter().flatten()).min()
     }
 
-    fn number(&self, id: RelayId) -> Option<Relay> {
+    fn number(&self, id: RelayId) -> Option<RelayKey> {
         let at = self.known.iter().position(|relay| relay.id == id)?;
-        Some(Relay(at as u64))
+        Some(RelayKey(at as u64))
     }
 
-    fn note(&mut self, relay: RelayAddress) -> Relay {
+    fn note(&mut self, relay: RelayAddress) -> RelayKey {
         self.number(relay.id).unwrap_or_else(|| {
             self.known.push(relay);
-            Relay(self.known.len() as u64 - 1)
+            RelayKey(self.known.len() as u64 - 1)
         })
     }
 
@@ -105,7 +106,7 @@ impl Selection {
             .is_some_and(|relay| self.selector.uses(relay))
     }
 
-    fn address(&self, relay: Relay) -> Option<SocketAddr> {
+    fn address(&self, relay: RelayKey) -> Option<SocketAddr> {
         Some(self.known.get(relay.0 as usize)?.address)
     }
 
@@ -207,8 +208,7 @@ impl Connection {
             return;
         };
         if let Some(tcp) = selection.over_tcp.get_mut(&relay) {
-            let rest = FIRST_REST * 2u32.pow(tcp.failures.min(8));
-            tcp.rest_until = now + rest.min(LAST_REST);
+            tcp.rest_until = now + REST.delay(tcp.failures);
             tcp.failures += 1;
             selection.dirty = true;
         }
@@ -298,7 +298,7 @@ impl Connection {
     /// Tells the selector how each relay does, and what has arrived.
     fn inform(&mut self, now: Time) {
         let standings = self.standings(now);
-        let relays: Vec<(Relay, u64)> = self.carried();
+        let relays: Vec<(RelayKey, u64)> = self.carried();
         let slowest = self.by_id.values().map(|&index| &self.paths[index]);
         let slowest = slowest.filter(|path| path.state == PathState::Active);
         let rtt = slowest.map(|path| path.sender.rtt().smoothed()).max();
@@ -327,7 +327,7 @@ impl Connection {
     }
 
     /// Bytes that have arrived through each relay.
-    fn carried(&self) -> Vec<(Relay, u64)> {
+    fn carried(&self) -> Vec<(RelayKey, u64)> {
         let Some(selection) = &self.selection else {
             return Vec::new();
         };
@@ -345,16 +345,16 @@ impl Connection {
 
     /// How each relay does, and what it allows (bytes/s); those that aren't candidates any more
     /// too.
-    fn standings(&self, now: Time) -> Vec<(RelayAddress, Standing, Option<f64>)> {
+    fn standings(&self, now: Time) -> Vec<(RelayAddress, Liveness, Option<f64>)> {
         let Some(selection) = &self.selection else {
             return Vec::new();
         };
-        let mut found: BTreeMap<RelayId, (RelayAddress, Standing, Option<f64>)> = BTreeMap::new();
+        let mut found: BTreeMap<RelayId, (RelayAddress, Liveness, Option<f64>)> = BTreeMap::new();
         let known = selection.known.iter();
-        found.extend(known.map(|&relay| (relay.id, (relay, Standing::Gone, None))));
-        let mut better = |relay: RelayAddress, standing: Standing, bound: Option<f64>| {
+        found.extend(known.map(|&relay| (relay.id, (relay, Liveness::Gone, None))));
+        let mut better = |relay: RelayAddress, standing: Liveness, bound: Option<f64>| {
             let entry = found.entry(relay.id);
-            let entry = entry.or_insert((relay, Standing::Gone, None));
+            let entry = entry.or_insert((relay, Liveness::Gone, None));
             entry.1 = best(entry.1, standing);
             entry.2 = entry.2.or(bound);
         };
@@ -364,9 +364,9 @@ impl Connection {
         for tcp in selection.over_tcp.values() {
             let rests = tcp.rest_until > now;
             let standing = if rests {
-                Standing::Dead
+                Liveness::Dead
             } else {
-                Standing::Alive
+                Liveness::Alive
             };
             better(tcp.access.relay, standing, Some(tcp.access.bound()));
         }
@@ -376,8 +376,8 @@ impl Connection {
             let relay = self.relay_of(index).filter(|_| path.facts.reliable);
             if let Some(entry) = relay.and_then(|id| found.get_mut(&id)) {
                 entry.1 = match self.is_dead(now, index) {
-                    true => Standing::Dead,
-                    false => Standing::Alive,
+                    true => Liveness::Dead,
+                    false => Liveness::Alive,
                 };
             }
         }
@@ -546,12 +546,12 @@ impl From<Reason> for PickReason {
 }
 
 /// A relay does as well as the best way through it.
-pub(super) fn best(a: Standing, b: Standing) -> Standing {
+pub(super) fn best(a: Liveness, b: Liveness) -> Liveness {
     let order = [
-        Standing::Alive,
-        Standing::Unanswered,
-        Standing::Dead,
-        Standing::Gone,
+        Liveness::Alive,
+        Liveness::Unanswered,
+        Liveness::Dead,
+        Liveness::Gone,
     ];
     let mut order = order.into_iter();
     order

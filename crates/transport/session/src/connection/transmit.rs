@@ -8,11 +8,10 @@ use manyway_wire::{
     AckInfo, DATA_HEADER_LEN, DataHeader, EcnCounts, Frame, PathId, TAG_LEN, encode_ack,
 };
 
-use crate::endpoint::Transmit;
+use crate::driver::Transmit;
 use crate::event::{CloseReason, code};
 use crate::stats::PathState;
 
-use super::control::Control;
 use super::path::Payload;
 use super::{Connection, Phase};
 
@@ -224,7 +223,7 @@ impl Connection {
 
     fn take_stream_control(&mut self) {
         while let Some(control) = self.streams.poll_control() {
-            self.control.push_back(Control::Stream(control));
+            self.control.push_back(control);
         }
     }
 
@@ -502,10 +501,11 @@ impl Connection {
     fn write_control(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
         self.take_stream_control();
         while let Some(control) = self.control.pop_front() {
-            if !control.encode(buf, end.saturating_sub(buf.len())) {
+            if control.encoded_len() > end.saturating_sub(buf.len()) {
                 self.control.push_front(control);
                 break;
             }
+            control.encode(buf);
             packet.ack_eliciting = true;
             packet.payload.control.push(control);
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_units::Time;
 
-use crate::connection::compatible;
+use crate::driver::compatible;
 use crate::relays::{KeptFor, RelayAddress, is_host};
 
 use super::{ConnectionHandle, Endpoint, LocalId};

@@ -1,8 +1,8 @@
 mod attempt;
 mod carriers;
+mod error;
 mod meeting;
 mod relays;
-mod types;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -19,15 +19,14 @@ use crate::carrier::Facts;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Arrival, CidChange, Connection, Opened, Start, Through};
 use crate::crypto::KeyLimits;
+use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::{Event, PathDownReason};
 use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
 use crate::relays::{Keeper, KeptFor, Pace};
 
 use attempt::Attempt;
 use carriers::Held;
-pub use types::{
-    ConnectError, ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit,
-};
+pub use error::ConnectError;
 
 /// Datagrams waiting in the endpoint's own queue; beyond, answers to INITs are dropped.
 const MAX_QUEUED: usize = 1024;

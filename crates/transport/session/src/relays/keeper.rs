@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Backoff, Time};
 use manyway_wire::relay::{
     Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce, RelayId,
 };
@@ -14,12 +14,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
-use crate::connection::compatible;
-use crate::endpoint::{ConnectionHandle, Local, LocalId};
+use crate::driver::compatible;
+use crate::driver::{ConnectionHandle, Local, LocalId};
 
 /// A relay that doesn't answer is greeted again after this long, then after twice as long each
 /// time, up to [`SELDOM`].
-const FIRST_REPEAT: Duration = Duration::from_millis(500);
+const REPEAT: Backoff = Backoff::new(Duration::from_millis(500), SELDOM);
 const SELDOM: Duration = Duration::from_secs(60);
 /// After so many HELLOs without an answer a peer's relay is left alone until it is asked for again.
 const PATIENCE: u32 = 12;
@@ -237,8 +237,7 @@ impl Keeper {
         if kept.unanswered >= PATIENCE && kept.names().next().is_none() {
             return None;
         }
-        let pause = FIRST_REPEAT * 2u32.pow(kept.unanswered.min(10));
-        kept.next = Some(now + pause.min(SELDOM));
+        kept.next = Some(now + REPEAT.delay(kept.unanswered));
         if kept.unanswered == 0 {
             kept.nonce = Nonce(self.rng.random());
         }

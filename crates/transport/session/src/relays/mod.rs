@@ -19,7 +19,7 @@ use manyway_wire::relay::{
     Access, CONSENT_LIFE, Challenge, ListenerName, Peer, RelayTicket, SIGNATURE_LEN, StreamConnect,
 };
 
-use crate::endpoint::LocalId;
+use crate::driver::LocalId;
 
 pub(crate) use client::{HEED, Lane, News, RelayClient};
 pub(crate) use keeper::{Fresh, Keeper, KeptFor, is_host};

@@ -11,7 +11,7 @@ use rand::rngs::ChaCha20Rng;
 
 use super::keeper::Fresh;
 use super::*;
-use crate::endpoint::{ConnectionHandle, Local};
+use crate::driver::{ConnectionHandle, Local};
 
 const UNIX: Duration = Duration::from_secs(1_800_000_000);
 const SECOND: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ fn relay_at(n: u32) -> RelayAddress {
 }
 
 fn user(n: u64) -> KeptFor {
-    KeptFor::Connection(ConnectionHandle::test(n))
+    KeptFor::Connection(ConnectionHandle(n))
 }
 
 /// A real relay, and the right to use it.

@@ -3,7 +3,7 @@
 //! [`Streams`] holds a connection's streams: send buffers and what is to be sent again, reassembly,
 //! flow control with auto-tuned receive windows, and each stream's life from open to the last
 //! acknowledgement. It is sans-IO and knows neither packets nor paths: the connection asks for
-//! [`Chunk`]s and [`Control`] frames, remembers in which packet each went, and reports a
+//! [`Chunk`]s and control frames, remembers in which packet each went, and reports a
 //! [`StreamRange`] as acked or lost, any number of times and in any order. The same range may be
 //! under way on several paths.
 //!
@@ -40,4 +40,4 @@ use manyway_wire::StreamId;
 
 pub use error::{OpenError, ReadError, StreamsError, WriteError};
 pub use set::Streams;
-pub use types::{Chunk, Control, MAX_OFFSET, StreamEvent, StreamRange, StreamsConfig};
+pub use types::{Chunk, MAX_OFFSET, StreamEvent, StreamRange, StreamsConfig};

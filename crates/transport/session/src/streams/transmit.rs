@@ -1,8 +1,10 @@
 //! All streams of a connection: what is sent, and what became of it.
 
+use manyway_wire::Frame;
+
 use super::StreamId;
 use super::set::Streams;
-use super::types::{Chunk, Control, StreamEvent, StreamRange};
+use super::types::{Chunk, StreamEvent, StreamRange};
 
 impl Streams {
     /// Whether [`next_chunk`](Self::next_chunk) has something: lost bytes, new ones within flow
@@ -96,13 +98,17 @@ impl Streams {
     }
 
     /// The next control frame, with values as they are now.
-    pub fn poll_control(&mut self) -> Option<Control> {
+    pub fn poll_control(&mut self) -> Option<Frame<'static>> {
         if self.window.is_due() {
-            return Some(Control::MaxData(self.window.announce()));
+            return Some(Frame::MaxData {
+                max: self.window.announce(),
+            });
         }
         if self.theirs.due {
             self.theirs.due = false;
-            return Some(Control::MaxStreams(self.theirs.limit));
+            return Some(Frame::MaxStreams {
+                count: self.theirs.limit,
+            });
         }
         let id = *self.ledger.control.first()?;
         let control = self.stream_control(id);
@@ -110,40 +116,53 @@ impl Streams {
         control
     }
 
-    fn stream_control(&mut self, id: StreamId) -> Option<Control> {
+    fn stream_control(&mut self, id: StreamId) -> Option<Frame<'static>> {
         let stream = self.streams.get_mut(&id)?;
         if let Some(reset) = stream.send.take_reset() {
             let (code, final_size) = (reset.code, reset.final_size);
-            return Some(Control::Reset {
+            return Some(Frame::ResetStream {
                 stream: id,
                 code,
                 final_size,
             });
         }
         if let Some(code) = stream.recv.take_stop() {
-            return Some(Control::Stop { stream: id, code });
+            return Some(Frame::StopSending { stream: id, code });
         }
         let max = stream.recv.window.announce();
-        Some(Control::MaxStreamData { stream: id, max })
+        Some(Frame::MaxStreamData { stream: id, max })
+    }
+
+    /// Whether the frame is one of those that [`poll_control`](Self::poll_control) gives out.
+    pub fn is_control(frame: &Frame<'_>) -> bool {
+        matches!(
+            frame,
+            Frame::MaxData { .. }
+                | Frame::MaxStreams { .. }
+                | Frame::MaxStreamData { .. }
+                | Frame::ResetStream { .. }
+                | Frame::StopSending { .. }
+        )
     }
 
     /// A packet with the frame was lost: it is queued again, with the latest value, if it still
     /// matters.
-    pub fn on_control_lost(&mut self, control: &Control) {
+    pub fn on_control_lost(&mut self, control: &Frame<'_>) {
         match *control {
-            Control::MaxData(max) => self.window.on_lost(max),
-            Control::MaxStreams(count) => self.theirs.due |= count == self.theirs.limit,
-            Control::MaxStreamData { stream, max } => {
+            Frame::MaxData { max } => self.window.on_lost(max),
+            Frame::MaxStreams { count } => self.theirs.due |= count == self.theirs.limit,
+            Frame::MaxStreamData { stream, max } => {
                 self.with(stream, |s| s.recv.window.on_lost(max))
             }
-            Control::Reset { stream, .. } => self.with(stream, |s| s.send.on_reset_lost()),
-            Control::Stop { stream, .. } => self.with(stream, |s| s.recv.on_stop_lost()),
+            Frame::ResetStream { stream, .. } => self.with(stream, |s| s.send.on_reset_lost()),
+            Frame::StopSending { stream, .. } => self.with(stream, |s| s.recv.on_stop_lost()),
+            _ => {}
         }
     }
 
     /// The peer has the frame.
-    pub fn on_control_acked(&mut self, control: &Control) {
-        if let Control::Reset { stream, .. } = *control {
+    pub fn on_control_acked(&mut self, control: &Frame<'_>) {
+        if let Frame::ResetStream { stream, .. } = *control {
             self.with(stream, |s| s.send.on_reset_acked());
         }
     }

@@ -82,38 +82,6 @@ pub struct Chunk {
     pub retransmission: bool,
 }
 
-/// A control frame of the stream layer.
-#[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub enum Control {
-    /// MAX_DATA: the peer may send this many bytes in all, over all streams.
-    MaxData(u64),
-    /// MAX_STREAM_DATA: the peer may send this stream up to the offset `max`.
-    MaxStreamData {
-        /// The stream.
-        stream: StreamId,
-        /// The first offset it may not send.
-        max: u64,
-    },
-    /// MAX_STREAMS: the peer may open this many streams in all, from the connection's start.
-    MaxStreams(u64),
-    /// RESET_STREAM: this side abandons its sending direction.
-    Reset {
-        /// The stream.
-        stream: StreamId,
-        /// The application's reason.
-        code: u64,
-        /// How many bytes were sent before.
-        final_size: u64,
-    },
-    /// STOP_SENDING: this side doesn't want the peer's bytes any more.
-    Stop {
-        /// The stream.
-        stream: StreamId,
-        /// The application's reason.
-        code: u64,
-    },
-}
-
 /// News for the application.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum StreamEvent {

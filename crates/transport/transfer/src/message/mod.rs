@@ -544,5 +544,15 @@ fn put<T: Serialize>(out: &mut Vec<u8>, value: &T) {
     postcard::to_io(value, out).expect("these types serialize, and writing to a Vec succeeds");
 }
 
+impl From<ProtocolError> for Failure {
+    fn from(error: ProtocolError) -> Self {
+        match error {
+            ProtocolError::Name(error) => error.into(),
+            ProtocolError::Manifest(error) => error.into(),
+            other => Self::new(FailureCode::Protocol, other),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,21 @@
 use crate::controller::Ack;
+use crate::parameter::{Parameter, Range};
+
+/// `epochs` of the managers that move weight.
+pub(crate) const EPOCHS: Parameter = Parameter::new(
+    "epochs",
+    1.0,
+    Range::between(1.0, 1000.0),
+    "J, in congestion epochs of the path whose are the longest",
+);
+
+/// `min` of the managers that move weight.
+pub(crate) const LEAST: Parameter = Parameter::new(
+    "min",
+    0.05,
+    Range::within(0.0, 1.0),
+    "no path's part of p falls below this",
+);
 
 /// Who moves weight between BMC's subflows, if anyone does.
 #[derive(Copy, Clone, Debug, PartialEq)]

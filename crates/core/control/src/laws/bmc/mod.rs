@@ -11,6 +11,9 @@ mod weights;
 pub use manager::Manager;
 pub use weights::Weights;
 
+pub(super) use manager::{EPOCHS, LEAST};
+pub(super) use weights::{TOTAL, WEIGHTS};
+
 use manager::{Measure, Measurement};
 
 /// BMC, bidimensional-probe multipath congestion control (Honda, "Bidimensional-Probe Multipath

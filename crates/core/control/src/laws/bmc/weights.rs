@@ -1,5 +1,34 @@
+use crate::parameter::{Parameter, Range};
+
+/// BMC's `p`.
+pub(crate) const TOTAL: Parameter = Parameter::new(
+    "p",
+    1.0,
+    Range::above(0.0, 1000.0),
+    "flow shares of the whole connection: what the weights sum to",
+);
+
+/// BMC's `d1` to `d8`.
+pub(crate) const WEIGHTS: [Parameter; MAX_GIVEN] = [
+    weight(
+        "d1",
+        "the first path's weight, in flow shares; 0 for equal weights",
+    ),
+    weight("d2", "the second path's weight; 0 if it has none given"),
+    weight("d3", "the third path's weight; 0 if it has none given"),
+    weight("d4", "the fourth path's weight; 0 if it has none given"),
+    weight("d5", "the fifth path's weight; 0 if it has none given"),
+    weight("d6", "the sixth path's weight; 0 if it has none given"),
+    weight("d7", "the seventh path's weight; 0 if it has none given"),
+    weight("d8", "the eighth path's weight; 0 if it has none given"),
+];
+
+const fn weight(key: &'static str, meaning: &'static str) -> Parameter {
+    Parameter::new(key, 0.0, Range::between(0.0, 1000.0), meaning)
+}
+
 /// How many weights may be given: d1 to d8 in the registry.
-pub(crate) const MAX_GIVEN: usize = 8;
+const MAX_GIVEN: usize = 8;
 
 /// The policy for BMC's weights: `P` flow shares (eq. 3.1), split equally or as given.
 #[derive(Copy, Clone, Debug, PartialEq)]

@@ -7,27 +7,6 @@ use path::{Interval, MpathPath};
 
 mod path;
 
-/// The parameters of mPath.
-#[derive(Copy, Clone, Debug, PartialEq)]
-pub struct MpathRules {
-    /// `α`: the share of a proxied path's remaining window that moves to the direct path at a
-    /// correlated loss; in (0, 1].
-    pub alpha: f64,
-    /// `β`: so many new proxied paths per packet of the direct path's window are created at a loss;
-    /// in (0, 1]. The windows don't depend on it: it is for the path manager
-    /// ([`crate::paths::ManagerConfig`]) beside this controller.
-    pub beta: f64,
-}
-
-impl Default for MpathRules {
-    fn default() -> Self {
-        MpathRules {
-            alpha: 0.5,
-            beta: 0.25,
-        }
-    }
-}
-
 /// mPath (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data Transfers with
 /// Massively-Multipath Source Routing", section 2.3): AIMD over one direct path and any number of
 /// proxied ones, with load aggregation onto the direct path.
@@ -67,7 +46,9 @@ impl Default for MpathRules {
 /// * Where packet sizes differ, windows are compared in bytes.
 #[derive(Clone, Debug)]
 pub struct Mpath {
-    rules: MpathRules,
+    /// `α`: the share of a proxied path's remaining window that moves to the direct path at a
+    /// correlated loss.
+    alpha: f64,
     options: Options,
     slots: Slots<MpathPath>,
     /// All paths, oldest first: the direct one, then the proxied ones.
@@ -86,20 +67,20 @@ pub struct Mpath {
 }
 
 impl Mpath {
-    /// A controller without paths.
+    /// A controller without paths. `alpha` is the share of a proxied path's remaining window that
+    /// moves to the direct path at a correlated loss; in (0, 1]. (`β` is for the path manager,
+    /// [`crate::paths::ManagerConfig::beta`]: windows don't depend on it.)
     ///
     /// # Errors
-    /// A sentence about the parameter that is outside (0, 1].
-    pub fn new(rules: MpathRules, options: Options) -> Result<Self, String> {
-        for (name, value) in [("alpha", rules.alpha), ("beta", rules.beta)] {
-            if !(value > 0.0 && value <= 1.0) {
-                return Err(format!(
-                    "{name} = {value} is out of range; allowed is more than 0, at most 1"
-                ));
-            }
+    /// A sentence if `alpha` is out of range.
+    pub fn new(alpha: f64, options: Options) -> Result<Self, String> {
+        if !(alpha > 0.0 && alpha <= 1.0) {
+            return Err(format!(
+                "alpha = {alpha} is out of range; allowed is more than 0, at most 1"
+            ));
         }
         Ok(Mpath {
-            rules,
+            alpha,
             options,
             slots: Slots::new(),
             order: Vec::new(),
@@ -109,11 +90,6 @@ impl Mpath {
             ceiling: 0.0,
             correlated: 0.0,
         })
-    }
-
-    /// The parameters.
-    pub fn rules(&self) -> MpathRules {
-        self.rules
     }
 
     /// The direct path; `None` without any path.
@@ -270,7 +246,7 @@ impl Mpath {
     /// Moves load of the proxied path at `slot`, which has been cut already, to the direct path.
     fn aggregate(&mut self, direct: Slot, slot: Slot) {
         let floor = self.floor_of(slot);
-        let share = self.rules.alpha.min(self.ceiling / self.correlated);
+        let share = self.alpha.min(self.ceiling / self.correlated);
         let Some(path) = self.slots.get_mut(slot) else {
             return;
         };

@@ -6,12 +6,19 @@ use manyway_units::Time;
 use proptest::prelude::*;
 
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::law::WindowLaw;
 use crate::options::{Growth, MAX_WINDOW, Options, SlowStartKind};
-use crate::registry::{self, LawSpec, tests::spec_from};
+use crate::registry::{LawSpec, laws, tests::spec_from};
 
-/// Controllers whose windows may fall to one packet with more than one path; two packets is the
-/// least otherwise.
-const TO_ONE: [&str; 5] = ["balia", "coupled", "generalized", "mpath", "olia"];
+/// The smallest window where `paths` share the law: the window law's own, and for the others two
+/// packets, or one for some with more than one path.
+fn natural_floor(law: &LawSpec, paths: usize) -> f64 {
+    match law.window_law() {
+        Some(law) => law.min_ssthresh(paths),
+        None if paths > 1 && ["mpath", "olia"].contains(&law.name()) => 1.0,
+        None => 2.0,
+    }
+}
 
 /// A path of those there are, by number; an event for none at all goes to a slot that isn't in use.
 type Which = usize;
@@ -169,15 +176,15 @@ proptest! {
         fractions in proptest::array::uniform4(0.0..=1.0f64),
         as_shipped in any::<bool>(),
     ) {
-        for (name, _) in registry::names() {
-            let spec = if as_shipped { name.parse().unwrap() } else { spec_from(name, fractions) };
+        for law in laws() {
+            let spec = if as_shipped { law } else { spec_from(law.name(), fractions) };
             let mut controller = spec.controller(&options);
             let mut slots = Vec::new();
             let mut now = Time::ZERO;
             for (step, millis) in &steps {
                 now += Duration::from_millis(*millis);
                 apply(&mut controller, &mut slots, now, step);
-                let natural = if TO_ONE.contains(&name) && slots.len() > 1 { 1.0 } else { 2.0 };
+                let natural = natural_floor(&spec, slots.len());
                 // No number counts as one packet, and so does less than one.
                 let floor = options.window_floor.map_or(natural, |floor| floor.max(1.0));
                 for &slot in &slots {
@@ -196,8 +203,8 @@ proptest! {
 /// it is in bytes, and so do the others'.
 #[test]
 fn windows_keep_their_bytes_when_packets_change_their_size() {
-    for (name, _) in registry::names() {
-        let spec: LawSpec = name.parse().unwrap();
+    for spec in laws() {
+        let name = spec.name();
         for slow_start in [true, false] {
             let mut controller = spec.controller(&Options::default());
             let new = |initial_window| NewPath {

@@ -1,6 +1,6 @@
 use crate::law::{Path, Scalar, WindowLaw};
-use crate::laws::{Balia, FullyCoupled, Lia, Reno, Semicoupled};
-use crate::registry::{AnyLaw, LawSpec};
+use crate::laws::{AnyLaw, Balia, FullyCoupled, Lia, Reno, Semicoupled};
+use crate::registry::LawSpec;
 
 mod any_events;
 mod properties;

@@ -1,3 +1,39 @@
+use crate::parameter::{Parameter, Range};
+
+/// The parameters that wVegas takes with either drain rule.
+pub(crate) const PARAMETERS: [Parameter; 5] = [
+    Parameter::new(
+        "total_alpha",
+        10.0,
+        Range::above(0.0, 1e6),
+        "packets that the connection keeps queued",
+    ),
+    Parameter::new(
+        "min_alpha",
+        2.0,
+        Range::above(0.0, 1e6),
+        "packets that a path keeps queued at least",
+    ),
+    Parameter::new(
+        "gamma",
+        1.0,
+        Range::above(0.0, 1e6),
+        "queued packets that end slow start",
+    ),
+    Parameter::new(
+        "base",
+        0.0,
+        Range::between(0.0, 3600.0),
+        "the paths' round-trip time without queues, in seconds; 0 to measure it",
+    ),
+    Parameter::new(
+        "forward",
+        0.0,
+        Range::switch(),
+        "1: queues on the way back don't count, where the peer says when packets arrived",
+    ),
+];
+
 /// What may be chosen of [`Wvegas`](super::Wvegas).
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct WvegasConfig {

@@ -6,6 +6,7 @@ use crate::slots::Slots;
 
 mod config;
 
+pub(super) use config::PARAMETERS;
 pub use config::{Drain, WvegasConfig};
 
 /// The smallest round-trip time taken for one, in seconds: rates must stay finite.

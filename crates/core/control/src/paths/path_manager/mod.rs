@@ -5,21 +5,9 @@ use manyway_units::Time;
 
 use super::book::{Book, State};
 use super::config::{InvalidManagerConfig, ManagerConfig, Reuse};
+use super::key::{PathKey, RelayKey};
 use crate::controller::PathVerdict;
 use crate::random::Random;
-
-/// A relay (the paper's proxy), under whatever number its owner knows it by.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Relay(pub u64);
-
-/// A path: the direct one, or the one through a relay. There is at most one through each.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PathKey {
-    /// The path without a relay.
-    Direct,
-    /// The path through this relay.
-    Via(Relay),
-}
 
 /// What a path manager has to know. Events that name a relay it has no use for at the moment are
 /// ignored.
@@ -30,13 +18,13 @@ pub enum Event<'a> {
     DirectRtt(Duration),
     /// The answer to [`Command::MoreRelays`], or relays known from elsewhere; those known already
     /// don't count.
-    Relays(&'a [Relay]),
+    Relays(&'a [RelayKey]),
     /// A relay's probe was acknowledged.
-    Answered(Relay),
+    Answered(RelayKey),
     /// So many bytes were acknowledged on the path through a relay.
     Delivered {
         /// The relay.
-        relay: Relay,
+        relay: RelayKey,
         /// Newly acknowledged bytes.
         bytes: u64,
     },
@@ -58,12 +46,12 @@ pub enum Event<'a> {
     /// What the controller thinks of the path through a relay: see [`crate::Controller::verdict`].
     Verdict {
         /// The relay.
-        relay: Relay,
+        relay: RelayKey,
         /// The verdict.
         verdict: PathVerdict,
     },
     /// The path through a relay is gone, or couldn't be opened: not by a command.
-    Gone(Relay),
+    Gone(RelayKey),
     /// Whether there is data that the open paths can't carry at once. Without it there are neither
     /// probes nor new paths; a manager starts with it.
     Unsatisfied(bool),
@@ -74,15 +62,15 @@ pub enum Event<'a> {
 pub enum Command {
     /// Send a packet of data through the relay, outside all windows, and report its acknowledgement
     /// as [`Event::Answered`].
-    Probe(Relay),
+    Probe(RelayKey),
     /// The last probe through the relay has waited too long: send its data again.
-    Resend(Relay),
+    Resend(RelayKey),
     /// Open a path through the relay, with a window of one packet.
-    Open(Relay),
+    Open(RelayKey),
     /// Close the path through the relay; what it has in flight must be sent again on others.
     Close {
         /// The relay.
-        relay: Relay,
+        relay: RelayKey,
         /// The relay won't be used again.
         for_good: bool,
     },
@@ -108,7 +96,7 @@ pub struct RelayCounts {
 
 /// mPath's choice of proxied paths (Xu, Leong, Seah and Razeen, "mPath: High-Bandwidth Data
 /// Transfers with Massively-Multipath Source Routing", sections 2.1 and 2.3), for the windows of
-/// [`crate::Mpath`].
+/// [`crate::laws::Mpath`].
 ///
 /// * **Probing**: one relay every 250 ms, at random, with a packet of data. Acknowledged within `τ
 ///   = 2·RTT_0` it is available; without an acknowledgement in time twice in a row, unusable. (The
@@ -268,16 +256,16 @@ impl PathManager {
     }
 
     /// Whether there is a path through the relay, as far as commands and events say.
-    pub fn is_open(&self, relay: Relay) -> bool {
+    pub fn is_open(&self, relay: RelayKey) -> bool {
         self.open_at(relay).is_some()
     }
 
-    fn open_at(&self, relay: Relay) -> Option<usize> {
+    fn open_at(&self, relay: RelayKey) -> Option<usize> {
         let at = self.book.position(relay)?;
         matches!(self.book.get(at).state, State::Open(_)).then_some(at)
     }
 
-    fn on_relays(&mut self, now: Time, relays: &[Relay]) {
+    fn on_relays(&mut self, now: Time, relays: &[RelayKey]) {
         let known = self.book.len();
         for &relay in relays {
             if self.book.len() == self.config.max_relays {
@@ -324,7 +312,7 @@ impl PathManager {
         }
     }
 
-    fn on_answer(&mut self, now: Time, relay: Relay) {
+    fn on_answer(&mut self, now: Time, relay: RelayKey) {
         // First the probes that are late, this one perhaps among them.
         self.expire(now);
         let Some(at) = self.book.position(relay) else {
@@ -421,7 +409,7 @@ impl PathManager {
             .push_back(Command::Open(self.book.get(at).relay));
     }
 
-    fn on_proxied_timeout(&mut self, now: Time, relay: Relay) {
+    fn on_proxied_timeout(&mut self, now: Time, relay: RelayKey) {
         let Some(at) = self.open_at(relay) else {
             return;
         };
@@ -431,7 +419,7 @@ impl PathManager {
         self.close(now, relay, poor);
     }
 
-    fn close(&mut self, now: Time, relay: Relay, for_good: bool) {
+    fn close(&mut self, now: Time, relay: RelayKey, for_good: bool) {
         let Some(at) = self.open_at(relay) else {
             return;
         };

@@ -210,7 +210,7 @@ proptest! {
     #[test]
     fn every_packet_is_settled_once(
         steps in proptest::collection::vec(step(), 0..250),
-        law in 0..registry::names().count(),
+        law in 0..registry::laws().count(),
         pacing in any::<bool>(),
         packet_threshold in 0..6u32,
         initial_rtt_ms in 0..400u64,
@@ -221,9 +221,9 @@ proptest! {
             initial_rtt: Duration::from_millis(initial_rtt_ms),
             ..SenderConfig::default()
         };
-        let (name, _) = registry::names().nth(law).unwrap();
-        let mut controller = registry::controller(name, &Options::default()).unwrap();
-        run(&steps, config, &mut *controller)?;
+        let law = registry::laws().nth(law).unwrap();
+        let mut controller = law.controller(&Options::default());
+        run(&steps, config, &mut controller)?;
     }
 
     /// The window is cut at most once among packets of one flight.

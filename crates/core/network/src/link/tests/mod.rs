@@ -118,7 +118,7 @@ fn one_bandwidth_delay_product() {
     let rate = Rate::from_mbps(20.0);
     let bytes = |bytes| Queue::DropTail(Limit::Bytes(bytes));
     assert_eq!(Queue::bandwidth_delay(rate, 10 * MS), bytes(50_000));
-    assert_eq!(Queue::bandwidth_delay(rate, Duration::ZERO), bytes(3000));
+    assert_eq!(Queue::bandwidth_delay(rate, Duration::ZERO), bytes(15_000));
 }
 
 #[test]

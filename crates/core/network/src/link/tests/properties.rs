@@ -34,11 +34,11 @@ fn queues() -> impl Strategy<Value = Queue> {
 
 fn losses() -> impl Strategy<Value = Loss> {
     let bursts = (0.0..=1.0_f64, 0.01..=1.0_f64, 0.0..0.5_f64, 0.0..=1.0_f64).prop_map(
-        |(to_bad, to_good, loss_good, loss_bad)| Loss::GilbertElliott {
-            to_bad,
-            to_good,
-            loss_good,
-            loss_bad,
+        |(good_to_bad, bad_to_good, good, bad)| Loss::GilbertElliott {
+            good_to_bad,
+            bad_to_good,
+            good,
+            bad,
         },
     );
     prop_oneof![

@@ -1,3 +1,5 @@
+//! The configuration of RED.
+
 use manyway_units::Rate;
 
 use super::Limit;
@@ -21,21 +23,21 @@ pub struct Red {
     /// leaves it out).
     pub limit: Limit,
     /// Average below which nothing is dropped, `min_th`, in packets.
-    pub min_threshold: f64,
+    pub min: f64,
     /// Average at which the drop probability reaches `max_p`, `max_th`, in packets.
-    pub max_threshold: f64,
-    /// The drop probability at `max_threshold` before it is spaced out (ns-2: 1/`linterm_`).
+    pub max: f64,
+    /// The drop probability at `max` before it is spaced out (ns-2: 1/`linterm_`).
     pub max_p: f64,
     /// Weight `w_q` of each arriving packet in the moving average.
     pub weight: f64,
-    /// Above `max_threshold` the probability rises from `max_p` to 1 at twice that threshold,
+    /// Above `max` the probability rises from `max_p` to 1 at twice that threshold,
     /// rather than at once.
     pub gentle: bool,
     /// ns-2's `wait_`: the distances of early drops are uniform between 1/p and 2/p packets;
     /// without, between 1 and 1/p.
     pub wait: bool,
     /// Marks ECN-capable packets instead of dropping them early, as long as the average is below
-    /// `max_threshold`; above it they are dropped like all others (RFC 3168, section 7; ns-2's
+    /// `max`; above it they are dropped like all others (RFC 3168, section 7; ns-2's
     /// `setbit_` with `mark_p_` = `max_p`).
     pub ecn: bool,
     /// Bytes of a typical packet: what would have passed while the queue was idle is counted in
@@ -46,11 +48,11 @@ pub struct Red {
 impl Red {
     /// RED with these limits and the customary rest: `max_p` 0.1, weight 0.002, gentle, waiting, no
     /// marks, packets of 1500 bytes.
-    pub fn new(limit: Limit, min_threshold: f64, max_threshold: f64) -> Self {
+    pub fn new(limit: Limit, min: f64, max: f64) -> Self {
         Self {
             limit,
-            min_threshold,
-            max_threshold,
+            min,
+            max,
             max_p: 0.1,
             weight: 0.002,
             gentle: true,
@@ -70,15 +72,19 @@ impl Red {
     pub(super) fn validate(&self) -> Result<(), InvalidLink> {
         let probability = "choose a number greater than 0 and at most 1";
         let refuse = |field: &str, value: f64, allowed| {
-            Err(InvalidLink::new(format!("queue.{field}"), value, allowed))
+            Err(InvalidLink::new(
+                format!("queue.red.{field}"),
+                value,
+                allowed,
+            ))
         };
-        if !(self.min_threshold >= 0.0 && self.min_threshold.is_finite()) {
+        if !(self.min >= 0.0 && self.min.is_finite()) {
             let allowed = "choose at least 0 packets";
-            return refuse("min_threshold", self.min_threshold, allowed);
+            return refuse("min", self.min, allowed);
         }
-        if !(self.max_threshold > self.min_threshold && self.max_threshold.is_finite()) {
-            let allowed = "choose more packets than `queue.min_threshold`";
-            return refuse("max_threshold", self.max_threshold, allowed);
+        if !(self.max > self.min && self.max.is_finite()) {
+            let allowed = "choose more packets than `min`";
+            return refuse("max", self.max, allowed);
         }
         if !(self.max_p > 0.0 && self.max_p <= 1.0) {
             return refuse("max_p", self.max_p, probability);

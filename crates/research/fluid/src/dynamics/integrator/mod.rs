@@ -1,3 +1,5 @@
+//! The integrator: implicit, with error control and projection on lower bounds.
+
 use nalgebra::{DMatrix, DVector, Dyn, LU};
 
 use super::tableau::{DIAGONAL, EMBEDDED, LOWER, STAGES};

@@ -1,41 +1,6 @@
-use super::{InvalidFlows, check_rates};
+//! Links that share their capacity by a rule.
 
-/// Who loses on an overloaded link. The three classical rules for dividing too little: equal
-/// awards, proportional, equal losses, each within what is asked for.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Sharing {
-    /// Max-min fair: all flows that want more than the common share get that, the others all they
-    /// want. So the overload isn't seen by small flows. Over several links it is the max-min
-    /// allocation of the network.
-    #[default]
-    MaxMin,
-    /// Each flow gets the same part of what it offers, as with random drops in a queue. Over
-    /// several links it is the smallest part of them, of the loads offered.
-    Proportional,
-    /// Each flow loses the same rate, at most its own. Over several links it is the largest loss of
-    /// them, of the loads offered.
-    EqualLoss,
-}
-
-impl Sharing {
-    /// All rules.
-    pub const ALL: [Sharing; 3] = [Sharing::MaxMin, Sharing::Proportional, Sharing::EqualLoss];
-
-    /// Whether every sender on an overloaded link gets less than it sends there: the *perfect
-    /// congestion detection* of the overlay paper's Theorem 1, as an independent study reads it.
-    pub fn tells_everyone(self) -> bool {
-        self != Sharing::MaxMin
-    }
-
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Sharing::MaxMin => "max-min",
-            Sharing::Proportional => "proportional",
-            Sharing::EqualLoss => "equal loss",
-        }
-    }
-}
+use super::{InvalidFlows, Sharing, check_rates};
 
 /// Links with capacities, and the paths over them.
 #[derive(Clone, Debug)]

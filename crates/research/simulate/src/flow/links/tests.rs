@@ -1,4 +1,4 @@
-use manyway_control::overlay::Cycle;
+use manyway_control::rate_control::RoundRobin;
 use proptest::prelude::*;
 
 use super::*;
@@ -165,7 +165,7 @@ proptest! {
         let sources = paths.len().div_ceil(2);
         let found = links.fill_to_demands(&owners, &demands[..sources]);
         let mut left = capacities;
-        let (mut units, mut cycles) = (vec![0.0; paths.len()], vec![Cycle::default(); sources]);
+        let (mut units, mut cycles) = (vec![0.0; paths.len()], vec![RoundRobin::default(); sources]);
         let mut sent = vec![0.0; sources];
         let mut moved = true;
         while moved {

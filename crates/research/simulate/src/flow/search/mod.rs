@@ -1,4 +1,6 @@
-use manyway_control::overlay::{PathSelector, SelectConfig};
+//! Sources that choose other relays until all are satisfied.
+
+use manyway_control::rate_control::{PathSelector, SelectConfig};
 
 use super::{InvalidFlows, Overlay, Rules, Run};
 

@@ -1,4 +1,4 @@
-use manyway_control::overlay::{Choice, RateConfig, Reselection};
+use manyway_control::rate_control::{Choice, RateConfig, Reselection};
 
 use proptest::prelude::*;
 

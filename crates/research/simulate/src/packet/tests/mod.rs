@@ -1,7 +1,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use manyway_control::registry::LawSpec;
+use manyway_control::LawSpec;
 use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
@@ -302,7 +302,7 @@ fn data_that_was_given_up_and_arrives_after_all_counts_once() {
     let mut transfer = flow("lia", &[0, 1]);
     transfer.size = Some(15_000);
     let mut source = Source::new(&transfer, 0..2, Time::ZERO, 1).unwrap();
-    source.phase = Phase::Active;
+    source.state = FlowState::Active;
     source.produce(Time::ZERO);
     source.backlog -= 3;
     source.on_lost(3);
@@ -327,7 +327,7 @@ fn nothing_arrives_that_was_not_sent() {
     transfer.size = Some(15_000);
     transfer.rate = Some(Rate::from_mbps(0.1));
     let mut source = Source::new(&transfer, 0..3, Time::ZERO, 1).unwrap();
-    source.phase = Phase::Active;
+    source.state = FlowState::Active;
     source.produce(Time::ZERO);
     assert_eq!(source.backlog, 1);
     for _ in 0..2 {
@@ -416,23 +416,51 @@ fn acknowledgements_pass_reverse_queues() {
     );
 }
 
+/// A queue of RED that marks.
+fn marking() -> Queue {
+    Queue::Red(manyway_network::Red {
+        ecn: true,
+        ..manyway_network::Red::new(Limit::Packets(500), 10.0, 30.0)
+    })
+}
+
+/// One ECN-capable Reno flow over the only link, measured from 10 s to 60 s.
+fn capable(topology: Topology) -> Experiment {
+    let mut flow = flow("reno", &[0]);
+    flow.ecn = true;
+    let mut experiment = experiment(topology, vec![flow], 60);
+    experiment.measure.from = Time::from_millis(10_000);
+    experiment
+}
+
 #[test]
 fn marks_instead_of_losses() {
     let mut topology = parallel(&[12.0]);
-    topology.links[0].config.queue = Queue::Red(manyway_network::Red {
-        ecn: true,
-        ..manyway_network::Red::new(Limit::Packets(500), 10.0, 30.0)
-    });
-    let mut marked = flow("reno", &[0]);
-    marked.ecn = true;
-    let mut experiment = experiment(topology, vec![marked], 60);
-    experiment.measure.from = Time::from_millis(10_000);
-    let result = run(&experiment, 1);
+    topology.links[0].config.queue = marking();
+    let result = run(&capable(topology), 1);
     assert!(result.links[0].packets_marked > 10, "{:?}", result.links);
     assert_eq!(result.links[0].packets_dropped, 0);
     assert_eq!(result.flows[0].subflows[0].packets_lost, 0);
     assert!(result.flows[0].subflows[0].loss_events > 10);
     assert!(mbps(&result, 0) > 10.0);
+}
+
+/// The same queue does the same whether it is in front of a shared link or of an access link.
+#[test]
+fn access_links_mark_too() {
+    let mut topology = parallel(&[12.0]);
+    topology.links[0].config.queue = marking();
+    let shared = run(&capable(topology), 1).flows[0].subflows[0].clone();
+
+    let mut experiment = capable(parallel(&[1000.0]));
+    experiment.flows[0].access = Some(LinkConfig {
+        queue: marking(),
+        ..LinkConfig::new(Rate::from_mbps(12.0), Duration::ZERO)
+    });
+    let access = run(&experiment, 1).flows[0].subflows[0].clone();
+    assert_eq!(access.packets_lost, 0);
+    let events = access.loss_events as f64 / shared.loss_events as f64;
+    assert!((0.8..1.25).contains(&events), "{access:?} {shared:?}");
 }
 
 #[test]

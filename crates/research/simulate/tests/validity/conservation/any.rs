@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use manyway_control::registry::{self, LawSpec};
 use manyway_control::{Growth, Options, SenderConfig, SlowStartKind};
+use manyway_control::{LawSpec, registry};
 use manyway_network::{
     Change, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable, Topology,
 };
@@ -170,11 +170,11 @@ fn queue(least: u32) -> impl Strategy<Value = Queue> + Clone {
 
 fn loss(most: f64) -> impl Strategy<Value = Loss> + Clone {
     let bursts = (0.0..1.0, 0.01..1.0, 0.0..0.5, 0.0..1.0).prop_map(
-        |(to_bad, to_good, loss_good, loss_bad)| Loss::GilbertElliott {
-            to_bad,
-            to_good,
-            loss_good,
-            loss_bad,
+        |(good_to_bad, bad_to_good, good, bad)| Loss::GilbertElliott {
+            good_to_bad,
+            bad_to_good,
+            good,
+            bad,
         },
     );
     prop_oneof![
@@ -187,12 +187,13 @@ fn loss(most: f64) -> impl Strategy<Value = Loss> + Clone {
 
 /// At most one packet in ten.
 fn mild_loss() -> impl Strategy<Value = Loss> + Clone {
-    let bursts = (0.0..0.03, 0.3..1.0).prop_map(|(to_bad, to_good)| Loss::GilbertElliott {
-        to_bad,
-        to_good,
-        loss_good: 0.0,
-        loss_bad: 1.0,
-    });
+    let bursts =
+        (0.0..0.03, 0.3..1.0).prop_map(|(good_to_bad, bad_to_good)| Loss::GilbertElliott {
+            good_to_bad,
+            bad_to_good,
+            good: 0.0,
+            bad: 1.0,
+        });
     prop_oneof![
         2 => Just(Loss::None),
         1 => (0.0..0.1).prop_map(Loss::Bernoulli),
@@ -235,7 +236,7 @@ fn timetable(end: u64) -> impl Strategy<Value = Timetable> + Clone {
 }
 
 fn law() -> impl Strategy<Value = LawSpec> {
-    let names: Vec<&str> = registry::names().map(|(name, _)| name).collect();
+    let names: Vec<&str> = registry::laws().map(|law| law.name()).collect();
     let parametrised = [
         "ewtcp:a=0.25",
         "generalized:beta=1,n=1,eta=0",

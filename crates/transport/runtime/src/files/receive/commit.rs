@@ -1,13 +1,12 @@
-//! Bringing complete files to disk and to their final names, behind the back of the thread that
-//! writes.
+//! Syncs complete files and gives them their final names, in a thread beside the one that writes.
 //!
-//! Files are synced, then named, then their directories are synced, and only then reported. All
-//! that has queued up meanwhile is done as one batch, in parallel: a file system's journal then
+//! It syncs files, names them, syncs their directories, and only then reports them. It takes all
+//! jobs that have queued up as one batch and syncs them in parallel: a file system's journal then
 //! commits once for many files.
 
 use super::super::progress::Progress;
 use super::super::summary::FileSummary;
-use super::Outgoing;
+use super::outgoing::Outgoing;
 use super::part::{Complete, write_failure};
 use super::tree::Dir;
 use manyway_transfer::message::Batch;

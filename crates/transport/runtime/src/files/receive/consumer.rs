@@ -4,10 +4,12 @@ use super::super::progress::{Phase, Progress};
 use super::super::spool::{Entries, Spool};
 use super::super::summary::ReceiveSummary;
 use super::commit::{BATCH, Committer, Job};
+use super::end::End;
 use super::inbox::{Frame, Inbox};
+use super::options::ReceiveOptions;
+use super::outgoing::Outgoing;
 use super::part::{Complete, MOST_NUMBERS, Part, write_failure};
 use super::tree::{Dir, Level, Tree};
-use super::{Outgoing, ReceiveOptions};
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
     Conflict, Decision, Entry, Failure, FailureCode, Kind, Manifest, Message, Policy,
@@ -20,23 +22,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 use tokio::sync::mpsc;
-
-/// Why the consumer ends early.
-#[derive(Debug)]
-pub(super) enum End {
-    /// Something is wrong here.
-    Here(Failure),
-    /// The sender says that something is wrong there.
-    There(Failure),
-    /// The stream is at its end, or the committer has failed.
-    Gone,
-}
-
-impl<T: Into<Failure>> From<T> for End {
-    fn from(failure: T) -> Self {
-        End::Here(failure.into())
-    }
-}
 
 /// The consumer's parts.
 pub(super) struct Consumer {

@@ -1,7 +1,7 @@
-//! The stream as the consumer's thread sees it: frames, read from buffers as they arrive.
+//! Frames for the receiver's blocking thread, read from buffers as they arrive.
 
 use super::super::buffers::{Buffer, Pool};
-use super::consumer::End;
+use super::end::End;
 use manyway_transfer::message::HEADER_LEN;
 use manyway_transfer::{FrameKind, Header, Message, ProtocolError};
 use std::sync::Arc;

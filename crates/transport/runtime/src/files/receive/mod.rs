@@ -1,9 +1,12 @@
-//! The receiving side: the async side moves bytes; a blocking thread speaks the protocol and
-//! writes, and another one brings complete files to disk and to their final names.
+//! The receiving side. The async side moves bytes; one blocking thread runs the protocol and
+//! writes; another syncs complete files and gives them their final names.
 
 mod commit;
 mod consumer;
+mod end;
 mod inbox;
+mod options;
+mod outgoing;
 mod part;
 mod tree;
 
@@ -12,8 +15,10 @@ use super::error::TransferError;
 use super::progress::{Phase, Progress};
 use super::summary::ReceiveSummary;
 use super::talk::{LINGER, conclude, greet, joined, lost};
-use consumer::{Consumer, End};
-use manyway_transfer::{Policy, Role};
+use consumer::Consumer;
+use end::End;
+use manyway_transfer::Role;
+use outgoing::Outgoing;
 use std::future::poll_fn;
 use std::io;
 use std::path::Path;
@@ -24,30 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// What a receiver may choose.
-#[derive(Clone, Debug)]
-pub struct ReceiveOptions {
-    /// What to do about names that exist.
-    pub policy: Policy,
-    /// Refuse a transfer that is larger than the free space, before it begins (default). Without,
-    /// it fails when the disk is full; a file system that compresses may have room for more than it
-    /// says.
-    pub check_space: bool,
-    #[cfg(test)]
-    pub(super) disk_fault: Option<part::DiskFault>,
-}
-
-impl Default for ReceiveOptions {
-    fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            check_space: true,
-            #[cfg(test)]
-            disk_fault: None,
-        }
-    }
-}
-
+pub use options::ReceiveOptions;
 #[cfg(test)]
 pub(super) use part::DiskFault;
 
@@ -76,16 +58,6 @@ where
         }
         Err(error) => Err(conclude(reader, writer, error).await),
     }
-}
-
-/// What the blocking threads hand to the async side.
-enum Outgoing {
-    /// A frame to send.
-    Frame(Vec<u8>),
-    /// The last frame: after it, only the sender's farewell is awaited.
-    Last(Vec<u8>),
-    /// The disk has failed: read no more.
-    Stop,
 }
 
 async fn attempt<R, W>(

@@ -1,4 +1,5 @@
-//! A file in the making: under a name of its own until it is complete, gone if it never is.
+//! A file while it is received: it has a temporary name until it is complete, and is removed if the
+//! transfer ends before.
 
 use super::tree::{Dir, restore};
 use manyway_transfer::conflict::cut;
@@ -153,7 +154,7 @@ impl Drop for Part {
         if let Some(temporary) = self.temporary.take()
             && let Err(error) = unlinkat(&*self.dir, temporary.as_str(), UnlinkatFlags::NoRemoveDir)
         {
-            tracing::warn!(file = %temporary, %error, "an incomplete file could not be removed");
+            tracing::warn!(file = %temporary, %error, "can't remove an incomplete file");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The sending side: one blocking thread lists, reads and hashes; the async side writes what it
-//! hands over and listens.
+//! The sending side: one blocking thread lists, reads and hashes; the async side writes its buffers
+//! and reads the receiver's messages.
 
 mod outbox;
 mod producer;
 mod sources;
+mod stop;
 
 pub use sources::Sources;
 
@@ -15,13 +16,14 @@ use super::talk::{LINGER, conclude, greet, join, lost, read_message, write_messa
 use manyway_transfer::{
     Failure, FailureCode, FrameKind, Message, ProtocolError, Role, SafeName, Saved, Totals,
 };
-use producer::{Produced, Producer, Stop};
+use producer::{Produced, Producer};
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use stop::Stop;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};

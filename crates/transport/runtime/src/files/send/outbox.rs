@@ -1,7 +1,7 @@
-//! Where the producer puts frames: buffers that hold whole frames only.
+//! Packs the producer's frames into buffers; no frame spans two.
 
 use super::super::buffers::{Buffer, Pool};
-use super::producer::Stop;
+use super::stop::Stop;
 use manyway_transfer::message::HEADER_LEN;
 use manyway_transfer::{FrameKind, Header, Message};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The sender's blocking thread: lists, waits for the receiver's word, then reads and hashes.
+//! The sender's blocking thread: lists files, waits for the receiver's consent, then reads and
+//! hashes.
 
 use super::super::buffers::{Buffer, Pool};
 use super::super::progress::Progress;
@@ -6,6 +7,7 @@ use super::super::spool::{Entries, Spool};
 use super::super::summary::{FileSummary, Skipped};
 use super::outbox::Outbox;
 use super::sources::{Sources, entry_of};
+use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
 use manyway_transfer::{Digest, Entry, Failure, FailureCode, Manifest, Message, Totals, Verifier};
@@ -16,21 +18,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
-
-/// Why the producer stops early.
-#[derive(Debug)]
-pub(super) enum Stop {
-    /// Something is wrong here.
-    Failure(Failure),
-    /// Nobody wants the rest.
-    Gone,
-}
-
-impl<T: Into<Failure>> From<T> for Stop {
-    fn from(failure: T) -> Self {
-        Stop::Failure(failure.into())
-    }
-}
 
 /// What a producer has sent.
 pub(super) struct Produced {

@@ -1,4 +1,4 @@
-//! What to send: the paths a user names, and what is below them.
+//! The paths that a user asks to send, and the files below them.
 
 use super::super::error::TransferError;
 use super::super::summary::Skipped;

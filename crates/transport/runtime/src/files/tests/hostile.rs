@@ -118,7 +118,7 @@ async fn manifests_that_break_the_rules() {
         &[],
     )
     .await;
-    assert!(told.contains("announces"), "{told}");
+    assert!(told.contains("but announced"), "{told}");
 }
 
 #[tokio::test]

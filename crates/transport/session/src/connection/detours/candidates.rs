@@ -1,6 +1,6 @@
 //! What a selection has to know of the lanes, and which of them it wants paths on.
 
-use manyway_control::overlay::Standing;
+use manyway_control::rate_control::Liveness;
 use manyway_units::Time;
 
 use crate::relays::{Lane, RelayAddress, RelayId};
@@ -11,7 +11,7 @@ use super::{Detours, Usable};
 
 impl Connection {
     /// How each relay does over UDP, and what access to it allows, in bytes/s.
-    pub(in super::super) fn lane_standings(&self, now: Time) -> Vec<(RelayAddress, Standing, f64)> {
+    pub(in super::super) fn lane_standings(&self, now: Time) -> Vec<(RelayAddress, Liveness, f64)> {
         let Some(detours) = &self.detours else {
             return Vec::new();
         };
@@ -28,9 +28,9 @@ impl Connection {
             .collect()
     }
 
-    fn lane_standing(&self, now: Time, detours: &Detours, lane: Lane) -> Standing {
+    fn lane_standing(&self, now: Time, detours: &Detours, lane: Lane) -> Liveness {
         let Some(usable) = detours.lanes.get(&lane) else {
-            return Standing::Unanswered;
+            return Liveness::Unanswered;
         };
         let path = usable.path.and_then(|id| self.by_id.get(&id));
         let fine = match path {
@@ -38,8 +38,8 @@ impl Connection {
             None => detours.client.grants(now, lane).is_some() && usable.is_fit(now),
         };
         match fine {
-            true => Standing::Alive,
-            false => Standing::Dead,
+            true => Liveness::Alive,
+            false => Liveness::Dead,
         }
     }
 

@@ -1,9 +1,8 @@
 //! mPath's path manager at work: what it has to hear of the connection, and what becomes of its
 //! commands.
 
-use manyway_control::PathVerdict;
-use manyway_control::paths::{Command, Event, ManagerConfig, PathKey, PathManager, Relay};
-use manyway_control::registry::{AnyController, LawSpec};
+use manyway_control::paths::{Command, Event, PathKey, PathManager, RelayKey};
+use manyway_control::{LawSpec, PathVerdict};
 use manyway_units::Time;
 use manyway_wire::PathId;
 
@@ -16,7 +15,7 @@ use crate::relays::Lane;
 use super::super::Connection;
 use super::super::path::Under;
 
-/// The manager of a connection whose law is `mpath`, and what it was told last of each path.
+/// The manager of a connection whose law comes with one, and what it was told last of each path.
 #[derive(Debug)]
 pub(super) struct Manager {
     manager: PathManager,
@@ -37,12 +36,8 @@ struct Told {
 
 impl Manager {
     /// A manager, if the law is one that comes with it.
-    pub(super) fn of(law: &str, seed: u64) -> Option<Self> {
-        let law: LawSpec = law.parse().ok()?;
-        let AnyController::Mpath(mpath) = law.controller(&Default::default()) else {
-            return None;
-        };
-        let config = ManagerConfig::default().with_beta(mpath.rules().beta);
+    pub(super) fn of(law: &LawSpec, seed: u64) -> Option<Self> {
+        let config = law.path_manager()?;
         Some(Self {
             manager: PathManager::new(config, seed).ok()?,
             told: BTreeMap::new(),
@@ -57,11 +52,11 @@ impl Manager {
     }
 
     pub(super) fn on_candidate(&mut self, now: Time, lane: Lane) {
-        self.manager.handle(now, Event::Relays(&[Relay(lane.0)]));
+        self.manager.handle(now, Event::Relays(&[RelayKey(lane.0)]));
     }
 
     pub(super) fn on_gone(&mut self, now: Time, lane: Lane) {
-        self.manager.handle(now, Event::Gone(Relay(lane.0)));
+        self.manager.handle(now, Event::Gone(RelayKey(lane.0)));
     }
 }
 
@@ -87,7 +82,7 @@ impl Connection {
         match path.lane() {
             // The law takes its oldest path for the direct one, and so do we.
             _ if oldest == Some(&index) => Some(PathKey::Direct),
-            Some(lane) => Some(PathKey::Via(Relay(lane.0))),
+            Some(lane) => Some(PathKey::Via(RelayKey(lane.0))),
             None => None,
         }
     }
@@ -330,7 +325,9 @@ impl Connection {
         self.close_lane(now, lane, PathDownReason::Dropped);
         if let Some(manager) = self.manager() {
             manager.strikes.remove(&lane);
-            manager.manager.handle(now, Event::Answered(Relay(lane.0)));
+            manager
+                .manager
+                .handle(now, Event::Answered(RelayKey(lane.0)));
         }
     }
 }

@@ -11,26 +11,26 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_units::Time;
-use manyway_wire::PathId;
+use manyway_units::{Backoff, Time};
 use manyway_wire::relay::{Consent, Grant, RelayReply};
+use manyway_wire::{Frame, PathId};
 use rand::RngExt;
 
-use crate::endpoint::{Local, LocalId, Transmit};
+use crate::driver::{Local, LocalId, Transmit};
 use crate::event::PathDownReason;
 use crate::relays::{Lane, News, RelayAccess, RelayClient};
 use crate::stats::{PathState, RelayState, RelayStats};
 
 use super::Connection;
-use super::control::Control;
 use super::path::{NewPath, Through, Under};
 use super::receive::Violation;
 use manager::Manager;
 
 /// A lane whose path failed gets another one after this long, then after twice as long, up to a
 /// minute.
-const FIRST_RETRY: Duration = Duration::from_secs(5);
-const LAST_RETRY: Duration = Duration::from_secs(60);
+const RETRY: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_secs(60));
+/// Without room for a path or a valid grant, the lane is looked at again after this long.
+const PUT_OFF: Duration = Duration::from_millis(500);
 
 /// All that an initiator knows of relays.
 #[derive(Debug)]
@@ -244,11 +244,11 @@ impl Connection {
         };
         for ask in detours.client.take_asks() {
             self.control
-                .retain(|c| !matches!(c, Control::Relay { slot, .. } if *slot == ask.slot));
-            self.control.push_back(Control::Relay {
+                .retain(|c| !matches!(c, Frame::Relay { slot, .. } if *slot == ask.slot));
+            self.control.push_back(Frame::Relay {
                 slot: ask.slot,
                 seq: ask.seq,
-                relay: ask.relay,
+                relay: ask.relay.map(|relay| (relay.address, relay.id)),
             });
         }
         let answered = std::mem::take(&mut detours.answered);
@@ -307,8 +307,8 @@ impl Connection {
         let (path, seq, grant) = (self.paths[index].id, through.seq, grants.back);
         self.paths[index].through = Some(through);
         self.control
-            .retain(|c| !matches!(c, Control::Grant { path: other, .. } if *other == path));
-        self.control.push_back(Control::Grant { path, seq, grant });
+            .retain(|c| !matches!(c, Frame::Grant { path: other, .. } if *other == path));
+        self.control.push_back(Frame::Grant { path, seq, grant });
         let silent = self.paths[index].sender.pto_count() >= 2;
         if silent || self.paths[index].state == PathState::Stalled {
             self.paths[index].probes = self.paths[index].probes.max(1);
@@ -399,7 +399,7 @@ impl Connection {
     /// There was no room or no valid grant: no failure of the path's.
     pub(super) fn put_off(&mut self, now: Time, lane: Lane) {
         if let Some(lane) = self.detours.as_mut().and_then(|d| d.lanes.get_mut(&lane)) {
-            lane.retry_at = now + FIRST_RETRY / 10;
+            lane.retry_at = now + PUT_OFF;
         }
     }
 
@@ -485,8 +485,7 @@ impl Connection {
             return;
         };
         usable.path = None;
-        let pause = FIRST_RETRY * 2u32.pow(usable.failures.min(8));
-        usable.retry_at = now + pause.min(LAST_RETRY);
+        usable.retry_at = now + RETRY.delay(usable.failures);
         usable.failures += 1;
         usable.failed = true;
         detours.client.distrust(now, lane);

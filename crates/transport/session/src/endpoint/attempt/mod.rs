@@ -6,11 +6,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use manyway_units::Time;
+use manyway_units::{Backoff, Time};
 use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, Reply, Ticket};
 use rand::RngExt;
 
-use crate::connection::{Connection, Start, Through, compatible};
+use crate::connection::{Connection, Start, Through};
+use crate::driver::compatible;
 use crate::event::{CloseReason, Event};
 use crate::handshake::{Established, HandshakeError, Initiator, InitiatorConfig};
 
@@ -20,6 +21,8 @@ use super::{ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, 
 
 /// Copies of INIT to different address pairs leave this far apart.
 const STAGGER: Duration = Duration::from_millis(250);
+/// A copy that goes unanswered is repeated after this.
+const REPEAT: Backoff = Backoff::new(STAGGER, Duration::from_secs(4));
 /// Cookies taken for one address pair: a listener's secret changes rarely.
 const MAX_COOKIES: u32 = 8;
 
@@ -349,7 +352,7 @@ impl Endpoint {
             }
             pair.next = match pair.reliable {
                 true => Time::MAX,
-                false => now + STAGGER * 2u32.pow(pair.sent.min(4)),
+                false => now + REPEAT.delay(pair.sent),
             };
             pair.sent += 1;
             let data = match &pair.cookie {

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
@@ -22,7 +21,7 @@ use crate::endpoint::{
 use crate::handshake::{Initiator, InitiatorConfig, relay_name};
 use crate::relays::{Lane, News, RelayAccess, RelayAddress, RelayClient};
 
-use super::{Answered, STAGGER};
+use super::{Answered, REPEAT};
 
 /// The relays of an attempt to connect.
 #[derive(Debug)]
@@ -247,8 +246,7 @@ impl Relayed {
             if attempt.next > now {
                 continue;
             }
-            let pause: Duration = STAGGER * 2u32.pow(attempt.sent.min(4));
-            attempt.next = now + pause;
+            attempt.next = now + REPEAT.delay(attempt.sent);
             let Some((local, relay)) = self.client.ends(lane) else {
                 continue;
             };

@@ -9,8 +9,8 @@ use rand::RngExt;
 
 use super::leaving::Stay;
 use super::{Ask, FIRST_ASKING, Lane, News, Relay, RelayClient, Way};
-use crate::connection::compatible;
-use crate::endpoint::{Local, LocalId};
+use crate::driver::compatible;
+use crate::driver::{Local, LocalId};
 use crate::relays::RelayAccess;
 
 impl RelayClient {

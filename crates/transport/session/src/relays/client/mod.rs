@@ -14,22 +14,23 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Backoff, Time};
 use manyway_wire::relay::{Grant, ListenerName, Nonce, Peer, Proof, Refusal};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use super::{Pace, RelayAccess, RelayAddress};
-use crate::endpoint::{Local, LocalId};
+use crate::driver::{Local, LocalId};
 pub(crate) use leaving::HEED;
 use leaving::Stay;
 
 /// A request is repeated after this long, then after twice as long each time.
-const FIRST_REPEAT: Duration = Duration::from_millis(500);
+const REPEAT: Backoff = Backoff::new(Duration::from_millis(500), FIRST_ASKING);
 /// Requests without an answer after which the listener is asked for a new consent.
 const TRIES: u32 = 4;
 /// The listener is asked again after this long, then after twice as long each time.
 const FIRST_ASKING: Duration = Duration::from_secs(5);
+const ASKING: Backoff = Backoff::new(FIRST_ASKING, Duration::from_secs(320));
 /// So often in vain, over a quarter of an hour in all, before the relay is given up.
 const ROUNDS: u32 = 8;
 /// The listener renews its consent by itself; it is asked if that is this late.
@@ -245,7 +246,7 @@ impl Relay {
     /// The request that follows is a new one; the one after that will be later.
     fn ask_again(&mut self, now: Time) {
         self.seq += 1;
-        self.ask_at = Some(now + FIRST_ASKING * 2u32.pow(self.asked.min(6)));
+        self.ask_at = Some(now + ASKING.delay(self.asked));
         self.asked += 1;
     }
 }

@@ -9,7 +9,7 @@ use manyway_wire::relay::{
 };
 
 use super::{FIRST_ASKING, Grants, Lane, News, OVERDUE, RelayClient, URGENT};
-use crate::endpoint::LocalId;
+use crate::driver::LocalId;
 
 impl RelayClient {
     /// The listener consents to the relay that was in the slot when RELAY number `seq` was sent.

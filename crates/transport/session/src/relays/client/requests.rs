@@ -5,7 +5,7 @@ use manyway_wire::relay::{Hello, Mint, Nonce, Peer};
 use rand::RngExt;
 
 use super::leaving::Stay;
-use super::{FIRST_ASKING, FIRST_REPEAT, Lane, ROUNDS, RelayClient, TRIES, Way};
+use super::{Lane, REPEAT, ROUNDS, RelayClient, TRIES, Way};
 use crate::relays::{Datagram, PROOF_LIFE};
 
 impl RelayClient {
@@ -66,7 +66,7 @@ impl RelayClient {
                 Vec::from(mint.seal(|message| relay.info.sign(message)))
             }
         };
-        way.next = Some(now + FIRST_REPEAT * 2u32.pow(way.sent));
+        way.next = Some(now + REPEAT.delay(way.sent));
         way.sent += 1;
         way.last_sent = Some(now);
         Some(Datagram {
@@ -99,7 +99,7 @@ impl RelayClient {
         };
         relay.peer = relay.name.map(Peer::Name).or(relay.peer);
         if relay.name.is_some() {
-            way.next = Some(now + FIRST_ASKING.min(FIRST_REPEAT * 2u32.pow(way.rounds)));
+            way.next = Some(now + REPEAT.delay(way.rounds));
         }
         if relay.asked == 0 && (relay.name.is_none() || way.grants.is_some()) {
             relay.ask_again(now);

@@ -10,11 +10,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
-use manyway_wire::stream_frame_overhead as overhead;
+use manyway_wire::Frame;
 
 use super::*;
 
 const RTT: Duration = Duration::from_millis(20);
+
+/// Bytes of a STREAM frame beside its `len` bytes of data.
+fn overhead(stream: StreamId, offset: u64, len: usize) -> usize {
+    let frame = Frame::Stream {
+        stream,
+        offset,
+        fin: false,
+        data: &vec![0; len],
+    };
+    frame.encoded_len() - len
+}
 
 /// The byte at an offset of a stream, in the direction from the initiator or from the listener.
 fn byte(stream: StreamId, from_initiator: bool, offset: u64) -> u8 {
@@ -58,7 +69,11 @@ fn write(streams: &mut Streams, id: StreamId, data: &[u8]) -> Result<usize, Writ
 }
 
 /// Everything the side wants to send, as one flight; nothing is lost, nothing is acked.
-fn flush(from: &mut Streams, to: &mut Streams, now: Time) -> (Vec<StreamRange>, Vec<Control>) {
+fn flush(
+    from: &mut Streams,
+    to: &mut Streams,
+    now: Time,
+) -> (Vec<StreamRange>, Vec<Frame<'static>>) {
     let (mut ranges, mut controls) = (vec![], vec![]);
     while let Some(control) = from.poll_control() {
         apply(to, &control).expect("a valid frame");
@@ -78,22 +93,23 @@ fn flush(from: &mut Streams, to: &mut Streams, now: Time) -> (Vec<StreamRange>, 
     (ranges, controls)
 }
 
-fn apply(to: &mut Streams, control: &Control) -> Result<(), StreamsError> {
+fn apply(to: &mut Streams, control: &Frame<'_>) -> Result<(), StreamsError> {
     match *control {
-        Control::MaxData(max) => to.on_max_data(max),
-        Control::MaxStreams(count) => to.on_max_streams(count),
-        Control::MaxStreamData { stream, max } => to.on_max_stream_data(stream, max)?,
-        Control::Reset {
+        Frame::MaxData { max } => to.on_max_data(max),
+        Frame::MaxStreams { count } => to.on_max_streams(count),
+        Frame::MaxStreamData { stream, max } => to.on_max_stream_data(stream, max)?,
+        Frame::ResetStream {
             stream,
             code,
             final_size,
         } => to.on_reset(stream, code, final_size)?,
-        Control::Stop { stream, code } => to.on_stop(stream, code)?,
+        Frame::StopSending { stream, code } => to.on_stop(stream, code)?,
+        ref other => unreachable!("{other:?} is no frame of the streams"),
     }
     Ok(())
 }
 
-fn ack(streams: &mut Streams, flight: (Vec<StreamRange>, Vec<Control>)) {
+fn ack(streams: &mut Streams, flight: (Vec<StreamRange>, Vec<Frame<'static>>)) {
     flight.0.iter().for_each(|range| streams.on_acked(range));
     flight
         .1

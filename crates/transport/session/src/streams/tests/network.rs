@@ -20,15 +20,15 @@ pub(super) struct Weather {
 }
 
 #[derive(Clone, Debug)]
-enum Frame {
+enum Content {
     Stream(Chunk),
-    Control(Control),
+    Control(Frame<'static>),
 }
 
 #[derive(Debug)]
 struct Packet {
     from: usize,
-    frame: Frame,
+    frame: Content,
 }
 
 /// What became of a packet, on its way back to the sender.
@@ -86,7 +86,7 @@ impl Network {
         if self.rng.random_bool(self.weather.reinject)
             && let Some(packet) = self.pick_stream_packet()
         {
-            let Frame::Stream(chunk) = &self.under_way[packet].frame else {
+            let Content::Stream(chunk) = &self.under_way[packet].frame else {
                 unreachable!()
             };
             let (from, range) = (self.under_way[packet].from, chunk.range);
@@ -97,7 +97,7 @@ impl Network {
                         && again.range.offset >= range.offset
                         && again.range.end() <= range.end()
                 );
-                self.put(from, Frame::Stream(again));
+                self.put(from, Content::Stream(again));
             }
             return;
         }
@@ -107,7 +107,7 @@ impl Network {
             side.ledger.control.first().is_some() || side.window.is_due() || side.theirs.due
         );
         if let Some(control) = side.poll_control() {
-            return self.put(from, Frame::Control(control));
+            return self.put(from, Content::Control(control));
         }
         let max = self.rng.random_range(20..=self.weather.max_frame);
         let had = side.has_data();
@@ -120,14 +120,14 @@ impl Network {
                         <= max
                 );
                 self.retransmissions += u64::from(chunk.retransmission);
-                self.put(from, Frame::Stream(chunk));
+                self.put(from, Content::Stream(chunk));
             }
             None => assert!(!had),
         }
     }
 
-    fn put(&mut self, from: usize, frame: Frame) {
-        if let Frame::Stream(chunk) = &frame {
+    fn put(&mut self, from: usize, frame: Content) {
+        if let Content::Stream(chunk) = &frame {
             let expected = bytes_of(
                 chunk.range.stream,
                 from == 0,
@@ -144,7 +144,7 @@ impl Network {
             return None;
         }
         let index = self.rng.random_range(0..self.under_way.len());
-        matches!(self.under_way[index].frame, Frame::Stream(_)).then_some(index)
+        matches!(self.under_way[index].frame, Content::Stream(_)).then_some(index)
     }
 
     fn deliver(&mut self) {
@@ -157,10 +157,10 @@ impl Network {
             let Packet { from, frame } = &self.under_way[index];
             let to = &mut self.sides[1 - from];
             match frame {
-                Frame::Stream(Chunk { range, data, .. }) => {
+                Content::Stream(Chunk { range, data, .. }) => {
                     to.on_stream(self.now, RTT, range.stream, range.offset, data, range.fin)
                 }
-                Frame::Control(control) => apply(to, control),
+                Content::Control(control) => apply(to, control),
             }
             .expect("an honest peer keeps to the rules");
         }
@@ -180,10 +180,10 @@ impl Network {
         let Verdict { packet, acked } = self.verdicts.swap_remove(index);
         let side = &mut self.sides[packet.from];
         match (&packet.frame, acked) {
-            (Frame::Stream(chunk), true) => side.on_acked(&chunk.range),
-            (Frame::Stream(chunk), false) => side.on_lost(&chunk.range),
-            (Frame::Control(control), true) => side.on_control_acked(control),
-            (Frame::Control(control), false) => side.on_control_lost(control),
+            (Content::Stream(chunk), true) => side.on_acked(&chunk.range),
+            (Content::Stream(chunk), false) => side.on_lost(&chunk.range),
+            (Content::Control(control), true) => side.on_control_acked(control),
+            (Content::Control(control), false) => side.on_control_lost(control),
         }
     }
 }

@@ -45,9 +45,9 @@ fn streams_are_limited_and_credit_comes_back() {
     assert!(!b.has_control(), "this side's direction is not over yet");
     let flight = flush(&mut b, &mut a, Time::ZERO);
     ack(&mut b, flight);
-    assert_eq!(b.poll_control(), Some(Control::MaxStreams(5)));
-    b.on_control_lost(&Control::MaxStreams(5));
-    assert_eq!(b.poll_control(), Some(Control::MaxStreams(5)));
+    assert_eq!(b.poll_control(), Some(Frame::MaxStreams { count: 5 }));
+    b.on_control_lost(&Frame::MaxStreams { count: 5 });
+    assert_eq!(b.poll_control(), Some(Frame::MaxStreams { count: 5 }));
     events(&mut a);
     a.on_max_streams(3);
     assert_eq!(events(&mut a), []);
@@ -237,8 +237,8 @@ fn flow_control_blocks_until_the_peer_says_more() {
     assert_eq!(
         controls,
         [
-            Control::MaxData(max),
-            Control::MaxStreamData { stream: id, max }
+            Frame::MaxData { max },
+            Frame::MaxStreamData { stream: id, max }
         ]
     );
     a.on_max_data(max);
@@ -246,7 +246,7 @@ fn flow_control_blocks_until_the_peer_says_more() {
     a.on_max_stream_data(id, max).expect("open");
     assert!(a.has_data() && !a.flow_blocked());
     // The latest value is repeated, an outdated one is not.
-    b.on_control_lost(&Control::MaxData(4096));
+    b.on_control_lost(&Frame::MaxData { max: 4096 });
     assert!(!b.has_control());
     controls
         .iter()
@@ -296,7 +296,7 @@ fn a_reset_reaches_the_reader_and_its_bytes_count_as_consumed() {
     let (_, controls) = flush(&mut a, &mut b, Time::ZERO);
     assert_eq!(
         controls,
-        [Control::Reset {
+        [Frame::ResetStream {
             stream: id,
             code: 9,
             final_size: 3000
@@ -307,7 +307,7 @@ fn a_reset_reaches_the_reader_and_its_bytes_count_as_consumed() {
     a.on_control_acked(&controls[0]);
     a.on_control_lost(&controls[0]);
     assert!(!a.has_control());
-    assert_eq!(b.poll_control(), Some(Control::MaxData(3000 + 4096)));
+    assert_eq!(b.poll_control(), Some(Frame::MaxData { max: 3000 + 4096 }));
     assert_eq!(b.read(Time::ZERO, id, 100), Err(ReadError::Reset(9)));
     assert_eq!(b.read(Time::ZERO, id, 100), Err(ReadError::Closed));
     // The other direction goes on.
@@ -328,7 +328,7 @@ fn a_stop_resets_the_sender_and_the_writer_hears_why() {
     let flight = flush(&mut b, &mut a, Time::ZERO);
     assert_eq!(
         flight.1.last(),
-        Some(&Control::Stop {
+        Some(&Frame::StopSending {
             stream: id,
             code: 5
         })
@@ -337,14 +337,14 @@ fn a_stop_resets_the_sender_and_the_writer_hears_why() {
     let flight = flush(&mut a, &mut b, Time::ZERO);
     assert_eq!(
         flight.1,
-        [Control::Reset {
+        [Frame::ResetStream {
             stream: id,
             code: 5,
             final_size: 4096
         }]
     );
     ack(&mut a, flight);
-    b.on_control_lost(&Control::Stop {
+    b.on_control_lost(&Frame::StopSending {
         stream: id,
         code: 5,
     });

@@ -9,11 +9,7 @@ const RTT: Duration = Duration::from_millis(100);
 
 /// mPath with these windows, in congestion avoidance; the first path is the direct one.
 fn with_windows(alpha: f64, windows: &[f64]) -> (Mpath, Vec<Slot>) {
-    let rules = MpathRules {
-        alpha,
-        ..MpathRules::default()
-    };
-    let mut mpath = Mpath::new(rules, Options::default()).unwrap();
+    let mut mpath = Mpath::new(alpha, Options::default()).unwrap();
     let slots: Vec<_> = windows.iter().map(|_| add(&mut mpath, 1000)).collect();
     for (&slot, &window) in slots.iter().zip(windows) {
         let path = mpath.slots.get_mut(slot).unwrap();
@@ -304,7 +300,7 @@ fn a_path_aggregated_below_a_packet_is_drained() {
 
 #[test]
 fn proxied_paths_start_with_one_packet_in_avoidance() {
-    let mut mpath = Mpath::new(MpathRules::default(), Options::default()).unwrap();
+    let mut mpath = Mpath::new(0.5, Options::default()).unwrap();
     let slots = [add(&mut mpath, 1000), add(&mut mpath, 1000)];
     assert_eq!(windows(&mpath, &slots), [10.0, 1.0]);
     assert!(mpath.in_slow_start(slots[0]));
@@ -361,7 +357,7 @@ fn the_oldest_path_inherits() {
 
 #[test]
 fn packets_of_different_sizes_are_compared_in_bytes() {
-    let mut mpath = Mpath::new(MpathRules::default(), Options::default()).unwrap();
+    let mut mpath = Mpath::new(0.5, Options::default()).unwrap();
     let slots = [add(&mut mpath, 1500), add(&mut mpath, 500)];
     mpath.slots.get_mut(slots[1]).unwrap().window = 30.0;
     mpath.count();
@@ -378,7 +374,7 @@ fn a_law_without_recovery_holds_back_only_the_cutting_acknowledgement() {
     let options = Options::default()
         .with_slow_start(SlowStartKind::Standard)
         .with_growth_in_recovery(true);
-    let mut mpath = Mpath::new(MpathRules::default(), options).unwrap();
+    let mut mpath = Mpath::new(0.5, options).unwrap();
     let slot = add(&mut mpath, 1000);
     lose(&mut mpath, slot, 50, 100);
     let old = |now| Ack {
@@ -393,39 +389,10 @@ fn a_law_without_recovery_holds_back_only_the_cutting_acknowledgement() {
 
 #[test]
 fn parameters_out_of_range_are_refused() {
-    for (alpha, beta, message) in [
-        (
-            0.0,
-            0.25,
-            "alpha = 0 is out of range; allowed is more than 0, at most 1",
-        ),
-        (
-            1.1,
-            0.25,
-            "alpha = 1.1 is out of range; allowed is more than 0, at most 1",
-        ),
-        (
-            f64::NAN,
-            0.25,
-            "alpha = NaN is out of range; allowed is more than 0, at most 1",
-        ),
-        (
-            0.5,
-            -1.0,
-            "beta = -1 is out of range; allowed is more than 0, at most 1",
-        ),
-    ] {
-        let refused = Mpath::new(MpathRules { alpha, beta }, Options::default());
-        assert_eq!(refused.unwrap_err(), message);
+    for alpha in [0.0, 1.1, f64::NAN] {
+        let refused = Mpath::new(alpha, Options::default()).unwrap_err();
+        let message = format!("alpha = {alpha} is out of range; allowed is more than 0, at most 1");
+        assert_eq!(refused, message);
     }
-    assert!(
-        Mpath::new(
-            MpathRules {
-                alpha: 1.0,
-                beta: 1.0
-            },
-            Options::default()
-        )
-        .is_ok()
-    );
+    assert!(Mpath::new(1.0, Options::default()).is_ok());
 }

@@ -81,7 +81,7 @@ proptest! {
         floor in prop::option::of(0.5..4.0),
     ) {
         let options = Options { window_floor: floor, ..Options::default() };
-        let mut mpath = Mpath::new(MpathRules { alpha, beta: 0.25 }, options).unwrap();
+        let mut mpath = Mpath::new(alpha, options).unwrap();
         let mut now = ms(1000);
         // As many as ever get a slot: calls that name free ones are among the steps.
         let slots: Vec<_> = (0..12).map(Slot).collect();

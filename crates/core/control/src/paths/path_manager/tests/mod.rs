@@ -8,8 +8,8 @@ fn ms(millis: u64) -> Time {
     Time::from_millis(millis)
 }
 
-fn relays(numbers: std::ops::Range<u64>) -> Vec<Relay> {
-    numbers.map(Relay).collect()
+fn relays(numbers: std::ops::Range<u64>) -> Vec<RelayKey> {
+    numbers.map(RelayKey).collect()
 }
 
 /// A manager that knows so many relays, and has probed none but the first.
@@ -61,12 +61,12 @@ fn lose_direct(manager: &mut PathManager, at: u64, window: f64) -> Vec<Command> 
     commands(manager)
 }
 
-fn lose(manager: &mut PathManager, at: u64, relay: Relay) {
+fn lose(manager: &mut PathManager, at: u64, relay: RelayKey) {
     let path = PathKey::Via(relay);
     manager.handle(ms(at), Event::Loss { path, window: 1.0 });
 }
 
-fn opened(commands: &[Command]) -> Vec<Relay> {
+fn opened(commands: &[Command]) -> Vec<RelayKey> {
     let relays = commands.iter().filter_map(|command| match command {
         Command::Open(relay) => Some(*relay),
         _ => None,
@@ -74,7 +74,7 @@ fn opened(commands: &[Command]) -> Vec<Relay> {
     relays.collect()
 }
 
-fn drained(manager: &mut PathManager, at: u64, relay: Relay) {
+fn drained(manager: &mut PathManager, at: u64, relay: RelayKey) {
     let verdict = PathVerdict::Drained;
     manager.handle(ms(at), Event::Verdict { relay, verdict });
     let for_good = false;
@@ -121,7 +121,7 @@ fn probes_one_relay_every_250_ms_and_asks_for_more_at_the_end() {
 #[test]
 fn two_probes_without_an_answer_in_time_make_a_relay_unusable() {
     let mut manager = manager(1);
-    assert_eq!(commands(&mut manager), [Command::Probe(Relay(0))]);
+    assert_eq!(commands(&mut manager), [Command::Probe(RelayKey(0))]);
     // τ = 2·RTT_0 = 80 ms: at 80 ms it would still be in time.
     let late = Duration::from_nanos(1);
     assert_eq!(manager.timeout(), Some(ms(80) + late));
@@ -129,19 +129,19 @@ fn two_probes_without_an_answer_in_time_make_a_relay_unusable() {
     assert_eq!(manager.counts().candidates, 1);
     assert_eq!(commands(&mut manager), []);
     // Late answers are none.
-    manager.handle(ms(81), Event::Answered(Relay(0)));
+    manager.handle(ms(81), Event::Answered(RelayKey(0)));
     assert_eq!(
         (manager.counts().candidates, manager.counts().unused),
         (1, 0)
     );
-    assert_eq!(commands(&mut manager), [Command::Resend(Relay(0))]);
+    assert_eq!(commands(&mut manager), [Command::Resend(RelayKey(0))]);
     manager.on_timeout(ms(250));
-    assert_eq!(commands(&mut manager), [Command::Probe(Relay(0))]);
+    assert_eq!(commands(&mut manager), [Command::Probe(RelayKey(0))]);
     manager.on_timeout(ms(331));
     assert_eq!(manager.counts().unusable, 1);
     assert_eq!(
         commands(&mut manager),
-        [Command::Resend(Relay(0)), Command::MoreRelays]
+        [Command::Resend(RelayKey(0)), Command::MoreRelays]
     );
     assert_eq!(lose_direct(&mut manager, 400, 100.0), []);
 }
@@ -218,7 +218,7 @@ fn no_new_paths_before_all_have_met_loss() {
     assert_eq!(opened(&lose_direct(&mut manager, 60_500, 8.0)).len(), 2);
     // A closed path doesn't count.
     let second: Vec<_> = (0..10)
-        .map(Relay)
+        .map(RelayKey)
         .filter(|&relay| manager.is_open(relay) && !first.contains(&relay))
         .collect();
     for relay in second {
@@ -256,7 +256,7 @@ fn all_used(config: ManagerConfig) -> PathManager {
     run(&mut manager, 60_000, 3);
     assert_eq!(opened(&lose_direct(&mut manager, 60_000, 12.0)).len(), 3);
     for (relay, bytes) in [(0, 1_000), (1, 9_000), (2, 5_000)] {
-        let relay = Relay(relay);
+        let relay = RelayKey(relay);
         manager.handle(ms(60_000), Event::Delivered { relay, bytes });
         lose(&mut manager, 61_000, relay);
     }
@@ -266,26 +266,26 @@ fn all_used(config: ManagerConfig) -> PathManager {
 #[test]
 fn a_useless_path_stays_closed_while_better_ones_are_open() {
     let mut manager = all_used(ManagerConfig::default());
-    drained(&mut manager, 70_000, Relay(0));
+    drained(&mut manager, 70_000, RelayKey(0));
     // What counts is the rate over a path's life: 100 B/s of relay 0.
     for (relay, bytes) in [(1, 90_000), (2, 50_000)] {
-        let relay = Relay(relay);
+        let relay = RelayKey(relay);
         manager.handle(ms(200_000), Event::Delivered { relay, bytes });
     }
     assert_eq!(lose_direct(&mut manager, 200_000, 12.0), []);
     // A better one comes back when it has rested for a minute, alone.
-    drained(&mut manager, 200_000, Relay(1));
+    drained(&mut manager, 200_000, RelayKey(1));
     assert_eq!(lose_direct(&mut manager, 259_999, 12.0), []);
     assert_eq!(
         lose_direct(&mut manager, 260_000, 12.0),
-        [Command::Open(Relay(1))]
+        [Command::Open(RelayKey(1))]
     );
     // Two minutes after the second time.
-    drained(&mut manager, 260_001, Relay(1));
+    drained(&mut manager, 260_001, RelayKey(1));
     assert_eq!(lose_direct(&mut manager, 380_000, 12.0), []);
     assert_eq!(
         lose_direct(&mut manager, 380_001, 12.0),
-        [Command::Open(Relay(1))]
+        [Command::Open(RelayKey(1))]
     );
 }
 
@@ -293,38 +293,38 @@ fn a_useless_path_stays_closed_while_better_ones_are_open() {
 fn a_closed_path_comes_back_when_those_in_use_have_become_worse() {
     let mut manager = all_used(ManagerConfig::default());
     // 500 B/s; the two others have 900 and 100 so far.
-    drained(&mut manager, 70_000, Relay(2));
-    drained(&mut manager, 70_000, Relay(0));
+    drained(&mut manager, 70_000, RelayKey(2));
+    drained(&mut manager, 70_000, RelayKey(0));
     assert_eq!(lose_direct(&mut manager, 75_000, 12.0), []);
     // Relay 1 falls to 69 B/s, less than any.
     assert_eq!(
         lose_direct(&mut manager, 190_000, 12.0),
-        [Command::Open(Relay(2))]
+        [Command::Open(RelayKey(2))]
     );
     // With none in use, whatever there is.
-    drained(&mut manager, 190_001, Relay(2));
-    drained(&mut manager, 190_001, Relay(1));
+    drained(&mut manager, 190_001, RelayKey(2));
+    drained(&mut manager, 190_001, RelayKey(1));
     assert_eq!(
         lose_direct(&mut manager, 190_002, 12.0),
-        [Command::Open(Relay(0))]
+        [Command::Open(RelayKey(0))]
     );
 }
 
 #[test]
 fn a_relay_is_not_judged_by_its_first_seconds() {
     let mut manager = all_used(ManagerConfig::default());
-    let path = PathKey::Via(Relay(0));
+    let path = PathKey::Via(RelayKey(0));
     // 9.9 s, a seventh of what the others did.
     manager.handle(ms(69_900), Event::Timeout { path, window: 1.0 });
-    let (relay, for_good) = (Relay(0), false);
+    let (relay, for_good) = (RelayKey(0), false);
     assert_eq!(commands(&mut manager), [Command::Close { relay, for_good }]);
     // Tried again, whatever the others do, and judged then.
     assert_eq!(
         lose_direct(&mut manager, 130_000, 12.0),
-        [Command::Open(Relay(0))]
+        [Command::Open(RelayKey(0))]
     );
     for relay in [1, 2] {
-        let relay = Relay(relay);
+        let relay = RelayKey(relay);
         let bytes = 9_000;
         manager.handle(ms(135_000), Event::Delivered { relay, bytes });
     }
@@ -336,17 +336,17 @@ fn a_relay_is_not_judged_by_its_first_seconds() {
 #[test]
 fn every_relay_gets_another_chance_if_so_wanted() {
     let mut manager = all_used(ManagerConfig::default().with_reuse(Reuse::BestIdle));
-    drained(&mut manager, 70_000, Relay(0));
-    drained(&mut manager, 70_000, Relay(2));
+    drained(&mut manager, 70_000, RelayKey(0));
+    drained(&mut manager, 70_000, RelayKey(2));
     assert_eq!(lose_direct(&mut manager, 129_999, 12.0), []);
     assert_eq!(
         lose_direct(&mut manager, 130_000, 12.0),
-        [Command::Open(Relay(2))]
+        [Command::Open(RelayKey(2))]
     );
-    lose(&mut manager, 130_001, Relay(2));
+    lose(&mut manager, 130_001, RelayKey(2));
     assert_eq!(
         lose_direct(&mut manager, 130_002, 12.0),
-        [Command::Open(Relay(0))]
+        [Command::Open(RelayKey(0))]
     );
 }
 
@@ -361,10 +361,19 @@ fn a_path_that_times_out_is_dropped_for_good_if_it_did_little() {
         commands(manager)
     };
     let closed = |relay, for_good| [Command::Close { relay, for_good }];
-    assert_eq!(time_out(&mut manager, Relay(0)), closed(Relay(0), true));
-    assert_eq!(time_out(&mut manager, Relay(0)), []);
-    assert_eq!(time_out(&mut manager, Relay(2)), closed(Relay(2), false));
-    assert_eq!(time_out(&mut manager, Relay(1)), closed(Relay(1), false));
+    assert_eq!(
+        time_out(&mut manager, RelayKey(0)),
+        closed(RelayKey(0), true)
+    );
+    assert_eq!(time_out(&mut manager, RelayKey(0)), []);
+    assert_eq!(
+        time_out(&mut manager, RelayKey(2)),
+        closed(RelayKey(2), false)
+    );
+    assert_eq!(
+        time_out(&mut manager, RelayKey(1)),
+        closed(RelayKey(1), false)
+    );
     let counts = manager.counts();
     assert_eq!((counts.open, counts.resting, counts.unusable), (0, 2, 1));
 
@@ -372,7 +381,7 @@ fn a_path_that_times_out_is_dropped_for_good_if_it_did_little() {
     let mut manager = with(ManagerConfig::default(), 1);
     run(&mut manager, 1_000, 1);
     lose_direct(&mut manager, 1_000, 4.0);
-    let (relay, verdict) = (Relay(0), PathVerdict::TimedOut);
+    let (relay, verdict) = (RelayKey(0), PathVerdict::TimedOut);
     manager.handle(ms(2_000), Event::Verdict { relay, verdict });
     assert_eq!(commands(&mut manager), closed(relay, false));
 }
@@ -402,18 +411,18 @@ fn contributions_are_compared_over_the_lifetime() {
 #[test]
 fn paths_that_go_by_themselves_rest() {
     let mut manager = all_used(ManagerConfig::default());
-    manager.handle(ms(70_000), Event::Gone(Relay(1)));
+    manager.handle(ms(70_000), Event::Gone(RelayKey(1)));
     assert_eq!(commands(&mut manager), []);
-    assert!(!manager.is_open(Relay(1)));
+    assert!(!manager.is_open(RelayKey(1)));
     assert_eq!(
         lose_direct(&mut manager, 130_000, 12.0),
-        [Command::Open(Relay(1))]
+        [Command::Open(RelayKey(1))]
     );
     // Nobody's.
-    manager.handle(ms(130_000), Event::Gone(Relay(99)));
-    manager.handle(ms(130_000), Event::Answered(Relay(1)));
-    manager.handle(ms(130_000), Event::Answered(Relay(99)));
-    lose(&mut manager, 130_000, Relay(99));
+    manager.handle(ms(130_000), Event::Gone(RelayKey(99)));
+    manager.handle(ms(130_000), Event::Answered(RelayKey(1)));
+    manager.handle(ms(130_000), Event::Answered(RelayKey(99)));
+    lose(&mut manager, 130_000, RelayKey(99));
     assert_eq!(manager.counts().open, 3);
 }
 

@@ -47,12 +47,12 @@ fn step() -> impl Strategy<Value = Step> {
 /// What the owner of a manager knows.
 #[derive(Default)]
 struct Owner {
-    open: BTreeSet<Relay>,
-    fresh: BTreeSet<Relay>,
-    available: BTreeSet<Relay>,
-    given_up: BTreeSet<Relay>,
+    open: BTreeSet<RelayKey>,
+    fresh: BTreeSet<RelayKey>,
+    available: BTreeSet<RelayKey>,
+    given_up: BTreeSet<RelayKey>,
     /// Probes under way, answered or not.
-    waiting: BTreeSet<Relay>,
+    waiting: BTreeSet<RelayKey>,
     last_probe: Option<Time>,
 }
 
@@ -118,13 +118,13 @@ proptest! {
                 Step::Relays(range) => manager.handle(now, Event::Relays(&relays(range))),
                 Step::Answer(relay) => {
                     let unused = manager.counts().unused;
-                    manager.handle(now, Event::Answered(Relay(relay)));
+                    manager.handle(now, Event::Answered(RelayKey(relay)));
                     if manager.counts().unused > unused {
-                        owner.available.insert(Relay(relay));
+                        owner.available.insert(RelayKey(relay));
                     }
                 }
                 Step::Delivered(relay, bytes) => {
-                    manager.handle(now, Event::Delivered { relay: Relay(relay), bytes });
+                    manager.handle(now, Event::Delivered { relay: RelayKey(relay), bytes });
                 }
                 Step::DirectLoss(window) => {
                     creates = owner.fresh.is_empty();
@@ -135,19 +135,19 @@ proptest! {
                     manager.handle(now, Event::Timeout { path: PathKey::Direct, window: 2.0 });
                 }
                 Step::Loss(relay) => {
-                    lose_at(&mut manager, now, Relay(relay));
-                    owner.fresh.remove(&Relay(relay));
+                    lose_at(&mut manager, now, RelayKey(relay));
+                    owner.fresh.remove(&RelayKey(relay));
                 }
                 Step::Timeout(relay) => {
-                    manager.handle(now, Event::Timeout { path: PathKey::Via(Relay(relay)), window: 2.0 });
+                    manager.handle(now, Event::Timeout { path: PathKey::Via(RelayKey(relay)), window: 2.0 });
                 }
                 Step::Verdict(relay, verdict) => {
-                    manager.handle(now, Event::Verdict { relay: Relay(relay), verdict });
+                    manager.handle(now, Event::Verdict { relay: RelayKey(relay), verdict });
                 }
                 Step::Gone(relay) => {
-                    manager.handle(now, Event::Gone(Relay(relay)));
-                    owner.open.remove(&Relay(relay));
-                    owner.fresh.remove(&Relay(relay));
+                    manager.handle(now, Event::Gone(RelayKey(relay)));
+                    owner.open.remove(&RelayKey(relay));
+                    owner.fresh.remove(&RelayKey(relay));
                 }
                 Step::Unsatisfied(unsatisfied) => manager.handle(now, Event::Unsatisfied(unsatisfied)),
                 Step::Wait(millis) => {
@@ -172,7 +172,7 @@ proptest! {
     }
 }
 
-fn lose_at(manager: &mut PathManager, now: Time, relay: Relay) {
+fn lose_at(manager: &mut PathManager, now: Time, relay: RelayKey) {
     let path = PathKey::Via(relay);
     manager.handle(now, Event::Loss { path, window: 1.0 });
 }

@@ -1,3 +1,5 @@
+//! RED's decisions, packet by packet.
+
 use rand::RngExt;
 
 use super::Red;
@@ -122,7 +124,7 @@ impl Gate {
 
     fn early(&mut self, several: bool, ecn: bool) -> Admission {
         let (red, accepted) = (self.red, Admission::Accepted { marked: false });
-        if self.average < red.min_threshold || !several {
+        if self.average < red.min || !several {
             self.above = false;
             return accepted;
         }
@@ -140,7 +142,7 @@ impl Gate {
             return accepted;
         }
         self.count = 0;
-        match red.ecn && ecn && self.average < red.max_threshold {
+        match red.ecn && ecn && self.average < red.max {
             true => Admission::Accepted { marked: true },
             false => Admission::Early,
         }
@@ -153,7 +155,7 @@ impl Red {
     /// in gentle mode, from `max_p` to 1 at twice the upper threshold (S. Floyd, "Recommendations
     /// on using the gentle variant of RED", 2000; ns-2's `calculate_p_new`).
     pub fn probability(&self, average: f64) -> f64 {
-        let (min, max) = (self.min_threshold, self.max_threshold);
+        let (min, max) = (self.min, self.max);
         if average < min {
             0.0
         } else if average < max {

@@ -1,0 +1,47 @@
+//! Variables of the environment that stand for options. This is the one place that names them.
+
+use clap::builder::FalseyValueParser;
+use clap::{Arg, ArgAction, Command};
+
+/// Options whose variable is not called `MANYWAY_` and the option's name: subcommand, option,
+/// variable.
+const EXCEPTIONS: [(&str, &str, &str); 4] = [
+    ("send", "to", "MANYWAY_TICKET"),
+    ("paths", "to", "MANYWAY_TICKET"),
+    ("recv", "from", "MANYWAY_TICKET"),
+    // `MANYWAY_RELAYS` is a number elsewhere.
+    ("demo", "relays", "MANYWAY_DEMO_RELAYS"),
+];
+
+/// Gives every option of the command and its subcommands a variable. The help never shows its
+/// value, which may be a secret. Flags count as off with `0`, `false`, `no` or nothing in theirs.
+pub(super) fn with_variables(command: Command) -> Command {
+    let subcommand = command.get_name().to_owned();
+    command
+        .mut_args(|option| match option.get_long() {
+            Some(long) => {
+                let variable = variable(&subcommand, long);
+                with_variable(option, variable)
+            }
+            None => option,
+        })
+        .mut_subcommands(with_variables)
+}
+
+fn variable(subcommand: &str, option: &str) -> String {
+    let exception = EXCEPTIONS
+        .iter()
+        .find(|(of, name, _)| (*of, *name) == (subcommand, option));
+    match exception {
+        Some((_, _, variable)) => (*variable).to_owned(),
+        None => format!("MANYWAY_{}", option.replace('-', "_").to_uppercase()),
+    }
+}
+
+fn with_variable(option: Arg, variable: String) -> Arg {
+    let option = option.env(variable).hide_env_values(true);
+    match option.get_action() {
+        ArgAction::SetTrue => option.value_parser(FalseyValueParser::new()),
+        _ => option,
+    }
+}

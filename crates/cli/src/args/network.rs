@@ -1,0 +1,92 @@
+//! Options that `send`, `recv` and `paths` share: sockets, congestion control, relays.
+
+use clap::Args;
+use manyway::control::LawSpec;
+use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
+use manyway_registry::RegistryUrl;
+use std::path::PathBuf;
+
+/// Sockets, congestion control and output of a transfer.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct NetworkArgs {
+    /// Local interface or address to use; repeatable
+    ///
+    /// By default manyway uses every interface that is up and follows those that appear or vanish.
+    #[arg(long = "path", value_name = "IFACE|ADDR", value_delimiter = ',')]
+    pub(crate) interfaces: Vec<PathSelector>,
+
+    /// Local port for UDP and TCP; 0 lets the system choose
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+
+    /// Transport for packets: UDP, TCP, or UDP with TCP where UDP fails
+    ///
+    /// A side that prints a ticket also accepts TCP connections, on the number of its UDP port,
+    /// except with `udp`. The kernel controls congestion on TCP paths, so `--cc` has no effect
+    /// there.
+    #[arg(long, value_name = "tcp|udp|auto", default_value = "auto")]
+    pub(crate) carrier: Carriers,
+
+    /// Kernel congestion control for TCP connections, e.g. `cubic`, `bbr` or `reno`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tcp_cc: Option<Congestion>,
+
+    /// Congestion-control law for data that this side sends; a wrong name lists all laws
+    #[arg(long, value_name = "NAME", default_value_t = LawSpec::lia())]
+    pub(crate) cc: LawSpec,
+
+    /// Highest sending rate over all paths together, e.g. 20Mbps or 2MB/s
+    #[arg(long, value_name = "RATE")]
+    pub(crate) limit: Option<Rate>,
+
+    /// Most memory for received data that isn't on disk yet
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    pub(crate) receive_window: ByteSize,
+
+    /// Print one JSON object per transfer on standard output
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+}
+
+/// Where the relays of a transfer come from.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Relays")]
+pub(crate) struct RelaySourceArgs {
+    /// Relay to use: a RELAY (mr1…), or @FILE with one per line; repeatable
+    ///
+    /// A sender with `--cc mpath` treats the relays as candidates and uses those that prove useful.
+    /// With any other law, it opens a path through each. A side that prints a ticket names up to 8
+    /// relays in it and can be reached through them. Other users of this host can see a RELAY on
+    /// the command line; @FILE and the environment hide it.
+    #[arg(long, value_name = "RELAY", value_delimiter = ',')]
+    pub(crate) via: Vec<String>,
+
+    /// Registry that provides relays (https://HOST:PORT#KEY, as it prints it); repeatable for
+    /// registries of one fleet
+    ///
+    /// The registry chooses relays at random, and manyway uses them like those of `--via`. When it
+    /// has tried all of them, it fetches others. A side that prints a ticket can be reached through
+    /// some of them.
+    #[arg(
+        long,
+        value_name = "URL",
+        value_delimiter = ',',
+        requires = "token_file"
+    )]
+    pub(crate) registry: Vec<RegistryUrl>,
+
+    /// Number of relays to take from the registry
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 50,
+        value_parser = clap::value_parser!(u16).range(1..=200),
+        requires = "registry"
+    )]
+    pub(crate) relays: u16,
+
+    /// File with the client token from the registry's operator, readable by you alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+}

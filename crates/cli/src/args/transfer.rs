@@ -1,0 +1,150 @@
+//! `send` and `recv`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::network::{NetworkArgs, RelaySourceArgs};
+use super::selection::SelectionArgs;
+
+/// Send files and directories
+///
+/// With `--to`, manyway sends them to the host that printed the ticket. With HOST:DIR as the last
+/// argument, it starts the receiver on HOST over ssh. With neither, it prints a ticket and waits
+/// until a receiver fetches the files.
+#[derive(Debug, Args)]
+#[command(after_long_help = SEND_EXAMPLES)]
+pub(crate) struct SendArgs {
+    /// Files and directories to send; the last argument may be HOST:DIR, a destination over ssh
+    ///
+    /// Write a local name that contains a colon as ./na:me.
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+
+    /// Ticket of the receiver, or @FILE that holds it
+    ///
+    /// Other users of this host can see a ticket on the command line; @FILE and the environment
+    /// hide it.
+    #[arg(long, value_name = "TICKET")]
+    pub(crate) to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) conflict: ConflictArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) relays: RelaySourceArgs,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArgs,
+    #[command(flatten)]
+    pub(crate) ticket: TicketArgs,
+    #[command(flatten)]
+    pub(crate) ssh: SshArgs,
+}
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  manyway send film.mkv --to mw1…
+  manyway send photos/ notes.txt --to @ticket
+  manyway send photos/
+  manyway send backup.tar ann@server:backups --path eth0 --path wlan0
+  manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
+  manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
+  manyway send big.iso --to mw1… --via @relays --pick 3 --demand 50Mbps
+  manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
+  manyway send big.iso --to mw1… --carrier tcp --tcp-cc bbr";
+
+/// Receive files and directories
+///
+/// Without a ticket, manyway prints one and receives what others send to it until you stop it. With
+/// a ticket, it fetches what the sender offers.
+#[derive(Debug, Args)]
+#[command(after_long_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
+pub(crate) struct RecvArgs {
+    /// Ticket of the sender (mw1…, or @FILE that holds it) and the directory to receive into
+    ///
+    /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
+    /// Write a directory whose name begins with mw1 or @ as ./mw1…
+    #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
+    pub(crate) what: Vec<OsString>,
+
+    /// Ticket of the sender, or @FILE, as an option
+    #[arg(long, value_name = "TICKET")]
+    pub(crate) from: Option<String>,
+
+    /// Exit after one transfer
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Exit at the end of standard input, which tells a receiver over ssh that its caller is gone
+    #[arg(long, hide = true)]
+    pub(crate) while_stdin: bool,
+
+    #[command(flatten)]
+    pub(crate) conflict: ConflictArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) relays: RelaySourceArgs,
+    #[command(flatten)]
+    pub(crate) ticket: TicketArgs,
+}
+
+const RECV_USAGE: &str = "\
+manyway recv [OPTIONS] [DIR]
+       manyway recv [OPTIONS] TICKET [DIR]";
+
+const RECV_EXAMPLES: &str = "\
+Examples:
+  manyway recv ~/inbox
+  manyway recv --via mr1… ~/inbox         behind NAT: reachable through a relay
+  manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
+  manyway recv mw1… ~/Downloads --rename
+  MANYWAY_TICKET=@ticket manyway recv";
+
+/// What the receiver does with names that exist already.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Existing files")]
+pub(crate) struct ConflictArgs {
+    /// Replace files that exist [default: refuse them]; when sending, only with HOST:DIR
+    #[arg(long, conflicts_with = "rename")]
+    pub(crate) overwrite: bool,
+
+    /// Keep files that exist and save new ones as "name (1).ext"; when sending, only with HOST:DIR
+    #[arg(long)]
+    pub(crate) rename: bool,
+}
+
+/// The ticket that a waiting side prints.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Ticket")]
+pub(crate) struct TicketArgs {
+    /// Write the ticket to this file, readable by you alone; with `-q`, manyway doesn't print it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ticket_file: Option<PathBuf>,
+
+    /// Further address of this host for the ticket, e.g. a router's forwarded port; repeatable
+    ///
+    /// ADDR alone takes the port of manyway's sockets. The ticket always holds the addresses of the
+    /// local interfaces.
+    #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',')]
+    pub(crate) advertise: Vec<String>,
+}
+
+/// How to start the receiver on another host.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Over ssh")]
+pub(crate) struct SshArgs {
+    /// The ssh command with its options
+    #[arg(long, value_name = "CMD", default_value = "ssh")]
+    pub(crate) ssh: String,
+
+    /// The manyway program on the remote host
+    #[arg(long, value_name = "PATH", default_value = "manyway")]
+    pub(crate) remote_bin: String,
+
+    /// Port of the remote receiver, e.g. one that its firewall lets in
+    #[arg(long, value_name = "PORT")]
+    pub(crate) remote_port: Option<u16>,
+}

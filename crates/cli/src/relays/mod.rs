@@ -1,0 +1,189 @@
+//! The relays of one side of a transfer, from `--via` and `--registry`.
+//!
+//! [`RelaySources`] owns both sources: it lists relays in a ticket, dials through relays, and keeps
+//! them up to date while the connection lasts. It never picks paths; that is the session's part.
+
+mod registry;
+mod rendezvous;
+pub(crate) mod selection;
+mod via;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
+use manyway::{Carriers, Connection, Endpoint, RelayAddress, Ticket};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::registry::{RegistryRelays, client};
+use self::rendezvous::Rendezvous;
+use crate::args::RelaySourceArgs;
+use crate::exit::{Interrupted, Stop};
+use crate::screen::Screen;
+
+/// What a listener reads that accepts TCP only.
+const NO_TCP_RELAY: &str = "The registry lists no relay that accepts TCP (`manyway relay --tcp`), \
+    so the ticket names none of its relays";
+/// What the side that dials over TCP reads.
+const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to accept TCP, so with \
+    `--carrier tcp` manyway tries the listener's own addresses only. To be reachable through a \
+    relay, the listener needs `--carrier tcp` or `auto`, and `--registry` or `--via`";
+
+/// The relays of `--via` and those of a registry.
+pub(crate) struct RelaySources {
+    args: RelaySourceArgs,
+    carrier: Carriers,
+    via: Vec<RelayTicket>,
+    registry: Option<RegistryRelays>,
+    screen: Screen,
+    /// How many relays to use at a time.
+    pick: Option<u16>,
+}
+
+impl RelaySources {
+    /// Reads the options and enrols at the registry, so that a token that it refuses fails at once.
+    pub(crate) async fn open(
+        screen: &Screen,
+        args: &RelaySourceArgs,
+        carrier: Carriers,
+        pick: Option<u16>,
+    ) -> anyhow::Result<Self> {
+        let via = via::read(&args.via)?;
+        let named = via.iter().map(|relay| relay.relay).collect();
+        selection::check_count(pick, &named, args)?;
+        let mut registry = RegistryRelays::new(args, carrier)?;
+        if let Some(registry) = &mut registry {
+            let enrolled = registry.enrol().await;
+            registry.tolerate_outage(screen, enrolled)?;
+        }
+        Ok(Self {
+            args: args.clone(),
+            carrier,
+            via,
+            registry,
+            screen: screen.clone(),
+            pick,
+        })
+    }
+
+    /// Checks that every relay of `--via` comes with access, which the side that dials needs.
+    pub(crate) fn check_access(&self) -> anyhow::Result<()> {
+        via::with_access(&self.via).map(drop)
+    }
+
+    /// The relays that a listener names in its ticket, as many as fit.
+    pub(crate) async fn for_own_ticket(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
+        let mut found = via::addresses(&self.via);
+        let room = MAX_TICKET_RELAYS.saturating_sub(found.len());
+        if let Some(registry) = self.registry.as_mut().filter(|_| room > 0) {
+            let more = registry.for_own_ticket(room as u16).await;
+            let more = registry.tolerate_outage(&self.screen, more)?;
+            if self.carrier == Carriers::Tcp && more.as_ref().is_some_and(Vec::is_empty) {
+                self.screen.say(NO_TCP_RELAY);
+            }
+            let more = via::addresses(&more.unwrap_or_default());
+            found.extend(more.into_iter().take(room));
+        }
+        Ok(found)
+    }
+
+    /// Waits at the registry, if there is one, for peers that hold the ticket, until the result is
+    /// dropped.
+    pub(crate) fn await_callers(
+        &self,
+        endpoint: &Endpoint,
+        ticket: &Ticket,
+    ) -> anyhow::Result<BackgroundTasks> {
+        let mut tasks = JoinSet::new();
+        if let Some(rendezvous) = self.rendezvous(ticket)? {
+            tasks.spawn(rendezvous.listen(endpoint.clone()));
+        }
+        Ok(BackgroundTasks(tasks))
+    }
+
+    /// A rendezvous exchanges UDP addresses, so there is none with TCP only.
+    fn rendezvous(&self, ticket: &Ticket) -> anyhow::Result<Option<Rendezvous>> {
+        if self.carrier == Carriers::Tcp {
+            return Ok(None);
+        }
+        let client = client(&self.args)?;
+        Ok(client.map(|(client, rng)| Rendezvous::new(client, rng, ticket)))
+    }
+
+    /// Connects to the listener that printed the ticket, directly and through relays, and keeps the
+    /// registry's relays up to date until the result is dropped.
+    pub(crate) async fn dial(
+        &mut self,
+        endpoint: &Endpoint,
+        ticket: &Ticket,
+        stop: &Stop,
+    ) -> anyhow::Result<(Connection, BackgroundTasks)> {
+        let mut relays = via::with_access(&self.via)?;
+        let mut tasks = JoinSet::new();
+        let (tell, peer_addresses) = watch::channel(Vec::new());
+        if let Some(rendezvous) = self.rendezvous(ticket)? {
+            let endpoint = endpoint.clone();
+            tasks.spawn(async move {
+                tell.send(rendezvous.call(endpoint).await).ok();
+                std::future::pending().await
+            });
+        }
+        let dialled = async {
+            if let Some(registry) = &mut self.registry {
+                let found = registry.for_ticket(ticket).await;
+                let found = registry.tolerate_outage(&self.screen, found)?;
+                if self.carrier == Carriers::Tcp
+                    && relays.is_empty()
+                    && found.as_ref().is_some_and(Vec::is_empty)
+                {
+                    self.screen.say(TICKET_WITHOUT_TCP);
+                }
+                let answered = found.is_some();
+                relays.extend(found.unwrap_or_default());
+                let known: BTreeSet<RelayId> = relays.iter().map(|r| r.relay.id).collect();
+                if let Some(pick) = self.pick.map(usize::from)
+                    && answered
+                    && known.len() < pick
+                {
+                    self.screen.say(&selection::too_few(pick, known.len()));
+                }
+            }
+            let met = met(peer_addresses.clone());
+            anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)
+        };
+        let connection: Connection = tokio::select! {
+            dialled = dialled => dialled,
+            () = stop.requested() => Err(Interrupted.into()),
+        }?;
+        // The connection may have come up through a relay: try the peer's own addresses as well.
+        let found = connection.clone();
+        tasks.spawn(async move {
+            found.add_remotes(&met(peer_addresses).await);
+            std::future::pending().await
+        });
+        if let Some(registry) = self.registry.take() {
+            let (screen, connection) = (self.screen.clone(), connection.clone());
+            let tell = move |news: &str| screen.say(news);
+            let events = connection.events();
+            tasks.spawn(registry.maintain(tell, connection, events));
+        }
+        Ok((connection, BackgroundTasks(tasks)))
+    }
+}
+
+/// The peer's addresses from a rendezvous. Never resolves if there are none.
+async fn met(mut peer_addresses: watch::Receiver<Vec<SocketAddr>>) -> Vec<SocketAddr> {
+    let found = peer_addresses
+        .wait_for(|addresses| !addresses.is_empty())
+        .await;
+    match found.map(|addresses| addresses.clone()) {
+        Ok(addresses) => addresses,
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Tasks that renew access, fetch relays and meet peers; dropping it ends them.
+#[must_use]
+pub(crate) struct BackgroundTasks(#[allow(dead_code)] JoinSet<Infallible>);

@@ -1,0 +1,70 @@
+//! Relays that the command line names: `--via`.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use manyway::relay::RelayTicket;
+use manyway::{RelayAccess, RelayAddress};
+
+use crate::exit::usage;
+
+/// Most bytes of a file that lists relays.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The relays that `--via` names: the text of one (`mr1…`), or `@FILE` with one on each line.
+pub(super) fn read(via: &[String]) -> anyhow::Result<Vec<RelayTicket>> {
+    let mut relays = Vec::new();
+    for (n, text) in (1..).zip(via) {
+        match text.strip_prefix('@') {
+            Some(file) => relays.extend(
+                read_file(Path::new(file))
+                    .with_context(|| format!("can't read relays from {file}"))?,
+            ),
+            // The text itself stays out of the message: it is a secret.
+            None => relays.push(text.parse().map_err(|error| {
+                usage(format!(
+                    "the RELAY in `--via` number {n} is not valid: {error}"
+                ))
+            })?),
+        }
+    }
+    Ok(relays)
+}
+
+fn read_file(file: &Path) -> anyhow::Result<Vec<RelayTicket>> {
+    use std::io::Read;
+    let mut text = String::new();
+    fs::File::open(file)?
+        .take(MAX_FILE)
+        .read_to_string(&mut text)?;
+    let lines = (1..).zip(text.lines().map(str::trim));
+    let relays = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    relays
+        .map(|(n, line)| line.parse().with_context(|| format!("line {n}")))
+        .collect()
+}
+
+/// The relays as the side that dials uses them.
+pub(super) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAccess>> {
+    let mut usable = Vec::new();
+    for relay in relays {
+        if relay.access.is_none() {
+            let at = relay
+                .addresses
+                .first()
+                .map_or(String::new(), |a| format!(" at {a}"));
+            return Err(usage(format!(
+                "the relay{at} in `--via` gives no access: ask its operator for a RELAY with access \
+                 (`manyway relay --invite`)"
+            )));
+        }
+        usable.extend(RelayAccess::of(relay));
+    }
+    Ok(usable)
+}
+
+/// The relays as a listener names them in its ticket.
+pub(super) fn addresses(relays: &[RelayTicket]) -> Vec<RelayAddress> {
+    relays.iter().flat_map(RelayAddress::of).collect()
+}

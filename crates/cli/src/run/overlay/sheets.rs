@@ -1,0 +1,71 @@
+//! The results of single runs as rows of tables, and their rates over time. This module chooses
+//! columns and cells; [`Folder`] writes them.
+
+use manyway_simulate::batch::{OverlayDone, OverlayReport};
+
+use crate::run::folder::{Folder, Sheet};
+
+const RUNS: &str = "runs.csv";
+const RATES: &str = "rates.csv";
+
+/// The tables with their headings.
+pub(super) fn all() -> Vec<Sheet> {
+    vec![
+        Sheet::new(
+            RUNS,
+            &[
+                "point",
+                "seed",
+                "rate",
+                "optimum",
+                "deviation",
+                "settled_intervals",
+                "iterations",
+                "found",
+                "first_rate",
+                "sharing",
+            ],
+        ),
+        Sheet::new(RATES, &["point", "seed", "interval", "rate"]),
+    ]
+}
+
+/// Adds the rows of all runs.
+pub(super) fn add(
+    folder: &mut Folder,
+    report: &OverlayReport,
+    done: &[OverlayDone],
+) -> anyhow::Result<()> {
+    for OverlayDone { job, run, optimum } in done {
+        let mut points = report.points.iter();
+        let point = points.find(|point| point.point == job.point + 1);
+        let sharing = point.and_then(|point| point.sharing).unwrap_or("");
+        let (number, seed) = ((job.point + 1).to_string(), job.seed.to_string());
+        let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        let control = run.search.is_none();
+        let cells = [
+            number.clone(),
+            seed.clone(),
+            run.rate.to_string(),
+            cell(*optimum),
+            cell(control.then_some(run.deviation)),
+            cell(control.then_some(run.settled as f64)),
+            cell(run.search.map(|search| search.iterations as f64)),
+            run.search
+                .map_or_else(String::new, |search| search.found.to_string()),
+            cell(run.search.map(|search| search.first)),
+            sharing.to_owned(),
+        ];
+        folder.row(RUNS, cells)?;
+        for (interval, rate) in (1_usize..).zip(&run.series) {
+            let cells = [
+                number.clone(),
+                seed.clone(),
+                interval.to_string(),
+                rate.to_string(),
+            ];
+            folder.row(RATES, cells)?;
+        }
+    }
+    Ok(())
+}

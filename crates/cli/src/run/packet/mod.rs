@@ -1,0 +1,112 @@
+//! `manyway run --level packet`: every packet over links with queues, all points and repetitions on
+//! all cores. This module hands the runs to the simulator's [`Plan`] and the results to tables,
+//! plots and text; it computes no result itself.
+
+mod sheets;
+mod text;
+
+use manyway_scenario::{Experiment, Point, Scenario};
+use manyway_simulate::batch::{self, BatchError, Control, Job, Plan, Report, Running};
+use manyway_simulate::packet::RunResult;
+use tracing::info;
+
+use self::sheets::Rows;
+use super::folder::{Folder, Sheet};
+use super::level::{self, Level, Request};
+use super::naming::setting;
+use super::plots;
+use crate::exit::usage;
+use crate::scenario::several;
+
+/// Everything that is needed to start, checked.
+#[derive(Debug)]
+pub(super) struct Packet {
+    scenario: Scenario,
+    points: Vec<Point>,
+    threads: usize,
+    keep_series: bool,
+}
+
+impl Level for Packet {
+    type Report = Report;
+
+    fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
+        let points = request.scenario.points();
+        Ok(Self {
+            points: points.map_err(|error| usage(error.to_string()))?,
+            threads: request.threads(),
+            keep_series: request.args.keep_series,
+            scenario: request.scenario,
+        })
+    }
+
+    fn sheets(&self) -> Vec<Sheet> {
+        Rows::of(&self.points).sheets()
+    }
+
+    fn run(self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Report> {
+        let plan = Plan {
+            scenario: self.scenario.name(),
+            level: batch::Level::Packet,
+            points: &self.points,
+            seed: self.scenario.seed(),
+            repeat: self.scenario.repeat(),
+            threads: self.threads,
+            keep_series: self.keep_series,
+        };
+        info!("{}", start_words(plan.jobs(), self.threads));
+        let rows = Rows::of(&self.points);
+        let sink = |job: &Job, run: &RunResult| {
+            let point = &self.points[job.point];
+            info!("{}seed {}: done", setting(point), job.seed);
+            match folder.as_deref_mut() {
+                Some(folder) => {
+                    rows.add(folder, job, point, run)?;
+                    draw(folder, job, &self.points, run)
+                }
+                None => Ok(()),
+            }
+        };
+        let packet =
+            |experiment: &Experiment, run: &Running<'_>| Ok(batch::packet(experiment, run)?);
+        plan.run(packet, sink, control)
+            .map_err(|error| match error {
+                BatchError::Run { job, error } | BatchError::Result { job, error } => {
+                    let setting = setting(&self.points[job.point]);
+                    error.context(format!("{setting}seed {}", job.seed))
+                }
+                BatchError::Stopped => anyhow::anyhow!("{}", BatchError::<String>::Stopped),
+                BatchError::Threads(error) => error.into(),
+            })
+    }
+}
+
+impl level::Report for Report {
+    fn summary(&self) -> String {
+        text::summary(self)
+    }
+
+    fn unfinished(&self) -> u64 {
+        self.unfinished
+    }
+}
+
+/// Adds the plots of a run if it is the first of its point.
+fn draw(folder: &mut Folder, job: &Job, points: &[Point], run: &RunResult) -> anyhow::Result<()> {
+    if job.repetition > 0 {
+        return Ok(());
+    }
+    let point = &points[job.point];
+    let name = &point.experiment.name;
+    let of = format!("{name}, {}seed {}", setting(point), job.seed);
+    for picture in plots::draw(&point.experiment, &run.series, &of)? {
+        folder.plot(picture.name, job.point, points.len(), &picture.svg)?;
+    }
+    Ok(())
+}
+
+/// `40 runs on 2 threads`.
+fn start_words(runs: u64, threads: usize) -> String {
+    let runs = several(runs, "run");
+    format!("{runs} on {}", several(threads as u64, "thread"))
+}

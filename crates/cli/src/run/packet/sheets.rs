@@ -1,0 +1,178 @@
+//! The results of single runs as rows of tables: tidy ones, one row for each thing of each run.
+//! This module chooses columns and cells; [`Folder`] writes them.
+
+use indexmap::IndexSet;
+use manyway_scenario::{Experiment, Point};
+use manyway_simulate::batch::Job;
+use manyway_simulate::packet::{FlowResult, LinkResult, RunResult, SubflowResult};
+
+use crate::run::folder::{Folder, Sheet, number};
+
+const FLOWS: &str = "flows.csv";
+const SUBFLOWS: &str = "subflows.csv";
+const LINKS: &str = "links.csv";
+const SERIES_OF_RUNS: &str = "series.csv";
+
+/// What every row of a table of runs begins with, before what the point sets.
+const RUN: [&str; 3] = ["point", "repetition", "seed"];
+const FLOW: [&str; 5] = ["group", "flow", "goodput_bps", "share", "completion_s"];
+/// Behind these come the named spans of time.
+const SUBFLOW: [&str; 11] = [
+    "group",
+    "flow",
+    "path",
+    "goodput_bps",
+    "share",
+    "window_mean_packets",
+    "rtt_mean_s",
+    "loss_events",
+    "packets_sent",
+    "packets_lost",
+    "timeouts",
+];
+const LINK: [&str; 7] = [
+    "link",
+    "utilisation",
+    "load_bps",
+    "queue_mean_packets",
+    "packets",
+    "drops",
+    "marks",
+];
+const SERIES: [&str; 7] = ["point", "seed", "kind", "of", "path", "time_s", "value"];
+
+/// The columns that depend on the points.
+#[derive(Debug)]
+pub(super) struct Rows {
+    /// The keys that some of the points set.
+    keys: Vec<String>,
+    /// The named spans of time that some of the points have.
+    spans: Vec<String>,
+}
+
+impl Rows {
+    pub(super) fn of(points: &[Point]) -> Self {
+        let sets = points.iter().flat_map(|point| &point.set);
+        let measures = points.iter().map(|point| &point.experiment.measure);
+        let spans = measures.flat_map(|measure| &measure.spans);
+        Self {
+            keys: distinct(sets.map(|(key, _)| key)),
+            spans: distinct(spans.map(|span| &span.name)),
+        }
+    }
+
+    /// The tables with their headings.
+    pub(super) fn sheets(&self) -> Vec<Sheet> {
+        let of_runs = |name, columns: &[&str]| {
+            let mut sheet = Sheet::new(name, &RUN);
+            let keys = self.keys.iter().map(|key| format!("set.{key}"));
+            sheet.columns.extend(keys);
+            let columns = columns.iter().map(|&column| column.to_owned());
+            sheet.columns.extend(columns);
+            sheet
+        };
+        let mut subflows = of_runs(SUBFLOWS, &SUBFLOW);
+        let spans = self.spans.iter().map(|name| format!("goodput_bps.{name}"));
+        subflows.columns.extend(spans);
+        vec![
+            of_runs(FLOWS, &FLOW),
+            subflows,
+            of_runs(LINKS, &LINK),
+            Sheet::new(SERIES_OF_RUNS, &SERIES),
+        ]
+    }
+
+    /// Adds the rows of a run.
+    pub(super) fn add(
+        &self,
+        folder: &mut Folder,
+        job: &Job,
+        point: &Point,
+        run: &RunResult,
+    ) -> anyhow::Result<()> {
+        let number = (job.point + 1).to_string();
+        let seed = job.seed.to_string();
+        let mut head = vec![number, (job.repetition + 1).to_string(), seed];
+        let value_of = |key: &String| {
+            let pair = point.set.iter().find(|(set, _)| set == key);
+            pair.map(|(_, value)| value.clone()).unwrap_or_default()
+        };
+        head.extend(self.keys.iter().map(value_of));
+        let all = run.flows.iter().map(|flow| flow.goodput_bps).sum();
+        for (index, flow) in run.flows.iter().enumerate() {
+            let names = [group_of(&point.experiment, index), flow.name.clone()];
+            let head = head.iter().chain(&names).cloned();
+            folder.row(FLOWS, head.clone().chain(flow_cells(flow, all)))?;
+            for subflow in &flow.subflows {
+                let cells = subflow_cells(subflow, flow.goodput_bps);
+                let spans = self.spans.iter();
+                let spans = spans.map(|name| span_cell(point, subflow, name));
+                folder.row(SUBFLOWS, head.clone().chain(cells).chain(spans))?;
+            }
+        }
+        for link in &run.links {
+            folder.row(LINKS, head.iter().cloned().chain(link_cells(link)))?;
+        }
+        for series in &run.series {
+            let mut names = series.of.iter().map(String::as_str);
+            let (of, path) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
+            let head = [&head[0], &head[2], &series.kind, of, path];
+            folder.series(SERIES_OF_RUNS, &head, series.interval_s, &series.values)?;
+        }
+        Ok(())
+    }
+}
+
+/// Each name once, in order: a sweep's points need not all have the same.
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let names: IndexSet<&String> = names.collect();
+    names.into_iter().cloned().collect()
+}
+
+fn group_of(experiment: &Experiment, flow: usize) -> String {
+    let flow = experiment.flows.get(flow);
+    let group = flow.and_then(|flow| experiment.groups.get(flow.group));
+    group.map(|group| group.name.clone()).unwrap_or_default()
+}
+
+fn flow_cells(flow: &FlowResult, all: f64) -> [String; 3] {
+    [
+        number(flow.goodput_bps),
+        number(flow.goodput_bps / all),
+        number(flow.completion_s.unwrap_or(f64::NAN)),
+    ]
+}
+
+fn subflow_cells(subflow: &SubflowResult, flow_bps: f64) -> [String; 9] {
+    [
+        subflow.path.clone(),
+        number(subflow.goodput_bps),
+        number(subflow.goodput_bps / flow_bps),
+        number(subflow.window_mean_packets),
+        number(subflow.rtt_mean_s),
+        subflow.loss_events.to_string(),
+        subflow.packets_sent.to_string(),
+        subflow.packets_lost.to_string(),
+        subflow.timeouts.to_string(),
+    ]
+}
+
+/// Goodput in the span of this name, if the point has one.
+fn span_cell(point: &Point, subflow: &SubflowResult, name: &str) -> String {
+    let spans = &point.experiment.measure.spans;
+    let index = spans.iter().position(|span| span.name == name);
+    let rate = index.and_then(|index| subflow.spans_bps.get(index));
+    number(rate.copied().unwrap_or(f64::NAN))
+}
+
+fn link_cells(link: &LinkResult) -> [String; 7] {
+    [
+        link.name.clone(),
+        number(link.utilisation),
+        number(link.load_bps),
+        number(link.queue_mean_packets),
+        link.packets_offered.to_string(),
+        link.packets_dropped.to_string(),
+        link.packets_marked.to_string(),
+    ]
+}

@@ -1,0 +1,57 @@
+//! Calls on [`AnyController`] go to the controller that it is, without dynamic dispatch.
+
+use manyway_units::Time;
+
+use super::AnyController;
+use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
+
+impl Controller for AnyController {
+    fn name(&self) -> &'static str {
+        each!(self, controller => controller.name())
+    }
+    fn check_paths(&self, count: usize) -> Result<(), String> {
+        each!(self, controller => controller.check_paths(count))
+    }
+    fn add_path(&mut self, path: NewPath) -> Slot {
+        each!(self, controller => controller.add_path(path))
+    }
+    fn remove_path(&mut self, slot: Slot) {
+        each!(self, controller => controller.remove_path(slot));
+    }
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        each!(self, controller => controller.set_packet_size(slot, bytes));
+    }
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack) {
+        each!(self, controller => controller.on_ack(ack));
+    }
+    #[inline]
+    fn on_loss(&mut self, loss: &Loss) {
+        each!(self, controller => controller.on_loss(loss));
+    }
+    fn on_further_loss(&mut self, loss: &Loss) {
+        each!(self, controller => controller.on_further_loss(loss));
+    }
+    #[inline]
+    fn on_ecn(&mut self, loss: &Loss) {
+        each!(self, controller => controller.on_ecn(loss));
+    }
+    fn on_timeout(&mut self, slot: Slot, now: Time) {
+        each!(self, controller => controller.on_timeout(slot, now));
+    }
+    #[inline]
+    fn on_round_end(&mut self, round: &Round) {
+        each!(self, controller => controller.on_round_end(round));
+    }
+    #[inline]
+    fn window(&self, slot: Slot) -> f64 {
+        each!(self, controller => controller.window(slot))
+    }
+    #[inline]
+    fn in_slow_start(&self, slot: Slot) -> bool {
+        each!(self, controller => controller.in_slow_start(slot))
+    }
+    fn verdict(&self, slot: Slot) -> PathVerdict {
+        each!(self, controller => controller.verdict(slot))
+    }
+}

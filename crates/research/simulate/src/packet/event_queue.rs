@@ -1,0 +1,388 @@
+//! The event queue of the packet level: packets and timers in the order of time.
+
+use std::collections::VecDeque;
+
+use manyway_units::Time;
+
+use crate::events::mix;
+
+/// A packet on its way: where it is next, and when. Whole words only, so that copies are cheap.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub(super) struct Transit {
+    pub(super) at: Time,
+    /// Packet number, or the index of an acknowledgement's record.
+    pub(super) number: u64,
+    pub(super) subflow: u32,
+    tag: u32,
+}
+
+/// What happens to a packet when its time has come.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(super) enum Stage {
+    /// A data packet enters its route's next link.
+    Forward,
+    /// A data packet gets to the receiver.
+    Receive,
+    /// The acknowledgement of this one data packet gets to the sender.
+    Acknowledged,
+    /// A recorded acknowledgement enters the next link of the way back.
+    Backward,
+    /// A recorded acknowledgement gets to the sender.
+    Returned,
+}
+
+const STAGE: u32 = 0xff;
+const HOP: u32 = 0xff00;
+const ONE_HOP: u32 = 0x100;
+const MARKED: u32 = 0x1_0000;
+
+impl Transit {
+    /// A packet at the beginning of its way.
+    #[inline]
+    pub(super) fn new(at: Time, subflow: u32, number: u64, stage: Stage) -> Self {
+        Self {
+            at,
+            number,
+            subflow,
+            tag: stage as u32,
+        }
+    }
+
+    #[inline]
+    pub(super) fn stage(&self) -> Stage {
+        match self.tag & STAGE {
+            0 => Stage::Forward,
+            1 => Stage::Receive,
+            2 => Stage::Acknowledged,
+            3 => Stage::Backward,
+            _ => Stage::Returned,
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_stage(&mut self, stage: Stage) {
+        self.tag = self.tag & !STAGE | stage as u32;
+    }
+
+    /// How many links of its route it has passed.
+    #[inline]
+    pub(super) fn hop(&self) -> usize {
+        ((self.tag & HOP) >> 8) as usize
+    }
+
+    #[inline]
+    pub(super) fn pass_hop(&mut self) {
+        self.tag += ONE_HOP;
+    }
+
+    /// Whether it carries the mark Congestion Experienced.
+    #[inline]
+    pub(super) fn is_marked(&self) -> bool {
+        self.tag & MARKED != 0
+    }
+
+    #[inline]
+    pub(super) fn mark(&mut self) {
+        self.tag |= MARKED;
+    }
+}
+
+/// Index of a FIFO in its [`EventQueue`].
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub(super) struct FifoId(pub(super) u32);
+
+/// Packets under way: a merge of FIFOs by time.
+///
+/// Whatever leaves a FIFO link, or passes a constant delay, comes in order; so a packet costs a
+/// push and a pop at a ring buffer, and only the FIFOs' heads compete. Among heads of one moment a
+/// seeded hash decides, another one each time, so that no FIFO starves another.
+#[derive(Debug, Clone)]
+pub(super) struct EventQueue {
+    fifos: Vec<Fifo>,
+    heads: Heap,
+    seed: u64,
+}
+
+/// Items in the order of time, and a salt that breaks ties with other FIFOs.
+#[derive(Debug, Clone)]
+struct Fifo {
+    salt: u64,
+    items: VecDeque<Transit>,
+    /// When the last item that was pushed is due.
+    latest: Time,
+}
+
+impl EventQueue {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            fifos: Vec::new(),
+            heads: Heap::default(),
+            seed,
+        }
+    }
+
+    pub(super) fn add(&mut self) -> FifoId {
+        let id = self.fifos.len() as u32;
+        self.fifos.push(Fifo {
+            salt: mix(self.seed ^ u64::from(id)),
+            items: VecDeque::new(),
+            latest: Time::ZERO,
+        });
+        FifoId(id)
+    }
+
+    /// Appends to a FIFO, whose times never decrease.
+    // Passed in memory, the item would be read again before its words have got there.
+    #[inline(always)]
+    pub(super) fn push(&mut self, id: FifoId, item: Transit) {
+        let fifo = &mut self.fifos[id.0 as usize];
+        debug_assert!(fifo.latest <= item.at);
+        fifo.latest = item.at;
+        if fifo.items.is_empty() {
+            self.heads.push(key(item.at, fifo.salt, id.0));
+        }
+        fifo.items.push_back(item);
+    }
+
+    /// When the last item of a FIFO is due; nothing earlier may be appended to it.
+    #[inline]
+    pub(super) fn latest(&self, id: FifoId) -> Time {
+        self.fifos[id.0 as usize].latest
+    }
+
+    /// The order of the next item among all events; `u128::MAX` if there is none.
+    #[inline]
+    pub(super) fn next(&self) -> u128 {
+        self.heads.least()
+    }
+
+    #[inline(always)]
+    pub(super) fn pop(&mut self) -> Option<Transit> {
+        let id = self.heads.least() as u32;
+        let fifo = self.fifos.get_mut(id as usize)?;
+        let item = fifo.items.pop_front()?;
+        match fifo.items.front() {
+            Some(next) => self.heads.replace_least(key(next.at, fifo.salt, id)),
+            None => self.heads.remove_least(),
+        }
+        Some(item)
+    }
+}
+
+/// Timers of whatever is numbered: at most one event per number and moment is of use, and too early
+/// a one does no harm.
+#[derive(Debug, Clone)]
+pub(super) struct Timers {
+    heap: Heap,
+    seed: u64,
+}
+
+impl Timers {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            heap: Heap::default(),
+            seed: mix(!seed),
+        }
+    }
+
+    pub(super) fn schedule(&mut self, at: Time, id: u32) {
+        let salt = mix(self.seed ^ u64::from(id));
+        self.heap.push(key(at, salt, id));
+    }
+
+    #[inline]
+    pub(super) fn next(&self) -> u128 {
+        self.heap.least()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Time, u32)> {
+        let key = self.heap.least();
+        if key == u128::MAX {
+            return None;
+        }
+        self.heap.remove_least();
+        Some((time_of(key), key as u32))
+    }
+}
+
+/// Time, then a hash of time and salt, then the number: a total order.
+#[inline]
+fn key(at: Time, salt: u64, id: u32) -> u128 {
+    let at = at.as_nanos();
+    let tie = (at ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    u128::from(at) << 64 | u128::from(tie) << 32 | u128::from(id)
+}
+
+#[inline]
+pub(super) fn time_of(key: u128) -> Time {
+    Time::from_nanos((key >> 64) as u64)
+}
+
+/// A heap of four children per node: half the depth of a binary one, and the children share a cache
+/// line.
+#[derive(Debug, Clone, Default)]
+struct Heap(Vec<u128>);
+
+const CHILDREN: usize = 4;
+
+impl Heap {
+    #[inline]
+    fn least(&self) -> u128 {
+        self.0.first().copied().unwrap_or(u128::MAX)
+    }
+
+    #[inline]
+    fn push(&mut self, key: u128) {
+        let mut at = self.0.len();
+        self.0.push(key);
+        while at > 0 {
+            let parent = (at - 1) / CHILDREN;
+            if self.0[parent] <= key {
+                break;
+            }
+            self.0[at] = self.0[parent];
+            at = parent;
+        }
+        self.0[at] = key;
+    }
+
+    #[inline]
+    fn remove_least(&mut self) {
+        if let Some(last) = self.0.pop()
+            && !self.0.is_empty()
+        {
+            self.replace_least(last);
+        }
+    }
+
+    /// Puts `key` in the place of the least one and moves it to where it belongs.
+    #[inline]
+    fn replace_least(&mut self, key: u128) {
+        let heap = self.0.as_mut_slice();
+        let mut at = 0;
+        loop {
+            let first = at * CHILDREN + 1;
+            let Some(children) = heap.get(first..(first + CHILDREN).min(heap.len())) else {
+                break;
+            };
+            let mut least = first;
+            let mut least_key = u128::MAX;
+            for (offset, &child) in children.iter().enumerate() {
+                if child < least_key {
+                    least = first + offset;
+                    least_key = child;
+                }
+            }
+            if key <= least_key {
+                break;
+            }
+            heap[at] = least_key;
+            at = least;
+        }
+        if let Some(slot) = heap.get_mut(at) {
+            *slot = key;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn item(at: u64, subflow: u32) -> Transit {
+        Transit::new(Time::from_nanos(at), subflow, 0, Stage::Forward)
+    }
+
+    #[test]
+    fn ties_are_seeded_and_fair() {
+        let first = |seed| {
+            let mut queue = EventQueue::new(seed);
+            let ids = [queue.add(), queue.add()];
+            let winners: Vec<u32> = (0..1000)
+                .map(|at| {
+                    queue.push(ids[0], item(at, 0));
+                    queue.push(ids[1], item(at, 1));
+                    let winner = queue.pop().unwrap().subflow;
+                    queue.pop().unwrap();
+                    winner
+                })
+                .collect();
+            winners
+        };
+        assert_eq!(first(1), first(1));
+        assert_ne!(first(1), first(2));
+        let ones: u32 = first(3).iter().sum();
+        assert!(
+            (400..600).contains(&ones),
+            "FIFO 1 was first {ones} of 1000 times"
+        );
+    }
+
+    #[test]
+    fn tags_keep_their_parts_apart() {
+        let mut item = item(1, 2);
+        for hop in 0..255 {
+            assert_eq!(item.hop(), hop);
+            item.pass_hop();
+        }
+        assert!(!item.is_marked());
+        item.mark();
+        for stage in [
+            Stage::Forward,
+            Stage::Receive,
+            Stage::Acknowledged,
+            Stage::Backward,
+            Stage::Returned,
+        ] {
+            item.set_stage(stage);
+            assert_eq!(
+                (item.stage(), item.hop(), item.is_marked()),
+                (stage, 255, true)
+            );
+        }
+    }
+
+    #[test]
+    fn timers_come_in_order() {
+        let mut timers = Timers::new(0);
+        for (at, id) in [(5, 1), (3, 2), (9, 3), (3, 4)] {
+            timers.schedule(Time::from_nanos(at), id);
+        }
+        let times: Vec<u64> =
+            std::iter::from_fn(|| timers.pop().map(|(at, _)| at.as_nanos())).collect();
+        assert_eq!(times, [3, 3, 5, 9]);
+        assert_eq!(timers.next(), u128::MAX);
+    }
+
+    proptest! {
+        /// Whatever is pushed while popping, times never decrease and every FIFO stays in order.
+        #[test]
+        fn merged_in_order(steps in prop::collection::vec((0u32..12, 0u64..50, prop::bool::ANY), 0..400)) {
+            let mut queue = EventQueue::new(7);
+            let ids: Vec<FifoId> = (0..12).map(|_| queue.add()).collect();
+            let mut last = [0u64; 12];
+            let mut now = 0;
+            let (mut pushed, mut popped) = (0, 0);
+            for (fifo, delay, pop) in steps {
+                let at = (now + delay).max(last[fifo as usize]);
+                last[fifo as usize] = at;
+                queue.push(ids[fifo as usize], item(at, fifo));
+                pushed += 1;
+                if pop && let Some(item) = queue.pop() {
+                    prop_assert!(item.at.as_nanos() >= now);
+                    now = item.at.as_nanos();
+                    popped += 1;
+                }
+            }
+            while let Some(item) = queue.pop() {
+                prop_assert!(item.at.as_nanos() >= now);
+                now = item.at.as_nanos();
+                popped += 1;
+            }
+            prop_assert_eq!(pushed, popped);
+        }
+    }
+}

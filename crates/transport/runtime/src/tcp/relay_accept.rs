@@ -1,0 +1,97 @@
+//! Accepts TCP connections that relays pass on: the listener keeps a connection open to each relay,
+//! over which the relay announces callers.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use manyway_session::{Purpose, RelayAddress, listen_key};
+use tokio::net::TcpStream;
+use tokio::time::interval;
+
+use crate::driver::shared::Shared;
+use crate::problem;
+use crate::tcp_relay::{ListenStatus, TcpRelayListener};
+
+use super::Carriers;
+use super::carrier::{NewCarrier, start};
+use super::dial::connect;
+
+/// How often to look whether the endpoint is still there.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Listens at these relays for the holders of a ticket with this secret, as long as the endpoint
+/// lives.
+pub(crate) fn listen_at(shared: &Arc<Shared>, secret: &[u8; 32], relays: &[RelayAddress]) {
+    if shared.tcp.carriers == Carriers::Udp {
+        return;
+    }
+    for &relay in relays {
+        let key = listen_key(secret, &relay.id);
+        let from = Arc::downgrade(shared);
+        let open = move |to| open(from.clone(), to);
+        let listener = TcpRelayListener::start(relay, key, open);
+        tokio::spawn(accept(Arc::downgrade(shared), relay, listener));
+    }
+}
+
+async fn accept(shared: Weak<Shared>, relay: RelayAddress, mut listener: TcpRelayListener) {
+    let mut looks = interval(LOOK);
+    let mut status = listener.status();
+    let mut told = false;
+    loop {
+        let stream = tokio::select! {
+            stream = listener.accept() => Some(stream),
+            _ = looks.tick() => None,
+        };
+        let Some(shared) = shared.upgrade().filter(|shared| is_open(shared)) else {
+            return;
+        };
+        // Where there is UDP, a relay may well be without TCP.
+        if shared.tcp.carriers == Carriers::Tcp
+            && let ListenStatus::Failed(error) = &*status.borrow_and_update()
+            && !std::mem::replace(&mut told, true)
+        {
+            tracing::warn!(%error, "can't listen at this relay over TCP; trying again");
+        }
+        let Some(stream) = stream else { continue };
+        let new = NewCarrier {
+            stream,
+            name: relay.address.to_string(),
+            purpose: Purpose::Accepted,
+            relay: true,
+        };
+        if let Err(error) = start(&shared, new) {
+            tracing::debug!(relay = %relay.address, %error, "no session needs this call");
+        }
+    }
+}
+
+fn is_open(shared: &Shared) -> bool {
+    shared.look(|state| !state.closing && !state.stop)
+}
+
+/// A connection to the relay from the first local address that can reach it.
+async fn open(shared: Weak<Shared>, to: SocketAddr) -> io::Result<TcpStream> {
+    let gone = || io::Error::other("the endpoint is closed");
+    let shared = shared.upgrade().ok_or_else(gone)?;
+    let congestion = shared.tcp.congestion.clone();
+    let locals = shared.look(|state| state.locals.values().cloned().collect::<Vec<_>>());
+    drop(shared);
+    let mut failed = io::Error::new(
+        io::ErrorKind::AddrNotAvailable,
+        "no local address can reach it",
+    );
+    for (name, addr) in locals {
+        if problem::is_impossible(addr.ip(), to) {
+            continue;
+        }
+        let from = SocketAddr::new(addr.ip(), 0);
+        match connect(from, &name, to, congestion.as_ref()).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}

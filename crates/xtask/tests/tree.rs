@@ -1,0 +1,259 @@
+//! The checks on this repository.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use manyway_xtask::{Crate, broken_links, cycles, overlong_lines};
+use syn::visit::{self, Visit};
+
+fn top() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Files that git tracks or would track, from the top folder.
+fn files(endings: &[&str]) -> Vec<PathBuf> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(top())
+        .output()
+        .expect("git lists the files");
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let mut found: Vec<PathBuf> = text
+        .lines()
+        .filter(|name| endings.iter().any(|ending| name.ends_with(ending)))
+        .map(PathBuf::from)
+        .filter(|name| top().join(name).exists())
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no file ends with {endings:?}");
+    found
+}
+
+fn read(name: &Path) -> String {
+    fs::read_to_string(top().join(name)).unwrap()
+}
+
+/// Whether a file is production code: below `src`, and no test module.
+fn is_production(name: &Path) -> bool {
+    let text = name.to_string_lossy();
+    text.contains("/src/") && !text.contains("/tests")
+}
+
+#[test]
+fn no_file_imports_itself_by_way_of_others() {
+    let mut found = String::new();
+    for root in files(&["src/lib.rs", "src/main.rs"]) {
+        let edges = Crate::read(&top().join(&root)).unwrap().edges();
+        for ring in cycles(
+            edges
+                .iter()
+                .map(|edge| (edge.from.clone(), edge.to.clone())),
+        ) {
+            found.push_str(&format!("\n{}:", root.display()));
+            for edge in &edges {
+                if ring.contains(&edge.from) && ring.contains(&edge.to) {
+                    let short = |file: &Path| {
+                        let src = top().join(root.parent().unwrap());
+                        file.strip_prefix(src).unwrap_or(file).display().to_string()
+                    };
+                    let (from, to) = (short(&edge.from), short(&edge.to));
+                    found.push_str(&format!("\n  {from} -> {to}: {}", edge.name));
+                }
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "files that depend on each other; move what both need to a module below them:{found}"
+    );
+}
+
+#[test]
+fn lines_have_at_most_100_characters() {
+    let mut found = String::new();
+    for name in files(&[
+        ".rs",
+        ".md",
+        ".sh",
+        ".ci/run",
+        ".ci/loopback",
+        ".ci/nat",
+        ".ci/tcp-share",
+    ]) {
+        // Pages of results stand as their commands write them.
+        if name.starts_with("docs/results") && !name.ends_with("README.md") {
+            continue;
+        }
+        let markdown = name.extension().is_some_and(|it| it == "md");
+        for line in overlong_lines(&read(&name), 100, markdown) {
+            let (name, at, wide) = (name.display(), line.line, line.characters);
+            found.push_str(&format!("\n{name}:{at}: {wide}"));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "lines with more than 100 characters:{found}"
+    );
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut found = String::new();
+    for name in files(&[".md"]) {
+        for link in broken_links(&top().join(&name), &read(&name)) {
+            found.push_str(&format!("\n{}: {link}", name.display()));
+        }
+    }
+    assert!(found.is_empty(), "links to files that don't exist:{found}");
+}
+
+/// Names of laws that code compares something with: a comparison or a pattern.
+struct Compared<'a> {
+    laws: &'a BTreeSet<String>,
+    found: Vec<String>,
+}
+
+impl Compared<'_> {
+    fn note(&mut self, literal: &syn::Lit) {
+        if let syn::Lit::Str(text) = literal
+            && self.laws.contains(&text.value())
+        {
+            self.found.push(text.value());
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Compared<'_> {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.ident != "tests" {
+            visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_expr_binary(&mut self, binary: &'ast syn::ExprBinary) {
+        if matches!(binary.op, syn::BinOp::Eq(_) | syn::BinOp::Ne(_)) {
+            for side in [&binary.left, &binary.right] {
+                if let syn::Expr::Lit(literal) = &**side {
+                    self.note(&literal.lit);
+                }
+            }
+        }
+        visit::visit_expr_binary(self, binary);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let compares = [
+            "eq",
+            "ne",
+            "starts_with",
+            "contains",
+            "eq_ignore_ascii_case",
+        ];
+        if compares.iter().any(|name| call.method == name) {
+            for argument in &call.args {
+                if let syn::Expr::Lit(literal) = argument {
+                    self.note(&literal.lit);
+                }
+            }
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_pat(&mut self, pattern: &'ast syn::Pat) {
+        if let syn::Pat::Lit(literal) = pattern {
+            self.note(&literal.lit);
+        }
+        visit::visit_pat(self, pattern);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        // `matches!(name, "lia" | "olia")`
+        if call.path.is_ident("matches") {
+            for token in call.tokens.clone() {
+                if let Ok(literal) = syn::parse2::<syn::Lit>(token.into()) {
+                    self.note(&literal);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_law_is_asked_for_by_name() {
+    let laws: BTreeSet<String> = manyway_control::registry::laws()
+        .map(|law| law.name().to_owned())
+        .collect();
+    let mut found = String::new();
+    for name in files(&[".rs"]) {
+        if !is_production(&name) || name.starts_with("crates/core/control/src/registry") {
+            continue;
+        }
+        let mut compared = Compared {
+            laws: &laws,
+            found: Vec::new(),
+        };
+        compared.visit_file(&syn::parse_file(&read(&name)).unwrap());
+        for law in compared.found {
+            found.push_str(&format!("\n{}: {law}", name.display()));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "code that asks for a law by its name instead of what it can (its capabilities):{found}"
+    );
+}
+
+/// `impl Connection` and `&mut Connection`.
+#[derive(Default)]
+struct Reaches {
+    found: Vec<&'static str>,
+}
+
+fn is_connection(kind: &syn::Type) -> bool {
+    matches!(kind, syn::Type::Path(it)
+        if it.path.segments.last().is_some_and(|last| last.ident == "Connection"))
+}
+
+impl<'ast> Visit<'ast> for Reaches {
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        if is_connection(&item.self_ty) && item.trait_.is_none() {
+            self.found.push("impl Connection");
+        }
+        visit::visit_item_impl(self, item);
+    }
+
+    fn visit_type_reference(&mut self, reference: &'ast syn::TypeReference) {
+        if reference.mutability.is_some() && is_connection(&reference.elem) {
+            self.found.push("&mut Connection");
+        }
+        visit::visit_type_reference(self, reference);
+    }
+}
+
+#[test]
+fn only_the_orchestrator_knows_the_whole_connection() {
+    let mut found = String::new();
+    for name in files(&[".rs"]) {
+        let session = name.starts_with("crates/transport/session/src");
+        if !session || !is_production(&name) || name.ends_with("connection/mod.rs") {
+            continue;
+        }
+        let mut reaches = Reaches::default();
+        reaches.visit_file(&syn::parse_file(&read(&name)).unwrap());
+        // The endpoint lends a connection to its user.
+        let allowed = if name.ends_with("endpoint/mod.rs") {
+            1
+        } else {
+            0
+        };
+        if reaches.found.len() > allowed {
+            found.push_str(&format!("\n{}: {:?}", name.display(), reaches.found));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "components that reach into the connection:{found}"
+    );
+}
