@@ -17,8 +17,10 @@
 mod balia;
 mod bmc;
 mod criteria;
+mod failure;
 mod fluid;
 mod gate;
+mod headline;
 mod measured;
 mod mpath;
 mod optima;
@@ -36,10 +38,12 @@ mod study;
 mod table;
 mod wvegas;
 
+pub use failure::Failure;
 pub use gate::Gate;
+pub use headline::Headline;
 pub use output::write;
 pub use planetlab::pair_scenario;
 pub use reference::{Mismatch, Reference, ReferenceError, rewrite_command};
 pub use registry::{STUDIES, find};
-pub use study::{Extent, Failure, Figure, Headline, Outcome, Size, Study};
+pub use study::{Extent, Figure, Outcome, Size, Study};
 pub use table::{Row, Table};

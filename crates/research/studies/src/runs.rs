@@ -7,8 +7,8 @@ use manyway_simulate::batch::{self, BatchError, Control, Job, Level, Plan};
 use manyway_simulate::packet::{RunResult, SimulationError};
 use serde::Serialize;
 
+use crate::failure::Failure;
 use crate::progress::timed;
-use crate::study::Failure;
 
 /// RED in the place of the queues of Balia's scenarios.
 pub(crate) const RED: &str = "links.*.queue={ red = { limit = \"50 packets\", \

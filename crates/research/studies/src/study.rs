@@ -1,12 +1,11 @@
 //! What a study is, and what it gives.
 
-use std::error::Error;
-
 use manyway_report::Plot;
-use serde::Serialize;
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::runs::Runs;
 use crate::table::Table;
 
@@ -25,9 +24,6 @@ pub trait Study: Sync {
     /// A scenario that can't be read or run. A gate that doesn't hold is no error.
     fn run(&self, extent: Extent) -> Result<Outcome, Failure>;
 }
-
-/// Why a study has no outcome.
-pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// How much of a study is run.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
@@ -87,32 +83,6 @@ impl Outcome {
     /// Whether every gate holds, or is known not to hold and says why.
     pub fn passes(&self) -> bool {
         self.gates.iter().all(Gate::passes)
-    }
-}
-
-/// A value that stands for a study.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Headline {
-    /// What it is, with its unit.
-    pub name: String,
-    /// The value.
-    pub value: f64,
-}
-
-impl Headline {
-    /// A value that repeats bit for bit on every machine: of a simulation.
-    pub fn exact(name: impl Into<String>, value: f64) -> Self {
-        Headline {
-            name: name.into(),
-            value,
-        }
-    }
-
-    /// A value that depends on a solver's, in six significant digits: processors with and without
-    /// fused multiply-add differ in the last ones.
-    pub fn rounded(name: impl Into<String>, value: f64) -> Self {
-        let digits = format!("{value:.5e}");
-        Headline::exact(name, digits.parse().unwrap_or(value))
     }
 }
 

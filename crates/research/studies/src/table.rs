@@ -4,9 +4,10 @@ use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::RunResult;
 use serde::Serialize;
 
+use crate::failure::Failure;
+use crate::headline::Headline;
 use crate::runs::{Runs, Source};
 use crate::statistics::summary;
-use crate::study::{Failure, Headline};
 
 /// Means of what was measured at each point of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -8,9 +8,11 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::failure::Failure;
+use crate::headline::Headline;
 use crate::progress::timed;
 use crate::runs::RED;
-use crate::study::{Extent, Failure, Headline, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 use tables::{Aggregation, Friendliness, Oscillation, Responsiveness, Variant, gates};
 
 /// The study.

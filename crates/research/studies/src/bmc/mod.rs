@@ -8,12 +8,13 @@ use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::{FlowResult, RunResult, SubflowResult};
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::measured::{goodput, subflow};
 use crate::page::Page;
 use crate::runs::{Runs, Source};
 use crate::statistics::jain;
-use crate::study::{Extent, Failure, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 use crate::table::{Row, Table, markdown};
 
 /// The study.

@@ -5,8 +5,8 @@ use manyway_report::{Kind, Plot, Series};
 use serde_json::{Value, json};
 
 use super::subject;
+use crate::failure::Failure;
 use crate::gate::Gate;
-use crate::study::Failure;
 
 /// Curves and their plots.
 pub(crate) struct Curves {

@@ -7,8 +7,8 @@ use manyway_fluid::criteria::{
 use serde_json::{Value, json};
 
 use super::subject;
+use crate::failure::Failure;
 use crate::gate::Gate;
-use crate::study::Failure;
 
 /// What was found.
 pub(crate) struct Edges {

@@ -11,8 +11,10 @@ mod page;
 use manyway_fluid::criteria::{Criterion, Domain, Row, Rtts, Subject, table_1};
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::gate::Gate;
-use crate::study::{Extent, Failure, Figure, Headline, Outcome, Study};
+use crate::headline::Headline;
+use crate::study::{Extent, Figure, Outcome, Study};
 
 /// The study.
 pub(crate) struct DesignCriteria;

@@ -6,10 +6,11 @@ use manyway_scenario::Point;
 use manyway_simulate::packet::{RunResult, SubflowResult};
 use manyway_units::Time;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::runs::{RED, Runs, Source};
 use crate::statistics::mean;
-use crate::study::{Failure, Headline};
 use crate::table::{Table, markdown};
 
 /// What the square root law has for a constant under random loss, and under periodic loss, where

@@ -6,9 +6,10 @@ mod wvegas;
 
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::page::Page;
-use crate::study::{Extent, Failure, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 
 /// The study.
 pub(crate) struct FluidModel;

@@ -6,9 +6,11 @@ use manyway_fluid::run::{RunOptions, run};
 use manyway_fluid::{Flow, FluidLaw, Link, Model, Network, Route};
 use manyway_report::{Kind, Plot, Series};
 
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::runs::Source;
-use crate::study::{Failure, Figure, Headline};
+use crate::study::Figure;
 use crate::table::markdown;
 
 pub(crate) struct Theory {

@@ -9,10 +9,12 @@ use manyway_scenario::Experiment;
 use manyway_simulate::packet::RunResult;
 use manyway_units::Time;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::runs::{Runs, Source};
 use crate::statistics::mean;
-use crate::study::{Failure, Figure, Headline};
+use crate::study::Figure;
 use crate::table::{Table, markdown};
 
 /// Fig. 2(a): s1, s2 on top and at the bottom, s3, s4, Mbps.

@@ -4,12 +4,13 @@
 use manyway_simulate::packet::{RunResult, SubflowResult};
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::measured::{self, goodput};
 use crate::page::Page;
 use crate::runs::Source;
 use crate::statistics::mean;
-use crate::study::{Extent, Failure, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 use crate::table::Table;
 
 /// The study.

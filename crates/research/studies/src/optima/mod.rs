@@ -10,9 +10,11 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde_json::{Value, json};
 
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::progress::tell;
-use crate::study::{Extent, Failure, Headline, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 use crate::table::markdown;
 
 /// The Karush-Kuhn-Tucker conditions have to hold to this.

@@ -12,9 +12,11 @@ mod sweep;
 
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::page::Page;
-use crate::study::{Extent, Failure, Figure, Headline, Outcome, Study};
+use crate::study::{Extent, Figure, Outcome, Study};
 use crate::table::Table;
 
 /// Selections of each point in a full run.

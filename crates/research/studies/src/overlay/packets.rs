@@ -4,10 +4,11 @@ use manyway_simulate::batch::OverlayLevel;
 
 use super::sweep::{Sweep, below, headings};
 use super::{Part, figures, rounded};
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::runs::{Runs, Source};
 use crate::statistics::{largest, mean, median};
-use crate::study::{Extent, Failure};
+use crate::study::Extent;
 
 /// A sample: the lowest demand, shorter runs, one skew and two ratios.
 const SAMPLE: [&str; 5] = [

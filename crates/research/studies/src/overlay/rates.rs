@@ -4,10 +4,11 @@ use manyway_simulate::batch::{OverlayDone, OverlayLevel};
 
 use super::sweep::{Sweep, below, headings};
 use super::{Part, figures, rounded};
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::runs::{Runs, Source};
 use crate::statistics::{largest, mean, median};
-use crate::study::{Extent, Failure};
+use crate::study::Extent;
 use crate::table::Table;
 
 /// The rules that sums are shown by. By equal loss they are those of proportional sharing: a

@@ -5,9 +5,10 @@ use manyway_simulate::overlay::Setting;
 
 use super::sweep::{Sweep, headings};
 use super::{Part, REPEAT, figures};
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::runs::{Runs, Source};
-use crate::study::{Extent, Failure};
+use crate::study::Extent;
 use crate::table::{Row, Table};
 
 /// Iterations at most in a sample; the files have what a full run has.

@@ -5,10 +5,10 @@ use manyway_scenario::OverlayPoint;
 use manyway_simulate::batch::{Control, OverlayDone, OverlayLevel, OverlayPlan};
 use manyway_simulate::overlay::Setting;
 
+use crate::failure::Failure;
 use crate::progress::timed;
 use crate::runs::{Runs, Source, threads};
 use crate::statistics::summary;
-use crate::study::Failure;
 use crate::table::{Row, Table};
 
 /// Series of all repetitions are kept up to so many values in all.

@@ -8,7 +8,7 @@ use super::network::{Network, Node, bottlenecks};
 use super::runs::{Connection, all, connections};
 use super::scenario::{Law, Run};
 use super::statistics::Sample;
-use crate::study::Failure;
+use crate::failure::Failure;
 
 /// Where many pairs are at work, each source is told of so many relays: four times as many as it
 /// needs, and a scenario has its limits.

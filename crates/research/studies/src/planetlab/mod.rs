@@ -12,9 +12,10 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::page::Page;
-use crate::study::{Extent, Failure, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 use assumptions::{Assumptions, Background};
 use experiments::{Pair, Size, alone, listed, networks, together};
 use network::Network;

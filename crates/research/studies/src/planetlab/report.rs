@@ -7,7 +7,8 @@ use super::assumptions::Assumptions;
 use super::experiments::{Listed, Pair, Size, Together};
 use super::statistics::Sample;
 use crate::gate::Gate;
-use crate::study::{Figure, Headline};
+use crate::headline::Headline;
+use crate::study::Figure;
 
 /// Ratios beyond this are a gain: TCP after TCP stays within 20 % (Fig. 18).
 pub(crate) const GAIN: f64 = 1.2;

@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::network::Network;
 use super::scenario::{INTERVAL_S, Run};
 use super::statistics::{Sample, settled_s};
+use crate::failure::Failure;
 use crate::progress::tell;
-use crate::study::Failure;
 
 /// What one connection got.
 #[derive(Debug, Clone, Serialize)]

@@ -21,11 +21,13 @@ use serde::Serialize;
 use self::aggregation::{Aggregation, AggregationRun, NETWORKS};
 use self::fairness::{Fairness, FairnessRun};
 use self::return_path::{ReturnPath, ReturnPathRun};
+use crate::failure::Failure;
 use crate::gate::Gate;
+use crate::headline::Headline;
 use crate::progress::timed;
 use crate::runs::threads;
 use crate::statistics::summary;
-use crate::study::{Extent, Failure, Headline, Outcome, Study};
+use crate::study::{Extent, Outcome, Study};
 
 /// A study of sessions with some laws.
 pub(crate) struct Sessions {

@@ -20,9 +20,10 @@ pub(crate) fn markdown(study: &str, results: &Results, gates: &[Gate]) -> String
          -- {study} --full --out docs/results`; every run repeats bit for bit.\n\n\
          {gates}\
          ## Aggregation\n\n\
-         One connection alone, mean goodput (stream bytes read in order) over \
-         {from}-{until} s, median of {seeds} seeds. Without sender jitter nothing in \
-         such a run is random but keys, so seeds hardly matter; with it they do. *After headers* is the fraction of Σ rate × {payload}/{packet}: {payload} stream \
+         One connection alone, mean goodput (stream bytes read in order) over {from}-{until} s, \
+         median of {seeds} seeds. Without sender jitter nothing in such a run is random but keys, \
+         so seeds hardly matter; with it they do. *After headers* is \
+         the fraction of Σ rate × {payload}/{packet}: {payload} stream \
          bytes in a packet of {packet} (28 IPv4 and UDP, 14 header, 16 tag, {frame} frame header); \
          *of the wire* is the fraction of Σ rate. Ramp-up: from the first handshake packet to the \
          begin of the first second in which 90 % of the sum after headers arrived.\n\n\

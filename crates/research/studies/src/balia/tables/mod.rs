@@ -9,9 +9,9 @@ use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::{FlowResult, RunResult, Series};
 use serde::Serialize;
 
+use crate::failure::Failure;
 use crate::runs::{Runs, Source};
 use crate::statistics::{self, mean, variation};
-use crate::study::Failure;
 
 /// When the single-path flows of Table V leave, seconds.
 const LEFT_AT: f64 = 80.0;
