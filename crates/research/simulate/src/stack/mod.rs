@@ -1,7 +1,6 @@
 //! Production sessions as hosts of a [`World`](crate::World): the real handshake, sealing, streams,
 //! scheduler and congestion control over virtual links.
 
-pub mod experiments;
 mod host;
 mod pair;
 mod pattern;

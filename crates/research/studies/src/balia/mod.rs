@@ -1,0 +1,170 @@
+//! The experiments of the Balia paper (`scenarios/balia`), with the paper's numbers beside ours.
+
+mod figures;
+mod page;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::headline::Headline;
+use crate::progress::timed;
+use crate::runs::RED;
+use crate::study::{Extent, Outcome, Study};
+use tables::{Aggregation, Friendliness, Oscillation, Responsiveness, Variant, gates};
+
+/// The study.
+pub(crate) struct Balia;
+
+impl Study for Balia {
+    fn name(&self) -> &'static str {
+        "balia"
+    }
+
+    fn reproduces(&self) -> &'static str {
+        "Balia (Peng et al. 2016): Tables III to V, Fig. 3 and 4 of six laws, packet level"
+    }
+
+    fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
+        let results = Results::measure(extent)?;
+        let gates = [
+            gates::friendliness(&results.friendliness[0].rows),
+            gates::aggregation(&results.aggregation[0].rows),
+            gates::responsiveness(&results.responsiveness[0].rows),
+            gates::oscillation(&results.oscillation[0].rows),
+        ]
+        .concat();
+        Ok(Outcome {
+            page: page::page(&results, &gates),
+            gates,
+            tables: Vec::new(),
+            headline: results.headline(),
+            figures: figures::all(extent)?,
+            details: serde_json::to_value(&results)?,
+        })
+    }
+}
+
+/// All that was measured. The first variant of each is the scenario as its file has it, which the
+/// gates are about.
+#[derive(Serialize)]
+struct Results {
+    friendliness: Vec<Of<Friendliness>>,
+    aggregation: Vec<Of<Aggregation>>,
+    responsiveness: Vec<Of<Responsiveness>>,
+    oscillation: Vec<Of<Oscillation>>,
+}
+
+/// A variant's rows, one per law.
+#[derive(Serialize)]
+struct Of<R> {
+    variant: Variant,
+    rows: Vec<R>,
+}
+
+impl Results {
+    /// What the gates are about.
+    fn headline(&self) -> Vec<Headline> {
+        let value = |table: &str, law: &str, what: &str, value| {
+            Headline::exact(format!("{table}, {law}: {what}"), value)
+        };
+        let friendliness = self.friendliness[0].rows.iter().flat_map(|row| {
+            [
+                value("Table III", &row.law, "multipath, Mbps", row.multipath.mean),
+                value("Table III", &row.law, "single path, Mbps", row.single.mean),
+            ]
+        });
+        let aggregation = self.aggregation[0]
+            .rows
+            .iter()
+            .map(|row| value("Table IV", &row.law, "Mbps", row.goodput.mean));
+        let responsiveness = self.responsiveness[0].rows.iter().flat_map(|row| {
+            let longest = row.longest().unwrap_or(f64::NAN);
+            [
+                value("Table V", &row.law, "longest convergence, s", longest),
+                value("Table V", &row.law, "single paths, Mbps", row.single.mean),
+            ]
+        });
+        let oscillation = self.oscillation[0]
+            .rows
+            .iter()
+            .map(|row| value("Fig. 3", &row.law, "mean cut", row.cut.mean));
+        friendliness
+            .chain(aggregation)
+            .chain(responsiveness)
+            .chain(oscillation)
+            .collect()
+    }
+
+    fn measure(extent: Extent) -> Result<Self, Failure> {
+        let (runs, otherwise) = (extent.runs(20, 4), extent.runs(8, 2));
+        let new = |name: &str, set: &str| Variant::new(name, [set], otherwise);
+        let friendliness = each(
+            tables::friendliness,
+            [
+                Variant::plain(runs),
+                new("no jitter", "jitter=0 s"),
+                new("jitter of at most 0.5 ms", "jitter=0.5 ms"),
+                new("jitter of at most 5 ms", "jitter=5 ms"),
+                new("window floor 1", "flows.multipath.window_floor=1 packets"),
+                new(
+                    "window floor 1.5",
+                    "flows.multipath.window_floor=1.5 packets",
+                ),
+                new("window floor 2", "flows.multipath.window_floor=2 packets"),
+                new("RED, 12 to 36 of 50 packets", RED),
+                new("windows grow in recovery, too", "recovery=grow"),
+                new("delayed ACKs as in Table V", "ack_every=2 packets")
+                    .and("ack_delay=10 ms")
+                    .and("growth=acks"),
+            ],
+        )?;
+        let aggregation = each(
+            tables::aggregation,
+            [
+                Variant::plain(runs),
+                new("queues of 20 packets", "links.*.queue=20 packets"),
+                new("delayed ACKs as in Table V", "ack_every=2 packets")
+                    .and("ack_delay=10 ms")
+                    .and("growth=acks"),
+            ],
+        )?;
+        let floor = "flows.multipath.window_floor";
+        let responsiveness = each(
+            tables::responsiveness,
+            [
+                Variant::plain(runs),
+                new("ACKs held for at most 1 ms", "ack_delay=1 ms"),
+                new("at most 20 ms", "ack_delay=20 ms").and("duration=600 s"),
+                new("at most 40 ms", "ack_delay=40 ms").and("duration=900 s"),
+                new("at most 40 ms, window floor 2", "ack_delay=40 ms")
+                    .and(&format!("{floor}=2 packets")),
+                new("window floor 1", &format!("{floor}=1 packets")),
+                new("an ACK per packet", "ack_every=1 packets"),
+                new("the five start within 5 s", "flows.single.start_spread=5 s"),
+                new("windows grow in recovery, too", "recovery=grow"),
+            ],
+        )?;
+        let oscillation = each(tables::oscillation, [Variant::plain(runs)])?;
+        Ok(Results {
+            friendliness,
+            aggregation,
+            responsiveness,
+            oscillation,
+        })
+    }
+}
+
+/// A table under each of these conditions.
+fn each<R, const N: usize>(
+    table: impl Fn(&Variant) -> Result<Vec<R>, Failure>,
+    variants: [Variant; N],
+) -> Result<Vec<Of<R>>, Failure> {
+    let rows = variants.into_iter().map(|variant| {
+        let rows = timed(&variant.name, || table(&variant))?;
+        Ok(Of { variant, rows })
+    });
+    rows.collect()
+}

@@ -1,0 +1,367 @@
+//! wVegas: the paper's iterations, and Fig. 8 as optimum, fluid and packets.
+
+use manyway_fluid::dynamics::{Iterate, Start, Steps, adjust_weights, approximate};
+use manyway_fluid::optimum::{self, Utility};
+use manyway_fluid::run::{FluidRun, RunOptions, run};
+use manyway_fluid::{Network, epochs};
+use manyway_report::{Kind, Plot, Series};
+use manyway_scenario::Experiment;
+use manyway_simulate::packet::RunResult;
+use manyway_units::Time;
+
+use crate::failure::Failure;
+use crate::gate::Gate;
+use crate::headline::Headline;
+use crate::runs::{Runs, Source};
+use crate::statistics::mean;
+use crate::study::Figure;
+use crate::table::{Table, markdown};
+
+/// Fig. 2(a): s1, s2 on top and at the bottom, s3, s4, Mbps.
+const FIG2A: [f64; 5] = [3.1028, 1.8972, 1.2056, 8.7944, 4.7944];
+
+pub(crate) struct Wvegas {
+    pub(crate) iterations: String,
+    pub(crate) domino: String,
+    pub(crate) gates: Vec<Gate>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) headline: Vec<Headline>,
+}
+
+pub(crate) fn compare(runs: Runs) -> Result<Wvegas, Failure> {
+    let mut gates = Vec::new();
+    let mut figures = Vec::new();
+    let iterations = iterations(&mut gates, &mut figures)?;
+    let (domino, tables, headline) = domino(runs, &mut gates, &mut figures)?;
+    Ok(Wvegas {
+        iterations,
+        domino,
+        gates,
+        tables,
+        figures,
+        headline,
+    })
+}
+
+/// Eq. (11)-(12) and Algorithm 1 on the paper's networks.
+fn iterations(gates: &mut Vec<Gate>, figures: &mut Vec<Figure>) -> Result<String, Failure> {
+    let networks = [
+        ("Fig. 1(a)", "wvegas/table2", 0.0),
+        ("Fig. 1(b)", "wvegas/fig1b", 0.0),
+        ("Fig. 2(a)", "wvegas/fig2a", 0.0),
+        ("Fig. 2(c) at 210 s", "wvegas/fig8", 210.0),
+        ("Fig. 2(c) at 410 s", "wvegas/fig8", 410.0),
+    ];
+    let mut rows = Vec::new();
+    let mut worst = 0.0f64;
+    for (name, scenario, at) in networks {
+        let point = Source::new(scenario, &[]).points()?.remove(0);
+        let at = Time::ZERO + std::time::Duration::from_secs_f64(at);
+        let network = Network::at(&point.experiment, at);
+        let best = optimum::solve(&network, Utility::Log)?;
+        let totals = network.totals(&best.rates);
+        let off = |found: &Iterate| {
+            let pairs = network.totals(&found.rates).into_iter().zip(&totals);
+            pairs
+                .map(|(own, best)| (own / best - 1.0).abs())
+                .fold(0.0, f64::max)
+        };
+        let rates = vec![1e6; best.rates.len()];
+        let prices = Steps {
+            theta: 0.1,
+            gamma: 0.1,
+        };
+        let weights = Steps {
+            theta: 0.1,
+            gamma: 0.2,
+        };
+        let by_prices = Start {
+            rates: &rates,
+            price: 0.0,
+        };
+        let by_prices = approximate(&network, &by_prices, (prices, 5000))?;
+        let by_weights = Start {
+            rates: &rates,
+            price: 1.0,
+        };
+        let by_weights = adjust_weights(&network, &by_weights, (weights, 2000))?;
+        let mut row = vec![name.to_owned()];
+        for found in [&by_prices, &by_weights] {
+            let settled = found
+                .iter()
+                .rposition(|iterate| off(iterate) > 0.01)
+                .map_or(0, |n| n + 1);
+            let last = off(&found[found.len() - 1]);
+            worst = worst.max(last);
+            row.extend([settled.to_string(), format!("{last:.0e}")]);
+        }
+        rows.push(row);
+        if scenario == "wvegas/fig2a" {
+            let last = by_weights[1999].rates.iter().map(|rate| rate / 1e6);
+            let off = last
+                .zip(FIG2A)
+                .map(|(own, paper)| (own - paper).abs())
+                .fold(0.0, f64::max);
+            gates.push(Gate::new(
+                "Algorithm 1 on Fig. 2(a): the paper's rates to 4 decimals",
+                format!("{off:.1e} Mbps off"),
+                off < 1e-4,
+            ));
+            figures.push(Figure::new(
+                "fluid-algorithm1",
+                steps(&network, "Algorithm 1", &by_weights[..100]),
+            ));
+            figures.push(Figure::new(
+                "fluid-prices",
+                steps(&network, "Eq. (11)-(12)", &by_prices[..1000]),
+            ));
+        }
+    }
+    gates.push(Gate::new(
+        "Eq. (11)-(12) and Algorithm 1 end at the optimum on Fig. 1(a), 1(b), 2(a) and 2(c): every \
+         flow's rate within 0.001 %",
+        format!("{worst:.0e}"),
+        worst < 1e-5,
+    ));
+    let columns = [
+        "network",
+        "(11)-(12): steps until all flows are within 1 %",
+        "off after 5000",
+        "Algorithm 1: steps",
+        "off after 2000",
+    ];
+    Ok(markdown(&columns, &rows))
+}
+
+/// Rates over steps on Fig. 2(a).
+fn steps(network: &Network, what: &str, iterates: &[Iterate]) -> Plot {
+    let mut plot = Plot::new(format!("{what} on Fig. 2(a): rates by step"), Kind::Lines);
+    plot.x_label = "step".to_owned();
+    plot.y_label = "Mbps".to_owned();
+    plot.size = (1000, 400);
+    for (r, (_, route)) in network.routes().enumerate() {
+        let rates = iterates.iter().enumerate();
+        let points = rates.map(|(n, iterate)| (n as f64 + 1.0, (iterate.rates[r] / 1e6).min(20.0)));
+        plot.series.push(Series {
+            name: route.name.clone(),
+            points: points.collect(),
+        });
+    }
+    plot
+}
+
+/// The subflows of Fig. 8: flow, path.
+const SUBFLOWS: [(&str, usize); 14] = [
+    ("one", 0),
+    ("one", 1),
+    ("two", 0),
+    ("two", 1),
+    ("three", 0),
+    ("three", 1),
+    ("four", 0),
+    ("four", 1),
+    ("five", 0),
+    ("five", 1),
+    ("six", 0),
+    ("seven", 0),
+    ("eight", 0),
+    ("nine", 0),
+];
+
+/// Of the spans, these many.
+const SPANS: usize = 9;
+
+/// Rates in Mbps by subflow of [`SUBFLOWS`] and span.
+type Rates = Vec<[f64; SPANS]>;
+
+fn domino(
+    runs: Runs,
+    gates: &mut Vec<Gate>,
+    figures: &mut Vec<Figure>,
+) -> Result<(String, Vec<Table>, Vec<Headline>), Failure> {
+    let point = Source::new("wvegas/fig8", &["law=wvegas"])
+        .points()?
+        .remove(0);
+    let experiment = &point.experiment;
+    let best = optima(experiment)?;
+    let options = RunOptions {
+        floors: true,
+        ..RunOptions::default()
+    };
+    let fluid = fluid(&run(experiment, &options)?);
+    let plain = run(experiment, &RunOptions::default())?;
+    let rest = at_rest(experiment, &plain, &best);
+    gates.push(Gate::new(
+        "Fig. 8: where wVegas' prices rest is the optimum in every interval, every flow within \
+         0.01 %",
+        format!("{rest:.0e}"),
+        rest < 1e-4,
+    ));
+    let columns: Vec<String> = (0..SUBFLOWS.len() * SPANS).map(|n| n.to_string()).collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let measure = |run: &RunResult| -> Vec<f64> {
+        let spans = SUBFLOWS.iter().flat_map(|&(name, path)| {
+            let flow = run.flows.iter().find(|flow| flow.name == name);
+            let spans = flow
+                .map(|flow| flow.subflows[path].spans_bps.clone())
+                .unwrap_or_default();
+            spans.into_iter().map(|rate| rate / 1e6)
+        });
+        spans.collect()
+    };
+    let table = Table::run(Source::new("wvegas/fig8", &[]), runs, &columns, measure)?;
+    let rates = |law: &str| -> Rates {
+        let means = table.means(&[law]);
+        means
+            .chunks(SPANS)
+            .map(|spans| std::array::from_fn(|n| spans[n]))
+            .collect()
+    };
+    let (packet, lia) = (rates("wvegas"), rates("lia"));
+    let [by_fluid, by_packet, by_lia] = [&fluid, &packet, &lia].map(|rates| distance(rates, &best));
+    gates.push(Gate::new(
+        "Fig. 8: wVegas' packets are nearer to the optimum than LIA's, mean distance of subflows' \
+         rates over all intervals",
+        format!(
+            "{by_packet:.2} and {by_lia:.2} Mbps; the fluid with wVegas' least backlog \
+            {by_fluid:.2}"
+        ),
+        by_packet < by_lia,
+    ));
+    for (name, flows) in [("fluid-domino-two", "two"), ("fluid-domino-four", "four")] {
+        figures.push(Figure::new(name, curves(flows, &best, &fluid, &packet)));
+    }
+    let text = domino_table(experiment, [&best, &fluid, &packet]);
+    let headline =
+        [("fluid", by_fluid), ("packets", by_packet), ("LIA", by_lia)].map(|(level, distance)| {
+            let name = format!("Fig. 8, {level}: mean distance from the optimum, Mbps");
+            Headline::rounded(name, distance)
+        });
+    Ok((text, vec![table], headline.into()))
+}
+
+/// The optimum in each span.
+fn optima(experiment: &Experiment) -> Result<Rates, Failure> {
+    let mut rates = vec![[0.0; SPANS]; SUBFLOWS.len()];
+    for (n, span) in experiment.measure.spans.iter().enumerate() {
+        let network = Network::at(experiment, span.from);
+        let best = optimum::solve(&network, Utility::Log)?;
+        for ((flow, route), rate) in network.routes().zip(&best.rates) {
+            let name = &network.flows[flow].name;
+            let spec = experiment
+                .flows
+                .iter()
+                .find(|flow| flow.name == *name)
+                .ok_or("no flow")?;
+            let path = spec
+                .paths
+                .iter()
+                .position(|&path| experiment.topology.paths[path].name == route.name);
+            let known = SUBFLOWS
+                .iter()
+                .position(|&(own, p)| own == name && Some(p) == path);
+            rates[known.ok_or("no subflow")?][n] = rate / 1e6;
+        }
+    }
+    Ok(rates)
+}
+
+fn fluid(run: &FluidRun) -> Rates {
+    let of = |&(name, path): &(&str, usize)| {
+        let flow = run
+            .flows
+            .iter()
+            .find(|flow| flow.name == name)
+            .expect("the flow");
+        std::array::from_fn(|n| flow.subflows[path].spans_bps[n] / 1e6)
+    };
+    SUBFLOWS.iter().map(of).collect()
+}
+
+/// How far flows are from the optimum at most where the fluid rests, in the spans' epochs.
+fn at_rest(experiment: &Experiment, run: &FluidRun, best: &Rates) -> f64 {
+    let moments = epochs(experiment, 1000);
+    let mut worst = 0.0f64;
+    for (n, span) in experiment.measure.spans.iter().enumerate() {
+        let epoch = moments.iter().rposition(|&moment| moment <= span.from);
+        let Some(rest) = epoch.and_then(|epoch| run.epochs[epoch].rest.as_ref()) else {
+            return f64::NAN;
+        };
+        let subflows = &run.epochs[epoch.unwrap_or(0)].subflows;
+        for (index, flow) in experiment.flows.iter().enumerate() {
+            let own = subflows
+                .iter()
+                .zip(&rest.rates_bps)
+                .filter(|((flow, _), _)| *flow == index);
+            let own: f64 = own.map(|(_, rate)| rate / 1e6).sum();
+            let known = SUBFLOWS
+                .iter()
+                .zip(best)
+                .filter(|((name, _), _)| *name == flow.name);
+            let known: f64 = known.map(|(_, spans)| spans[n]).sum();
+            if known > 0.0 {
+                worst = worst.max((own / known - 1.0).abs());
+            }
+        }
+    }
+    worst
+}
+
+/// Mean over spans and subflows that take part.
+fn distance(rates: &Rates, best: &Rates) -> f64 {
+    let pairs = rates.iter().flatten().zip(best.iter().flatten());
+    let pairs = pairs.filter(|(own, best)| **own > 0.0 || **best > 0.0);
+    let off: Vec<f64> = pairs.map(|(own, best)| (own - best).abs()).collect();
+    mean(&off)
+}
+
+fn curves(flow: &str, best: &Rates, fluid: &Rates, packet: &Rates) -> Plot {
+    let mut plot = Plot::new(
+        format!("Fig. 8, flow {flow}: rates in each interval of 50 s"),
+        Kind::Lines,
+    );
+    plot.x_label = "time, s".to_owned();
+    plot.y_label = "Mbps".to_owned();
+    plot.size = (1000, 400);
+    for (index, (_, path)) in SUBFLOWS
+        .iter()
+        .enumerate()
+        .filter(|(_, (name, _))| *name == flow)
+    {
+        for (level, rates) in [("optimum", best), ("fluid", fluid), ("packet", packet)] {
+            let points = rates[index].iter().enumerate();
+            plot.series.push(Series {
+                name: format!("path {}, {level}", path + 1),
+                points: points
+                    .map(|(n, rate)| (225.0 + 50.0 * n as f64, *rate))
+                    .collect(),
+            });
+        }
+    }
+    plot
+}
+
+fn domino_table(experiment: &Experiment, [best, fluid, packet]: [&Rates; 3]) -> String {
+    let spans = experiment
+        .measure
+        .spans
+        .iter()
+        .map(|span| format!("{} s", span.name));
+    let columns: Vec<String> = ["subflow".to_owned()].into_iter().chain(spans).collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let rows = SUBFLOWS.iter().enumerate().map(|(index, (name, path))| {
+        let cells = (0..SPANS).map(|n| {
+            let [best, fluid, packet] = [best, fluid, packet].map(|rates| rates[index][n]);
+            match best > 0.0 || packet > 0.0 {
+                true => format!("{best:.2} / {fluid:.2} / {packet:.2}"),
+                false => "-".to_owned(),
+            }
+        });
+        [format!("{name}-{}", path + 1)]
+            .into_iter()
+            .chain(cells)
+            .collect()
+    });
+    markdown(&columns, &rows.collect::<Vec<_>>())
+}

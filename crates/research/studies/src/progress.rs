@@ -1,0 +1,17 @@
+//! What a study tells on standard error while it runs.
+
+use std::time::Instant;
+
+/// Does `job` and tells how long it took.
+pub(crate) fn timed<R>(what: &str, job: impl FnOnce() -> R) -> R {
+    let began = Instant::now();
+    let result = job();
+    tell(&format!("{what}: {:.1} s", began.elapsed().as_secs_f64()));
+    result
+}
+
+/// Tells a line.
+#[allow(clippy::print_stderr)]
+pub(crate) fn tell(line: &str) {
+    eprintln!("{line}");
+}
