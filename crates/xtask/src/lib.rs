@@ -1,4 +1,5 @@
-//! Checks of the source tree that the compiler doesn't make; `cargo test -p manyway-xtask` runs them.
+//! Checks of the source tree that the compiler doesn't make; `cargo test -p manyway-xtask` runs
+//! them.
 //!
 //! Owns how a crate's files and their imports are read. Knows no other room, and changes no file.
 

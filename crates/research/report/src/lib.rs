@@ -1,9 +1,9 @@
 //! Results for people: aligned tables and SVG plots.
 //!
 //! A [`Table`] lays out cells as text or Markdown, a [`Plot`] draws named series as SVG. The same
-//! input gives the same bytes, so that reports can be committed and compared. This crate never reads
-//! or writes a file, and knows neither levels nor experiments: its callers choose every name, unit
-//! and number.
+//! input gives the same bytes, so that reports can be committed and compared. This crate never
+//! reads or writes a file, and knows neither levels nor experiments: its callers choose every name,
+//! unit and number.
 
 mod plot;
 mod table;

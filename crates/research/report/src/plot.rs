@@ -1,5 +1,5 @@
-//! Lines and stacked areas over time, as SVG. A plot scales, colours and labels what it is given; it
-//! checks the points and computes none.
+//! Lines and stacked areas over time, as SVG. A plot scales, colours and labels what it is given;
+//! it checks the points and computes none.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};

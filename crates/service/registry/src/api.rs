@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 /// How often relays renew their lease, in seconds.
 pub const HEARTBEAT_S: u32 = 30;
 
-/// How long a lease lasts without renewal, in seconds: a silent relay vanishes after two heartbeats.
+/// How long a lease lasts without renewal, in seconds: a silent relay vanishes after two
+/// heartbeats.
 pub const LEASE_S: u32 = 2 * HEARTBEAT_S;
 
 /// Default number of relays in a subset.

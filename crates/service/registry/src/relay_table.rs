@@ -26,8 +26,8 @@ pub struct Record {
     /// When the challenge that it signed was issued: Unix time in ms. An enrolment with the same or
     /// an older one is a repetition.
     pub challenged: u64,
-    /// It has said that it leaves, so no client is sent there. The entry stays until the lease ends,
-    /// against replays.
+    /// It has said that it leaves, so no client is sent there. The entry stays until the lease
+    /// ends, against replays.
     pub left: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The manyway relay: forwards packets that carry a grant, and keeps no state per flow.
 //!
 //! [`Relay`] decides about each datagram and [`Gate`] about each TCP connection, without sockets or
-//! a clock; the feature `server` adds both. The crate owns a relay's keys, rate limits and counters.
-//! It never opens a sealed packet and never stores what it forwards. `docs/relays.md` specifies the
-//! protocol and discusses the threats; [`manyway_wire::relay`] has the codecs.
+//! a clock; the feature `server` adds both. The crate owns a relay's keys, rate limits and
+//! counters. It never opens a sealed packet and never stores what it forwards. `docs/relays.md`
+//! specifies the protocol and discusses the threats; [`manyway_wire::relay`] has the codecs.
 
 pub mod address;
 pub mod bucket;

@@ -84,8 +84,8 @@ impl TcpRelayProblem {
     }
 }
 
-/// Asks the relay at the other end of `stream` to connect it with the listener called `name`, on the
-/// account that `relay` gives access to. The next byte of the stream is the listener's.
+/// Asks the relay at the other end of `stream` to connect it with the listener called `name`, on
+/// the account that `relay` gives access to. The next byte of the stream is the listener's.
 ///
 /// # Errors
 /// [`TcpRelayError`]: the relay refuses, or doesn't answer within 15 seconds.

@@ -1,5 +1,5 @@
-//! The results of single runs as tidy tables: one row for each flow, subflow, link or sample of each
-//! run. This module chooses columns and cells; [`Folder`] writes them.
+//! The results of single runs as tidy tables: one row for each flow, subflow, link or sample of
+//! each run. This module chooses columns and cells; [`Folder`] writes them.
 
 use indexmap::IndexSet;
 use manyway_scenario::{Experiment, Point};

@@ -26,7 +26,7 @@ pub use domain::{Domain, Point, Rtts};
 pub use linear::{Linearisation, at_fixed_prices};
 pub use order::{Order, jacobian_order, phi_order};
 pub use subject::{NoSubject, Subject};
-pub use table::{PAPER, Row, table_1};
+pub use table::{Row, table_1};
 pub use testbed::{Fig1, Fig2};
 pub use tradeoff::{FIG_2, SLOPE_PER_PACKET, Tradeoff, oscillation, tradeoff};
 pub use verdict::{Criteria, Criterion, Evidence, Verdict, Witness};

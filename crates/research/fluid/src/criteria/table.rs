@@ -18,33 +18,32 @@ pub struct Row {
 
 /// Table I as printed: laws as [`Subject`] knows them, and C0 to C5. C2 and C3 share a column
 /// there.
-pub const PAPER: [(&str, [bool; 6]); 5] = [
+const PAPER: [(&str, [bool; 6]); 4] = [
     ("ewtcp", [true, true, true, true, true, true]),
     ("coupled", [true, true, false, false, true, true]),
     ("semicoupled", [false, true, true, true, true, true]),
     ("max", [false, true, true, true, true, true]),
-    ("generalized", [false, true, true, true, true, true]),
 ];
+
+/// Table I's last row, the paper's own class of laws.
+const PAPER_CLASS: [bool; 6] = [false, true, true, true, true, true];
 
 /// Laws beside the paper's: those that run where its fluid differs, and the baseline.
 const BESIDE: [&str; 3] = ["balia", "lia", "reno"];
 
-/// Table I over a domain. The row of `generalized` is the class, [`Subject::class`].
+/// Table I over a domain: the paper's laws, its class ([`Subject::class`]), and the laws beside.
 pub fn table_1(domain: &Domain) -> Vec<Row> {
-    let printed = PAPER.iter().map(|(name, paper)| (*name, Some(*paper)));
-    let beside = BESIDE.iter().map(|name| (*name, None));
-    let rows = printed.chain(beside).map(|(name, paper)| {
-        let subject = match name {
-            "generalized" => Subject::class(),
-            name => Subject::law(name).expect("the registry has this law, and it has a fluid form"),
-        };
-        Row {
-            label: subject.label().to_owned(),
-            paper,
-            found: evaluate(&subject, domain),
-        }
-    });
-    rows.collect()
+    let law = |name| Subject::law(name).expect("the registry has this law, with a fluid form");
+    let printed = PAPER.map(|(name, paper)| (law(name), Some(paper)));
+    let class = (Subject::class(), Some(PAPER_CLASS));
+    let beside = BESIDE.map(|name| (law(name), None));
+    let rows = printed.into_iter().chain([class]).chain(beside);
+    rows.map(|(subject, paper)| Row {
+        label: subject.label().to_owned(),
+        paper,
+        found: evaluate(&subject, domain),
+    })
+    .collect()
 }
 
 impl Row {

@@ -14,8 +14,8 @@ use crate::packet::RunResult;
 
 impl Plan<'_> {
     /// Carries out the runs by `level` and hands each result to `sink`, in the order of the points,
-    /// then of the repetitions, whatever order the runs end in. It ends early when `control` is told
-    /// to stop: then finished runs count, the others are missing ([`Report::unfinished`]).
+    /// then of the repetitions, whatever order the runs end in. It ends early when `control` is
+    /// told to stop: then finished runs count, the others are missing ([`Report::unfinished`]).
     ///
     /// `level` and `sink` may run on any of the threads, `sink` on one at a time.
     ///

@@ -320,8 +320,8 @@ impl Dialler {
         }
     }
 
-    /// Whether the interface already has a connection to the relay at another address of it: several
-    /// would take several shares of a common bottleneck.
+    /// Whether the interface already has a connection to the relay at another address of it:
+    /// several would take several shares of a common bottleneck.
     fn is_taken(&self, view: &View, pair: &Pair) -> bool {
         let relay = |line: &Line| Some(line.route.as_ref()?.access.relay.id);
         let name = |local| view.locals.get(local).map(|(name, _)| name);
