@@ -391,9 +391,9 @@ impl RelaySelection {
 
     /// What to do with a path through a relay that isn't chosen; `others` carry data or not.
     pub(super) fn leave(&self, path: &Path, paths: &PathSet, others: bool) -> Leave {
-        let validating = path.state() == PathState::Validating;
+        let unused = path.state() == PathState::Validating && paths.len() > 1;
         match path.state() {
-            _ if !others && !(validating && paths.len() > 1) => Leave::Backup,
+            _ if !(others || unused) => Leave::Backup,
             PathState::Stalled => Leave::Failed,
             _ => Leave::Released,
         }
