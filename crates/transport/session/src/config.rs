@@ -7,6 +7,9 @@ use manyway_units::Rate;
 
 use crate::crypto::Suite;
 
+/// Bytes the peer may send before the first window update.
+const INITIAL_RECEIVE_WINDOW: u64 = 4 << 20;
+
 /// How an endpoint's connections behave. Both sides may differ in everything but [`Config::suite`].
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -92,6 +95,11 @@ impl Default for Config {
 impl Config {
     /// Largest `max_datagram`: what fits a UDP datagram over IPv6 with its headers, in bytes.
     pub const LARGEST_DATAGRAM: usize = 65_000;
+
+    /// The receive window to start with; it grows as the application proves to be fast.
+    pub(crate) fn initial_receive_window(&self) -> u64 {
+        INITIAL_RECEIVE_WINDOW.min(self.receive_window)
+    }
 
     /// Whether packets are spread over the round trip.
     pub(crate) fn paces(&self) -> bool {

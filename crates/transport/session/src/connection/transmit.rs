@@ -1,255 +1,179 @@
 //! Building datagrams: what a path owes first, then stream data on the path that delivers soonest.
+//!
+//! It owns the sealing key and the list of paths whose ACKs leave on other ones. It decides in
+//! which order things are said and assembles packets; the frames themselves are written by those
+//! who own what they say.
 
-use std::time::Duration;
-
-use manyway_control::{Permit, Sent};
+use manyway_control::Permit;
 use manyway_units::Time;
-use manyway_wire::{
-    AckInfo, DATA_HEADER_LEN, DataHeader, EcnCounts, Frame, PathId, TAG_LEN, encode_ack,
-};
+use manyway_wire::{DATA_HEADER_LEN, Frame, PathId, TAG_LEN};
 
+use crate::crypto::Sealer;
 use crate::driver::Transmit;
-use crate::event::{CloseReason, code};
 use crate::stats::PathState;
 
-use super::path::Payload;
-use super::{Connection, Phase};
+use super::carriers::Carriers;
+use super::core::Core;
+use super::lifecycle::Lifecycle;
+use super::packet::{Packet, Payload};
+use super::relayed::RelayedPaths;
 
-/// Room in a datagram below which no stream data is added: the frame's own header would be most of
-/// it.
-pub(super) const SMALLEST_CHUNK: usize = 32;
-/// Unsent bytes from which on a connection counts as moving bulk data.
-const BULK: u64 = 256 << 10;
 /// A GSO batch must stay below 64 KiB with its headers.
 const MAX_BATCH: usize = 62_000;
 
-/// A datagram under construction.
-pub(super) struct Packet {
-    payload: Payload,
-    pub(super) ack_eliciting: bool,
-    stream_bytes: u64,
-    /// Fill the datagram up: the path has to carry this size.
-    pub(super) pad: bool,
-    /// It answers a probe timeout or keeps the path alive.
-    probe: bool,
-    /// It is the first to this address.
-    first_challenge: bool,
-    /// It goes to an address under challenge, or asks whether the path carries its size: in the
-    /// path's own books nobody waits for it, and its loss says nothing.
-    pub(super) aside: bool,
+/// The sending side's keys, and ACKs that go astray on purpose.
+#[derive(Debug)]
+pub(super) struct Transmitter {
+    initiator: bool,
+    sealer: Sealer,
+    /// Paths on carriers whose ACK leaves with the next packet of whatever path.
+    lent_acks: Vec<PathId>,
+    /// Paths whose ACK goes out on a second path too, because the peer's probe timeout ran out on
+    /// them.
+    echoed_acks: Vec<PathId>,
+    /// Why a packet couldn't be sealed: the connection can't go on.
+    failure: Option<String>,
 }
 
-impl Packet {
-    pub(super) fn new() -> Self {
+/// The components that a datagram is made of.
+pub(super) struct Sources<'a> {
+    pub(super) core: &'a mut Core,
+    pub(super) relayed: &'a mut RelayedPaths,
+    pub(super) carriers: &'a mut Carriers,
+}
+
+impl Transmitter {
+    pub(super) fn new(initiator: bool, sealer: Sealer) -> Self {
         Self {
-            payload: Payload::default(),
-            ack_eliciting: false,
-            stream_bytes: 0,
-            pad: false,
-            probe: false,
-            first_challenge: false,
-            aside: false,
+            initiator,
+            sealer,
+            lent_acks: Vec::new(),
+            echoed_acks: Vec::new(),
+            failure: None,
         }
     }
-}
 
-impl Connection {
+    /// Why a packet couldn't be sealed, once.
+    pub(super) fn take_failure(&mut self) -> Option<String> {
+        self.failure.take()
+    }
+
+    /// The peer has a packet.
+    pub(super) fn on_acked(&mut self, payload: &Payload) {
+        self.sealer.on_acked(payload.epoch);
+    }
+
+    /// The peer's probe timeout ran out on a path: its ACK may have been lost with the path, so
+    /// another one carries a copy.
+    pub(super) fn echo_ack(&mut self, core: &mut Core, index: usize) {
+        let id = core.paths[index].id();
+        let Some(other) = core.paths.another_active(index) else {
+            return;
+        };
+        if !self.echoed_acks.contains(&id) {
+            self.echoed_acks.push(id);
+        }
+        core.paths.attend(other);
+    }
+
     /// Fills `buf` with one or more datagrams for one path.
-    pub(crate) fn poll_transmit(
+    pub(super) fn poll(
         &mut self,
         now: Time,
         max_segments: usize,
+        mut from: Sources<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        match self.phase {
-            Phase::Closed => return None,
-            Phase::Closing { .. } => return self.transmit_close(now, buf),
-            Phase::Open => {}
-        }
-        if let Some(transmit) = self.transmit_to_relay(now, buf) {
+        let from = &mut from;
+        if let Some(transmit) = from.relayed.poll_request(now, buf) {
             return Some(transmit);
         }
         // Each once: what can't leave yet (an address that hasn't answered) stays in the queue.
-        for _ in 0..self.attention.len() {
-            let Some(index) = self.attention.pop_front() else {
+        for _ in 0..from.core.paths.owing() {
+            let Some(index) = from.core.paths.next_owing() else {
                 break;
             };
-            self.paths[index].indexed.attention = false;
-            let by = self.path_for_ack(index);
-            if by != index {
-                let transmit = self.transmit(now, by, 1, false, buf);
-                self.refresh(now, index);
-                if transmit.is_some() {
-                    return transmit;
-                }
-            }
-            if let Some(transmit) = self.transmit_candidate(now, index, buf) {
-                return Some(transmit);
-            }
-            if let Some(transmit) = self.transmit_mtu_probe(now, index, buf) {
-                return Some(transmit);
-            }
-            let with_data = self.data_permitted(now, index);
-            let transmit = self.transmit(now, index, 1, with_data, buf);
+            let transmit = self.serve(now, index, from, buf);
             if transmit.is_some() {
                 return transmit;
             }
         }
-        self.take_stream_control();
-        if !self.control.is_empty()
-            && let Some(index) = self.path_for_control()
+        from.core.take_stream_frames();
+        if from.core.outbox.has_frames()
+            && let Some(index) = from.core.paths.choose_for_control()
         {
-            let with_data = self.data_permitted(now, index);
-            let transmit = self.transmit(now, index, 1, with_data, buf);
+            let with_data = may_carry_data(now, index, from);
+            let transmit = self.transmit(now, (index, with_data), 1, from, buf);
             if transmit.is_some() {
                 return transmit;
             }
         }
-        let index = self.path_for_data(now)?;
-        self.transmit(now, index, max_segments, true, buf)
+        let index = path_for_data(now, from)?;
+        self.transmit(now, (index, true), max_segments, from, buf)
     }
 
-    fn transmit_close(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        loop {
-            let Phase::Closing {
-                code, reason, owed, ..
-            } = &mut self.phase
-            else {
-                return None;
-            };
-            let index = owed.pop()?;
-            let (code, reason) = (*code, reason.clone());
-            buf.clear();
-            let mut frame = Frame::Close {
-                code,
-                reason: &reason,
-            };
-            let room = self.paths[index]
-                .validation
-                .allowance(self.initiator)
-                .min(self.paths[index].mtu.base())
-                .saturating_sub(self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN);
-            if frame.encoded_len() > room {
-                frame = Frame::Close { code, reason: "" };
+    /// One datagram that a path owes.
+    fn serve(
+        &mut self,
+        now: Time,
+        index: usize,
+        from: &mut Sources<'_>,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some(other) = self.lend_ack(index, from.core) {
+            let transmit = self.transmit(now, (other, false), 1, from, buf);
+            from.core.paths.refresh(now, index);
+            if transmit.is_some() {
+                return transmit;
             }
-            if frame.encoded_len() > room {
-                continue;
-            }
-            let Some(head) = self.begin(index, buf) else {
-                continue;
-            };
-            self.write_last_acks(now, room - frame.encoded_len(), buf);
-            frame.encode(buf);
-            let packet = Packet::new();
-            // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
-            self.seal_and_record(Time::ZERO, index, [0, head], packet, buf)?;
-            return Some(self.describe(index, buf.len(), buf.len()));
         }
+        for at in 0..from.core.paths[index].candidates() {
+            if let Some(transmit) = self.transmit_to_candidate(now, index, at, from.core, buf) {
+                from.core.paths.refresh(now, index);
+                return Some(transmit);
+            }
+        }
+        if let Some(transmit) = self.transmit_mtu_probe(now, index, from.core, buf) {
+            return Some(transmit);
+        }
+        let with_data = may_carry_data(now, index, from);
+        self.transmit(now, (index, with_data), 1, from, buf)
     }
 
-    fn data_permitted(&mut self, now: Time, index: usize) -> bool {
-        self.has_data() && self.path_for_data(now) == Some(index)
-    }
-
-    /// The path that stream data leaves on now, if any may.
-    fn path_for_data(&mut self, now: Time) -> Option<usize> {
-        if self.limited_until.is_some() {
+    /// The path that another path's ACK leaves on. A carrier's goes by the carrier on which the
+    /// least waits: nobody's data should have to be kept for want of an ACK that stands in a queue.
+    fn lend_ack(&mut self, index: usize, core: &Core) -> Option<usize> {
+        if !core.paths[index].ack_would_wait() {
             return None;
         }
-        if !self.has_data() && !self.requeue_overtaken() {
-            self.carriers.overlay.on_starved();
-            self.note_starved(now, true);
-            return None;
+        let other = core.paths.least_queued().filter(|&other| other != index)?;
+        let id = core.paths[index].id();
+        if !self.lent_acks.contains(&id) {
+            self.lent_acks.push(id);
         }
-        self.note_starved(now, false);
-        if let Some(limiter) = &self.limiter
-            && let Err(at) = limiter.permit(now, self.config.initial_datagram)
-        {
-            self.limited_until = Some(at);
-            return None;
-        }
-        if self.streams.has_data() || self.filler == 0 {
-            return self.choose();
-        }
-        self.choose_in_turn()
-    }
-
-    /// Puts the oldest packet of a much slower path back into the queue, for a path that is idle.
-    fn requeue_overtaken(&mut self) -> bool {
-        while self.streams.unacked_bytes() > 0 {
-            let Some((_, slow)) = self.overtake() else {
-                return false;
-            };
-            let Some(payload) = self.outstanding(slow, 1).pop() else {
-                return false;
-            };
-            for range in payload.ranges() {
-                self.streams.on_lost(range);
-            }
-            if self.streams.has_data() {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// What the oldest `max` packets in flight on a path carry, each packet at most once.
-    pub(super) fn outstanding(&mut self, index: usize, max: usize) -> Vec<Payload> {
-        let path = &mut self.paths[index];
-        let mut next = path.reinjected;
-        let mut payloads = Vec::new();
-        path.sender
-            .outstanding(path.reinjected, max, |number, sent| {
-                next = number + 1;
-                payloads.push(Payload {
-                    epoch: sent.payload.epoch,
-                    large: sent.payload.large,
-                    stream: sent.payload.stream,
-                    more: sent.payload.more.clone(),
-                    control: sent.payload.control.clone(),
-                });
-            });
-        path.reinjected = next;
-        payloads
-    }
-
-    fn path_for_control(&self) -> Option<usize> {
-        let &(_, index) = self.ready.first().or(self.active.first())?;
-        match self.paths[index].facts.own_control {
-            true => self.least_queued(),
-            false => Some(index),
-        }
-    }
-
-    fn take_stream_control(&mut self) {
-        while let Some(control) = self.streams.poll_control() {
-            self.control.push_back(control);
-        }
+        Some(other)
     }
 
     fn transmit(
         &mut self,
         now: Time,
-        index: usize,
+        (index, with_data): (usize, bool),
         max_segments: usize,
-        with_data: bool,
+        from: &mut Sources<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         buf.clear();
         let mut segment = 0;
-        let permitted = match self.paths[index]
-            .sender
-            .permit(now, self.controllers.of(&self.paths[index]))
-        {
+        let permitted = match from.core.paths.permit(now, index) {
             Permit::Now { packets } if with_data => (packets as usize).clamp(1, max_segments),
             _ => 1,
         };
         for n in 0..permitted {
-            if n > 0 && (buf.len() + segment > MAX_BATCH || !self.more_data_permitted(now)) {
+            if n > 0 && (buf.len() + segment > MAX_BATCH || !from.core.data.may_go_on(now)) {
                 break;
             }
             let start = buf.len();
-            let Some(len) = self.write_packet(now, index, with_data, buf) else {
+            let Some(len) = self.write_packet(now, (index, with_data), from, buf) else {
                 buf.truncate(start);
                 break;
             };
@@ -257,360 +181,238 @@ impl Connection {
                 segment = len;
             }
             // Only the last datagram of a batch may be shorter.
-            if len < segment || len < self.paths[index].mtu.size() {
+            if len < segment || len < from.core.paths[index].full_size() {
                 break;
             }
         }
-        self.refresh(now, index);
-        (!buf.is_empty()).then(|| self.describe(index, buf.len(), segment))
-    }
-
-    fn more_data_permitted(&mut self, now: Time) -> bool {
-        let limited = self
-            .limiter
-            .as_ref()
-            .is_some_and(|l| l.permit(now, self.config.initial_datagram).is_err());
-        !limited && self.has_data()
+        from.core.paths.refresh(now, index);
+        (!buf.is_empty()).then(|| from.core.paths[index].describe(buf.len(), segment))
     }
 
     /// Appends one sealed datagram to `buf`; `None` when there is nothing to say on this path.
     fn write_packet(
         &mut self,
         now: Time,
-        index: usize,
-        with_data: bool,
+        (index, with_data): (usize, bool),
+        from: &mut Sources<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
         let start = buf.len();
-        let allowance = self.paths[index]
-            .validation
-            .allowance(self.initiator)
-            .min(self.packet_room(index));
-        let least = self.paths[index].overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
-        if allowance < least || !self.paths[index].sender.takes_small() {
-            return None;
-        }
-        let head = self.begin(index, buf)?;
-        let end = start + allowance - TAG_LEN;
-        let mut packet = Packet::new();
+        let core = &mut *from.core;
+        let room = core.paths[index].room(self.initiator)?;
+        let head = core.paths[index].begin(self.sealer.epoch(), buf)?;
+        let end = start + room - TAG_LEN;
+        let mut packet = Packet::default();
 
-        self.write_acks(now, index, end, buf);
-        self.write_path_frames(now, index, end, &mut packet, buf);
-        if self.may_carry_control(index) {
-            self.write_control(end, &mut packet, buf);
+        self.write_acks(now, index, end, core, buf);
+        let path = &core.paths[index];
+        let needs = (
+            core.ids.local(path.id()),
+            from.relayed.grant_back(now, path),
+        );
+        let path = &mut core.paths[index];
+        path.write_path_frames(now, end, self.initiator, needs, &mut packet, buf);
+        if core.paths.may_carry_control(index) {
+            core.take_stream_frames();
+            core.outbox.write_frames(end, &mut packet, buf);
         }
-        if with_data || self.may_carry_data(index, &packet) {
-            self.write_data(now, end, &mut packet, buf);
+        if with_data || fills(index, &packet, core) {
+            core.data.write(now, end, &mut packet, buf);
         }
         if buf.len() == head + DATA_HEADER_LEN {
             buf.truncate(start);
             return None;
         }
         // On a carrier there is no size to prove.
-        if packet.pad && !self.paths[index].facts.reliable {
+        if packet.pad && !core.paths[index].facts().reliable {
             buf.resize(end.max(buf.len()), 0);
         }
-        self.seal_and_record(now, index, [start, head], packet, buf)
-    }
-
-    /// How large the path's next datagram may be. After two probe timeouts its size is in doubt.
-    fn packet_room(&self, index: usize) -> usize {
-        let path = &self.paths[index];
-        if path.sender.pto_count() >= 2 {
-            path.mtu.base()
-        } else {
-            path.mtu.size()
-        }
-    }
-
-    /// Whether control frames may leave on a path. Not on one that others have taken over from: a
-    /// window update on a probe that nobody hears would be repeated on the next such probe, seconds
-    /// later, and so on.
-    fn may_carry_control(&self, index: usize) -> bool {
-        let path = &self.paths[index];
-        path.validation.is_validated()
-            && (path.state == PathState::Active || self.active.is_empty())
-    }
-
-    /// Whether a packet that leaves anyway should be filled with stream data, window or not.
-    fn may_carry_data(&self, index: usize, packet: &Packet) -> bool {
-        let path = &self.paths[index];
-        if path.state == PathState::Validating {
-            // The first probe of a new path carries data too (mPath): if the path works, it was not
-            // idle. Only in the midst of bulk: what somebody waits for doesn't go where nobody may
-            // be.
-            return packet.first_challenge && self.streams.unsent_bytes() > BULK;
-        }
-        // A probe may as well carry what is missing; but not on a path that others have taken over
-        // from.
-        packet.probe && (path.state == PathState::Active || self.active.is_empty())
-    }
-
-    /// Writes the relay's header, if the path leads through one, and that of the path's next
-    /// packet. Where the latter begins; `None` if the peer hasn't told the path's connection id, or
-    /// its socket is gone.
-    pub(super) fn begin(&mut self, index: usize, buf: &mut Vec<u8>) -> Option<usize> {
-        let epoch = self.sealer.epoch();
-        let path = &mut self.paths[index];
-        if path.homeless {
-            return None;
-        }
-        if path.remote_cid.is_none() {
-            path.remote_cid = self.remote_cids.get(&path.id).copied();
-        }
-        let cid = path.remote_cid?;
-        let number = path.sender.next_packet_number();
-        if let Some(through) = &path.through {
-            buf.extend_from_slice(through.header.as_bytes());
-        }
-        let head = buf.len();
-        DataHeader {
-            cid,
-            epoch,
-            pn_low: number as u32,
-        }
-        .encode(buf);
-        Some(head)
+        self.seal(now, index, [start, head], packet, core, buf)
     }
 
     /// The path's own ACK, and those of paths whose acknowledgements may not get through.
-    fn write_acks(&mut self, now: Time, index: usize, end: usize, buf: &mut Vec<u8>) {
-        if self.paths[index].received.has_unacked() && self.write_ack(now, index, end, buf) {
-            self.paths[index].received.on_ack_sent();
-            self.paths[index].moving.copy_ack();
-        }
-        if !self.paths[index].validation.is_validated() {
-            return;
-        }
-        while let Some(id) = self.carriers.lent.pop() {
-            if let Some(&other) = self.by_id.get(&id)
-                && self.write_ack(now, other, end, buf)
-            {
-                self.paths[other].received.on_ack_sent();
-            }
-        }
-        while let Some(id) = self.echo_acks.pop_front() {
-            match self.by_id.get(&id) {
-                // A second copy: the ACK still has to leave on its own path, whichever goes first.
-                Some(&other) if other != index => {
-                    self.write_ack(now, other, end, buf);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// In front of CLOSE: who waits for an acknowledgement hears now that everything arrived, or
-    /// never. Every copy of CLOSE says it for all paths, since the first to arrive is the only one
-    /// that counts.
-    fn write_last_acks(&mut self, now: Time, room: usize, buf: &mut Vec<u8>) {
-        let end = buf.len() + room;
-        let paths: Vec<usize> = self.by_id.values().copied().collect();
-        for index in paths {
-            if self.paths[index].received.largest().is_some() {
-                self.write_ack(now, index, end, buf);
-            }
-        }
-    }
-
-    /// Appends the ACK of the path at `index`; false if there is no room.
-    pub(super) fn write_ack(
+    fn write_acks(
         &mut self,
         now: Time,
         index: usize,
         end: usize,
-        buf: &mut Vec<u8>,
-    ) -> bool {
-        let path = &mut self.paths[index];
-        let at = path.received.largest_at();
-        let marks = &path.marks;
-        let info = AckInfo {
-            path: path.id,
-            delay_us: now.since(at).as_micros() as u64,
-            receive_time_us: at.as_micros(),
-            ecn: marks.any_received().then_some(EcnCounts {
-                ect0: marks.ect0,
-                ect1: marks.ect1,
-                ce: marks.ce,
-            }),
-        };
-        encode_ack(
-            buf,
-            &info,
-            path.received.ranges(),
-            end.saturating_sub(buf.len()),
-        ) > 0
-    }
-
-    /// Challenge, response and probe.
-    fn write_path_frames(
-        &mut self,
-        now: Time,
-        index: usize,
-        end: usize,
-        packet: &mut Packet,
+        core: &mut Core,
         buf: &mut Vec<u8>,
     ) {
-        let local_cid = self.local_cids.get(&self.paths[index].id).copied();
-        let grant = self.way_back(now, index);
-        let path = &mut self.paths[index];
-        let mut push = |frame: Frame<'_>| {
-            let fits = buf.len() + frame.encoded_len() <= end;
-            if fits {
-                frame.encode(buf);
-            }
-            fits
-        };
-        if let Some(data) = path.respond.take()
-            && push(Frame::PathResponse { data })
-        {
-            packet.ack_eliciting = true;
-            packet.pad = true;
+        core.paths[index].write_own_ack(now, end, buf);
+        if !core.paths[index].is_validated() {
+            return;
         }
-        if let Some(data) = path.validation.due(now)
-            && push(Frame::PathChallenge { data })
-        {
-            packet.first_challenge = path.validation.on_challenge_sent(now) && self.initiator;
-            packet.ack_eliciting = true;
-            packet.pad = true;
-            // The peer can't answer without it, and the packet that brought it may be lost.
-            if let Some(cid) = local_cid {
-                push(Frame::PathId { path: path.id, cid });
-            }
-            // Neither can it without the way back through the relay.
-            if let Some((seq, grant)) = grant {
-                push(Frame::Grant {
-                    path: path.id,
-                    seq,
-                    grant,
-                });
+        while let Some(id) = self.lent_acks.pop() {
+            if let Some(other) = core.paths.index_of(id) {
+                core.paths[other].lend_ack(now, end, buf);
             }
         }
-        if let Some(data) = path.moving.take_home_challenge()
-            && push(Frame::PathChallenge { data })
-        {
-            packet.ack_eliciting = true;
-        }
-        if path.probes > 0 && push(Frame::Ping) {
-            path.probes -= 1;
-            packet.probe = true;
-            packet.ack_eliciting = true;
+        for id in self.echoed_acks.drain(..) {
+            // A second copy: the ACK still has to leave on its own path, whichever goes first.
+            if let Some(other) = core.paths.index_of(id).filter(|&other| other != index) {
+                core.paths[other].write_ack(now, end, buf);
+            }
         }
     }
 
-    fn write_control(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
-        self.take_stream_control();
-        while let Some(control) = self.control.pop_front() {
-            if control.encoded_len() > end.saturating_sub(buf.len()) {
-                self.control.push_front(control);
-                break;
-            }
-            control.encode(buf);
-            packet.ack_eliciting = true;
-            packet.payload.control.push(control);
-        }
+    /// One datagram for an address under challenge, if one is due and allowed.
+    fn transmit_to_candidate(
+        &mut self,
+        now: Time,
+        index: usize,
+        at: usize,
+        core: &mut Core,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let room = core.paths[index].candidate_room(now, at);
+        buf.clear();
+        let room = room?;
+        let head = core.paths[index].begin(self.sealer.epoch(), buf)?;
+        // Not ack-eliciting in our own books: if it is lost, that says nothing about the path.
+        let mut packet = Packet::aside();
+        let local_cid = core.ids.local(core.paths[index].id());
+        let path = &mut core.paths[index];
+        let number = path.sender().next_packet_number();
+        path.write_to_candidate(now, at, room - TAG_LEN, local_cid, &mut packet, buf);
+        let len = self.seal(now, index, [0, head], packet, core, buf)?;
+        core.paths[index].on_sent_to_candidate(at, number, len)
     }
 
-    fn write_data(&mut self, now: Time, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
-        while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK {
-            let Some(chunk) = self.streams.next_chunk(end - buf.len()) else {
-                break;
+    /// A padded datagram to find out whether the path carries it, if it is time for one.
+    fn transmit_mtu_probe(
+        &mut self,
+        now: Time,
+        index: usize,
+        core: &mut Core,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let probe = core.paths[index].mtu_probe(now)?;
+        let path = core.paths[index].id();
+        let cid = core.ids.local(path)?;
+        buf.clear();
+        let head = core.paths[index].begin(self.sealer.epoch(), buf)?;
+        // Something that asks for an ACK and says nothing new.
+        Frame::PathId { path, cid }.encode(buf);
+        buf.resize(probe.size - TAG_LEN, 0);
+        let len = self.seal(now, index, [0, head], Packet::aside(), core, buf)?;
+        core.paths[index].on_mtu_probe_sent(now, &probe);
+        core.paths.refresh(now, index);
+        Some(core.paths[index].describe(len, len))
+    }
+
+    /// The next CLOSE, if one is owed. In front of it, who waits for an acknowledgement hears now
+    /// that everything arrived, or never: every copy says it for all paths, since the first to
+    /// arrive is the only one that counts.
+    pub(super) fn poll_close(
+        &mut self,
+        now: Time,
+        lifecycle: &mut Lifecycle,
+        core: &mut Core,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        while let Some((path, code, reason)) = lifecycle.next_close() {
+            let Some(index) = core.paths.index_of(path) else {
+                continue;
             };
-            let range = chunk.range;
-            Frame::Stream {
-                stream: range.stream,
-                offset: range.offset,
-                fin: range.fin,
-                data: &chunk.data,
+            let mut frame = Frame::Close {
+                code,
+                reason: &reason,
+            };
+            let room = core.paths[index].close_room(self.initiator);
+            if frame.encoded_len() > room {
+                frame = Frame::Close { code, reason: "" };
             }
-            .encode(buf);
-            let len = u64::from(range.len);
-            packet.ack_eliciting = true;
-            packet.stream_bytes += len;
-            packet.payload.push(range);
-            if chunk.retransmission {
-                self.resent += len;
+            buf.clear();
+            if frame.encoded_len() > room {
+                continue;
             }
-            if let Some(limiter) = &mut self.limiter {
-                limiter.spend(now, range.len as usize);
+            let Some(head) = core.paths[index].begin(self.sealer.epoch(), buf) else {
+                continue;
+            };
+            let end = buf.len() + room - frame.encoded_len();
+            for (_, path) in core.paths.iter() {
+                if path.largest_received().is_some() {
+                    path.write_ack(now, end, buf);
+                }
             }
+            frame.encode(buf);
+            // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
+            self.seal(Time::ZERO, index, [0, head], Packet::default(), core, buf)?;
+            return Some(core.paths[index].describe(buf.len(), buf.len()));
         }
-        self.write_filler(now, end, packet, buf);
+        None
     }
 
     /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries
-    /// to the path's sender.
-    pub(super) fn seal_and_record(
+    /// to the path's sender; the datagram's length.
+    fn seal(
         &mut self,
         now: Time,
         index: usize,
         [start, head]: [usize; 2],
         mut packet: Packet,
+        core: &mut Core,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
-        let app_limited = !self.has_data();
         packet.payload.epoch = self.sealer.epoch();
-        let path = &mut self.paths[index];
-        let number = path.sender.next_packet_number();
-        if let Err(error) = self
+        let app_limited = !core.data.has_any();
+        let path = &mut core.paths[index];
+        let number = path.sender().next_packet_number();
+        let sealed = self
             .sealer
-            .seal(path.id.0, number, buf, head, DATA_HEADER_LEN)
-        {
+            .seal(path.id().0, number, buf, head, DATA_HEADER_LEN);
+        if let Err(error) = sealed {
             buf.truncate(start);
-            if matches!(self.phase, Phase::Open) {
-                let text = error.to_string();
-                self.close_with(now, code::CRYPTO, &text, CloseReason::Crypto(text.clone()));
-            }
+            self.failure.get_or_insert_with(|| error.to_string());
             return None;
         }
         let len = buf.len() - start;
-        packet.payload.large = path.mtu.is_large(len);
-        path.sender.on_sent(
-            now,
-            Sent {
-                bytes: len as u32,
-                ack_eliciting: packet.ack_eliciting && !packet.aside,
-                app_limited,
-                payload: packet.payload,
-            },
-        );
-        if !packet.aside {
-            path.validation.on_sent(len);
-        }
-        path.counters.bytes_sent += len as u64;
-        path.counters.stream_bytes_sent += packet.stream_bytes;
-        path.last_sent = path.last_sent.max(now);
+        path.on_sent(now, len, app_limited, packet);
         Some(len)
-    }
-
-    pub(super) fn describe(&self, index: usize, len: usize, segment: usize) -> Transmit {
-        let path = &self.paths[index];
-        Transmit {
-            local: path.local.id,
-            remote: path.remote,
-            ecn: path.marks.enabled,
-            len,
-            segment_size: (len > segment).then_some(segment),
-        }
-    }
-
-    /// The peer's probe timeout ran out on `path`: its ACK may have been lost with the path.
-    pub(super) fn echo_ack(&mut self, index: usize) {
-        let id: PathId = self.paths[index].id;
-        let other = self.active.iter().map(|&(_, i)| i).find(|&i| i != index);
-        let Some(other) = other else { return };
-        if !self.echo_acks.contains(&id) {
-            self.echo_acks.push_back(id);
-        }
-        let path = &mut self.paths[other];
-        if !path.indexed.attention && path.state == PathState::Active {
-            path.indexed.attention = true;
-            self.attention.push_back(other);
-        }
     }
 }
 
-/// Micros as a duration, for values that came off the wire.
-pub(super) fn micros(value: u64) -> Duration {
-    Duration::from_micros(value)
+/// Whether a path that sends anyway may carry data as well, by its window.
+fn may_carry_data(now: Time, index: usize, from: &mut Sources<'_>) -> bool {
+    from.core.data.has_any() && path_for_data(now, from) == Some(index)
+}
+
+/// The path that stream data leaves on now, if any may.
+fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
+    let core = &mut *from.core;
+    if core.data.limited_until().is_some() {
+        return None;
+    }
+    if !core.data.has_any() && !core.overtake() {
+        from.carriers.on_starved();
+        from.relayed.note_starved(now, true);
+        return None;
+    }
+    from.relayed.note_starved(now, false);
+    if !core.data.may_leave(now) {
+        return None;
+    }
+    if core.data.is_filler() {
+        // Whichever delivers soonest: filler is to tell of all of them.
+        return core.paths.choose_in_turn();
+    }
+    from.carriers
+        .next_in_turn(&core.paths, core.data.has_limit())
+        .or_else(|| {
+            core.paths
+                .choose(|| (core.data.left(), core.data.streams.send_credit()))
+        })
+}
+
+/// Whether a packet that leaves anyway should be filled with stream data, window or not.
+fn fills(index: usize, packet: &Packet, core: &Core) -> bool {
+    if core.paths[index].state() == PathState::Validating {
+        // The first probe of a new path carries data too (mPath): if the path works, it was not
+        // idle. Only in the midst of bulk: what somebody waits for doesn't go where nobody may be.
+        return packet.first_challenge && core.data.is_bulk();
+    }
+    // A probe may as well carry what is missing; but not on a path that others have taken over
+    // from.
+    packet.probe && core.paths.is_relied_on(index)
 }

@@ -6,13 +6,13 @@ use manyway_units::Time;
 use manyway_wire::PathId;
 
 use crate::carrier::{Carrier, CarrierError, Facts, Purpose};
-use crate::connection::CarrierChange;
+use crate::driver::{ConnectionHandle, Local, LocalId};
 
-use super::{ConnectionHandle, Endpoint, Local, LocalId};
+use super::Endpoint;
 
 /// A carrier, and whose it is.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct CarrierEntry {
     carrier: Carrier,
     owner: Option<(ConnectionHandle, PathId)>,
 }
@@ -34,7 +34,7 @@ impl Endpoint {
         if self.locals.contains_key(&id) || self.carriers.contains_key(&id) {
             return Err(CarrierError::Taken);
         }
-        let held = Held {
+        let held = CarrierEntry {
             carrier: carrier.clone(),
             owner: None,
         };
@@ -121,7 +121,7 @@ impl Endpoint {
 
     pub(super) fn find<'a>(
         locals: &'a BTreeMap<LocalId, Local>,
-        carriers: &'a BTreeMap<LocalId, Held>,
+        carriers: &'a BTreeMap<LocalId, CarrierEntry>,
         id: LocalId,
     ) -> Option<(&'a Local, Facts)> {
         if let Some(local) = locals.get(&id) {
@@ -142,8 +142,9 @@ impl Endpoint {
     /// The attempt has become a connection, on one of its carriers or elsewhere: the others can
     /// carry further paths.
     pub(super) fn offer_carriers(&mut self, now: Time, handle: ConnectionHandle) {
-        let of_attempt =
-            |held: &&Held| held.owner.is_none() && held.carrier.purpose == Purpose::Dialled(handle);
+        let of_attempt = |held: &&CarrierEntry| {
+            held.owner.is_none() && held.carrier.purpose == Purpose::Dialled(handle)
+        };
         let left: Vec<Carrier> = self
             .carriers
             .values()
@@ -161,29 +162,23 @@ impl Endpoint {
         self.settle(now, handle);
     }
 
-    pub(super) fn on_carrier_changes(
-        &mut self,
-        handle: ConnectionHandle,
-        changes: Vec<CarrierChange>,
-    ) {
-        for change in changes {
-            match change {
-                CarrierChange::Opened(id, path) => {
-                    if let Some(held) = self.carriers.get_mut(&id) {
-                        held.owner = Some((handle, path));
-                    }
-                }
-                CarrierChange::Over(id) if self.carriers.contains_key(&id) => {
-                    self.carriers_over.push_back(id);
-                }
-                CarrierChange::Over(_) => {}
-            }
+    /// A path runs on the carrier.
+    pub(super) fn on_carrier_opened(&mut self, id: LocalId, owner: ConnectionHandle, path: PathId) {
+        if let Some(held) = self.carriers.get_mut(&id) {
+            held.owner = Some((owner, path));
+        }
+    }
+
+    /// No path runs on the carrier any more, and none will.
+    pub(super) fn on_carrier_over(&mut self, id: LocalId) {
+        if self.carriers.contains_key(&id) {
+            self.carriers_over.push_back(id);
         }
     }
 
     /// The connection or attempt is no more.
     pub(super) fn forget_carriers(&mut self, handle: ConnectionHandle) {
-        let of_handle = |held: &Held| match (held.owner, held.carrier.purpose) {
+        let of_handle = |held: &CarrierEntry| match (held.owner, held.carrier.purpose) {
             (Some((owner, _)), _) => owner == handle,
             (None, Purpose::Dialled(owner)) => owner == handle,
             (None, Purpose::Accepted) => false,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use manyway_units::Time;
 
 use crate::driver::compatible;
-use crate::relays::{KeptFor, RelayAddress, is_host};
+use crate::relays::{Registrant, RelayAddress, is_host};
 
 use super::{ConnectionHandle, Endpoint, LocalId};
 
@@ -42,14 +42,14 @@ impl Endpoint {
     /// again: that keeps a NAT's mapping too.
     pub fn observe_at(&mut self, now: Time, observers: &[RelayAddress]) {
         for observer in observers {
-            self.keeper
-                .want(now, *observer, KeptFor::Observation, &self.locals);
+            self.registrar
+                .want(now, *observer, Registrant::Observation, &self.locals);
         }
     }
 
     /// Our addresses as the observers, and the relays at which we can be found, see them.
     pub fn observed(&self) -> Vec<SocketAddr> {
-        self.keeper.observed()
+        self.registrar.observed()
     }
 
     /// Sends openings to somebody who is about to connect from these addresses, from every socket

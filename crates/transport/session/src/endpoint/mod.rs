@@ -17,15 +17,15 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::carrier::Facts;
 use crate::config::{Config, ConfigError};
-use crate::connection::{Arrival, CidChange, Connection, Opened, Start, Through};
+use crate::connection::{Arrival, Change, Connection, Opened, RelayHeader, Start};
 use crate::crypto::KeyLimits;
 use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
-use crate::event::{Event, PathDownReason};
+use crate::event::Event;
 use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
-use crate::relays::{Keeper, KeptFor, Pace};
+use crate::relays::{Pace, Registrant, Registrar};
 
 use attempt::Attempt;
-use carriers::Held;
+use carriers::CarrierEntry;
 pub use error::ConnectError;
 
 /// Datagrams waiting in the endpoint's own queue; beyond, answers to INITs are dropped.
@@ -52,8 +52,8 @@ pub struct Endpoint {
     /// Datagrams that open our NAT, by the time they are due.
     openings: BTreeSet<meeting::Opening>,
     opening_pace: Pace,
-    keeper: Keeper,
-    carriers: BTreeMap<LocalId, Held>,
+    registrar: Registrar,
+    carriers: BTreeMap<LocalId, CarrierEntry>,
     /// Carriers that are to be closed.
     carriers_over: VecDeque<LocalId>,
     events: VecDeque<(ConnectionHandle, Event)>,
@@ -89,7 +89,7 @@ impl Endpoint {
         let mut rng = ChaCha20Rng::from_seed(seed);
         Ok(Self {
             config,
-            keeper: Keeper::new(rng.random()),
+            registrar: Registrar::new(rng.random()),
             rng,
             locals: BTreeMap::new(),
             responders: BTreeMap::new(),
@@ -121,14 +121,14 @@ impl Endpoint {
             attempt.add_local(now, &local);
         }
         self.locals.insert(local.id, local);
-        self.keeper.on_locals(now, &self.locals);
+        self.registrar.on_locals(now, &self.locals);
         self.register_all(now);
     }
 
     /// A socket is gone; what was in flight on its paths goes over the others.
     pub fn remove_local(&mut self, now: Time, id: LocalId) {
         self.locals.remove(&id);
-        self.keeper.on_locals(now, &self.locals);
+        self.registrar.on_locals(now, &self.locals);
         self.queue.retain(|q| q.local != id);
         for attempt in self.attempts.values_mut() {
             attempt.remove_local(id);
@@ -186,15 +186,17 @@ impl Endpoint {
             }
         }
         if let Some(mut connection) = self.connections.remove(&handle) {
-            connection.retire_all();
-            for change in connection.take_cid_changes() {
-                if let CidChange::Retired { cid } = change {
+            for cid in connection.issued_cids() {
+                self.cids.remove(&cid);
+            }
+            for change in connection.take_changes() {
+                if let Change::CidRetired(cid) = change {
                     self.cids.remove(&cid);
                 }
             }
         }
         self.forget_carriers(handle);
-        self.keeper.forget(KeptFor::Connection(handle));
+        self.registrar.forget(Registrant::Connection(handle));
         self.dirty.remove(&handle);
         self.telling.remove(&handle);
         if let Some(at) = self.timer_of.remove(&handle) {
@@ -258,21 +260,12 @@ impl Endpoint {
         remote: SocketAddr,
         kind: SendErrorKind,
     ) {
-        match kind {
-            SendErrorKind::NoRoute => {}
-            SendErrorKind::TooBig => {
-                for (handle, connection) in &mut self.connections {
-                    connection.on_too_big(now, local, remote);
-                    self.dirty.insert(*handle);
-                }
-                self.register_all(now);
-                return;
-            }
+        if kind == SendErrorKind::Other {
             // Loss detection deals with it.
-            SendErrorKind::Other => return,
+            return;
         }
         for (handle, connection) in &mut self.connections {
-            connection.close_pair(now, local, remote, PathDownReason::NoRoute);
+            connection.on_send_error(now, local, remote, kind);
             self.dirty.insert(*handle);
             self.telling.insert(*handle);
         }
@@ -290,7 +283,7 @@ impl Endpoint {
         [
             connections,
             responders,
-            self.keeper.timeout(),
+            self.registrar.timeout(),
             self.next_opening(),
         ]
         .into_iter()
@@ -417,7 +410,7 @@ impl Endpoint {
         };
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
-        let through = opened.established.peer.grant.map(Through::back);
+        let grant = opened.established.peer.grant;
         let start = Start {
             initiator: false,
             established: opened.established,
@@ -425,7 +418,7 @@ impl Endpoint {
             remote,
             facts,
             rtt: None,
-            through,
+            relay: grant.map(|grant| RelayHeader::back(grant, 0)),
             locals: Vec::new(),
             remotes: Vec::new(),
             seed: self.rng.random(),
@@ -485,20 +478,30 @@ impl Endpoint {
     /// After anything happened to a connection: its ids and its timer.
     fn settle(&mut self, now: Time, handle: ConnectionHandle) {
         if let Some(connection) = self.connections.get_mut(&handle) {
-            for change in connection.take_cid_changes() {
-                match change {
-                    CidChange::Issued { cid, path } => {
-                        self.cids.insert(cid, Owner::Connection(handle, path))
-                    }
-                    CidChange::Retired { cid } => self.cids.remove(&cid),
-                };
+            for change in connection.take_changes() {
+                self.on_change(now, handle, change);
             }
-            let carriers = connection.take_carrier_changes();
-            let changes = connection.take_consent_changes();
-            self.on_carrier_changes(handle, carriers);
-            self.on_consent_changes(now, handle, changes);
         }
         self.register(now, handle);
+    }
+
+    fn on_change(&mut self, now: Time, handle: ConnectionHandle, change: Change) {
+        match change {
+            Change::CidIssued(cid, path) => {
+                self.cids.insert(cid, Owner::Connection(handle, path));
+            }
+            Change::CidRetired(cid) => {
+                self.cids.remove(&cid);
+            }
+            Change::CarrierOpened(id, path) => self.on_carrier_opened(id, handle, path),
+            Change::CarrierOver(id) => self.on_carrier_over(id),
+            Change::RelayWanted(relay) => self.on_relay_wanted(now, handle, relay),
+            Change::RelayRefreshed(relay) => self.registrar.refresh(now, relay),
+            Change::RelayDropped(relay) => {
+                self.registrar
+                    .drop_user(relay, Registrant::Connection(handle));
+            }
+        }
     }
 
     fn register_all(&mut self, now: Time) {
@@ -537,7 +540,7 @@ impl Endpoint {
 
     fn params(&self, cid: ConnectionId) -> TransportParameters {
         let config = &*self.config;
-        let window = Connection::initial_window(config);
+        let window = config.initial_receive_window();
         TransportParameters {
             initial_max_data: window,
             initial_max_stream_data: window,

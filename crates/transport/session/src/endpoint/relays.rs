@@ -4,10 +4,10 @@
 use manyway_units::Time;
 use manyway_wire::relay::{RelayReply, is_relay_datagram};
 
-use crate::connection::ConsentChange;
-use crate::relays::{Fresh, KeptFor, RelayAddress};
+use crate::driver::{ConnectionHandle, Incoming, Transmit};
+use crate::relays::{Fresh, Registrant, RelayAddress};
 
-use super::{ConnectionHandle, Endpoint, Incoming, Transmit};
+use super::Endpoint;
 
 impl Endpoint {
     /// A datagram that a relay may have sent; nobody else is believed.
@@ -20,10 +20,10 @@ impl Endpoint {
         };
         let from = (incoming.local, incoming.remote);
         if let RelayReply::Consent(reply) = &reply
-            && let Some((fresh, users)) = self.keeper.on_reply(now, from, reply)
+            && let Some((fresh, users)) = self.registrar.on_reply(now, from, reply)
         {
             for user in users {
-                if let KeptFor::Connection(handle) = user {
+                if let Registrant::Connection(handle) = user {
                     self.on_fresh_consent(now, handle, fresh);
                 }
             }
@@ -43,10 +43,9 @@ impl Endpoint {
             let mut taken = connection.on_relay_reply(now, from, &reply);
             if let RelayReply::Stale(stale) = &reply
                 && !taken
-                && connection.has_grant(incoming.remote, |grant| stale.concerns(grant))
+                && connection.on_stale_grant(now, incoming.remote, stale)
             {
-                connection.on_stale_grant(now, incoming.remote, stale.reason);
-                self.keeper.refresh_at(now, incoming.remote);
+                self.registrar.refresh_at(now, incoming.remote);
                 taken = true;
             }
             if taken {
@@ -69,31 +68,26 @@ impl Endpoint {
                 continue;
             }
             let name = responder.secrets().relay_name(&relay.id);
-            self.keeper.want(now, *relay, name.into(), &self.locals);
+            self.registrar.want(now, *relay, name.into(), &self.locals);
         }
     }
 
-    pub(super) fn on_consent_changes(
+    /// The peer of a connection names a relay: its consent is wanted.
+    pub(super) fn on_relay_wanted(
         &mut self,
         now: Time,
         handle: ConnectionHandle,
-        changes: Vec<ConsentChange>,
+        relay: RelayAddress,
     ) {
-        let user = KeptFor::Connection(handle);
-        for change in changes {
-            match change {
-                ConsentChange::Want(_) if !self.config.udp => {}
-                ConsentChange::Want(relay) => {
-                    let fresh = self.keeper.want(now, relay, user, &self.locals);
-                    if let Some(connection) = self.connections.get_mut(&handle)
-                        && let Some(fresh) = fresh
-                    {
-                        connection.on_fresh_consent(now, fresh);
-                    }
-                }
-                ConsentChange::Refresh(relay) => self.keeper.refresh(now, relay),
-                ConsentChange::Drop(relay) => self.keeper.drop_user(relay, user),
-            }
+        if !self.config.udp {
+            return;
+        }
+        let user = Registrant::Connection(handle);
+        let fresh = self.registrar.want(now, relay, user, &self.locals);
+        if let Some(connection) = self.connections.get_mut(&handle)
+            && let Some(fresh) = fresh
+        {
+            connection.on_fresh_consent(now, fresh);
         }
     }
 
@@ -107,7 +101,7 @@ impl Endpoint {
 
     /// A HELLO or LISTEN that is due.
     pub(super) fn greet_relays(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let datagram = self.keeper.poll(now, &self.locals)?;
+        let datagram = self.registrar.poll(now, &self.locals)?;
         buf.clear();
         buf.extend_from_slice(&datagram.data);
         Some(Transmit {

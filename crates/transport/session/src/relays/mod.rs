@@ -7,7 +7,7 @@
 //! `docs/relays.md` what is said to a relay.
 
 mod client;
-mod keeper;
+mod registrar;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use manyway_wire::relay::{
 
 use crate::driver::LocalId;
 
-pub(crate) use client::{HEED, Lane, News, RelayClient};
-pub(crate) use keeper::{Fresh, Keeper, KeptFor, is_host};
+pub(crate) use client::{HEED, News, RelayClient, RelayRoute};
 pub(crate) use manyway_wire::relay::RelayId;
+pub(crate) use registrar::{Fresh, Registrant, Registrar, is_host};
 
 /// Who a relay is, and one of its addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

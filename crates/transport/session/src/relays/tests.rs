@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
-use super::keeper::Fresh;
+use super::registrar::Fresh;
 use super::*;
 use crate::driver::{ConnectionHandle, Local};
 
@@ -40,8 +40,8 @@ fn relay_at(n: u32) -> RelayAddress {
     }
 }
 
-fn user(n: u64) -> KeptFor {
-    KeptFor::Connection(ConnectionHandle(n))
+fn user(n: u64) -> Registrant {
+    Registrant::Connection(ConnectionHandle(n))
 }
 
 /// A real relay, and the right to use it.
@@ -75,17 +75,17 @@ fn answer(relay: &mut Relay, now: Time, from: SocketAddr, data: &[u8]) -> Option
     }
 }
 
-/// Everything a keeper sends until `end`, with the time.
-fn greetings(keeper: &mut Keeper, list: &[Local], end: Time) -> Vec<(Time, Datagram)> {
+/// Everything a registrar sends until `end`, with the time.
+fn greetings(registrar: &mut Registrar, list: &[Local], end: Time) -> Vec<(Time, Datagram)> {
     let locals = locals(list);
     let mut sent = Vec::new();
-    while let Some(at) = keeper.timeout().filter(|at| *at <= end) {
+    while let Some(at) = registrar.timeout().filter(|at| *at <= end) {
         let before = sent.len();
-        while let Some(datagram) = keeper.poll(at, &locals) {
+        while let Some(datagram) = registrar.poll(at, &locals) {
             sent.push((at, datagram));
         }
         assert!(
-            sent.len() > before || keeper.timeout() != Some(at),
+            sent.len() > before || registrar.timeout() != Some(at),
             "no progress at {at:?}"
         );
     }
@@ -99,9 +99,9 @@ fn a_silent_relay_hears_a_few_hellos_from_each_address_and_then_none() {
         local(1, "192.0.2.2:1"),
         local(2, "[2001:db8::1]:1"),
     ];
-    let mut keeper = Keeper::new([1; 16]);
-    keeper.want(Time::ZERO, relay_at(1), user(1), &locals(&list));
-    let sent = greetings(&mut keeper, &list, Time::from_secs_f64(100_000.0));
+    let mut registrar = Registrar::new([1; 16]);
+    registrar.want(Time::ZERO, relay_at(1), user(1), &locals(&list));
+    let sent = greetings(&mut registrar, &list, Time::from_secs_f64(100_000.0));
     assert_eq!(sent.len(), 12);
     let from = |id| sent.iter().filter(|(_, d)| d.local == LocalId(id)).count();
     assert_eq!((from(0), from(1), from(2)), (6, 6, 0));
@@ -111,21 +111,21 @@ fn a_silent_relay_hears_a_few_hellos_from_each_address_and_then_none() {
     );
     // Asked for again, it gets some more.
     let now = Time::from_secs_f64(200_000.0);
-    keeper.refresh(now, relay_at(1));
-    assert!(!greetings(&mut keeper, &list, now + SECOND).is_empty());
+    registrar.refresh(now, relay_at(1));
+    assert!(!greetings(&mut registrar, &list, now + SECOND).is_empty());
 }
 
 #[test]
 fn whoever_asks_how_often_a_relay_hears_one_hello_a_second() {
     let list = [local(0, "192.0.2.1:1")];
-    let mut keeper = Keeper::new([2; 16]);
+    let mut registrar = Registrar::new([2; 16]);
     let mut sent = 0;
     for ms in 0..10_000 {
         let now = Time::from_millis(ms);
-        keeper.want(now, relay_at(1), user(ms % 7), &locals(&list));
-        keeper.refresh(now, relay_at(1));
-        keeper.refresh_at(now, relay_at(1).address);
-        sent += greetings(&mut keeper, &list, now).len();
+        registrar.want(now, relay_at(1), user(ms % 7), &locals(&list));
+        registrar.refresh(now, relay_at(1));
+        registrar.refresh_at(now, relay_at(1).address);
+        sent += greetings(&mut registrar, &list, now).len();
     }
     assert!((9..=12).contains(&sent), "{sent}");
 }
@@ -133,26 +133,26 @@ fn whoever_asks_how_often_a_relay_hears_one_hello_a_second() {
 #[test]
 fn the_number_of_relays_and_their_pace_are_bounded() {
     let list = [local(0, "192.0.2.1:1")];
-    let mut keeper = Keeper::new([3; 16]);
+    let mut registrar = Registrar::new([3; 16]);
     for n in 0..5000 {
-        keeper.want(Time::ZERO, relay_at(n), user(n.into()), &locals(&list));
+        registrar.want(Time::ZERO, relay_at(n), user(n.into()), &locals(&list));
     }
-    let sent = greetings(&mut keeper, &list, Time::ZERO);
+    let sent = greetings(&mut registrar, &list, Time::ZERO);
     assert_eq!(sent.len(), 16, "a burst");
-    let more = greetings(&mut keeper, &list, Time::from_millis(1000));
+    let more = greetings(&mut registrar, &list, Time::from_millis(1000));
     assert!(more.len() <= 250, "{}", more.len());
-    let rest = greetings(&mut keeper, &list, Time::from_secs_f64(1e6));
+    let rest = greetings(&mut registrar, &list, Time::from_secs_f64(1e6));
     let all = sent.iter().chain(&more).chain(&rest);
     let relays: std::collections::BTreeSet<_> = all.map(|(_, d)| d.remote).collect();
     assert_eq!(relays.len(), 1024);
-    (0..5000).for_each(|n| keeper.forget(user(n)));
-    assert_eq!(keeper.timeout(), None);
+    (0..5000).for_each(|n| registrar.forget(user(n)));
+    assert_eq!(registrar.timeout(), None);
 }
 
 #[test]
 fn addresses_that_no_relay_has_are_not_greeted() {
     let list = [local(0, "192.0.2.1:1")];
-    let mut keeper = Keeper::new([4; 16]);
+    let mut registrar = Registrar::new([4; 16]);
     for at in [
         "127.0.0.1:443",
         "224.0.0.1:443",
@@ -165,18 +165,18 @@ fn addresses_that_no_relay_has_are_not_greeted() {
             address: addr(at),
             id: RelayId([0; 32]),
         };
-        keeper.want(Time::ZERO, relay, user(1), &locals(&list));
+        registrar.want(Time::ZERO, relay, user(1), &locals(&list));
     }
-    assert_eq!(keeper.timeout(), None);
+    assert_eq!(registrar.timeout(), None);
 }
 
 #[test]
 fn only_the_relay_that_was_asked_can_consent() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(5);
-    let mut keeper = Keeper::new([5; 16]);
-    keeper.want(Time::ZERO, access.relay, user(1), &locals(&list));
-    let sent = greetings(&mut keeper, &list, Time::ZERO);
+    let mut registrar = Registrar::new([5; 16]);
+    registrar.want(Time::ZERO, access.relay, user(1), &locals(&list));
+    let sent = greetings(&mut registrar, &list, Time::ZERO);
     let from = list[0].addr;
     let Some(RelayReply::Consent(reply)) = answer(&mut real, Time::ZERO, from, &sent[0].1.data)
     else {
@@ -185,21 +185,21 @@ fn only_the_relay_that_was_asked_can_consent() {
     let mut forged = reply;
     forged.nonce.0[0] ^= 1;
     let at = (LocalId(0), access.relay.address);
-    assert_eq!(keeper.on_reply(Time::ZERO, at, &forged), None);
+    assert_eq!(registrar.on_reply(Time::ZERO, at, &forged), None);
     assert_eq!(
-        keeper.on_reply(Time::ZERO, (LocalId(0), addr("203.0.113.9:443")), &reply),
+        registrar.on_reply(Time::ZERO, (LocalId(0), addr("203.0.113.9:443")), &reply),
         None
     );
     assert_eq!(
-        keeper.on_reply(Time::ZERO, (LocalId(9), at.1), &reply),
+        registrar.on_reply(Time::ZERO, (LocalId(9), at.1), &reply),
         None
     );
-    let (fresh, users) = keeper.on_reply(Time::ZERO, at, &reply).expect("genuine");
+    let (fresh, users) = registrar.on_reply(Time::ZERO, at, &reply).expect("genuine");
     assert_eq!(users, [user(1)]);
     assert_eq!(fresh.consent.address, from);
-    assert_eq!(keeper.on_reply(Time::ZERO, at, &reply), None, "once");
+    assert_eq!(registrar.on_reply(Time::ZERO, at, &reply), None, "once");
     // From then on every 15 s.
-    let sent = greetings(&mut keeper, &list, Time::from_millis(15_000));
+    let sent = greetings(&mut registrar, &list, Time::from_millis(15_000));
     assert_eq!(sent.len(), 1);
 }
 
@@ -207,23 +207,23 @@ fn only_the_relay_that_was_asked_can_consent() {
 fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(6);
-    let mut keeper = Keeper::new([6; 16]);
+    let mut registrar = Registrar::new([6; 16]);
     let name = manyway_wire::relay::ListenerName([9; 16]);
-    keeper.want(Time::ZERO, access.relay, name.into(), &locals(&list));
-    let silent = greetings(&mut keeper, &list, Time::from_millis(3_600_000));
+    registrar.want(Time::ZERO, access.relay, name.into(), &locals(&list));
+    let silent = greetings(&mut registrar, &list, Time::from_millis(3_600_000));
     assert!(silent.len() > 60, "{}", silent.len());
     let at = (LocalId(0), access.relay.address);
-    let mut now = keeper.timeout().expect("goes on");
+    let mut now = registrar.timeout().expect("goes on");
     let mut kinds = Vec::new();
     for _ in 0..6 {
-        for (at_time, datagram) in greetings(&mut keeper, &list, now) {
+        for (at_time, datagram) in greetings(&mut registrar, &list, now) {
             kinds.push(RelayType::of(&datagram.data));
             let reply = answer(&mut real, at_time, list[0].addr, &datagram.data);
             if let Some(RelayReply::Consent(reply)) = reply {
-                keeper.on_reply(at_time, at, &reply);
+                registrar.on_reply(at_time, at, &reply);
             }
         }
-        now = keeper.timeout().expect("goes on");
+        now = registrar.timeout().expect("goes on");
     }
     use RelayType::{Hello, Listen};
     // From the second time on, those for its name and those for a newer consent take turns.
@@ -236,22 +236,22 @@ fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
 fn who_has_shown_its_address_goes_on_without_hello() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(17);
-    let mut keeper = Keeper::new([7; 16]);
-    keeper.want(Time::ZERO, access.relay, user(1), &locals(&list));
+    let mut registrar = Registrar::new([7; 16]);
+    registrar.want(Time::ZERO, access.relay, user(1), &locals(&list));
     let at = (LocalId(0), access.relay.address);
     let mut answered = Vec::new();
-    while let Some(now) = keeper
+    while let Some(now) = registrar
         .timeout()
         .filter(|at| *at < Time::from_millis(3_600_000))
     {
-        for (now, datagram) in greetings(&mut keeper, &list, now) {
+        for (now, datagram) in greetings(&mut registrar, &list, now) {
             if !answered.is_empty() && RelayType::of(&datagram.data) == Some(RelayType::Hello) {
                 continue;
             }
             if let Some(RelayReply::Consent(reply)) =
                 answer(&mut real, now, list[0].addr, &datagram.data)
             {
-                assert!(keeper.on_reply(now, at, &reply).is_some());
+                assert!(registrar.on_reply(now, at, &reply).is_some());
                 answered.push(now);
             }
         }
@@ -263,20 +263,20 @@ fn who_has_shown_its_address_goes_on_without_hello() {
 fn a_keeper_whose_proof_does_not_hold_any_more_begins_anew() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(18);
-    let mut keeper = Keeper::new([8; 16]);
-    keeper.want(Time::ZERO, access.relay, user(1), &locals(&list));
+    let mut registrar = Registrar::new([8; 16]);
+    registrar.want(Time::ZERO, access.relay, user(1), &locals(&list));
     let at = (LocalId(0), access.relay.address);
     let mut now = Time::ZERO;
     for (from, within) in [("192.0.2.1:1", 0), ("192.0.2.1:7777", 1)] {
-        let started = keeper.timeout().expect("goes on");
+        let started = registrar.timeout().expect("goes on");
         let consent = loop {
-            now = keeper.timeout().expect("goes on");
-            let sent = greetings(&mut keeper, &list, now);
+            now = registrar.timeout().expect("goes on");
+            let sent = greetings(&mut registrar, &list, now);
             let reply = sent
                 .iter()
                 .find_map(|(at, d)| answer(&mut real, *at, addr(from), &d.data));
             if let Some(RelayReply::Consent(reply)) = reply {
-                break keeper.on_reply(now, at, &reply).expect("ours").0.consent;
+                break registrar.on_reply(now, at, &reply).expect("ours").0.consent;
             }
         };
         assert_eq!(consent.address, addr(from), "its NAT has bound anew");
@@ -312,16 +312,16 @@ impl Talk {
 
     /// A consent of the listener's, given now.
     fn consent(&mut self, now: Time) -> Consent {
-        let mut keeper = Keeper::new([9; 16]);
+        let mut registrar = Registrar::new([9; 16]);
         let far = [local(5, "203.0.113.5:9")];
-        keeper.want(now, self.access.relay, user(1), &locals(&far));
-        let hello = keeper.poll(now, &locals(&far)).expect("a HELLO");
+        registrar.want(now, self.access.relay, user(1), &locals(&far));
+        let hello = registrar.poll(now, &locals(&far)).expect("a HELLO");
         let reply = answer(&mut self.relay, now, far[0].addr, &hello.data);
         let Some(RelayReply::Consent(reply)) = reply else {
             panic!("no consent: {reply:?}");
         };
         let from = (LocalId(5), self.access.relay.address);
-        let (Fresh { consent, .. }, _) = keeper.on_reply(now, from, &reply).expect("ours");
+        let (Fresh { consent, .. }, _) = registrar.on_reply(now, from, &reply).expect("ours");
         consent
     }
 
@@ -358,17 +358,17 @@ fn from_a_consent_to_grants_and_their_renewal() {
         talk.client.on_consent(now, 0, 0, consent);
         talk.run(now, true);
         let news = talk.client.take_news();
-        let lane = match news[..] {
-            [News::Granted(lane)] if round == 0 => lane,
-            [News::Renewed(lane)] if round > 0 => lane,
+        let route = match news[..] {
+            [News::Granted(route)] if round == 0 => route,
+            [News::Renewed(route)] if round > 0 => route,
             _ => panic!("{news:?}"),
         };
-        let grants = *talk.client.grants(now, lane).expect("valid");
+        let grants = *talk.client.grants(now, route).expect("valid");
         assert_eq!(grants.there.destination(), consent.address);
         assert_eq!(grants.back.destination(), talk.home.addr);
         now += 60 * SECOND;
-        assert!(talk.client.grants(now, lane).is_some());
-        assert!(talk.client.grants(now + 60 * SECOND, lane).is_none());
+        assert!(talk.client.grants(now, route).is_some());
+        assert!(talk.client.grants(now + 60 * SECOND, route).is_none());
         talk.run(now, true);
     }
     let kinds: Vec<_> = talk
@@ -393,7 +393,7 @@ fn a_word_of_leaving_is_doubted_and_asked_about() {
     let consent = talk.consent(now);
     talk.client.on_consent(now, 0, 0, consent);
     talk.run(now, true);
-    let [News::Granted(lane)] = talk.client.take_news()[..] else {
+    let [News::Granted(route)] = talk.client.take_news()[..] else {
         panic!("no grants");
     };
     talk.sent.clear();
@@ -407,18 +407,18 @@ fn a_word_of_leaving_is_doubted_and_asked_about() {
         };
         talk.client.on_reply(now, from, &RelayReply::Stale(stale))
     };
-    let grants = *talk.client.grants(now, lane).expect("valid");
+    let grants = *talk.client.grants(now, route).expect("valid");
     // Who hasn't seen our grant has nothing to say.
     assert!(!leaving(&mut talk, now, &grants.back));
     assert_eq!(talk.client.take_news(), []);
 
     // Forged: the relay answers, and for a while nobody is believed.
     assert!(leaving(&mut talk, now, &grants.there));
-    assert_eq!(talk.client.take_news(), [News::Leaving(lane)]);
+    assert_eq!(talk.client.take_news(), [News::Leaving(route)]);
     talk.run(now, true);
     let news = talk.client.take_news();
-    assert_eq!(news, [News::Stays(lane), News::Renewed(lane)]);
-    let grants = *talk.client.grants(now, lane).expect("valid");
+    assert_eq!(news, [News::Stays(route), News::Renewed(route)]);
+    let grants = *talk.client.grants(now, route).expect("valid");
     talk.sent.clear();
     for _ in 0..4 {
         now += SECOND;
@@ -434,9 +434,9 @@ fn a_word_of_leaving_is_doubted_and_asked_about() {
     assert!(leaving(&mut talk, now, &grants.there));
     talk.run(now + 10 * SECOND, true);
     let news = talk.client.take_news();
-    assert_eq!(news, [News::Leaving(lane), News::Left(lane)]);
+    assert_eq!(news, [News::Leaving(route), News::Left(route)]);
     assert!((2..=5).contains(&talk.sent.len()), "{:?}", talk.sent);
-    assert!(talk.client.grants(now + 10 * SECOND, lane).is_some());
+    assert!(talk.client.grants(now + 10 * SECOND, route).is_some());
 }
 
 #[test]
@@ -599,8 +599,8 @@ proptest! {
                         }
                     }
                 }
-                Step::Distrust(lane) => talk.client.distrust(now, Lane(lane)),
-                Step::Remove(lane) => talk.client.remove(Lane(lane)),
+                Step::Distrust(route) => talk.client.distrust(now, RelayRoute(route)),
+                Step::Remove(route) => talk.client.remove(RelayRoute(route)),
                 Step::AddLocal(id) => talk.client.add_local(now, &local(id, "192.0.2.1:1")),
                 Step::RemoveLocal(id) => talk.client.remove_local(LocalId(id)),
                 Step::Add(n) => {
@@ -615,9 +615,9 @@ proptest! {
             }
             prop_assert!(burst <= BURST);
             prop_assert!(talk.client.timeout().is_none_or(|at| at > now));
-            for (relay, _, lanes) in talk.client.relays() {
-                for lane in lanes {
-                    let (_, at) = talk.client.ends(lane).expect("a lane has ends");
+            for (relay, _, routes) in talk.client.relays() {
+                for route in routes {
+                    let (_, at) = talk.client.ends(route).expect("a route has ends");
                     prop_assert_eq!(at, relay.address);
                 }
             }
@@ -637,19 +637,19 @@ fn a_named_listener_needs_no_consent_to_be_minted_for() {
     // Nobody listens under the name yet.
     talk.run(Time::from_millis(1500), true);
     assert_eq!(talk.client.take_news(), []);
-    let mut keeper = Keeper::new([6; 16]);
+    let mut registrar = Registrar::new([6; 16]);
     let far = [local(5, "203.0.113.5:9")];
-    keeper.want(
+    registrar.want(
         Time::from_millis(1500),
         talk.access.relay,
         name.into(),
         &locals(&far),
     );
     for _ in 0..2 {
-        for (at, datagram) in greetings(&mut keeper, &far, Time::from_millis(1500)) {
+        for (at, datagram) in greetings(&mut registrar, &far, Time::from_millis(1500)) {
             let reply = answer(&mut talk.relay, at, far[0].addr, &datagram.data);
             if let Some(RelayReply::Consent(reply)) = reply {
-                keeper.on_reply(at, (LocalId(5), talk.access.relay.address), &reply);
+                registrar.on_reply(at, (LocalId(5), talk.access.relay.address), &reply);
             }
         }
     }

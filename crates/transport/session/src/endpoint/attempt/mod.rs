@@ -10,7 +10,7 @@ use manyway_units::{Backoff, Time};
 use manyway_wire::{COOKIE_VALUE_LEN, ConnectionId, Cookie, Reply, Ticket};
 use rand::RngExt;
 
-use crate::connection::{Connection, Start, Through};
+use crate::connection::{Connection, RelayHeader, Start};
 use crate::driver::compatible;
 use crate::event::{CloseReason, Event};
 use crate::handshake::{Established, HandshakeError, Initiator, InitiatorConfig};
@@ -43,7 +43,7 @@ struct Answered {
     result: Result<Established, HandshakeError>,
     rtt: Option<Duration>,
     /// It came through a relay.
-    through: Option<Through>,
+    relay: Option<RelayHeader>,
 }
 
 #[derive(Debug)]
@@ -142,7 +142,7 @@ impl Attempt {
         Some(Answered {
             result: self.initiator.on_reply(incoming.data),
             rtt,
-            through: None,
+            relay: None,
         })
     }
 }
@@ -244,14 +244,10 @@ impl Endpoint {
         let Some(answered) = attempt.on_reply(now, &incoming, &reply) else {
             return;
         };
-        let Answered {
-            result,
-            rtt,
-            through,
-        } = answered;
+        let Answered { result, rtt, relay } = answered;
         match result {
             Ok(established) => {
-                self.established(now, handle, established, &incoming, (rtt, through));
+                self.established(now, handle, established, &incoming, (rtt, relay));
             }
             Err(error) if error.is_fatal() => {
                 self.fail_attempt(handle, CloseReason::Protocol(error.to_string()))
@@ -303,7 +299,7 @@ impl Endpoint {
         handle: ConnectionHandle,
         established: Established,
         incoming: &Incoming<'_>,
-        (rtt, through): (Option<Duration>, Option<Through>),
+        (rtt, relay): (Option<Duration>, Option<RelayHeader>),
     ) {
         let Some(attempt) = self.attempts.remove(&handle) else {
             return;
@@ -323,7 +319,7 @@ impl Endpoint {
             remote: incoming.remote,
             facts,
             rtt,
-            through,
+            relay,
             locals: self.locals.values().cloned().collect(),
             remotes: attempt.addresses,
             seed: self.rng.random(),

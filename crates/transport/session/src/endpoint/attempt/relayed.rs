@@ -14,12 +14,12 @@ use manyway_wire::relay::RelayReply;
 use manyway_wire::{ConnectionId, Reply, Ticket, TransportParameters};
 use rand::RngExt;
 
-use crate::connection::Through;
+use crate::connection::RelayHeader;
 use crate::endpoint::{
     ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, Owner, behind,
 };
 use crate::handshake::{Initiator, InitiatorConfig, relay_name};
-use crate::relays::{Lane, News, RelayAccess, RelayAddress, RelayClient};
+use crate::relays::{News, RelayAccess, RelayAddress, RelayClient, RelayRoute};
 
 use super::{Answered, REPEAT};
 
@@ -28,7 +28,7 @@ use super::{Answered, REPEAT};
 pub(super) struct Relayed {
     client: RelayClient,
     ticket: Ticket,
-    tries: BTreeMap<Lane, Try>,
+    tries: BTreeMap<RelayRoute, Try>,
 }
 
 /// A handshake through one relay.
@@ -97,26 +97,23 @@ impl Relayed {
         incoming: &Incoming<'_>,
         reply: &Reply<'_>,
     ) -> Option<Answered> {
-        let (&lane, attempt) = self
+        let (&route, attempt) = self
             .tries
             .iter_mut()
             .find(|(_, t)| t.cid == reply.receiver_cid && t.sent > 0)?;
-        let (local, relay) = self.client.ends(lane)?;
+        let (local, relay) = self.client.ends(route)?;
         if (local.id, relay) != (incoming.local, incoming.remote) {
             return None;
         }
         let rtt = (attempt.sent == 1).then(|| now.since(attempt.first_sent));
         let result = attempt.initiator.on_reply(incoming.data);
-        let through = self.client.grants(now, lane).map(|grants| Through {
-            lane: Some(lane),
-            header: grants.there,
+        let grants = self.client.grants(now, route);
+        let relay = grants.map(|grants| RelayHeader {
+            route: Some(route),
+            grant: grants.there,
             seq: 0,
         });
-        Some(Answered {
-            result,
-            rtt,
-            through,
-        })
+        Some(Answered { result, rtt, relay })
     }
 }
 
@@ -152,11 +149,11 @@ impl Endpoint {
         }
         for news in relayed.client.take_news() {
             match news {
-                News::Granted(lane) => self.begin_try(now, handle, lane),
+                News::Granted(route) => self.begin_try(now, handle, route),
                 News::Renewed(_) => {}
                 // It is good enough to say who else there is.
                 News::Leaving(_) | News::Left(_) | News::Stays(_) => {}
-                News::Gone(lane) => self.end_try(handle, lane),
+                News::Gone(route) => self.end_try(handle, route),
             }
         }
         if let Some(relayed) = self.relayed(handle) {
@@ -172,7 +169,7 @@ impl Endpoint {
     }
 
     /// The grants are there: an INIT of its own for this relay.
-    fn begin_try(&mut self, now: Time, handle: ConnectionHandle, lane: Lane) {
+    fn begin_try(&mut self, now: Time, handle: ConnectionHandle, route: RelayRoute) {
         let cid = self.new_cid();
         let mut params = self.params(cid);
         let (suite, limits) = (self.config.suite, self.key_limits());
@@ -183,7 +180,7 @@ impl Endpoint {
         else {
             return;
         };
-        let Some(grants) = relayed.client.grants(now, lane) else {
+        let Some(grants) = relayed.client.grants(now, route) else {
             return;
         };
         params = TransportParameters {
@@ -207,14 +204,14 @@ impl Endpoint {
             first_sent: now,
             next: now,
         };
-        if let Some(old) = relayed.tries.insert(lane, attempt) {
+        if let Some(old) = relayed.tries.insert(route, attempt) {
             self.cids.remove(&old.cid);
         }
         self.cids.insert(cid, Owner::Attempt(handle));
     }
 
-    fn end_try(&mut self, handle: ConnectionHandle, lane: Lane) {
-        let gone = self.relayed(handle).and_then(|r| r.tries.remove(&lane));
+    fn end_try(&mut self, handle: ConnectionHandle, route: RelayRoute) {
+        let gone = self.relayed(handle).and_then(|r| r.tries.remove(&route));
         if let Some(gone) = gone {
             self.cids.remove(&gone.cid);
         }
@@ -242,15 +239,15 @@ impl Endpoint {
 impl Relayed {
     /// The INITs that are due.
     fn inits(&mut self, now: Time, out: &mut Vec<(LocalId, SocketAddr, Bytes)>) {
-        for (&lane, attempt) in &mut self.tries {
+        for (&route, attempt) in &mut self.tries {
             if attempt.next > now {
                 continue;
             }
             attempt.next = now + REPEAT.delay(attempt.sent);
-            let Some((local, relay)) = self.client.ends(lane) else {
+            let Some((local, relay)) = self.client.ends(route) else {
                 continue;
             };
-            let Some(grants) = self.client.grants(now, lane) else {
+            let Some(grants) = self.client.grants(now, route) else {
                 continue;
             };
             if attempt.sent == 0 {

@@ -8,7 +8,7 @@ use manyway_wire::relay::{ListenerName, Nonce, Peer};
 use rand::RngExt;
 
 use super::leaving::Stay;
-use super::{Ask, FIRST_ASKING, Lane, News, Relay, RelayClient, Way};
+use super::{Ask, FIRST_ASKING, News, Relay, RelayClient, RelayRoute, RouteState};
 use crate::driver::compatible;
 use crate::driver::{Local, LocalId};
 use crate::relays::RelayAccess;
@@ -50,7 +50,7 @@ impl RelayClient {
         self.asks.push(relay.ask(slot));
         self.relays.insert(slot, relay);
         for local in self.locals.clone() {
-            self.add_way(slot, info.relay.address, &local);
+            self.add_route(slot, info.relay.address, &local);
         }
         Some(slot)
     }
@@ -77,17 +77,17 @@ impl RelayClient {
             seq,
             relay: None,
         });
-        self.remove_ways(|way| way.slot == slot);
+        self.remove_routes(|state| state.slot == slot);
     }
 
-    /// Gives a lane up for good; the relay goes with its last lane.
-    pub(crate) fn remove(&mut self, lane: Lane) {
-        let Some(slot) = self.ways.get(&lane).map(|way| way.slot) else {
+    /// Gives a route up for good; the relay goes with its last route.
+    pub(crate) fn remove(&mut self, route: RelayRoute) {
+        let Some(slot) = self.states.get(&route).map(|state| state.slot) else {
             return;
         };
-        self.ways.remove(&lane);
-        self.news.push(News::Gone(lane));
-        if !self.ways.values().any(|way| way.slot == slot) {
+        self.states.remove(&route);
+        self.news.push(News::Gone(route));
+        if !self.states.values().any(|state| state.slot == slot) {
             self.remove_slot(slot);
         }
         self.reschedule();
@@ -102,8 +102,8 @@ impl RelayClient {
             .map(|(&slot, relay)| (slot, relay.info.relay.address))
             .collect();
         for (slot, address) in relays {
-            if let Some(lane) = self.add_way(slot, address, local) {
-                self.start(now, lane);
+            if let Some(route) = self.add_route(slot, address, local) {
+                self.start(now, route);
             }
         }
         self.reschedule();
@@ -111,17 +111,17 @@ impl RelayClient {
 
     pub(crate) fn remove_local(&mut self, id: LocalId) {
         self.locals.retain(|l| l.id != id);
-        self.remove_ways(|way| way.local == id);
+        self.remove_routes(|state| state.local == id);
         self.reschedule();
     }
 
-    fn add_way(&mut self, slot: u16, relay: SocketAddr, local: &Local) -> Option<Lane> {
-        if !compatible(local.addr.ip(), relay.ip()) || self.lane(local.id, relay).is_some() {
+    fn add_route(&mut self, slot: u16, relay: SocketAddr, local: &Local) -> Option<RelayRoute> {
+        if !compatible(local.addr.ip(), relay.ip()) || self.route(local.id, relay).is_some() {
             return None;
         }
-        let lane = Lane(self.next_lane);
-        self.next_lane += 1;
-        let way = Way {
+        let route = RelayRoute(self.next_route);
+        self.next_route += 1;
+        let state = RouteState {
             slot,
             local: local.id,
             relay,
@@ -136,16 +136,16 @@ impl RelayClient {
             stay: Stay::Yes,
             stayed: None,
         };
-        self.ways.insert(lane, way);
-        Some(lane)
+        self.states.insert(route, state);
+        Some(route)
     }
 
-    fn remove_ways(&mut self, gone: impl Fn(&Way) -> bool) {
+    fn remove_routes(&mut self, gone: impl Fn(&RouteState) -> bool) {
         let news = &mut self.news;
-        self.ways.retain(|&lane, way| {
-            let gone = gone(way);
+        self.states.retain(|&route, state| {
+            let gone = gone(state);
             if gone {
-                news.push(News::Gone(lane));
+                news.push(News::Gone(route));
             }
             !gone
         });
@@ -157,8 +157,8 @@ impl RelayClient {
         Some(slot)
     }
 
-    pub(super) fn lanes_of(&self, slot: u16) -> Vec<Lane> {
-        let ways = self.ways.iter().filter(|(_, way)| way.slot == slot);
-        ways.map(|(&lane, _)| lane).collect()
+    pub(super) fn routes_of(&self, slot: u16) -> Vec<RelayRoute> {
+        let states = self.states.iter().filter(|(_, state)| state.slot == slot);
+        states.map(|(&route, _)| route).collect()
     }
 }

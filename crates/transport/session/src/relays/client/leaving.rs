@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::{Lane, News, RelayClient, URGENT};
+use super::{News, RelayClient, RelayRoute, URGENT};
 
 /// A relay that has just shown that it stays isn't believed to be leaving before so long has
 /// passed: that it leaves can be forged.
@@ -22,39 +22,39 @@ pub(super) enum Stay {
 
 impl RelayClient {
     /// A hint that may be forged: the relay is asked. If it is leaving, it doesn't answer.
-    pub(super) fn on_leaving(&mut self, now: Time, lane: Lane) {
-        let Some(way) = self.ways.get_mut(&lane) else {
+    pub(super) fn on_leaving(&mut self, now: Time, route: RelayRoute) {
+        let Some(state) = self.states.get_mut(&route) else {
             return;
         };
-        let heed = way.stayed.is_none_or(|at| at + HEED <= now);
-        if way.stay != Stay::Yes || !heed {
+        let heed = state.stayed.is_none_or(|at| at + HEED <= now);
+        if state.stay != Stay::Yes || !heed {
             return;
         }
-        (way.stay, way.own) = (Stay::Doubted, None);
-        if way.next.is_none() {
-            let earliest = way.last_sent.map_or(now, |at| at + URGENT);
-            (way.sent, way.next) = (0, Some(earliest.max(now)));
+        (state.stay, state.own) = (Stay::Doubted, None);
+        if state.next.is_none() {
+            let earliest = state.last_sent.map_or(now, |at| at + URGENT);
+            (state.sent, state.next) = (0, Some(earliest.max(now)));
         }
-        self.news.push(News::Leaving(lane));
+        self.news.push(News::Leaving(route));
     }
 
     /// It has said so itself, or has nothing to say to us.
-    pub(super) fn on_left(&mut self, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(&lane)
-            && way.stay != Stay::No
+    pub(super) fn on_left(&mut self, route: RelayRoute) {
+        if let Some(state) = self.states.get_mut(&route)
+            && state.stay != Stay::No
         {
-            way.stay = Stay::No;
-            self.news.push(News::Left(lane));
+            state.stay = Stay::No;
+            self.news.push(News::Left(route));
         }
     }
 
     /// It has given us something: those who leave don't.
-    pub(super) fn on_stay(&mut self, now: Time, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(&lane)
-            && way.stay != Stay::Yes
+    pub(super) fn on_stay(&mut self, now: Time, route: RelayRoute) {
+        if let Some(state) = self.states.get_mut(&route)
+            && state.stay != Stay::Yes
         {
-            (way.stay, way.stayed) = (Stay::Yes, Some(now));
-            self.news.push(News::Stays(lane));
+            (state.stay, state.stayed) = (Stay::Yes, Some(now));
+            self.news.push(News::Stays(route));
         }
     }
 }

@@ -42,23 +42,23 @@ const MARGIN: Duration = Duration::from_secs(2);
 
 /// The way from a socket of ours through a relay: at most one path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Lane(pub(crate) u64);
+pub(crate) struct RelayRoute(pub(crate) u64);
 
-/// What has come of a lane.
+/// What has come of a route.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     /// It has its first grants.
-    Granted(Lane),
+    Granted(RelayRoute),
     /// It has newer grants.
-    Renewed(Lane),
+    Renewed(RelayRoute),
     /// The relay says that it is leaving, or somebody does in its name.
-    Leaving(Lane),
+    Leaving(RelayRoute),
     /// It is leaving: it gives nothing any more.
-    Left(Lane),
+    Left(RelayRoute),
     /// It isn't leaving, or not any more.
-    Stays(Lane),
+    Stays(RelayRoute),
     /// It is no more: socket or relay are gone, or the relay refuses or doesn't answer.
-    Gone(Lane),
+    Gone(RelayRoute),
 }
 
 /// A request to the listener.
@@ -96,7 +96,7 @@ struct Relay {
 }
 
 #[derive(Debug)]
-struct Way {
+struct RouteState {
     slot: u16,
     local: LocalId,
     relay: SocketAddr,
@@ -126,8 +126,8 @@ pub(crate) struct RelayClient {
     relays: BTreeMap<u16, Relay>,
     /// The last RELAY of slots that are empty.
     emptied: BTreeMap<u16, u64>,
-    ways: BTreeMap<Lane, Way>,
-    next_lane: u64,
+    states: BTreeMap<RelayRoute, RouteState>,
+    next_route: u64,
     pace: Pace,
     wake: Option<Time>,
     asks: Vec<Ask>,
@@ -141,8 +141,8 @@ impl RelayClient {
             locals,
             relays: BTreeMap::new(),
             emptied: BTreeMap::new(),
-            ways: BTreeMap::new(),
-            next_lane: 1,
+            states: BTreeMap::new(),
+            next_route: 1,
             pace: Pace::default(),
             wake: None,
             asks: Vec::new(),
@@ -150,52 +150,55 @@ impl RelayClient {
         }
     }
 
-    /// What a lane's path needs, as long as it is valid.
-    pub(crate) fn grants(&self, now: Time, lane: Lane) -> Option<&Grants> {
-        let grants = self.ways.get(&lane)?.grants.as_ref()?;
+    /// What a route's path needs, as long as it is valid.
+    pub(crate) fn grants(&self, now: Time, route: RelayRoute) -> Option<&Grants> {
+        let grants = self.states.get(&route)?.grants.as_ref()?;
         (now + MARGIN < grants.expires).then_some(grants)
     }
 
-    /// A lane's socket and relay.
-    pub(crate) fn ends(&self, lane: Lane) -> Option<(&Local, SocketAddr)> {
-        let way = self.ways.get(&lane)?;
-        let local = self.locals.iter().find(|local| local.id == way.local)?;
-        Some((local, way.relay))
+    /// A route's socket and relay.
+    pub(crate) fn ends(&self, route: RelayRoute) -> Option<(&Local, SocketAddr)> {
+        let state = self.states.get(&route)?;
+        let local = self.locals.iter().find(|local| local.id == state.local)?;
+        Some((local, state.relay))
     }
 
-    pub(crate) fn lane(&self, local: LocalId, relay: SocketAddr) -> Option<Lane> {
-        let mut ways = self.ways.iter();
-        let (&lane, _) = ways.find(|(_, way)| way.local == local && way.relay == relay)?;
-        Some(lane)
+    pub(crate) fn route(&self, local: LocalId, relay: SocketAddr) -> Option<RelayRoute> {
+        let mut states = self.states.iter();
+        let (&route, _) = states.find(|(_, state)| state.local == local && state.relay == relay)?;
+        Some(route)
     }
 
-    /// All relays with their lanes, and why one gave no grants the last time.
+    /// All relays with their routes, and why one gave no grants the last time.
     pub(crate) fn relays(
         &self,
-    ) -> impl Iterator<Item = (RelayAddress, Option<Refusal>, Vec<Lane>)> {
+    ) -> impl Iterator<Item = (RelayAddress, Option<Refusal>, Vec<RelayRoute>)> {
         self.relays
             .iter()
-            .map(|(&slot, relay)| (relay.info.relay, relay.refused, self.lanes_of(slot)))
+            .map(|(&slot, relay)| (relay.info.relay, relay.refused, self.routes_of(slot)))
     }
 
-    /// All relays, with what access to them allows (bytes/s) and their lanes.
-    pub(crate) fn bounds(&self) -> Vec<(RelayAddress, f64, Vec<Lane>)> {
+    /// All relays, with what access to them allows (bytes/s) and their routes.
+    pub(crate) fn bounds(&self) -> Vec<(RelayAddress, f64, Vec<RelayRoute>)> {
         self.relays
             .iter()
-            .map(|(&slot, relay)| (relay.info.relay, relay.info.bound(), self.lanes_of(slot)))
+            .map(|(&slot, relay)| (relay.info.relay, relay.info.bound(), self.routes_of(slot)))
             .collect()
     }
 
-    /// The relay that a lane leads through.
-    pub(crate) fn relay_of(&self, lane: Lane) -> Option<RelayAddress> {
-        let slot = self.ways.get(&lane)?.slot;
+    /// The relay that a route leads through.
+    pub(crate) fn relay_of(&self, route: RelayRoute) -> Option<RelayAddress> {
+        let slot = self.states.get(&route)?.slot;
         Some(self.relays.get(&slot)?.info.relay)
     }
 
-    /// Lanes that have had grants.
-    pub(crate) fn granted(&self) -> Vec<Lane> {
-        let granted = self.ways.iter().filter(|(_, way)| way.grants.is_some());
-        granted.map(|(&lane, _)| lane).collect()
+    /// Routes that have had grants.
+    pub(crate) fn granted(&self) -> Vec<RelayRoute> {
+        let granted = self
+            .states
+            .iter()
+            .filter(|(_, state)| state.grants.is_some());
+        granted.map(|(&route, _)| route).collect()
     }
 
     pub(crate) fn take_asks(&mut self) -> Vec<Ask> {
@@ -217,14 +220,14 @@ impl RelayClient {
 
     /// The next time is found when something changes, not with every packet.
     fn reschedule(&mut self) {
-        let requests = self.ways.values().filter_map(Way::due).min();
+        let requests = self.states.values().filter_map(RouteState::due).min();
         let requests = requests.map(|at| at.max(self.pace.next()));
         let asks = self.relays.values().filter_map(|relay| relay.ask_at).min();
         self.wake = requests.into_iter().chain(asks).min();
     }
 }
 
-impl Way {
+impl RouteState {
     fn due(&self) -> Option<Time> {
         [self.next, self.mint_at].into_iter().flatten().min()
     }

@@ -8,7 +8,7 @@ use manyway_wire::relay::{
     Consent, ConsentReply, Minted, Peer, Refusal, Refused, RelayReply, Stale, StaleReason,
 };
 
-use super::{FIRST_ASKING, Grants, Lane, News, OVERDUE, RelayClient, URGENT};
+use super::{FIRST_ASKING, Grants, News, OVERDUE, RelayClient, RelayRoute, URGENT};
 use crate::driver::LocalId;
 
 impl RelayClient {
@@ -37,100 +37,100 @@ impl RelayClient {
         (local, from): (LocalId, SocketAddr),
         reply: &RelayReply,
     ) -> bool {
-        let Some(lane) = self.lane(local, from) else {
+        let Some(route) = self.route(local, from) else {
             return false;
         };
         let taken = match reply {
-            RelayReply::Consent(reply) => self.on_proof(now, lane, reply),
-            RelayReply::Minted(minted) => self.on_minted(now, lane, minted),
-            RelayReply::Refused(refused) => self.on_refused(now, lane, refused),
-            RelayReply::Stale(stale) => self.on_stale(now, lane, stale),
+            RelayReply::Consent(reply) => self.on_proof(now, route, reply),
+            RelayReply::Minted(minted) => self.on_minted(now, route, minted),
+            RelayReply::Refused(refused) => self.on_refused(now, route, refused),
+            RelayReply::Stale(stale) => self.on_stale(now, route, stale),
         };
         self.reschedule();
         taken
     }
 
-    fn on_proof(&mut self, now: Time, lane: Lane, reply: &ConsentReply) -> bool {
-        let Some(way) = self
-            .ways
-            .get_mut(&lane)
-            .filter(|way| way.awaits(reply.nonce))
+    fn on_proof(&mut self, now: Time, route: RelayRoute, reply: &ConsentReply) -> bool {
+        let Some(state) = self
+            .states
+            .get_mut(&route)
+            .filter(|state| state.awaits(reply.nonce))
         else {
             return false;
         };
-        way.own = Some((reply.proof, now));
-        (way.sent, way.next) = (0, Some(now));
-        self.on_stay(now, lane);
+        state.own = Some((reply.proof, now));
+        (state.sent, state.next) = (0, Some(now));
+        self.on_stay(now, route);
         true
     }
 
-    fn on_minted(&mut self, now: Time, lane: Lane, minted: &Minted) -> bool {
-        let Some(way) = self
-            .ways
-            .get_mut(&lane)
-            .filter(|way| way.awaits(minted.nonce))
+    fn on_minted(&mut self, now: Time, route: RelayRoute, minted: &Minted) -> bool {
+        let Some(state) = self
+            .states
+            .get_mut(&route)
+            .filter(|state| state.awaits(minted.nonce))
         else {
             return false;
         };
         let ends = minted.there.expires().min(minted.back.expires());
         let lifetime = Duration::from_secs(ends.saturating_sub(minted.now).into());
-        let first = way.grants.is_none();
-        way.grants = Some(Grants {
+        let first = state.grants.is_none();
+        state.grants = Some(Grants {
             there: minted.there,
             back: minted.back,
             expires: now + lifetime,
         });
-        (way.sent, way.rounds) = (0, 0);
-        (way.next, way.mint_at) = (None, None);
-        if let Some(relay) = self.relays.get_mut(&way.slot) {
+        (state.sent, state.rounds) = (0, 0);
+        (state.next, state.mint_at) = (None, None);
+        if let Some(relay) = self.relays.get_mut(&state.slot) {
             (relay.asked, relay.refused) = (0, None);
             if matches!(relay.peer, Some(Peer::Name(_))) {
-                way.mint_at = Some(now + lifetime / 2);
+                state.mint_at = Some(now + lifetime / 2);
             }
         }
         self.news.push(match first {
-            true => News::Granted(lane),
-            false => News::Renewed(lane),
+            true => News::Granted(route),
+            false => News::Renewed(route),
         });
-        self.on_stay(now, lane);
+        self.on_stay(now, route);
         true
     }
 
-    fn on_refused(&mut self, now: Time, lane: Lane, refused: &Refused) -> bool {
-        let Some(way) = self
-            .ways
-            .get_mut(&lane)
-            .filter(|way| way.awaits(refused.nonce))
+    fn on_refused(&mut self, now: Time, route: RelayRoute, refused: &Refused) -> bool {
+        let Some(state) = self
+            .states
+            .get_mut(&route)
+            .filter(|state| state.awaits(refused.nonce))
         else {
             return false;
         };
-        (way.sent, way.next, way.own) = (0, None, None);
-        let slot = way.slot;
-        tracing::debug!(relay = %way.relay, reason = %refused.reason, "no grants");
+        (state.sent, state.next, state.own) = (0, None, None);
+        let slot = state.slot;
+        tracing::debug!(relay = %state.relay, reason = %refused.reason, "no grants");
         if let Some(relay) = self.relays.get_mut(&slot) {
             relay.refused = Some(refused.reason);
         }
         match refused.reason {
-            Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(lane),
+            Refusal::Voucher | Refusal::VoucherExpired | Refusal::Address => self.remove(route),
             Refusal::Leaving => {
-                self.on_left(lane);
-                self.next_round(now, lane);
+                self.on_left(route);
+                self.next_round(now, route);
             }
-            Refusal::Consent | Refusal::UnknownName => self.next_round(now, lane),
+            Refusal::Consent | Refusal::UnknownName => self.next_round(now, route),
             Refusal::Busy => {
-                if let Some(way) = self.ways.get_mut(&lane) {
-                    way.next = Some(now + FIRST_ASKING);
+                if let Some(state) = self.states.get_mut(&route) {
+                    state.next = Some(now + FIRST_ASKING);
                 }
             }
         }
         true
     }
 
-    fn on_stale(&mut self, now: Time, lane: Lane, stale: &Stale) -> bool {
-        let Some(way) = self.ways.get_mut(&lane) else {
+    fn on_stale(&mut self, now: Time, route: RelayRoute, stale: &Stale) -> bool {
+        let Some(state) = self.states.get_mut(&route) else {
             return false;
         };
-        if !way
+        if !state
             .grants
             .as_ref()
             .is_some_and(|g| stale.concerns(&g.there))
@@ -138,41 +138,41 @@ impl RelayClient {
             return false;
         }
         match stale.reason {
-            StaleReason::Leaving => self.on_leaving(now, lane),
+            StaleReason::Leaving => self.on_leaving(now, route),
             StaleReason::Moved => {
-                way.own = None;
-                self.refresh(now, lane);
+                state.own = None;
+                self.refresh(now, route);
             }
-            StaleReason::Expired => self.distrust(now, lane),
+            StaleReason::Expired => self.distrust(now, route),
         }
         true
     }
 
     /// New grants, unless they are being asked for.
-    fn refresh(&mut self, now: Time, lane: Lane) {
-        let Some(way) = self.ways.get(&lane) else {
+    fn refresh(&mut self, now: Time, route: RelayRoute) {
+        let Some(state) = self.states.get(&route) else {
             return;
         };
-        if way.next.is_none() && way.last_sent.is_none_or(|at| at + URGENT <= now) {
-            self.start(now, lane);
+        if state.next.is_none() && state.last_sent.is_none_or(|at| at + URGENT <= now) {
+            self.start(now, route);
         }
     }
 
     /// The path doesn't answer: the relay may have forgotten everything, its keys included. So from
     /// the beginning.
-    pub(crate) fn distrust(&mut self, now: Time, lane: Lane) {
-        let Some(way) = self.ways.get_mut(&lane) else {
+    pub(crate) fn distrust(&mut self, now: Time, route: RelayRoute) {
+        let Some(state) = self.states.get_mut(&route) else {
             return;
         };
-        way.own = None;
-        if let Some(relay) = self.relays.get_mut(&way.slot)
+        state.own = None;
+        if let Some(relay) = self.relays.get_mut(&state.slot)
             && relay.asked == 0
         {
             relay.ask_again(now);
             relay.peer = relay.name.map(Peer::Name).or(relay.peer);
-            self.asks.push(relay.ask(way.slot));
+            self.asks.push(relay.ask(state.slot));
         }
-        self.refresh(now, lane);
+        self.refresh(now, route);
         self.reschedule();
     }
 }

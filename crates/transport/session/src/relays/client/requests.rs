@@ -5,7 +5,7 @@ use manyway_wire::relay::{Hello, Mint, Nonce, Peer};
 use rand::RngExt;
 
 use super::leaving::Stay;
-use super::{Lane, REPEAT, ROUNDS, RelayClient, TRIES, Way};
+use super::{REPEAT, ROUNDS, RelayClient, RelayRoute, RouteState, TRIES};
 use crate::relays::{Datagram, PROOF_LIFE};
 
 impl RelayClient {
@@ -17,12 +17,13 @@ impl RelayClient {
         self.ask_overdue(now);
         let mut datagram = None;
         while datagram.is_none() && self.pace.permits(now) {
-            let due =
-                |(&lane, way): (&Lane, &Way)| Some((way.due().filter(|at| *at <= now)?, lane));
-            let Some((_, lane)) = self.ways.iter().filter_map(due).min() else {
+            let due = |(&route, state): (&RelayRoute, &RouteState)| {
+                Some((state.due().filter(|at| *at <= now)?, route))
+            };
+            let Some((_, route)) = self.states.iter().filter_map(due).min() else {
                 break;
             };
-            datagram = self.request(now, lane);
+            datagram = self.request(now, route);
         }
         if datagram.is_some() {
             self.pace.note(now);
@@ -31,26 +32,26 @@ impl RelayClient {
         datagram
     }
 
-    /// The HELLO or MINT that is due on this lane; or the end of a series.
-    fn request(&mut self, now: Time, lane: Lane) -> Option<Datagram> {
-        let way = self.ways.get_mut(&lane)?;
-        way.next = None;
-        if way.mint_at.is_some_and(|at| at <= now) {
-            (way.mint_at, way.sent) = (None, 0);
+    /// The HELLO or MINT that is due on this route; or the end of a series.
+    fn request(&mut self, now: Time, route: RelayRoute) -> Option<Datagram> {
+        let state = self.states.get_mut(&route)?;
+        state.next = None;
+        if state.mint_at.is_some_and(|at| at <= now) {
+            (state.mint_at, state.sent) = (None, 0);
         }
-        if way.sent >= TRIES {
-            way.own = None;
-            self.next_round(now, lane);
+        if state.sent >= TRIES {
+            state.own = None;
+            self.next_round(now, route);
             return None;
         }
-        let relay = self.relays.get(&way.slot)?;
+        let relay = self.relays.get(&state.slot)?;
         // Without the listener's consent there is nothing to ask for.
         let peer = relay.peer?;
-        if way.sent == 0 {
-            way.nonce = Nonce(self.rng.random());
+        if state.sent == 0 {
+            state.nonce = Nonce(self.rng.random());
         }
-        let nonce = way.nonce;
-        let own = way.own.filter(|(_, at)| now.since(*at) < PROOF_LIFE);
+        let nonce = state.nonce;
+        let own = state.own.filter(|(_, at)| now.since(*at) < PROOF_LIFE);
         let data = match own {
             None => {
                 let relay = relay.info.relay.id;
@@ -66,44 +67,44 @@ impl RelayClient {
                 Vec::from(mint.seal(|message| relay.info.sign(message)))
             }
         };
-        way.next = Some(now + REPEAT.delay(way.sent));
-        way.sent += 1;
-        way.last_sent = Some(now);
+        state.next = Some(now + REPEAT.delay(state.sent));
+        state.sent += 1;
+        state.last_sent = Some(now);
         Some(Datagram {
-            local: way.local,
-            remote: way.relay,
+            local: state.local,
+            remote: state.relay,
             data: data.into(),
         })
     }
 
     /// The relay gave no grants: again, with a newer consent of the listener's, or never.
-    pub(super) fn next_round(&mut self, now: Time, lane: Lane) {
+    pub(super) fn next_round(&mut self, now: Time, route: RelayRoute) {
         if self
-            .ways
-            .get(&lane)
-            .is_some_and(|way| way.stay == Stay::Doubted)
+            .states
+            .get(&route)
+            .is_some_and(|state| state.stay == Stay::Doubted)
         {
-            self.on_left(lane);
+            self.on_left(route);
         }
-        let Some(way) = self.ways.get_mut(&lane) else {
+        let Some(state) = self.states.get_mut(&route) else {
             return;
         };
-        (way.sent, way.next) = (0, None);
-        way.rounds += 1;
-        if way.rounds > ROUNDS {
-            self.remove(lane);
+        (state.sent, state.next) = (0, None);
+        state.rounds += 1;
+        if state.rounds > ROUNDS {
+            self.remove(route);
             return;
         }
-        let Some(relay) = self.relays.get_mut(&way.slot) else {
+        let Some(relay) = self.relays.get_mut(&state.slot) else {
             return;
         };
         relay.peer = relay.name.map(Peer::Name).or(relay.peer);
         if relay.name.is_some() {
-            way.next = Some(now + REPEAT.delay(way.rounds));
+            state.next = Some(now + REPEAT.delay(state.rounds));
         }
-        if relay.asked == 0 && (relay.name.is_none() || way.grants.is_some()) {
+        if relay.asked == 0 && (relay.name.is_none() || state.grants.is_some()) {
             relay.ask_again(now);
-            self.asks.push(relay.ask(way.slot));
+            self.asks.push(relay.ask(state.slot));
         }
     }
 
@@ -127,14 +128,14 @@ impl RelayClient {
     }
 
     pub(super) fn start_all(&mut self, now: Time, slot: u16) {
-        for lane in self.lanes_of(slot) {
-            self.start(now, lane);
+        for route in self.routes_of(slot) {
+            self.start(now, route);
         }
     }
 
-    pub(super) fn start(&mut self, now: Time, lane: Lane) {
-        if let Some(way) = self.ways.get_mut(&lane) {
-            (way.sent, way.next) = (0, Some(now));
+    pub(super) fn start(&mut self, now: Time, route: RelayRoute) {
+        if let Some(state) = self.states.get_mut(&route) {
+            (state.sent, state.next) = (0, Some(now));
         }
     }
 }

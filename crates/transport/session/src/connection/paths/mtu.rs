@@ -7,17 +7,9 @@
 //! path whose large packets all vanish while small ones arrive is a black hole: it goes back to the
 //! base size and looks anew.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_units::Time;
-use manyway_wire::{Frame, TAG_LEN};
-
-use crate::driver::{Local, LocalId, Transmit};
-use crate::stats::PathState;
-
-use super::Connection;
-use super::transmit::Packet;
 
 /// Probes of one size before it counts as too large (RFC 8899 §5.1.2, MAX_PROBES).
 const MAX_PROBES: u32 = 3;
@@ -32,8 +24,6 @@ const PACKET_THRESHOLD: u64 = 3;
 /// What most paths carry that don't carry the most: Ethernet's 1500 bytes less IPv4 or IPv6 and UDP
 /// headers.
 const COMMON: [usize; 2] = [1472, 1452];
-/// Bytes of an interface's packets if nobody says.
-const ASSUMED_MTU: u32 = 1500;
 
 /// The packet size of one path.
 #[derive(Debug)]
@@ -52,13 +42,13 @@ pub(super) struct Mtu {
 
 #[derive(Debug)]
 enum Search {
-    Looking(Hunt),
+    Looking(SizeSearch),
     Done { again: Time },
 }
 
 /// Everything below `too_large` may be possible; `tries` probes of `next` were lost.
 #[derive(Debug)]
-struct Hunt {
+struct SizeSearch {
     too_large: usize,
     next: usize,
     tries: u32,
@@ -102,9 +92,9 @@ impl Mtu {
     }
 
     /// The size to probe now.
-    fn due(&self, now: Time) -> Option<usize> {
+    pub(super) fn due(&self, now: Time) -> Option<usize> {
         match self.search {
-            Search::Looking(Hunt { next, .. }) if self.probe.is_none() => Some(next),
+            Search::Looking(SizeSearch { next, .. }) if self.probe.is_none() => Some(next),
             Search::Done { again } if again <= now && self.size < self.limit => Some(self.limit),
             _ => None,
         }
@@ -119,7 +109,13 @@ impl Mtu {
         self.probe.as_ref().map(|probe| probe.deadline)
     }
 
-    fn on_probe_sent(&mut self, now: Time, number: u64, size: usize, patience: Duration) {
+    pub(super) fn on_probe_sent(
+        &mut self,
+        now: Time,
+        number: u64,
+        size: usize,
+        patience: Duration,
+    ) {
         if let Search::Done { .. } = self.search {
             self.search(now, self.limit);
         }
@@ -181,8 +177,8 @@ impl Mtu {
     /// the size is another now.
     pub(super) fn on_refused(&mut self, now: Time) -> bool {
         match (self.probe.take(), &mut self.search) {
-            (Some(_), Search::Looking(hunt)) => {
-                hunt.tries = MAX_PROBES - 1;
+            (Some(_), Search::Looking(search)) => {
+                search.tries = MAX_PROBES - 1;
                 self.on_try_failed(now);
                 false
             }
@@ -203,10 +199,10 @@ impl Mtu {
         self.probe = None;
         self.vanished = 0;
         self.search(now, self.limit);
-        if let Search::Looking(hunt) = &mut self.search
+        if let Search::Looking(search) = &mut self.search
             && before > self.base
         {
-            hunt.next = before.min(self.limit);
+            search.next = before.min(self.limit);
         }
         true
     }
@@ -217,12 +213,12 @@ impl Mtu {
     }
 
     fn on_try_failed(&mut self, now: Time) {
-        let Search::Looking(hunt) = &mut self.search else {
+        let Search::Looking(search) = &mut self.search else {
             return;
         };
-        hunt.tries += 1;
-        if hunt.tries >= MAX_PROBES {
-            hunt.too_large = hunt.next;
+        search.tries += 1;
+        if search.tries >= MAX_PROBES {
+            search.too_large = search.next;
             self.step(now);
         }
     }
@@ -231,7 +227,7 @@ impl Mtu {
     /// carried.
     fn search(&mut self, now: Time, limit: usize) {
         self.search = if limit > self.size {
-            Search::Looking(Hunt {
+            Search::Looking(SizeSearch {
                 too_large: limit + 1,
                 next: limit,
                 tries: 0,
@@ -245,10 +241,10 @@ impl Mtu {
 
     /// The next size to try, between what is carried and what is too large.
     fn step(&mut self, now: Time) {
-        let Search::Looking(hunt) = &mut self.search else {
+        let Search::Looking(search) = &mut self.search else {
             return;
         };
-        let (low, high) = (self.size, hunt.too_large);
+        let (low, high) = (self.size, search.too_large);
         if high <= low + RESOLUTION {
             self.search = Search::Done {
                 again: now + RAISE_TIMER,
@@ -258,87 +254,8 @@ impl Mtu {
         let common = COMMON
             .into_iter()
             .find(|size| (low + 1..high).contains(size));
-        hunt.next = common.unwrap_or((low + high) / 2);
-        hunt.tries = 0;
-    }
-}
-
-impl Connection {
-    /// The largest datagram that a path may ever have: what both ends take, and the interface.
-    pub(super) fn datagram_limit(&self, local: &Local, remote: SocketAddr) -> usize {
-        let headers = if remote.is_ipv4() { 28 } else { 48 };
-        let interface = local.mtu.unwrap_or(ASSUMED_MTU).saturating_sub(headers);
-        self.config
-            .max_datagram
-            .min(self.peer_max_datagram)
-            .min(interface as usize)
-            .max(self.base_size())
-    }
-
-    /// What a path starts with.
-    pub(super) fn base_size(&self) -> usize {
-        self.config.initial_datagram.min(self.peer_max_datagram)
-    }
-
-    /// A padded datagram to find out whether the path carries it, if it is time for one.
-    pub(super) fn transmit_mtu_probe(
-        &mut self,
-        now: Time,
-        index: usize,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let path = &self.paths[index];
-        if !path.wants_mtu_probe(now) {
-            return None;
-        }
-        let (size, id) = (path.mtu.due(now)?, path.id);
-        let cid = *self.local_cids.get(&id)?;
-        let number = path.sender.next_packet_number();
-        let patience = 3 * path.sender.pto();
-        buf.clear();
-        let head = self.begin(index, buf)?;
-        // Something that asks for an ACK and says nothing new.
-        Frame::PathId { path: id, cid }.encode(buf);
-        buf.resize(size - TAG_LEN, 0);
-        let mut packet = Packet::new();
-        packet.aside = true;
-        let len = self.seal_and_record(now, index, [0, head], packet, buf)?;
-        self.paths[index]
-            .mtu
-            .on_probe_sent(now, number, size, patience);
-        self.refresh(now, index);
-        Some(self.describe(index, len, len))
-    }
-
-    /// A path's datagrams have another size from now on.
-    pub(super) fn apply_mtu(&mut self, index: usize) {
-        let path = &mut self.paths[index];
-        let bytes = path.mtu.size() as u32;
-        let controller = self.controllers.of_mut(path.under);
-        path.sender.set_packet_size(bytes, controller);
-    }
-
-    /// The kernel refused a datagram as too large for its interface.
-    pub(crate) fn on_too_big(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
-        let hit = |p: &super::path::Path| p.local.id == local && p.remote == remote;
-        let Some(index) = self.paths.iter().find(|(_, p)| hit(p)).map(|(i, _)| i) else {
-            return;
-        };
-        if self.paths[index].mtu.on_refused(now) {
-            self.apply_mtu(index);
-        }
-        self.refresh(now, index);
-    }
-}
-
-impl super::path::Path {
-    /// Whether a probe of the path's size may leave: only in the midst of data, so that an idle
-    /// path stays idle.
-    pub(super) fn wants_mtu_probe(&self, now: Time) -> bool {
-        self.state == PathState::Active
-            && self.validation.is_validated()
-            && self.sender.packets_in_flight() >= 2
-            && self.mtu.is_due(now)
+        search.next = common.unwrap_or((low + high) / 2);
+        search.tries = 0;
     }
 }
 

@@ -1,7 +1,7 @@
 use manyway_control::bottleneck::{BottleneckConfig, Watched};
 use manyway_control::{Controller, LawSpec};
 
-use super::path::{Path, Under};
+use super::types::PathTransport;
 
 /// The connection's congestion control, and a window for paths on trial that it knows nothing of.
 #[derive(Debug)]
@@ -27,18 +27,14 @@ impl Controllers {
         Self { law, trial }
     }
 
-    pub(super) fn of(&self, path: &Path) -> &dyn Controller {
-        self.under(path.under)
-    }
-
-    pub(super) fn under(&self, under: Under) -> &dyn Controller {
-        match under {
-            Under::Law => match &self.law {
+    pub(super) fn of(&self, transport: PathTransport) -> &dyn Controller {
+        match transport {
+            PathTransport::Coupled => match &self.law {
                 Law::Plain(law) => &**law,
                 Law::Watched(law) => &**law,
             },
-            // It has nothing to say about a path with control of its own, and isn't asked.
-            Under::Trial | Under::Own(_) => &*self.trial,
+            // Nobody asks it about a carrier, which controls congestion itself.
+            PathTransport::Trial | PathTransport::Carrier(_) => &*self.trial,
         }
     }
 
@@ -50,13 +46,13 @@ impl Controllers {
         }
     }
 
-    pub(super) fn of_mut(&mut self, under: Under) -> &mut dyn Controller {
-        match under {
-            Under::Law => match &mut self.law {
+    pub(super) fn of_mut(&mut self, transport: PathTransport) -> &mut dyn Controller {
+        match transport {
+            PathTransport::Coupled => match &mut self.law {
                 Law::Plain(law) => &mut **law,
                 Law::Watched(law) => &mut **law,
             },
-            Under::Trial | Under::Own(_) => &mut *self.trial,
+            PathTransport::Trial | PathTransport::Carrier(_) => &mut *self.trial,
         }
     }
 }

@@ -9,42 +9,42 @@ use manyway_control::{
 };
 use manyway_units::Time;
 
-use super::path::Payload;
+use super::super::packet::Payload;
 
 /// What numbers a path's packets and knows what became of them.
 #[derive(Debug)]
-pub(super) enum Outbound {
+pub(crate) enum PathSender {
     /// Datagrams: window, pacing, loss detection and probe timeouts are ours.
     Windowed(Box<Sender<Payload>>),
     /// A carrier.
     Carried(Box<Carried<Payload>>),
 }
 
-use Outbound::{Carried as OnCarrier, Windowed};
+use PathSender::{Carried as OnCarrier, Windowed};
 
-impl Outbound {
-    pub(super) fn windowed(&self) -> Option<&Sender<Payload>> {
+impl PathSender {
+    pub(crate) fn windowed(&self) -> Option<&Sender<Payload>> {
         match self {
             Windowed(sender) => Some(sender),
             OnCarrier(_) => None,
         }
     }
 
-    pub(super) fn carried(&self) -> Option<&Carried<Payload>> {
+    pub(crate) fn carried(&self) -> Option<&Carried<Payload>> {
         match self {
             Windowed(_) => None,
             OnCarrier(sender) => Some(sender),
         }
     }
 
-    pub(super) fn carried_mut(&mut self) -> Option<&mut Carried<Payload>> {
+    pub(crate) fn carried_mut(&mut self) -> Option<&mut Carried<Payload>> {
         match self {
             Windowed(_) => None,
             OnCarrier(sender) => Some(sender),
         }
     }
 
-    pub(super) fn permit(&self, now: Time, controller: &dyn Controller) -> Permit {
+    pub(crate) fn permit(&self, now: Time, controller: &dyn Controller) -> Permit {
         match self {
             Windowed(sender) => sender.permit(now, controller),
             OnCarrier(sender) => sender.permit(now),
@@ -52,28 +52,28 @@ impl Outbound {
     }
 
     /// Whether a packet may leave whatever the permit says.
-    pub(super) fn takes_small(&self) -> bool {
+    pub(crate) fn takes_small(&self) -> bool {
         match self {
             Windowed(_) => true,
             OnCarrier(sender) => sender.takes_small(),
         }
     }
 
-    pub(super) fn next_packet_number(&self) -> u64 {
+    pub(crate) fn next_packet_number(&self) -> u64 {
         match self {
             Windowed(sender) => sender.next_packet_number(),
             OnCarrier(sender) => sender.next_packet_number(),
         }
     }
 
-    pub(super) fn on_sent(&mut self, now: Time, packet: Sent<Payload>) -> u64 {
+    pub(crate) fn on_sent(&mut self, now: Time, packet: Sent<Payload>) -> u64 {
         match self {
             Windowed(sender) => sender.on_sent(now, packet),
             OnCarrier(sender) => sender.on_sent(now, packet),
         }
     }
 
-    pub(super) fn on_ack(
+    pub(crate) fn on_ack(
         &mut self,
         now: Time,
         ack: AckInfo<'_>,
@@ -86,14 +86,14 @@ impl Outbound {
         }
     }
 
-    pub(super) fn timeout(&self) -> Option<Time> {
+    pub(crate) fn timeout(&self) -> Option<Time> {
         match self {
             Windowed(sender) => sender.timeout(),
             OnCarrier(sender) => sender.timeout(),
         }
     }
 
-    pub(super) fn on_timeout(
+    pub(crate) fn on_timeout(
         &mut self,
         now: Time,
         controller: &mut dyn Controller,
@@ -106,42 +106,42 @@ impl Outbound {
     }
 
     /// The probe timeout; on a carrier nothing is probed, but other timers count by it.
-    pub(super) fn pto(&self) -> Duration {
+    pub(crate) fn pto(&self) -> Duration {
         match self {
             Windowed(sender) => sender.pto(),
             OnCarrier(sender) => sender.rtt().pto_base() + sender.config().max_ack_delay,
         }
     }
 
-    pub(super) fn pto_count(&self) -> u32 {
+    pub(crate) fn pto_count(&self) -> u32 {
         match self {
             Windowed(sender) => sender.pto_count(),
             OnCarrier(sender) => sender.timeouts(),
         }
     }
 
-    pub(super) fn rtt(&self) -> &Rtt {
+    pub(crate) fn rtt(&self) -> &Rtt {
         match self {
             Windowed(sender) => sender.rtt(),
             OnCarrier(sender) => sender.rtt(),
         }
     }
 
-    pub(super) fn seed_rtt(&mut self, rtt: Duration) {
+    pub(crate) fn seed_rtt(&mut self, rtt: Duration) {
         match self {
             Windowed(sender) => sender.seed_rtt(rtt),
             OnCarrier(sender) => sender.seed_rtt(rtt),
         }
     }
 
-    pub(super) fn bytes_in_flight(&self) -> u64 {
+    pub(crate) fn bytes_in_flight(&self) -> u64 {
         match self {
             Windowed(sender) => sender.bytes_in_flight(),
             OnCarrier(sender) => sender.bytes_in_flight(),
         }
     }
 
-    pub(super) fn packets_in_flight(&self) -> u64 {
+    pub(crate) fn packets_in_flight(&self) -> u64 {
         match self {
             Windowed(sender) => sender.packets_in_flight(),
             OnCarrier(sender) => sender.packets_in_flight(),
@@ -149,7 +149,7 @@ impl Outbound {
     }
 
     /// The oldest `max` packets in flight from `number` on.
-    pub(super) fn outstanding(
+    pub(crate) fn outstanding(
         &self,
         number: u64,
         max: usize,
@@ -168,7 +168,7 @@ impl Outbound {
     }
 
     /// Takes the path from its controller; what was in flight, oldest first.
-    pub(super) fn retire(&mut self, controller: &mut dyn Controller) -> Vec<Payload> {
+    pub(crate) fn retire(&mut self, controller: &mut dyn Controller) -> Vec<Payload> {
         match self {
             Windowed(sender) => sender.retire(controller).collect(),
             OnCarrier(sender) => sender.drain().collect(),
@@ -176,21 +176,21 @@ impl Outbound {
     }
 
     /// The window in packets; none on a carrier.
-    pub(super) fn window(&self, controller: &dyn Controller) -> f64 {
+    pub(crate) fn window(&self, controller: &dyn Controller) -> f64 {
         match self {
             Windowed(sender) => controller.window(sender.slot()),
             OnCarrier(_) => 0.0,
         }
     }
 
-    pub(super) fn verdict(&self, controller: &dyn Controller) -> PathVerdict {
+    pub(crate) fn verdict(&self, controller: &dyn Controller) -> PathVerdict {
         match self {
             Windowed(sender) => controller.verdict(sender.slot()),
             OnCarrier(_) => PathVerdict::Keep,
         }
     }
 
-    pub(super) fn stats(&self) -> SenderStats {
+    pub(crate) fn stats(&self) -> SenderStats {
         match self {
             Windowed(sender) => sender.stats(),
             OnCarrier(sender) => sender.stats(),
@@ -198,20 +198,20 @@ impl Outbound {
     }
 
     /// The path leads elsewhere: only datagrams' paths do. What was in flight comes out as lost.
-    pub(super) fn abandon_flight(&mut self, now: Time, outcome: &mut Outcome<Payload>) {
+    pub(crate) fn abandon_flight(&mut self, now: Time, outcome: &mut Outcome<Payload>) {
         if let Windowed(sender) = self {
             sender.abandon_flight(now, outcome);
         }
     }
 
-    pub(super) fn reopen(&mut self, now: Time, controller: &mut dyn Controller) {
+    pub(crate) fn reopen(&mut self, now: Time, controller: &mut dyn Controller) {
         if let Windowed(sender) = self {
             sender.reopen(now, controller);
         }
     }
 
     /// Carriers' packets have one size.
-    pub(super) fn set_packet_size(&mut self, bytes: u32, controller: &mut dyn Controller) {
+    pub(crate) fn set_packet_size(&mut self, bytes: u32, controller: &mut dyn Controller) {
         if let Windowed(sender) = self {
             sender.set_packet_size(bytes, controller);
         }

@@ -17,7 +17,7 @@ const MOST_REMOTES: usize = 2 * MAX_ADDRESSES;
 /// The initiator's list of address pairs: every local socket with every address the peer
 /// advertised.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub(crate) struct Pairs {
     locals: Vec<Local>,
     remotes: Vec<SocketAddr>,
     attempts: BTreeMap<(LocalId, SocketAddr), Attempt>,
@@ -31,7 +31,7 @@ struct Attempt {
 }
 
 impl Pairs {
-    pub(super) fn new(locals: Vec<Local>, remotes: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(locals: Vec<Local>, remotes: Vec<SocketAddr>) -> Self {
         let mut pairs = Self {
             locals,
             remotes,
@@ -41,23 +41,23 @@ impl Pairs {
         pairs
     }
 
-    pub(super) fn locals(&self) -> &[Local] {
+    pub(crate) fn locals(&self) -> &[Local] {
         &self.locals
     }
 
-    pub(super) fn add_local(&mut self, local: Local) {
+    pub(crate) fn add_local(&mut self, local: Local) {
         self.locals.retain(|l| l.id != local.id);
         self.locals.push(local);
         self.complete();
     }
 
-    pub(super) fn remove_local(&mut self, id: LocalId) {
+    pub(crate) fn remove_local(&mut self, id: LocalId) {
         self.locals.retain(|l| l.id != id);
         self.attempts.retain(|(local, _), _| *local != id);
     }
 
     /// Of more than can be remembered the oldest are forgotten, but for those with a path.
-    pub(super) fn add_remotes(&mut self, remotes: &[SocketAddr]) {
+    pub(crate) fn add_remotes(&mut self, remotes: &[SocketAddr]) {
         for remote in remotes {
             if !self.remotes.contains(remote)
                 && (self.remotes.len() < MOST_REMOTES || self.forget_one())
@@ -82,13 +82,13 @@ impl Pairs {
     }
 
     /// The path that uses this pair, from now on until [`Pairs::on_closed`].
-    pub(super) fn on_opened(&mut self, local: LocalId, remote: SocketAddr, path: PathId) {
+    pub(crate) fn on_opened(&mut self, local: LocalId, remote: SocketAddr, path: PathId) {
         self.attempts.entry((local, remote)).or_default().path = Some(path);
     }
 
     /// The path leads to another address of the peer's. The one it had is tried again, but not
     /// soon.
-    pub(super) fn on_moved(
+    pub(crate) fn on_moved(
         &mut self,
         now: Time,
         local: LocalId,
@@ -108,14 +108,14 @@ impl Pairs {
         self.on_opened(local, to, path);
     }
 
-    pub(super) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
+    pub(crate) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.failures = 0;
         }
     }
 
     /// The pair's path is over; it may be tried again after a pause.
-    pub(super) fn on_closed(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
+    pub(crate) fn on_closed(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.path = None;
             attempt.retry_at = now + RETRY.delay(attempt.failures);
@@ -124,7 +124,7 @@ impl Pairs {
     }
 
     /// A pair to open a path on now.
-    pub(super) fn next(&self, now: Time) -> Option<(Local, SocketAddr)> {
+    pub(crate) fn next(&self, now: Time) -> Option<(Local, SocketAddr)> {
         let ((local, remote), _) = self
             .attempts
             .iter()
@@ -134,7 +134,7 @@ impl Pairs {
     }
 
     /// When a pair may be tried again.
-    pub(super) fn timer(&self, now: Time) -> Option<Time> {
+    pub(crate) fn timer(&self, now: Time) -> Option<Time> {
         self.attempts
             .values()
             .filter(|a| a.path.is_none() && a.retry_at > now)

@@ -32,7 +32,7 @@ const MAX_KEPT: usize = 1024;
 
 /// On whose behalf a relay is greeted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum KeptFor {
+pub(crate) enum Registrant {
     /// Whoever has a ticket that names the relay.
     Ticket(NameKey),
     /// The peer of a connection.
@@ -51,9 +51,9 @@ impl std::fmt::Debug for NameKey {
     }
 }
 
-impl From<ListenerName> for KeptFor {
+impl From<ListenerName> for Registrant {
     fn from(name: ListenerName) -> Self {
-        KeptFor::Ticket(NameKey(name.0))
+        Registrant::Ticket(NameKey(name.0))
     }
 }
 
@@ -65,8 +65,8 @@ pub(crate) struct Fresh {
 }
 
 #[derive(Debug)]
-struct Kept {
-    users: BTreeSet<KeptFor>,
+struct Registration {
+    users: BTreeSet<Registrant>,
     local: Option<LocalId>,
     nonce: Nonce,
     unanswered: u32,
@@ -74,19 +74,19 @@ struct Kept {
     next: Option<Time>,
     consent: Option<(ConsentReply, Time)>,
     /// Whose turn it is to be announced by LISTEN.
-    announced: Option<KeptFor>,
+    announced: Option<Registrant>,
 }
 
 /// All relays that this endpoint keeps in touch with.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Registrar {
     rng: Pcg64Mcg,
-    kept: BTreeMap<RelayAddress, Kept>,
+    kept: BTreeMap<RelayAddress, Registration>,
     pace: Pace,
     wake: Option<Time>,
 }
 
-impl Keeper {
+impl Registrar {
     pub(crate) fn new(seed: [u8; 16]) -> Self {
         Self {
             rng: Pcg64Mcg::from_seed(seed),
@@ -101,7 +101,7 @@ impl Keeper {
         &mut self,
         now: Time,
         relay: RelayAddress,
-        user: KeptFor,
+        user: Registrant,
         locals: &BTreeMap<LocalId, Local>,
     ) -> Option<Fresh> {
         let ip = relay.address.ip();
@@ -110,7 +110,10 @@ impl Keeper {
         if !reachable || !room || !is_host(relay.address) {
             return None;
         }
-        let kept = self.kept.entry(relay).or_insert_with(|| Kept::new(now));
+        let kept = self
+            .kept
+            .entry(relay)
+            .or_insert_with(|| Registration::new(now));
         kept.users.insert(user);
         if kept.next.is_none() {
             kept.greet_soon(now);
@@ -133,7 +136,7 @@ impl Keeper {
         }
     }
 
-    /// As [`Keeper::refresh`], for whoever is at this address.
+    /// As [`Registrar::refresh`], for whoever is at this address.
     pub(crate) fn refresh_at(&mut self, now: Time, address: SocketAddr) {
         for (_, kept) in self.kept.range_mut(all_at(address)) {
             kept.greet_soon(now);
@@ -142,7 +145,7 @@ impl Keeper {
     }
 
     /// The user needs the relay no more.
-    pub(crate) fn drop_user(&mut self, relay: RelayAddress, user: KeptFor) {
+    pub(crate) fn drop_user(&mut self, relay: RelayAddress, user: Registrant) {
         if let Some(kept) = self.kept.get_mut(&relay) {
             kept.users.remove(&user);
             if kept.users.is_empty() {
@@ -153,7 +156,7 @@ impl Keeper {
     }
 
     /// The user is gone.
-    pub(crate) fn forget(&mut self, user: KeptFor) {
+    pub(crate) fn forget(&mut self, user: Registrant) {
         if self.kept.is_empty() {
             return;
         }
@@ -179,7 +182,7 @@ impl Keeper {
 
     /// Where those see us who are asked for nobody else's sake.
     pub(crate) fn observed(&self) -> Vec<SocketAddr> {
-        let own = |user: &KeptFor| !matches!(user, KeptFor::Connection(_));
+        let own = |user: &Registrant| !matches!(user, Registrant::Connection(_));
         let kept = self.kept.values().filter(|kept| kept.users.iter().any(own));
         let mut seen: Vec<SocketAddr> = kept
             .filter_map(|kept| Some(kept.consent?.0.consent.address))
@@ -204,7 +207,7 @@ impl Keeper {
         }
         let mut datagram = None;
         while datagram.is_none() && self.pace.permits(now) {
-            let due = |(&relay, kept): (&RelayAddress, &Kept)| Some((kept.next?, relay));
+            let due = |(&relay, kept): (&RelayAddress, &Registration)| Some((kept.next?, relay));
             let first = self.kept.iter().filter_map(due).min();
             let Some((_, relay)) = first.filter(|(at, _)| *at <= now) else {
                 break;
@@ -260,7 +263,7 @@ impl Keeper {
         now: Time,
         (local, from): (LocalId, SocketAddr),
         reply: &ConsentReply,
-    ) -> Option<(Fresh, Vec<KeptFor>)> {
+    ) -> Option<(Fresh, Vec<Registrant>)> {
         let mut there = self.kept.range_mut(all_at(from));
         let (&relay, kept) = there.find(|(_, kept)| {
             kept.unanswered > 0 && kept.nonce == reply.nonce && kept.local == Some(local)
@@ -282,7 +285,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl Registration {
     fn new(now: Time) -> Self {
         Self {
             users: BTreeSet::new(),
@@ -303,10 +306,10 @@ impl Kept {
         self.unanswered = self.unanswered.min(PER_LOCAL - 1);
     }
 
-    fn names(&self) -> impl Iterator<Item = (KeptFor, ListenerName)> {
+    fn names(&self) -> impl Iterator<Item = (Registrant, ListenerName)> {
         self.users.iter().filter_map(|user| match user {
-            KeptFor::Ticket(name) => Some((*user, ListenerName(name.0))),
-            KeptFor::Connection(_) | KeptFor::Observation => None,
+            Registrant::Ticket(name) => Some((*user, ListenerName(name.0))),
+            Registrant::Connection(_) | Registrant::Observation => None,
         })
     }
 

@@ -5,19 +5,23 @@
 //! how many bytes, and by the receiver's clock when. To begin with, and whenever carriers come or
 //! go, the paths are filled as TCP lets them (the paper's *maxmin* procedure); when that gains
 //! nothing any more, the controller takes over with the rates found.
+//!
+//! It owns the controller and what it measured. The rates it sets are kept by the paths' senders.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use manyway_control::Arrived;
-use manyway_control::rate_control::{RateController, RoundRobin};
+use manyway_control::rate_control::{RateConfig, RateController, RoundRobin};
 use manyway_units::Time;
 use manyway_wire::PathId;
 use rand::RngExt;
 
+use crate::config::Config;
 use crate::stats::PathState;
 
-use super::Connection;
+use super::core::Core;
+use super::paths::PathSet;
 
 /// The shortest control interval, and how many round trips of the slowest carrier it has at least:
 /// what an increment does has to be seen in it.
@@ -37,7 +41,11 @@ const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=2.0;
 
 /// The state of a connection's rate control.
 #[derive(Debug, Default)]
-pub(super) struct Overlay {
+pub(super) struct RateControl {
+    /// How rates are controlled; `None` leaves them to the carriers.
+    config: Option<RateConfig>,
+    /// The source's limit, bytes/s.
+    limit: Option<f64>,
     /// The end of the interval; `None` while there are no carriers.
     next: Option<Time>,
     began: Time,
@@ -68,7 +76,15 @@ impl Default for Stage {
     }
 }
 
-impl Overlay {
+impl RateControl {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            config: config.rate_control,
+            limit: config.limit.map(|limit| limit.bytes_per_sec()),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn timeout(&self) -> Option<Time> {
         self.next
     }
@@ -78,14 +94,14 @@ impl Overlay {
         self.starved = true;
     }
 
-    pub(super) fn is_filling(&self) -> bool {
+    fn is_filling(&self) -> bool {
         matches!(self.stage, Stage::Filling { .. })
     }
 
     /// The source's demand, bytes/s: its limit, or somewhat more than it has got.
-    fn demand(&self, limit: Option<f64>) -> f64 {
+    fn demand(&self) -> f64 {
         let most = self.delivered.iter().map(|&(_, rate)| rate);
-        limit.unwrap_or(AMBITION * most.fold(0.0, f64::max))
+        self.limit.unwrap_or(AMBITION * most.fold(0.0, f64::max))
     }
 
     fn note_delivered(&mut self, now: Time, rate: f64) {
@@ -120,79 +136,71 @@ impl Overlay {
         };
         bytes / span
     }
-}
 
-impl Connection {
-    /// A carrier is in use, or isn't any more.
-    pub(super) fn wake_overlay(&mut self, now: Time) {
-        if self.carriers.overlay.next.is_none() && !self.carriers.paths.is_empty() {
-            self.carriers.overlay.next = Some(now);
+    /// A path carries data from now on: perhaps a carrier's.
+    pub(super) fn on_path_up(&mut self, now: Time, paths: &PathSet) {
+        if self.next.is_none() && !paths.on_carriers().is_empty() {
+            self.next = Some(now);
         }
     }
 
     /// Ends a control interval if it is time.
-    pub(super) fn drive_overlay(&mut self, now: Time) {
-        if self.carriers.overlay.next.is_none_or(|at| at > now) {
+    pub(super) fn on_timeout(&mut self, now: Time, core: &mut Core) {
+        if self.next.is_none_or(|at| at > now) {
             return;
         }
-        let active = |&&index: &&usize| self.paths[index].state == PathState::Active;
-        let mut paths: Vec<(PathId, usize)> = self
-            .carriers
-            .paths
-            .iter()
-            .filter(active)
-            .map(|&index| (self.paths[index].id, index))
+        let on_carriers = core.paths.on_carriers().iter();
+        let mut paths: Vec<(PathId, usize)> = on_carriers
+            .map(|&index| (core.paths[index].id(), index))
+            .filter(|&(_, index)| core.paths[index].state() == PathState::Active)
             .collect();
         paths.sort_unstable();
-        let overlay = &mut self.carriers.overlay;
-        let elapsed = now.since(overlay.began);
+        let elapsed = now.since(self.began);
         let measured: Vec<f64> = paths
             .iter()
-            .filter_map(|&(id, index)| Some((id, self.paths[index].sender.carried()?.arrived())))
-            .map(|(id, arrived)| overlay.measure(id, arrived, elapsed))
+            .filter_map(|&(id, index)| Some((id, core.paths[index].sender().carried()?.arrived())))
+            .map(|(id, arrived)| self.measure(id, arrived, elapsed))
             .collect();
-        let (known, now_there) = (&overlay.paths, paths.iter().map(|&(id, _)| id));
-        let same = known.iter().copied().eq(now_there.clone());
-        let starved = std::mem::take(&mut overlay.starved);
-        overlay.began = now;
+        let same = paths.iter().map(|(id, _)| id).eq(&self.paths);
+        let starved = std::mem::take(&mut self.starved);
+        self.began = now;
         if same {
-            overlay.note_delivered(now, measured.iter().sum());
-            self.control_rates(now, &paths, &measured, starved);
+            self.note_delivered(now, measured.iter().sum());
+            self.control(now, &paths, &measured, starved, core);
         } else {
-            overlay.paths = now_there.collect();
-            overlay.seen.retain(|id, _| overlay.paths.contains(id));
-            overlay.stage = Stage::Filling {
+            self.paths = paths.iter().map(|&(id, _)| id).collect();
+            self.seen.retain(|id, _| self.paths.contains(id));
+            self.stage = Stage::Filling {
                 since: now,
                 best: 0.0,
                 flat: 0,
             };
-            self.hold_to(now, &paths, None);
+            hold_to(now, &paths, None, &mut core.paths);
         }
-        let interval = INTERVAL.max(ROUND_TRIPS * self.carrier_rtt());
+        let interval = INTERVAL.max(ROUND_TRIPS * slowest_rtt(&core.paths));
         let next = now + interval.min(LONGEST_INTERVAL);
-        self.carriers.overlay.next = (!self.carriers.paths.is_empty()).then_some(next);
+        self.next = (!core.paths.on_carriers().is_empty()).then_some(next);
     }
 
-    fn control_rates(
+    fn control(
         &mut self,
         now: Time,
         paths: &[(PathId, usize)],
         measured: &[f64],
         starved: bool,
+        core: &mut Core,
     ) {
-        let limit = self.config.limit.map(|limit| limit.bytes_per_sec());
-        let Some(config) = self.config.rate_control else {
+        let Some(config) = self.config else {
             return;
         };
         // Who had nothing to send learns nothing of the paths.
         if starved || paths.is_empty() {
             return;
         }
-        let seed = self.rng.random();
-        let overlay = &mut self.carriers.overlay;
-        let demand = overlay.demand(limit);
+        let seed = core.rng.random();
+        let demand = self.demand();
         let total: f64 = measured.iter().sum();
-        match &mut overlay.stage {
+        match &mut self.stage {
             Stage::Filling { since, best, flat } => {
                 if total > *best * GROWTH {
                     (*best, *flat) = (total, 0);
@@ -209,7 +217,7 @@ impl Connection {
                 match RateController::new(config, demand, &initial, seed) {
                     Ok(mut controller) => {
                         controller.advance(&[]);
-                        overlay.stage = Stage::Controlled(Box::new(controller));
+                        self.stage = Stage::Controlled(Box::new(controller));
                     }
                     Err(error) => {
                         tracing::debug!(%error, "rates stay the carriers' own");
@@ -224,41 +232,40 @@ impl Connection {
                 controller.advance(measured);
             }
         }
-        let Stage::Controlled(controller) = &self.carriers.overlay.stage else {
+        let Stage::Controlled(controller) = &self.stage else {
             return;
         };
         let rates: Vec<f64> = controller.rates().collect();
         tracing::trace!(demand, ?rates, ?measured, "rates");
-        self.hold_to(now, paths, Some(&rates));
-    }
-
-    /// Holds the paths to these rates, or leaves them to their carriers.
-    fn hold_to(&mut self, now: Time, paths: &[(PathId, usize)], rates: Option<&[f64]>) {
-        for (at, &(_, index)) in paths.iter().enumerate() {
-            let rate = rates.and_then(|rates| rates.get(at).copied());
-            if let Some(sender) = self.paths[index].sender.carried_mut() {
-                sender.set_rate(now, rate);
-            }
-            self.refresh(now, index);
-        }
+        hold_to(now, paths, Some(&rates), &mut core.paths);
     }
 
     /// The *maxmin* procedure: while the rates of a source with a limit are being found, its
     /// carriers take turns.
-    pub(super) fn next_in_turn(&mut self) -> Option<usize> {
-        let overlay = &self.carriers.overlay;
-        if self.limiter.is_none() || !overlay.is_filling() || self.carriers.paths.len() < 2 {
+    pub(super) fn next_in_turn(&mut self, paths: &PathSet) -> Option<usize> {
+        if !self.is_filling() {
             return None;
         }
-        let ready = |at: usize| {
-            let index = self.carriers.paths[at];
-            self.paths[index].indexed.ready.is_some()
-        };
-        let mut cycle = overlay.cycle;
-        let next = cycle.next(self.carriers.paths.len(), ready)?;
-        self.carriers.overlay.cycle = cycle;
-        Some(self.carriers.paths[next])
+        let carriers = paths.on_carriers();
+        let ready = |at: usize| paths.is_ready(carriers[at]);
+        let next = self.cycle.next(carriers.len(), ready)?;
+        Some(carriers[next])
     }
+}
+
+/// Holds the paths to these rates, or leaves them to their carriers.
+fn hold_to(now: Time, held: &[(PathId, usize)], rates: Option<&[f64]>, paths: &mut PathSet) {
+    for (at, &(_, index)) in held.iter().enumerate() {
+        let rate = rates.and_then(|rates| rates.get(at).copied());
+        paths.set_rate(now, index, rate);
+    }
+}
+
+/// The round trip of the slowest carrier.
+fn slowest_rtt(paths: &PathSet) -> Duration {
+    let rtts = paths.on_carriers().iter();
+    let slowest = rtts.map(|&index| paths[index].sender().rtt().smoothed());
+    slowest.max().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -274,30 +281,29 @@ mod tests {
 
     #[test]
     fn rates_are_the_receivers_unless_they_are_nonsense() {
-        let mut overlay = Overlay::default();
+        let mut rates = RateControl::default();
         let half = Duration::from_millis(500);
         let id = PathId(3);
-        overlay.measure(id, arrived(0, 100), half);
+        rates.measure(id, arrived(0, 100), half);
         // By the receiver's clock between two arrivals.
-        assert_eq!(overlay.measure(id, arrived(40_000, 500), half), 100_000.0);
+        assert_eq!(rates.measure(id, arrived(40_000, 500), half), 100_000.0);
         // No time at all, time that runs backwards, or far too much of it: by ours.
-        assert_eq!(overlay.measure(id, arrived(80_000, 500), half), 80_000.0);
-        assert_eq!(overlay.measure(id, arrived(90_000, 100), half), 20_000.0);
-        assert_eq!(
-            overlay.measure(id, arrived(100_000, 1 << 40), half),
-            20_000.0
-        );
-        assert_eq!(overlay.measure(id, arrived(100_000, 1 << 41), half), 0.0);
+        assert_eq!(rates.measure(id, arrived(80_000, 500), half), 80_000.0);
+        assert_eq!(rates.measure(id, arrived(90_000, 100), half), 20_000.0);
+        assert_eq!(rates.measure(id, arrived(100_000, 1 << 40), half), 20_000.0);
+        assert_eq!(rates.measure(id, arrived(100_000, 1 << 41), half), 0.0);
     }
 
     #[test]
     fn a_source_without_a_limit_wants_a_quarter_more_than_it_got_lately() {
-        let mut overlay = Overlay::default();
-        overlay.note_delivered(Time::from_millis(0), 8.0);
-        overlay.note_delivered(Time::from_millis(9000), 4.0);
-        assert_eq!(overlay.demand(None), 10.0);
-        assert_eq!(overlay.demand(Some(3.0)), 3.0);
-        overlay.note_delivered(Time::from_millis(10_001), 1.0);
-        assert_eq!(overlay.demand(None), 5.0);
+        let mut rates = RateControl::default();
+        rates.note_delivered(Time::from_millis(0), 8.0);
+        rates.note_delivered(Time::from_millis(9000), 4.0);
+        assert_eq!(rates.demand(), 10.0);
+        rates.limit = Some(3.0);
+        assert_eq!(rates.demand(), 3.0);
+        rates.limit = None;
+        rates.note_delivered(Time::from_millis(10_001), 1.0);
+        assert_eq!(rates.demand(), 5.0);
     }
 }

@@ -1,0 +1,304 @@
+//! What there is to send: stream data, and filler that stands for it.
+//!
+//! It owns the streams, the application's rate limit and the counters of what was acknowledged and
+//! sent again. It says what fits into a packet and hears what became of it; it doesn't know on
+//! which path anything goes.
+
+use bytes::BufMut;
+use manyway_units::Time;
+use manyway_wire::Frame;
+
+use crate::config::Config;
+use crate::limit::Limiter;
+use crate::streams::Streams;
+
+use super::packet::{Packet, Payload, SMALLEST_CHUNK};
+
+/// Unsent bytes from which on a connection counts as moving bulk data.
+const BULK: u64 = 256 << 10;
+
+/// The streams and their like.
+#[derive(Debug)]
+pub(super) struct Data {
+    pub(super) streams: Streams,
+    limiter: Option<Limiter>,
+    /// The size of the datagrams that the limiter is asked about.
+    datagram: usize,
+    limited_until: Option<Time>,
+    /// Bytes that say nothing and are still to be sent.
+    filler: u64,
+    resent: u64,
+    acked: u64,
+}
+
+impl Data {
+    pub(super) fn new(now: Time, config: &Config, streams: Streams) -> Self {
+        let datagram = config.initial_datagram;
+        let limiter = config.limit.map(|rate| Limiter::new(rate, datagram, now));
+        Self {
+            streams,
+            limiter,
+            datagram,
+            limited_until: None,
+            filler: 0,
+            resent: 0,
+            acked: 0,
+        }
+    }
+
+    /// Whether there is something to send that may fill the paths.
+    pub(super) fn has_any(&self) -> bool {
+        self.filler > 0 || self.streams.has_data()
+    }
+
+    /// Whether only filler is left.
+    pub(super) fn is_filler(&self) -> bool {
+        self.filler > 0 && !self.streams.has_data()
+    }
+
+    /// Whether a connection moves data that nobody waits for piece by piece.
+    pub(super) fn is_bulk(&self) -> bool {
+        self.streams.unsent_bytes() > BULK
+    }
+
+    /// Bytes that haven't left yet, filler included.
+    pub(super) fn left(&self) -> u64 {
+        self.streams.unsent_bytes() + self.filler
+    }
+
+    /// Filler to be sent from now on, instead of what is left of it.
+    pub(super) fn fill(&mut self, bytes: u64) {
+        self.filler = bytes;
+    }
+
+    /// Filler that hasn't left yet, in bytes.
+    pub(super) fn filler(&self) -> u64 {
+        self.filler
+    }
+
+    /// Stream bytes that the peer has acknowledged, each counted once.
+    pub(super) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Stream bytes that were sent again.
+    pub(super) fn resent(&self) -> u64 {
+        self.resent
+    }
+
+    // The limit.
+
+    pub(super) fn has_limit(&self) -> bool {
+        self.limiter.is_some()
+    }
+
+    /// When data may leave again that the limit holds back.
+    pub(super) fn limited_until(&self) -> Option<Time> {
+        self.limited_until
+    }
+
+    /// Whether the limit lets a datagram leave; if not, data is held back until it does.
+    pub(super) fn may_leave(&mut self, now: Time) -> bool {
+        let permit = self.limiter.as_ref().map(|l| l.permit(now, self.datagram));
+        self.limited_until = permit.and_then(Result::err);
+        self.limited_until.is_none()
+    }
+
+    /// Whether one more datagram of a batch may leave.
+    pub(super) fn may_go_on(&self, now: Time) -> bool {
+        let limited = |l: &Limiter| l.permit(now, self.datagram).is_err();
+        !self.limiter.as_ref().is_some_and(limited) && self.has_any()
+    }
+
+    /// The time that the limit asked for may have come.
+    pub(super) fn on_timeout(&mut self, now: Time) {
+        self.limited_until = self.limited_until.filter(|at| *at > now);
+    }
+
+    // Packets.
+
+    /// Fills a packet up with stream data, then with filler.
+    pub(super) fn write(&mut self, now: Time, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+        while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK {
+            let Some(chunk) = self.streams.next_chunk(end - buf.len()) else {
+                break;
+            };
+            let range = chunk.range;
+            Frame::Stream {
+                stream: range.stream,
+                offset: range.offset,
+                fin: range.fin,
+                data: &chunk.data,
+            }
+            .encode(buf);
+            let len = u64::from(range.len);
+            packet.ack_eliciting = true;
+            packet.stream_bytes += len;
+            packet.payload.push(range);
+            if chunk.retransmission {
+                self.resent += len;
+            }
+            self.spend(now, range.len as usize);
+        }
+        let room = end.saturating_sub(buf.len());
+        if self.filler > 0 && room >= SMALLEST_CHUNK {
+            Frame::Filler.encode(buf);
+            buf.put_bytes(0, room - 1);
+            packet.ack_eliciting = true;
+            self.filler = self.filler.saturating_sub(room as u64);
+            self.spend(now, room);
+        }
+    }
+
+    fn spend(&mut self, now: Time, bytes: usize) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.spend(now, bytes);
+        }
+    }
+
+    /// A packet arrived.
+    pub(super) fn on_acked(&mut self, payload: &Payload) {
+        let before = self.streams.unacked_bytes();
+        for range in payload.ranges() {
+            self.streams.on_acked(range);
+        }
+        for control in &payload.control {
+            self.streams.on_control_acked(control);
+        }
+        self.acked += before.saturating_sub(self.streams.unacked_bytes());
+    }
+
+    /// A packet is lost, or is to be sent on another path as well: what it carried is queued again,
+    /// as far as it is still needed. The control frames that aren't the streams' come back.
+    pub(super) fn on_lost(&mut self, payload: Payload) -> impl Iterator<Item = Frame<'static>> {
+        for range in payload.ranges() {
+            self.streams.on_lost(range);
+        }
+        let (streams, others): (Vec<_>, Vec<_>) =
+            payload.control.into_iter().partition(Streams::is_control);
+        for frame in &streams {
+            self.streams.on_control_lost(frame);
+        }
+        others.into_iter()
+    }
+
+    /// The same for packets that may yet arrive: what is sent again counts as such at once.
+    pub(super) fn send_again(&mut self, payload: Payload) -> impl Iterator<Item = Frame<'static>> {
+        self.resent += payload.stream_bytes();
+        self.on_lost(payload)
+    }
+
+    /// What a packet on a slow path carries goes out on another one too; whether there is something
+    /// to send by that.
+    pub(super) fn overtake(&mut self, payload: &Payload) -> bool {
+        for range in payload.ranges() {
+            self.streams.on_lost(range);
+        }
+        self.streams.has_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use manyway_units::Rate;
+
+    use super::*;
+    use crate::streams::StreamsConfig;
+
+    const T0: Time = Time::ZERO;
+
+    fn data(limit: Option<Rate>) -> Data {
+        let mut streams = Streams::new(StreamsConfig {
+            initiator: true,
+            initial_receive_window: 1 << 20,
+            max_receive_window: 1 << 20,
+            send_buffer: 1 << 20,
+            max_streams: 8,
+        });
+        streams.set_peer_limits(1 << 20, 1 << 20, 8);
+        let config = Config {
+            limit,
+            ..Config::default()
+        };
+        Data::new(T0, &config, streams)
+    }
+
+    fn write(data: &mut Data, bytes: usize) -> Packet {
+        let mut packet = Packet::default();
+        data.write(T0, bytes, &mut packet, &mut Vec::new());
+        packet
+    }
+
+    fn with_stream(data: &mut Data, bytes: usize) {
+        let stream = data.streams.open().expect("allowed");
+        let mut bytes = vec![7; bytes].into();
+        data.streams.write(stream, &mut bytes).expect("room");
+    }
+
+    #[test]
+    fn stream_data_goes_before_filler() {
+        let mut data = data(None);
+        with_stream(&mut data, 500);
+        data.fill(10_000);
+        assert!(data.has_any() && !data.is_filler());
+        assert_eq!(data.left(), 10_500);
+        let packet = write(&mut data, 1200);
+        assert_eq!(packet.stream_bytes, 500);
+        assert!(data.is_filler() && data.filler() < 10_000);
+        let packet = write(&mut data, 1200);
+        assert!(packet.ack_eliciting && packet.stream_bytes == 0);
+        data.fill(0);
+        assert!(!data.has_any());
+        assert!(!write(&mut data, 1200).ack_eliciting);
+    }
+
+    #[test]
+    fn every_byte_is_acknowledged_once_and_sent_again_when_lost() {
+        let mut data = data(None);
+        with_stream(&mut data, 2000);
+        let first = write(&mut data, 1200).payload;
+        let second = write(&mut data, 1200).payload;
+        let bytes = first.stream_bytes();
+        data.on_acked(&first);
+        data.on_acked(&first);
+        assert_eq!(data.acked(), bytes);
+        assert_eq!(data.on_lost(second.clone()).count(), 0);
+        assert!(data.has_any() && data.resent() == 0);
+        write(&mut data, 1200);
+        assert_eq!(data.resent(), 2000 - bytes, "counted when it leaves");
+        data.on_acked(&second);
+        assert_eq!(data.acked(), 2000);
+    }
+
+    #[test]
+    fn frames_that_are_not_the_streams_come_back() {
+        let mut data = data(None);
+        let payload = Payload {
+            control: vec![Frame::MaxData { max: 1 }, Frame::Ping],
+            ..Payload::default()
+        };
+        assert_eq!(data.on_lost(payload).collect::<Vec<_>>(), [Frame::Ping]);
+    }
+
+    #[test]
+    fn the_limit_holds_data_back_and_says_until_when() {
+        let mut data = data(Some(Rate::from_bits_per_sec(8e5)));
+        data.fill(1 << 20);
+        let mut sent = 0;
+        while data.may_leave(T0) {
+            write(&mut data, 1200);
+            sent += 1;
+        }
+        assert!((1..5).contains(&sent), "{sent}");
+        assert!(!data.may_go_on(T0));
+        let until = data.limited_until().expect("it is held back");
+        let before = Time::from_nanos(until.as_nanos() - 1);
+        data.on_timeout(before);
+        assert_eq!(data.limited_until(), Some(until));
+        data.on_timeout(until);
+        assert_eq!(data.limited_until(), None);
+        assert!(data.may_leave(until) && until.since(T0) < Duration::from_millis(50));
+    }
+}

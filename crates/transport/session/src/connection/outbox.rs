@@ -1,0 +1,140 @@
+//! What the components want said: events to the application, changes to the endpoint, control
+//! frames to the peer.
+//!
+//! It owns the three queues and keeps their order. A list that a newer frame replaces is in the
+//! queue once. It never decides anything.
+
+use std::collections::VecDeque;
+
+use manyway_wire::{ConnectionId, Frame, PathId};
+
+use crate::driver::LocalId;
+use crate::event::Event;
+use crate::relays::RelayAddress;
+
+use super::packet::Packet;
+
+/// What the endpoint has to do outside of the connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Datagrams with this connection id are this path's.
+    CidIssued(ConnectionId, PathId),
+    /// Datagrams with this connection id are nobody's any more.
+    CidRetired(ConnectionId),
+    /// A path runs on the carrier.
+    CarrierOpened(LocalId, PathId),
+    /// No path runs on the carrier any more, and none will.
+    CarrierOver(LocalId),
+    /// The peer names a relay: its consent is wanted.
+    RelayWanted(RelayAddress),
+    /// The peer asks for a new consent of the relay's.
+    RelayRefreshed(RelayAddress),
+    /// The peer doesn't need the relay any more.
+    RelayDropped(RelayAddress),
+}
+
+/// The queues of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    events: VecDeque<Event>,
+    changes: Vec<Change>,
+    control: VecDeque<Frame<'static>>,
+}
+
+impl Outbox {
+    /// Tells the application.
+    pub(super) fn tell(&mut self, event: impl Into<Event>) {
+        self.events.push_back(event.into());
+    }
+
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether the next event is the end of the connection.
+    pub(super) fn ends(&self) -> bool {
+        matches!(self.events.front(), Some(Event::Closed(_)))
+    }
+
+    /// Tells the endpoint.
+    pub(super) fn change(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Tells the peer, on any path.
+    pub(super) fn say(&mut self, frame: Frame<'static>) {
+        self.control.push_back(frame);
+    }
+
+    /// Tells the peer what makes older frames void that wait still.
+    pub(super) fn say_instead(
+        &mut self,
+        frame: Frame<'static>,
+        is_void: impl Fn(&Frame<'_>) -> bool,
+    ) {
+        self.control.retain(|waiting| !is_void(waiting));
+        self.control.push_back(frame);
+    }
+
+    /// Whether frames wait for a datagram.
+    pub(super) fn has_frames(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Writes the frames that end before `end` into a packet, in their order.
+    pub(super) fn write_frames(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+        while self
+            .control
+            .front()
+            .is_some_and(|frame| Packet::push(buf, end, frame))
+            && let Some(frame) = self.control.pop_front()
+        {
+            packet.ack_eliciting = true;
+            packet.payload.control.push(frame);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(seq: u64) -> Frame<'static> {
+        Frame::Addresses {
+            seq,
+            addresses: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn frames_leave_in_order_as_far_as_there_is_room() {
+        let mut outbox = Outbox::default();
+        for max in [1, 2, 3] {
+            outbox.say(Frame::MaxData { max });
+        }
+        let (mut packet, mut buf) = (Packet::default(), Vec::new());
+        let two = 2 * Frame::MaxData { max: 1 }.encoded_len();
+        outbox.write_frames(two, &mut packet, &mut buf);
+        assert_eq!(
+            packet.payload.control,
+            [Frame::MaxData { max: 1 }, Frame::MaxData { max: 2 }]
+        );
+        assert!(packet.ack_eliciting && outbox.has_frames() && buf.len() == two);
+        outbox.write_frames(buf.len() + two, &mut packet, &mut buf);
+        assert!(!outbox.has_frames());
+    }
+
+    #[test]
+    fn a_newer_list_takes_the_place_of_an_older_one() {
+        let mut outbox = Outbox::default();
+        outbox.say(addresses(1));
+        outbox.say(Frame::Ping);
+        let is_void = |frame: &Frame<'_>| matches!(frame, Frame::Addresses { .. });
+        outbox.say_instead(addresses(2), is_void);
+        assert_eq!(outbox.control, [Frame::Ping, addresses(2)]);
+    }
+}

@@ -1,0 +1,642 @@
+//! One path: an address pair, its congestion-controlled sender, what arrived on it, and what it
+//! owes.
+//!
+//! It owns all that concerns this path alone, and writes the frames that do. It knows neither the
+//! other paths nor keys nor streams: packets come to it opened and leave it unsealed.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway_control::{
+    AckInfo as AckedRanges, Carried, CarriedConfig, Controller, Outcome, Permit, Sender,
+    SenderConfig, Sent,
+};
+use manyway_units::Time;
+use manyway_wire::{AckFrame, ConnectionId, DATA_HEADER_LEN, DataHeader, PathId, TAG_LEN};
+use rand::{Rng, RngExt};
+
+use super::super::packet::{Packet, Payload, SMALLEST_CHUNK};
+use super::ecn::EcnMarks;
+use super::migration::{Migration, Origin, Ranges};
+use super::mtu::Mtu;
+use super::sender::PathSender;
+use super::types::{NewPath, PathTransport, RelayHeader, Response};
+use super::validation::Validation;
+use crate::carrier::Facts;
+use crate::config::Config;
+use crate::driver::{Ecn, Local, LocalId, Transmit};
+use crate::received::{AckPolicy, Received};
+use crate::relays::RelayRoute;
+use crate::stats::{CarrierKind, PathState, PathStats};
+
+/// Most bytes in flight on one carrier: a gigabit per second for 130 ms.
+const MAX_ON_CARRIER: u64 = 16 << 20;
+/// An ACK may always wait this long for the next packet.
+const SHORTEST_ACK_DELAY: Duration = Duration::from_millis(1);
+/// A path that answers nothing for this long is given up, if another one is alive.
+const GIVE_UP: Duration = Duration::from_secs(30);
+/// A path that is stalled for less than this may just have met a full queue: its data goes
+/// elsewhere already.
+pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(1);
+
+/// One path of a connection.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(super) id: PathId,
+    pub(super) local: Local,
+    pub(super) remote: SocketAddr,
+    /// What we put into the header of packets on this path; none until the peer has told us.
+    pub(super) remote_cid: Option<ConnectionId>,
+    pub(super) state: PathState,
+    pub(super) sender: PathSender,
+    /// What carries it.
+    facts: Facts,
+    pub(super) received: Received,
+    pub(super) validation: Validation,
+    /// How large its datagrams are.
+    pub(super) mtu: Mtu,
+    /// Addresses that the peer may have moved to.
+    pub(super) migration: Migration,
+    /// The path has lost its socket and waits for another one (listener only).
+    pub(super) unbound: bool,
+    /// The peer's challenge that we have to answer.
+    pub(super) respond: Option<[u8; 8]>,
+    /// PINGs that probe timeouts and keep-alives have asked for.
+    pub(super) probes: u32,
+    pub(super) stalled_since: Time,
+    /// When something last arrived on it.
+    heard: Time,
+    /// When it was last probed because something arrived although it is stalled.
+    reprobed: Time,
+    last_sent: Time,
+    pub(super) marks: EcnMarks,
+    counters: Counters,
+    /// Outstanding packets below this number were already sent again elsewhere.
+    pub(super) reinjected: u64,
+    transport: PathTransport,
+    /// Set on a path through a relay.
+    relay: Option<RelayHeader>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    bytes_sent: u64,
+    bytes_received: u64,
+    stream_bytes_sent: u64,
+    stream_bytes_received: u64,
+}
+
+impl Path {
+    pub(super) fn new(
+        now: Time,
+        new: NewPath,
+        mtu: Mtu,
+        config: &Config,
+        peer_ack_delay: Duration,
+        controller: &mut dyn Controller,
+    ) -> Self {
+        let mut sender_config = SenderConfig {
+            packet_size: mtu.size() as u32,
+            max_ack_delay: peer_ack_delay,
+            pacing: config.paces(),
+            ..SenderConfig::default()
+        };
+        if let Some(rtt) = new.initial_rtt {
+            sender_config.initial_rtt = rtt;
+        }
+        let (facts, sender) = match new.transport {
+            PathTransport::Carrier(facts) => {
+                let config = CarriedConfig {
+                    packet_size: sender_config.packet_size,
+                    initial_rtt: sender_config.initial_rtt,
+                    max_ack_delay: peer_ack_delay,
+                    max_in_flight: MAX_ON_CARRIER,
+                };
+                let sender = Carried::new(config, now);
+                (facts, PathSender::Carried(Box::new(sender)))
+            }
+            PathTransport::Coupled | PathTransport::Trial => {
+                let sender = Sender::new(sender_config, now, controller);
+                let facts = Facts::datagrams(config.max_datagram);
+                (facts, PathSender::Windowed(Box::new(sender)))
+            }
+        };
+        Self {
+            id: new.id,
+            local: new.local,
+            remote: new.remote,
+            remote_cid: new.remote_cid,
+            state: PathState::Validating,
+            sender,
+            facts,
+            received: Received::new(),
+            validation: Validation::new(!facts.reliable),
+            mtu,
+            migration: Migration::default(),
+            unbound: false,
+            respond: None,
+            probes: 0,
+            stalled_since: now,
+            heard: now,
+            reprobed: now,
+            last_sent: now,
+            marks: EcnMarks::new(config.ecn && !facts.reliable),
+            counters: Counters::default(),
+            reinjected: 0,
+            transport: new.transport,
+            relay: new.relay,
+        }
+    }
+
+    pub(crate) fn id(&self) -> PathId {
+        self.id
+    }
+
+    pub(crate) fn local(&self) -> &Local {
+        &self.local
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    pub(crate) fn state(&self) -> PathState {
+        self.state
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    pub(crate) fn transport(&self) -> PathTransport {
+        self.transport
+    }
+
+    pub(crate) fn sender(&self) -> &PathSender {
+        &self.sender
+    }
+
+    pub(crate) fn relay(&self) -> Option<&RelayHeader> {
+        self.relay.as_ref()
+    }
+
+    /// The initiator's socket and relay, if the path leads through one.
+    pub(crate) fn route(&self) -> Option<RelayRoute> {
+        self.relay.as_ref()?.route
+    }
+
+    /// Whether nothing comes back on it any more.
+    pub(crate) fn is_dead(&self, now: Time) -> bool {
+        self.dead_at().is_some_and(|at| at <= now)
+    }
+
+    /// When a path that is stalled counts as dead.
+    pub(crate) fn dead_at(&self) -> Option<Time> {
+        (self.state == PathState::Stalled).then(|| self.stalled_since + DEAD_AFTER)
+    }
+
+    /// Whether it was silent for so long that it is no use waiting, if others are alive.
+    pub(super) fn is_lost(&self, now: Time) -> bool {
+        self.state == PathState::Stalled && self.stalled_since.max(self.heard) + GIVE_UP <= now
+    }
+
+    /// Sorting key by delivery time, in nanoseconds: the smoothed round-trip time; on a carrier
+    /// with what waits there.
+    pub(super) fn delivery_key(&self) -> u64 {
+        let delivery = match self.sender.carried() {
+            Some(sender) => sender.delivery(),
+            None => self.sender.rtt().smoothed(),
+        };
+        delivery.as_nanos() as u64
+    }
+
+    /// Expected rate of this path, in bytes/s: a window per round trip, or what the carrier
+    /// delivers.
+    pub(super) fn rate(&self, controller: &dyn Controller) -> f64 {
+        if let Some(sender) = self.sender.carried() {
+            return sender.rate().unwrap_or(0.0).max(1.0);
+        }
+        let rtt = self.sender.rtt().smoothed().as_secs_f64().max(1e-6);
+        self.sender.window(controller) * self.mtu.size() as f64 / rtt
+    }
+
+    /// When there is something to do on the path; `paced` if it waits for its pacer alone.
+    pub(super) fn timer(
+        &self,
+        now: Time,
+        paced: Option<Time>,
+        keep_alive: Duration,
+    ) -> Option<Time> {
+        [
+            self.sender.timeout(),
+            self.received.deadline(),
+            self.validation.timer(now),
+            self.migration.timer(now),
+            self.mtu.timer(),
+            paced,
+            Some(self.last_sent + keep_alive),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether it has something to send that isn't data.
+    pub(super) fn owes(&self, now: Time) -> bool {
+        self.probes > 0
+            || self.respond.is_some()
+            || self.received.is_due()
+            || self.validation.due(now).is_some()
+            || self.migration.owes(now)
+            || self.wants_mtu_probe(now)
+    }
+
+    /// One packet to be sent for want of an answer, at least.
+    pub(crate) fn probe(&mut self) {
+        self.probes = self.probes.max(1);
+    }
+
+    /// The path is challenged from now on.
+    pub(super) fn challenge(&mut self, now: Time, rng: &mut impl Rng) {
+        self.validation.start(now, rng.random());
+    }
+
+    /// Other datagrams carry this header from now on.
+    pub(crate) fn set_relay(&mut self, relay: RelayHeader) {
+        self.relay = Some(relay);
+    }
+
+    // What arrives.
+
+    /// The newest packet that arrived.
+    pub(crate) fn largest_received(&self) -> Option<u64> {
+        self.received.largest()
+    }
+
+    /// Whether a packet may still be new.
+    pub(crate) fn is_fresh(&self, number: u64) -> bool {
+        self.received.is_fresh(number)
+    }
+
+    /// A datagram came, while we are closing, from the path's own address: unopened.
+    pub(crate) fn on_unopened(&mut self, remote: SocketAddr, bytes: usize) {
+        if self.remote == remote {
+            self.validation.on_received(bytes);
+        }
+    }
+
+    /// A packet has opened. Where it came from, which may have become a candidate by that.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Time,
+        number: u64,
+        (local, remote): (LocalId, SocketAddr),
+        (len, mark): (usize, Option<Ecn>),
+        rng: &mut impl Rng,
+    ) -> Origin {
+        let origin = self.origin(now, number, local, remote, rng);
+        match origin {
+            Origin::Home => self.validation.on_received(len),
+            Origin::Candidate(at) => {
+                if let Some(candidate) = self.migration.candidate(at) {
+                    candidate.validation.on_received(len);
+                }
+            }
+            Origin::Stray => {}
+        }
+        self.counters.bytes_received += len as u64;
+        self.heard = now;
+        // On a stalled path that is a reason to probe now: its own probe timeouts are far apart by
+        // now.
+        if self.state == PathState::Stalled && self.reprobed + self.sender.pto() <= now {
+            self.reprobed = now;
+            self.probe();
+        }
+        self.marks.on_received(mark);
+        origin
+    }
+
+    fn origin(
+        &mut self,
+        now: Time,
+        number: u64,
+        local: LocalId,
+        remote: SocketAddr,
+        rng: &mut impl Rng,
+    ) -> Origin {
+        let validated = self.validation.is_validated();
+        if self.remote == remote && self.local.id == local {
+            if validated {
+                self.migration.on_packet_from_home(now, number);
+            }
+            return Origin::Home;
+        }
+        if let Some(at) = self.migration.on_packet_from(number, remote) {
+            return Origin::Candidate(at);
+        }
+        // What comes through a relay comes from its one address, and a carrier has only one.
+        if self.relay.is_some() || self.facts.reliable {
+            return Origin::Stray;
+        }
+        let newest = self.received.largest().is_none_or(|l| number > l);
+        // Another socket of ours is another path: those don't move.
+        if self.local.id != local || !newest || self.migration.is_quiet(now) {
+            return Origin::Stray;
+        }
+        let deadline = validated.then(|| now + self.sender.pto());
+        let at = self.migration.challenge(now, number, remote, deadline, rng);
+        Origin::Candidate(at)
+    }
+
+    /// The packet's frames were handled: it is acknowledged by the policy, or at once.
+    pub(crate) fn record(
+        &mut self,
+        now: Time,
+        number: u64,
+        ack_eliciting: bool,
+        policy: AckPolicy,
+        at_once: bool,
+    ) {
+        self.received.record(now, number, ack_eliciting, policy);
+        if at_once {
+            self.received.ack_now();
+        }
+    }
+
+    /// How soon packets are acknowledged: by mPath's rule, but an ACK waits for an eighth of a
+    /// round trip at most. On a short path 10 ms are half a window, which the peer's window would
+    /// have to cover twice.
+    pub(crate) fn ack_policy(&self, every: u32, delay: Duration) -> AckPolicy {
+        let rtt = self.sender.rtt();
+        let short = if rtt.has_sample() {
+            (rtt.min() / 8).max(SHORTEST_ACK_DELAY)
+        } else {
+            Duration::MAX
+        };
+        AckPolicy {
+            every,
+            delay: delay.min(short),
+        }
+    }
+
+    /// Stream data came.
+    pub(crate) fn on_stream_data(&mut self, now: Time, bytes: usize) {
+        self.counters.stream_bytes_received += bytes as u64;
+        if !self.facts.reliable {
+            self.migration.note_data(now, 3 * self.sender.pto());
+        }
+    }
+
+    /// The peer's challenge is answered where it came from.
+    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8]) {
+        let respond = match origin {
+            Origin::Candidate(at) => self.migration.candidate(at).map(|c| &mut c.respond),
+            Origin::Home | Origin::Stray => None,
+        };
+        // The newest challenge only: answers can't pile up.
+        *respond.unwrap_or(&mut self.respond) = Some(data);
+    }
+
+    /// An answer to one of our challenges, or something that looks like it.
+    ///
+    /// An initiator was told the address by the ticket or the peer. A listener has it from a packet
+    /// that may have been copied: there the answer must come from where the challenge went.
+    pub(crate) fn on_response(
+        &mut self,
+        now: Time,
+        origin: Origin,
+        data: [u8; 8],
+        initiator: bool,
+    ) -> Response {
+        if (initiator || origin == Origin::Home)
+            && let Some(rtt) = self.validation.on_response(now, data)
+        {
+            return Response::Validated(rtt);
+        }
+        if !self.migration.on_home_response(now, data)
+            && let Origin::Candidate(at) = origin
+            && self.migration.on_response(now, at, data)
+        {
+            return Response::Candidate;
+        }
+        Response::Nothing
+    }
+
+    /// An ACK of the path. Whether the path's packets have another size by it; the rest is in
+    /// `outcome`. `None` if it says nothing of the path. `ranges` is room to work in.
+    ///
+    /// # Errors
+    /// The ACK can't be true: in words for CLOSE.
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        ack: &AckFrame<'_>,
+        ranges: &mut Ranges,
+        controller: &mut dyn Controller,
+        outcome: &mut Outcome<Payload>,
+    ) -> Result<Option<bool>, String> {
+        ranges.clear();
+        ranges.extend(ack.ranges());
+        let mut largest = ack.largest();
+        if self.migration.went_elsewhere() && largest < self.sender.next_packet_number() {
+            self.migration.without_elsewhere(ranges);
+            let Some(first) = ranges.first() else {
+                return Ok(None);
+            };
+            largest = *first.end();
+        }
+        let info = AckedRanges {
+            largest,
+            ranges,
+            delay: Duration::from_micros(ack.info.delay_us),
+            ce_count: ack.info.ecn.map(|e| e.ce),
+            receive_time: Some(Time::from_micros(ack.info.receive_time_us)),
+        };
+        let result = self.sender.on_ack(now, info, controller, outcome);
+        result.map_err(|error| error.to_string())?;
+        let numbers = outcome.acked.iter().map(|(number, _)| *number);
+        let resized = self.mtu.on_acked(now, numbers, largest);
+        self.marks.on_ack(ack.info.ecn, outcome.acked.len());
+        Ok(Some(resized))
+    }
+
+    // What leaves.
+
+    /// Bytes in front of each datagram.
+    pub(super) fn overhead(&self) -> usize {
+        let relay = self.relay.as_ref();
+        relay.map_or(0, |relay| relay.grant.as_bytes().len())
+    }
+
+    /// How large the path's next datagram may be, if any may leave. After two probe timeouts its
+    /// size is in doubt.
+    pub(crate) fn room(&self, initiator: bool) -> Option<usize> {
+        let size = match self.sender.pto_count() {
+            0 | 1 => self.mtu.size(),
+            _ => self.mtu.base(),
+        };
+        let room = self.validation.allowance(initiator).min(size);
+        let least = self.overhead() + DATA_HEADER_LEN + TAG_LEN + SMALLEST_CHUNK;
+        (room >= least && self.sender.takes_small()).then_some(room)
+    }
+
+    /// Bytes of frames that a CLOSE datagram may have.
+    pub(crate) fn close_room(&self, initiator: bool) -> usize {
+        let size = self.validation.allowance(initiator).min(self.mtu.base());
+        size.saturating_sub(self.overhead() + DATA_HEADER_LEN + TAG_LEN)
+    }
+
+    /// Whether a CLOSE may go to the path's address.
+    pub(crate) fn takes_close(&self, initiator: bool) -> bool {
+        self.validation.takes_close(initiator)
+    }
+
+    /// The size of the path's full datagrams.
+    pub(crate) fn full_size(&self) -> usize {
+        self.mtu.size()
+    }
+
+    /// Whether the peer has answered a challenge at the path's address.
+    pub(crate) fn is_validated(&self) -> bool {
+        self.validation.is_validated()
+    }
+
+    /// Packets that may leave now.
+    pub(super) fn permit(&self, now: Time, controller: &dyn Controller) -> Permit {
+        self.sender.permit(now, controller)
+    }
+
+    /// Writes the relay's header, if the path leads through one, and that of the path's next
+    /// packet. Where the latter begins; `None` if the peer hasn't told the path's connection id, or
+    /// its socket is gone.
+    pub(crate) fn begin(&self, epoch: u8, buf: &mut Vec<u8>) -> Option<usize> {
+        if self.unbound {
+            return None;
+        }
+        let cid = self.remote_cid?;
+        if let Some(relay) = &self.relay {
+            buf.extend_from_slice(relay.grant.as_bytes());
+        }
+        let head = buf.len();
+        DataHeader {
+            cid,
+            epoch,
+            pn_low: self.sender.next_packet_number() as u32,
+        }
+        .encode(buf);
+        Some(head)
+    }
+
+    /// A sealed packet of `len` bytes leaves: the path's sender keeps what it carries.
+    pub(crate) fn on_sent(&mut self, now: Time, len: usize, app_limited: bool, mut packet: Packet) {
+        packet.payload.large = self.mtu.is_large(len);
+        self.sender.on_sent(
+            now,
+            Sent {
+                bytes: len as u32,
+                ack_eliciting: packet.ack_eliciting && !packet.aside,
+                app_limited,
+                payload: packet.payload,
+            },
+        );
+        if !packet.aside {
+            self.validation.on_sent(len);
+        }
+        self.counters.bytes_sent += len as u64;
+        self.counters.stream_bytes_sent += packet.stream_bytes;
+        self.last_sent = self.last_sent.max(now);
+    }
+
+    pub(crate) fn describe(&self, len: usize, segment: usize) -> Transmit {
+        Transmit {
+            local: self.local.id,
+            remote: self.remote,
+            ecn: self.marks.is_enabled(),
+            len,
+            segment_size: (len > segment).then_some(segment),
+        }
+    }
+
+    /// Where the path should lead by now, if that is elsewhere. A receiver in silence is probed.
+    pub(super) fn destination(&mut self, now: Time) -> Option<SocketAddr> {
+        let silence = 3 * self.sender.pto();
+        if self.migration.call(now, self.heard, silence) {
+            self.probe();
+        }
+        self.migration
+            .destination(now, self.validation.is_validated())
+    }
+
+    // Timers.
+
+    /// The timers of what arrived and of the path's size.
+    pub(super) fn on_timer(&mut self, now: Time) {
+        self.received.on_timer(now);
+        self.mtu.on_timer(now);
+    }
+
+    /// Sends a probe if nothing was sent for the time `after`. The next keep-alive is due after
+    /// another such time, even if this one can't leave.
+    pub(super) fn keep_alive(&mut self, now: Time, after: Duration) {
+        if self.last_sent + after <= now {
+            self.probes += 1;
+            self.last_sent = now;
+        }
+    }
+
+    /// A probe timeout ran out. A path that isn't validated is probed by its challenges alone.
+    pub(super) fn on_probe_timeout(&mut self) {
+        if self.state != PathState::Validating {
+            self.probes = 1;
+        }
+    }
+
+    /// Copies what the oldest `max` packets in flight carry, each packet at most once in its life.
+    pub(crate) fn take_outstanding(&mut self, max: usize) -> Vec<Payload> {
+        let mut next = self.reinjected;
+        let mut payloads = Vec::new();
+        self.sender.outstanding(next, max, |number, sent| {
+            next = number + 1;
+            payloads.push(sent.payload.clone());
+        });
+        self.reinjected = next;
+        payloads
+    }
+
+    pub(super) fn stats(&self, controller: &dyn Controller) -> PathStats {
+        let sender = self.sender.stats();
+        let window = if self.state == PathState::Closed {
+            0.0
+        } else {
+            self.sender.window(controller)
+        };
+        let carried = self.sender.carried();
+        PathStats {
+            id: self.id,
+            name: self.local.name.clone(),
+            local: self.local.addr,
+            remote: self.remote,
+            relay: self.relay.is_some() || self.facts.relay,
+            carrier: match carried {
+                Some(_) => CarrierKind::Tcp,
+                None => CarrierKind::Udp,
+            },
+            target: carried.and_then(Carried::target),
+            delivers: carried.and_then(Carried::rate),
+            state: self.state,
+            rtt: self.sender.rtt().smoothed(),
+            min_rtt: self.sender.rtt().min(),
+            window,
+            packet_size: self.mtu.size(),
+            bytes_in_flight: self.sender.bytes_in_flight(),
+            bytes_sent: self.counters.bytes_sent,
+            bytes_received: self.counters.bytes_received,
+            stream_bytes_sent: self.counters.stream_bytes_sent,
+            stream_bytes_received: self.counters.stream_bytes_received,
+            packets_sent: sender.packets_sent,
+            packets_lost: sender.packets_lost,
+            loss_events: sender.loss_events,
+            timeouts: sender.timeouts,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Paths that lead elsewhere: from another socket of ours, or to another address of the peer's.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway_control::Outcome;
+use manyway_units::Time;
+
+use crate::driver::{Local, LocalId, compatible};
+use crate::stats::PathState;
+
+use super::super::packet::Payload;
+use super::{Moved, PathSet};
+
+impl PathSet {
+    /// The path between these two addresses.
+    pub(crate) fn between(&self, local: LocalId, remote: SocketAddr) -> Option<usize> {
+        let mut paths = self.slab.iter();
+        let (index, _) = paths.find(|(_, p)| p.local.id == local && p.remote == remote)?;
+        Some(index)
+    }
+
+    /// The path's socket is gone, and it waits for another one. Whether it carried data.
+    pub(crate) fn unbind(&mut self, now: Time, index: usize) -> bool {
+        self.slab[index].unbound = true;
+        let active = self.slab[index].state == PathState::Active;
+        if active {
+            self.stall(now, index);
+        }
+        active
+    }
+
+    /// Paths without a socket that this one would fit.
+    pub(crate) fn unbound(&self, local: &Local) -> Vec<usize> {
+        self.indices(|p| {
+            p.unbound && !p.facts().reliable && compatible(local.addr.ip(), p.remote.ip())
+        })
+    }
+
+    /// The path goes on from another socket of ours: a listener can't open another path. What was
+    /// in flight comes back.
+    pub(crate) fn rebind(&mut self, now: Time, index: usize, local: &Local) -> Vec<(u64, Payload)> {
+        let path = &mut self.slab[index];
+        path.local = local.clone();
+        path.unbound = false;
+        // The peer learns our new address from it.
+        path.probe();
+        path.migration = Default::default();
+        self.lead_elsewhere(now, index, None, true)
+    }
+
+    /// Moves the path if the peer's address has changed for good.
+    pub(crate) fn migrate(&mut self, now: Time, index: usize) -> Option<Moved> {
+        let path = &mut self.slab[index];
+        let remote = path.destination(now)?;
+        let chosen = path.migration.take(remote)?;
+        let previous = std::mem::replace(&mut path.remote, remote);
+        path.validation = chosen.validation;
+        path.respond = chosen.respond.or(path.respond.take());
+        // Where it answered it may need to be heard at once: the peer's sender may be waiting for
+        // ACKs.
+        path.received.ack_now();
+        let id = path.id();
+        let after = now.since(chosen.since);
+        tracing::debug!(path = id.0, %previous, %remote, ?after, "the peer's address changed");
+        let fresh = previous.ip() != remote.ip();
+        let rtt = chosen.answered.flatten();
+        let in_flight = self.lead_elsewhere(now, index, rtt.filter(|_| fresh), fresh);
+        Some(Moved {
+            previous,
+            rtt,
+            in_flight,
+        })
+    }
+
+    /// What is in flight went to where nobody is any more; that is no sign of congestion, and it
+    /// comes back. With `fresh`, it is another network path, and what was learned of the old one
+    /// counts for nothing (RFC 9000 §9.4).
+    fn lead_elsewhere(
+        &mut self,
+        now: Time,
+        index: usize,
+        rtt: Option<Duration>,
+        fresh: bool,
+    ) -> Vec<(u64, Payload)> {
+        let mut outcome = Outcome::default();
+        self.slab[index].sender.abandon_flight(now, &mut outcome);
+        if fresh {
+            let (local, remote) = (self.slab[index].local.clone(), self.slab[index].remote);
+            let limit = self.datagram_limit(&local, remote);
+            self.slab[index].mtu.restart(now, limit);
+            self.apply_mtu(index);
+            let path = &mut self.slab[index];
+            path.sender
+                .reopen(now, self.controllers.of_mut(path.transport()));
+            path.marks.restart(self.config.ecn);
+            if let Some(rtt) = rtt {
+                path.sender.seed_rtt(rtt);
+            }
+        }
+        let path = &mut self.slab[index];
+        path.reinjected = path.sender.next_packet_number();
+        outcome.lost
+    }
+}

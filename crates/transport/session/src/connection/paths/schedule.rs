@@ -1,0 +1,205 @@
+//! Which paths carry data now, and which one is next: the part of the path set that keeps the
+//! ordered sets up to date and asks them.
+
+use std::time::Duration;
+
+use manyway_control::Permit;
+use manyway_units::Time;
+
+use crate::driver::LocalId;
+use crate::stats::PathState;
+
+use super::super::packet::Payload;
+use super::PathSet;
+use super::order::{Place, better_to_wait};
+
+impl PathSet {
+    /// Brings a path's place in the ordered sets up to date, and those of backups, which depend on
+    /// it.
+    pub(crate) fn refresh(&mut self, now: Time, index: usize) {
+        self.place(now, index);
+        self.refresh_backups(now);
+    }
+
+    /// Paths that are to be left have their place among the active ones only while there is no
+    /// other.
+    pub(super) fn refresh_backups(&mut self, now: Time) {
+        for n in 0..self.backups.len() {
+            self.place(now, self.backups[n]);
+        }
+    }
+
+    fn place(&mut self, now: Time, index: usize) {
+        let spared = self.is_spared(index);
+        let path = &self.slab[index];
+        let active = path.state == PathState::Active && !spared;
+        let permit = path.permit(now, self.controllers.of(path.transport()));
+        let paced = match permit {
+            Permit::Paced(at) if active => Some(at),
+            _ => None,
+        };
+        let place = Place {
+            active: active.then(|| path.delivery_key()),
+            ready: active && matches!(permit, Permit::Now { .. }),
+            timer: path.timer(now, paced, self.keep_alive),
+            owes: path.owes(now),
+        };
+        self.order.update(index, place);
+    }
+
+    /// Whether a path carries data only for want of a better one.
+    pub(crate) fn set_backup(&mut self, now: Time, index: usize, backup: bool) {
+        self.backups.retain(|&other| other != index);
+        if backup {
+            self.backups.push(index);
+        }
+        self.refresh(now, index);
+    }
+
+    /// Paths that carry data only for want of a better one.
+    pub(crate) fn backups(&self) -> &[usize] {
+        &self.backups
+    }
+
+    fn is_spared(&self, index: usize) -> bool {
+        let better = |other: usize| !self.backups.contains(&other);
+        self.backups.contains(&index) && self.order.active().any(better)
+    }
+
+    /// Whether another path than this one could carry what it carries.
+    pub(crate) fn has_other(&self, index: usize) -> bool {
+        let backup = |&i: &usize| i != index && self.slab[i].state == PathState::Active;
+        self.order.active().any(|other| other != index) || self.backups.iter().any(backup)
+    }
+
+    /// How many paths carry data.
+    pub(crate) fn active_len(&self) -> usize {
+        self.order.active_len()
+    }
+
+    /// Another active path than this one, the soonest to deliver.
+    pub(crate) fn another_active(&self, index: usize) -> Option<usize> {
+        self.order.active().find(|&other| other != index)
+    }
+
+    /// The smoothed round-trip time of the path that delivers soonest.
+    pub(crate) fn best_rtt(&self) -> Option<Duration> {
+        let best = self.order.active().next()?;
+        Some(self.slab[best].sender.rtt().smoothed())
+    }
+
+    /// How many paths owe something.
+    pub(crate) fn owing(&self) -> usize {
+        self.order.owing()
+    }
+
+    /// The next path that owes something, which is taken out of the queue.
+    pub(crate) fn next_owing(&mut self) -> Option<usize> {
+        self.order.next_attention()
+    }
+
+    /// The path sends something as if it owed it, if it is in use.
+    pub(crate) fn attend(&mut self, index: usize) {
+        if self.slab[index].state == PathState::Active {
+            self.order.attend(index);
+        }
+    }
+
+    // Choosing.
+
+    /// The path for the next packet of stream data, if one may send and should. `queue` says how
+    /// many bytes are to be sent, and what credit the peer has given for them.
+    pub(crate) fn choose(&self, queue: impl FnOnce() -> (u64, u64)) -> Option<usize> {
+        self.order.choose(|slow, fast, fastest| {
+            let path = &self.slab[fastest];
+            let rate = path.rate(self.controllers.of(path.transport()));
+            let (left, credit) = queue();
+            better_to_wait(slow, fast, rate, left, credit)
+        })
+    }
+
+    /// The next path in turn that may send, whichever delivers soonest.
+    pub(crate) fn choose_in_turn(&mut self) -> Option<usize> {
+        self.order.choose_in_turn()
+    }
+
+    /// What the oldest packet in flight on a slow path carries, if a path that is ready now would
+    /// deliver it sooner. Each packet comes up once.
+    pub(crate) fn take_overtaken(&mut self) -> Option<Payload> {
+        let slow = self.order.overtaken()?;
+        self.slab[slow].take_outstanding(1).pop()
+    }
+
+    /// The path for frames that belong to none: not a carrier on which others wait.
+    pub(crate) fn choose_for_control(&self) -> Option<usize> {
+        let index = self.order.soonest()?;
+        match self.slab[index].facts().own_control {
+            true => self.least_queued(),
+            false => Some(index),
+        }
+    }
+
+    /// Whether a path may carry frames that belong to none. Not one that others have taken over
+    /// from: a window update on a probe that nobody hears would be repeated on the next such probe,
+    /// seconds later, and so on.
+    pub(crate) fn may_carry_control(&self, index: usize) -> bool {
+        self.slab[index].is_validated() && self.is_relied_on(index)
+    }
+
+    /// Whether no other path has taken over from this one.
+    pub(crate) fn is_relied_on(&self, index: usize) -> bool {
+        self.slab[index].state == PathState::Active || self.order.active_len() == 0
+    }
+
+    /// Packets that may leave on a path now.
+    pub(crate) fn permit(&self, now: Time, index: usize) -> Permit {
+        let path = &self.slab[index];
+        path.permit(now, self.controllers.of(path.transport()))
+    }
+
+    // Carriers.
+
+    /// Paths on carriers, oldest first.
+    pub(crate) fn on_carriers(&self) -> &[usize] {
+        &self.on_carriers
+    }
+
+    /// The path on a carrier.
+    pub(crate) fn on_carrier(&self, id: LocalId) -> Option<usize> {
+        let mut paths = self.on_carriers.iter().copied();
+        paths.find(|&i| self.slab[i].local.id == id)
+    }
+
+    /// The driver wrote `bytes` more bytes of packets to a carrier.
+    pub(crate) fn on_written(&mut self, now: Time, index: usize, bytes: u64) {
+        if let Some(sender) = self.slab[index].sender.carried_mut() {
+            sender.on_written(bytes);
+        }
+        self.refresh(now, index);
+    }
+
+    /// Holds a path on a carrier to a rate, or leaves it to the carrier.
+    pub(crate) fn set_rate(&mut self, now: Time, index: usize, rate: Option<f64>) {
+        if let Some(sender) = self.slab[index].sender.carried_mut() {
+            sender.set_rate(now, rate);
+        }
+        self.refresh(now, index);
+    }
+
+    /// The carrier in use on which the least waits to be written.
+    pub(crate) fn least_queued(&self) -> Option<usize> {
+        let queued = |&index: &usize| {
+            let path = &self.slab[index];
+            let sender = path.sender.carried()?;
+            let usable = path.state == PathState::Active && sender.takes_small();
+            usable.then(|| (sender.unwritten(), sender.delivery(), index))
+        };
+        let least = self.on_carriers.iter().filter_map(queued).min();
+        least.map(|(_, _, index)| index)
+    }
+
+    /// Whether a path may send a full packet now.
+    pub(crate) fn is_ready(&self, index: usize) -> bool {
+        self.order.is_ready(index)
+    }
+}

@@ -1,0 +1,320 @@
+//! Paths without a peer: what may leave, who carries data, what is kept.
+
+use manyway_control::LawSpec;
+use rand::SeedableRng;
+
+use super::super::packet::Packet;
+use super::*;
+use crate::carrier::Facts;
+use crate::driver::{Ecn, LocalId};
+
+const T0: Time = Time::ZERO;
+const LOCAL: LocalId = LocalId(1);
+const RTT: Duration = Duration::from_millis(40);
+
+fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], 9))
+}
+
+fn rng() -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(5)
+}
+
+fn set(initiator: bool) -> PathSet {
+    let config = Arc::new(Config::default());
+    let limits = PeerLimits {
+        max_datagram: 8952,
+        ack_delay: Duration::from_millis(10),
+        max_paths: 8,
+    };
+    let law = Box::new(LawSpec::reno().controller(&Default::default()));
+    let idle = Duration::from_secs(30);
+    PathSet::new(T0, &config, (initiator, limits), idle, law)
+}
+
+fn add(set: &mut PathSet, id: u32, transport: PathTransport) -> usize {
+    let local = Local {
+        id: LOCAL,
+        name: "if".into(),
+        addr: address(100),
+        mtu: None,
+    };
+    let new = NewPath {
+        id: PathId(id),
+        local,
+        remote: address(id as u8),
+        remote_cid: Some(ConnectionId([1; 8])),
+        transport,
+        relay: None,
+        initial_rtt: None,
+    };
+    set.add(T0, new)
+}
+
+/// A path that carries data.
+fn active(set: &mut PathSet, id: u32, rtt: Duration) -> usize {
+    let index = add(set, id, PathTransport::Coupled);
+    assert!(set.on_validated(index, Some(rtt)));
+    set.refresh(T0, index);
+    index
+}
+
+/// A packet with `number` and `bytes` comes from an address.
+fn arrive(path: &mut Path, number: u64, remote: SocketAddr, bytes: usize) -> Origin {
+    path.on_packet(T0, number, (LOCAL, remote), (bytes, None), &mut rng())
+}
+
+fn send(path: &mut Path, bytes: usize) {
+    let packet = Packet {
+        ack_eliciting: true,
+        ..Packet::default()
+    };
+    path.on_sent(T0, bytes, false, packet);
+}
+
+#[test]
+fn a_listener_sends_three_times_what_came_until_the_address_answers() {
+    let mut set = set(false);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    let path = &mut set[index];
+    assert_eq!(path.room(false), None);
+    assert_eq!(arrive(path, 0, address(1), 1000), Origin::Home);
+    assert_eq!(path.room(false), Some(1200));
+    send(path, 1200);
+    send(path, 1200);
+    assert_eq!(path.room(false), Some(600));
+    assert!(path.close_room(false) < 600);
+    send(path, 600);
+    assert_eq!((path.room(false), path.close_room(false)), (None, 0));
+    assert_eq!(arrive(path, 1, address(9), 5000), Origin::Candidate(0));
+    assert_eq!(path.room(false), None, "that came from elsewhere");
+    set.on_validated(index, None);
+    assert_eq!(set[index].room(false), Some(1200));
+}
+
+#[test]
+fn an_initiator_and_a_carrier_send_at_once() {
+    let mut set = set(true);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    assert_eq!(set[index].room(true), Some(1200));
+    let index = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
+    assert!(set[index].room(false).is_some());
+}
+
+#[test]
+fn a_listener_believes_an_answer_from_the_paths_own_address_only() {
+    let mut set = set(false);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    set.challenge(T0, index, &mut rng());
+    let path = &mut set[index];
+    let data = path.validation.due(T0).expect("it is asked");
+    path.validation.on_challenge_sent(T0);
+    let answer = |path: &mut Path, origin, initiator| {
+        matches!(
+            path.on_response(T0, origin, data, initiator),
+            Response::Validated(_)
+        )
+    };
+    assert!(!answer(path, Origin::Stray, false) && !answer(path, Origin::Candidate(0), false));
+    assert!(answer(path, Origin::Home, false));
+    let index = add(&mut set, 2, PathTransport::Coupled);
+    set.challenge(T0, index, &mut rng());
+    set[index].validation.on_challenge_sent(T0);
+    assert!(
+        answer(&mut set[index], Origin::Stray, true),
+        "the initiator was told it"
+    );
+}
+
+#[test]
+fn an_address_under_challenge_gets_three_times_what_it_sent() {
+    for initiator in [false, true] {
+        let mut set = set(initiator);
+        let index = active(&mut set, 1, RTT);
+        let path = &mut set[index];
+        arrive(path, 5, address(1), 1200);
+        assert_eq!(arrive(path, 6, address(9), 100), Origin::Candidate(0));
+        assert_eq!(path.candidate_room(T0, 0), Some(300));
+        path.on_sent_to_candidate(0, 0, 250);
+        assert_eq!(path.candidate_room(T0, 0), None, "50 bytes are too few");
+        arrive(path, 7, address(9), 1000);
+        assert_eq!(
+            path.candidate_room(T0, 0),
+            Some(1200),
+            "the size that passes"
+        );
+    }
+}
+
+#[test]
+fn only_newer_packets_from_this_socket_make_a_candidate() {
+    let mut set = set(false);
+    let index = active(&mut set, 1, RTT);
+    let path = &mut set[index];
+    let policy = path.ack_policy(10, Duration::from_millis(10));
+    path.record(T0, 5, true, policy, false);
+    assert_eq!(arrive(path, 4, address(9), 100), Origin::Stray, "older");
+    let elsewhere = (LocalId(2), address(9));
+    let origin = path.on_packet(T0, 6, elsewhere, (100, None), &mut rng());
+    assert_eq!(origin, Origin::Stray, "another socket is another path");
+    assert_eq!(arrive(path, 6, address(9), 100), Origin::Candidate(0));
+    let carrier = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
+    let origin = arrive(&mut set[carrier], 6, address(9), 100);
+    assert_eq!(origin, Origin::Stray, "a carrier has one end");
+}
+
+#[test]
+fn an_ack_waits_for_an_eighth_of_a_round_trip_at_most() {
+    let mut set = set(true);
+    let most = Duration::from_millis(10);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    let delay = |set: &PathSet, index: usize| set[index].ack_policy(10, most).delay;
+    assert_eq!(delay(&set, index), most, "before anything is known");
+    for (id, rtt, expected) in [(2, 40, 5), (3, 400, 10), (4, 2, 1)] {
+        let index = active(&mut set, id, Duration::from_millis(rtt));
+        assert_eq!(delay(&set, index), Duration::from_millis(expected));
+    }
+}
+
+#[test]
+fn a_mark_or_a_ping_is_acknowledged_at_once() {
+    let mut set = set(false);
+    let index = active(&mut set, 1, RTT);
+    let path = &mut set[index];
+    let policy = path.ack_policy(10, Duration::from_millis(10));
+    path.record(T0, 0, true, policy, false);
+    assert!(!path.owes(T0), "the policy lets it wait");
+    path.record(T0, 1, true, policy, true);
+    assert!(path.owes(T0));
+    path.on_packet(T0, 2, (LOCAL, address(1)), (100, Some(Ecn::Ce)), &mut rng());
+    assert_eq!(path.marks.received().map(|counts| counts.ce), Some(1));
+}
+
+#[test]
+fn the_fastest_path_carries_data_and_backups_only_for_want_of_another() {
+    let mut set = set(true);
+    let slow = active(&mut set, 1, 3 * RTT);
+    let fast = active(&mut set, 2, RTT);
+    let choose = |set: &PathSet| set.choose(|| (1 << 30, 1 << 30));
+    assert_eq!(choose(&set), Some(fast));
+    set.set_backup(T0, fast, true);
+    assert_eq!((choose(&set), set.active_len()), (Some(slow), 1));
+    assert!(set.has_other(slow), "the backup could carry it");
+    set.stall(T0, slow);
+    set.refresh(T0, slow);
+    assert_eq!(choose(&set), Some(fast));
+    assert!(set.revive(slow) && !set.revive(slow));
+    set.refresh(T0, slow);
+    assert_eq!((choose(&set), set.active_len()), (Some(slow), 1));
+    set.set_backup(T0, fast, false);
+    assert_eq!(choose(&set), Some(fast));
+}
+
+#[test]
+fn a_path_on_trial_never_carries_data() {
+    let mut set = set(true);
+    let index = add(&mut set, 1, PathTransport::Trial);
+    assert!(!set.on_validated(index, Some(RTT)));
+    set.refresh(T0, index);
+    assert_eq!((set.active_len(), set.oldest_coupled()), (0, None));
+    assert!(set[index].is_validated());
+}
+
+#[test]
+fn an_idle_path_keeps_itself_alive() {
+    let mut set = set(true);
+    let index = active(&mut set, 1, RTT);
+    let third = T0 + Duration::from_secs(10);
+    assert_eq!(set.timeout(), Some(third));
+    assert_eq!(set.due(third), [index]);
+    assert!(!set.on_timer(third, index));
+    assert!(set.on_sender_timer(third, index).is_none());
+    set.refresh(third, index);
+    assert_eq!(set.next_owing(), Some(index));
+    assert_eq!(set.timeout(), Some(third + Duration::from_secs(10)));
+}
+
+#[test]
+fn a_silent_path_is_lost_only_while_others_are_alive() {
+    let mut set = set(true);
+    let index = active(&mut set, 1, RTT);
+    set.stall(T0, index);
+    set.refresh(T0, index);
+    let late = T0 + Duration::from_secs(30);
+    assert!(!set.is_lost(late, index), "the only one");
+    active(&mut set, 2, RTT);
+    assert!(set.is_lost(late, index));
+    assert!(!set.is_lost(T0 + Duration::from_secs(29), index));
+    let source = (LOCAL, address(1));
+    set[index].on_packet(late, 0, source, (100, None), &mut rng());
+    assert!(set[index].owes(late), "it is probed when it is heard");
+    assert!(!set.is_lost(late, index));
+}
+
+#[test]
+fn packets_in_flight_come_back_from_a_closed_path() {
+    let mut set = set(true);
+    let index = active(&mut set, 1, RTT);
+    send(&mut set[index], 1200);
+    send(&mut set[index], 1200);
+    assert_eq!(set[index].take_outstanding(1).len(), 1);
+    assert_eq!(set[index].take_outstanding(9).len(), 1, "each once");
+    let closed = set.close(T0, index);
+    assert!(closed.was_up && closed.in_flight.len() == 2);
+    assert_eq!(
+        (set.len(), set.active_len(), set.index_of(PathId(1))),
+        (0, 0, None)
+    );
+    assert!(set.timeout().is_none() && set.next_owing().is_none());
+    let stats = set.stats();
+    assert_eq!((stats.len(), stats[0].state), (1, PathState::Closed));
+}
+
+#[test]
+fn statistics_of_closed_paths_are_bounded() {
+    let mut set = set(true);
+    for id in 0..400 {
+        let index = active(&mut set, id, RTT);
+        set.close(T0, index);
+    }
+    let stats = set.stats();
+    assert_eq!(stats.len(), MAX_CLOSED_PATHS);
+    assert_eq!(stats[0].id, PathId(400 - MAX_CLOSED_PATHS as u32));
+}
+
+#[test]
+fn sizes_are_what_both_ends_and_the_interface_take() {
+    let mut set = set(true);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    assert_eq!(set[index].full_size(), 1200);
+    let mut local = set[index].local().clone();
+    assert_eq!(
+        set.datagram_limit(&local, address(1)),
+        1472,
+        "an interface of 1500 bytes"
+    );
+    local.mtu = Some(9000);
+    assert_eq!(set.datagram_limit(&local, address(1)), 8952);
+    local.mtu = Some(576);
+    assert_eq!(
+        set.datagram_limit(&local, address(1)),
+        1200,
+        "never below the base"
+    );
+    let index = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
+    assert_eq!(set[index].full_size(), Facts::stream().max_packet);
+}
+
+#[test]
+fn a_size_is_probed_only_in_the_midst_of_data() {
+    let mut set = set(true);
+    let index = active(&mut set, 1, RTT);
+    assert!(set[index].mtu_probe(T0).is_none(), "idle");
+    send(&mut set[index], 1200);
+    assert!(set[index].mtu_probe(T0).is_none());
+    send(&mut set[index], 1200);
+    let probe = set[index].mtu_probe(T0).expect("two packets are in flight");
+    assert_eq!(probe.size, 1472);
+    set[index].on_mtu_probe_sent(T0, &probe);
+    assert!(set[index].mtu_probe(T0).is_none(), "one at a time");
+}

@@ -1,0 +1,28 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::carrier::Facts;
+use crate::driver::Local;
+use crate::handshake::Established;
+use crate::relays::RelayClient;
+
+use super::paths::RelayHeader;
+
+/// What a connection starts from, once the handshake is through.
+pub(crate) struct Start {
+    pub(crate) initiator: bool,
+    pub(crate) established: Established,
+    pub(crate) local: Local,
+    pub(crate) remote: SocketAddr,
+    /// Of what path 0 runs on.
+    pub(crate) facts: Facts,
+    pub(crate) rtt: Option<Duration>,
+    /// Path 0 leads through a relay.
+    pub(crate) relay: Option<RelayHeader>,
+    /// Sockets and the peer's addresses: the pairs the initiator tries.
+    pub(crate) locals: Vec<Local>,
+    pub(crate) remotes: Vec<SocketAddr>,
+    pub(crate) seed: [u8; 16],
+    /// What the initiator knows of relays by now.
+    pub(crate) relays: Option<RelayClient>,
+}
