@@ -212,23 +212,27 @@ mod tests {
         let (ids, relays) = via(3);
         assert!(check_count(Some(3), &ids, &relays).is_ok());
         assert!(check_count(None, &BTreeSet::new(), &relays).is_ok());
-        insta::assert_snapshot!(
+        assert_eq!(
             error(check_count(Some(4), &ids, &relays)),
-            @"`--pick 4` needs 4 relays, but `--via` names 3: name more, or choose `--pick 3` or less"
+            "`--pick 4` needs 4 relays, but `--via` names 3: name more, or choose `--pick 3` or \
+             less"
         );
         let none = BTreeSet::new();
         assert!(check_count(Some(50), &none, &registry(50)).is_ok());
-        insta::assert_snapshot!(
+        assert_eq!(
             error(check_count(Some(60), &none, &registry(50))),
-            @"`--pick 60` needs 60 relays, but `--relays 50` allows 50: choose `--relays 60` or more, or a smaller `--pick`"
+            "`--pick 60` needs 60 relays, but `--relays 50` allows 50: choose `--relays 60` or \
+             more, or a smaller `--pick`"
         );
-        insta::assert_snapshot!(
+        assert_eq!(
             error(check_count(Some(60), &ids, &registry(50))),
-            @"`--pick 60` needs 60 relays, but `--relays 50` allows 50 and `--via` names 3: choose `--relays 57` or more, or a smaller `--pick`"
+            "`--pick 60` needs 60 relays, but `--relays 50` allows 50 and `--via` names 3: choose \
+             `--relays 57` or more, or a smaller `--pick`"
         );
-        insta::assert_snapshot!(
+        assert_eq!(
             too_few(4, 1),
-            @"manyway found 1 of the 4 relays for `--pick 4` and continues without the others. Choose a larger `--relays`, name more with `--via`, or choose `--pick 1` or less"
+            "manyway found 1 of the 4 relays for `--pick 4` and continues without the others. \
+             Choose a larger `--relays`, name more with `--via`, or choose `--pick 1` or less"
         );
     }
 }

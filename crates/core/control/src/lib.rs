@@ -31,11 +31,23 @@
 //! let mut sender = Sender::<&str>::new(SenderConfig::default(), start, &mut controller);
 //!
 //! assert!(matches!(sender.permit(start, &controller), Permit::Now { .. }));
-//! sender.on_sent(start, Sent { bytes: 1200, ack_eliciting: true, app_limited: false, payload: "hello" });
+//! let sent = Sent {
+//!     bytes: 1200,
+//!     ack_eliciting: true,
+//!     app_limited: false,
+//!     payload: "hello",
+//! };
+//! sender.on_sent(start, sent);
 //!
 //! let mut outcome = Outcome::default();
 //! let ranges = [0..=0];
-//! let ack = AckInfo { largest: 0, ranges: &ranges, delay: Duration::ZERO, ce_count: None, receive_time: None };
+//! let ack = AckInfo {
+//!     largest: 0,
+//!     ranges: &ranges,
+//!     delay: Duration::ZERO,
+//!     ce_count: None,
+//!     receive_time: None,
+//! };
 //! sender.on_ack(start + Duration::from_millis(20), ack, &mut controller, &mut outcome)?;
 //! assert_eq!(outcome.acked, [(0, "hello")]);
 //! assert_eq!(sender.rtt().smoothed(), Duration::from_millis(20));

@@ -194,7 +194,10 @@ mod tests {
         }
 
         #[test]
-        fn whole_units_round_trip(n in 1u64..1000, unit in prop::sample::select(vec!["kB", "MB", "GB", "TB"])) {
+        fn whole_units_round_trip(
+            n in 1u64..1000,
+            unit in prop::sample::select(vec!["kB", "MB", "GB", "TB"]),
+        ) {
             let text = format!("{n} {unit}");
             prop_assert_eq!(bytes(&text.parse::<ByteSize>().unwrap().to_string()), bytes(&text));
         }

@@ -302,7 +302,8 @@ mod tests {
         // 87}.
         #[rustfmt::skip]
         let expected = [
-            0x03, 7, 0x40, 100, 25, 0x80, 0x01, 0x11, 0x70, // type, path, largest, delay, receive time
+            0x03, 7, 0x40, 100, 25, // type, path, largest, delay
+            0x80, 0x01, 0x11, 0x70, // receive time
             2, 10, 0, 0, 0x40, 81, 3, // count, first range, gap and range, gap and range
             9, 0, 0x40, 64, // ECN
         ];

@@ -192,7 +192,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_near_the_expected_one_come_back(largest in 0u64..1 << 62, distance in -(1i64 << 31) + 1..1 << 31) {
+        fn numbers_near_the_expected_one_come_back(
+            largest in 0u64..1 << 62,
+            distance in -(1i64 << 31) + 1..1 << 31,
+        ) {
             let Some(number) = (largest + 1).checked_add_signed(distance) else { return Ok(()) };
             prop_assert_eq!(expand_pn(number as u32, Some(largest)), number);
         }

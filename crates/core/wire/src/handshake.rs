@@ -501,9 +501,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(cid: [u8; 8], ticket_id: [u8; 8], noise in prop::collection::vec(any::<u8>(), 0..=MAX_INIT_NOISE)) {
+        fn round_trip(
+            cid: [u8; 8],
+            ticket_id: [u8; 8],
+            noise in prop::collection::vec(any::<u8>(), 0..=MAX_INIT_NOISE),
+        ) {
             let cid = ConnectionId(cid);
-            let message = Init { sender_cid: cid, ticket_id, noise: &noise, mac2: [noise.len() as u8; MAC2_LEN] };
+            let message = Init {
+                sender_cid: cid,
+                ticket_id,
+                noise: &noise,
+                mac2: [noise.len() as u8; MAC2_LEN],
+            };
             let datagram = message.seal(sign);
             prop_assert_eq!(Init::decode(&datagram).unwrap().message, message);
             let message = Reply { receiver_cid: cid, noise: &noise };
@@ -513,7 +522,11 @@ mod tests {
 
         #[test]
         fn anything_is_safe(bytes: Vec<u8>, at: prop::sample::Index, byte: u8) {
-            for (kind, target) in [(1, fuzzing::init as fn(&[u8])), (2, fuzzing::reply), (3, fuzzing::cookie)] {
+            for (kind, target) in [
+                (1, fuzzing::init as fn(&[u8])),
+                (2, fuzzing::reply),
+                (3, fuzzing::cookie),
+            ] {
                 target(&bytes);
                 let mut headed = vec![kind, VERSION];
                 headed.extend(&bytes);

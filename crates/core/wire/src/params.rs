@@ -366,7 +366,10 @@ mod tests {
             prop_assert!(bytes.len() <= 90);
             let decoded = TransportParameters::decode(&bytes).unwrap();
             for field in &FIELDS {
-                prop_assert_eq!((field.of)(&decoded), (field.of)(&params).clamp(field.least, field.most));
+                prop_assert_eq!(
+                    (field.of)(&decoded),
+                    (field.of)(&params).clamp(field.least, field.most)
+                );
             }
             prop_assert_eq!(decoded.to_bytes(), &*bytes);
             // A list that ends between two parameters is one, too; never another.
@@ -376,7 +379,12 @@ mod tests {
         }
 
         #[test]
-        fn anything_is_safe(bytes: Vec<u8>, mut damaged in Just(TransportParameters::new(MY_CID).to_bytes()), at: prop::sample::Index, byte: u8) {
+        fn anything_is_safe(
+            bytes: Vec<u8>,
+            mut damaged in Just(TransportParameters::new(MY_CID).to_bytes()),
+            at: prop::sample::Index,
+            byte: u8,
+        ) {
             fuzzing::params(&bytes);
             *at.get_mut(&mut damaged) = byte;
             fuzzing::params(&damaged);

@@ -148,7 +148,11 @@ mod tests {
             lens in prop::collection::vec(prop_oneof![1usize..100, 1usize..=MAX_RECORD], 0..60),
             most in prop_oneof![1usize..50, 1usize..100_000],
         ) {
-            let records: Vec<Vec<u8>> = lens.iter().enumerate().map(|(n, len)| vec![n as u8; *len]).collect();
+            let records: Vec<Vec<u8>> = lens
+                .iter()
+                .enumerate()
+                .map(|(n, len)| vec![n as u8; *len])
+                .collect();
             let mut stream = Vec::new();
             for record in &records {
                 stream.extend(record_header(record.len()).unwrap());
@@ -161,7 +165,10 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..5000), most in 1usize..600) {
+        fn any_bytes_are_safe(
+            bytes in prop::collection::vec(any::<u8>(), 0..5000),
+            most in 1usize..600,
+        ) {
             let mut reader = RecordReader::new();
             if let Ok(records) = feed(&mut reader, &bytes, most) {
                 prop_assert!(records.iter().all(|r| (1..=MAX_RECORD).contains(&r.len())));

@@ -379,22 +379,36 @@ mod tests {
             public_key: [u8; 32],
             secret: [u8; 32],
             addresses in prop::collection::vec(
-                (any::<bool>(), any::<[u8; 16]>(), any::<u16>()).prop_map(|(v6, ip, port)| match v6 {
-                    true => SocketAddr::new(ip.into(), port),
-                    false => SocketAddr::new([ip[0], ip[1], ip[2], ip[3]].into(), port),
-                }),
+                (any::<bool>(), any::<[u8; 16]>(), any::<u16>()).prop_map(
+                    |(v6, ip, port)| match v6 {
+                        true => SocketAddr::new(ip.into(), port),
+                        false => SocketAddr::new([ip[0], ip[1], ip[2], ip[3]].into(), port),
+                    },
+                ),
                 0..=MAX_ADDRESSES,
             ),
         ) {
             let relays = Vec::new();
-            let ticket = Ticket { version: Ticket::VERSION, id, public_key, secret, addresses, relays };
+            let ticket = Ticket {
+                version: Ticket::VERSION,
+                id,
+                public_key,
+                secret,
+                addresses,
+                relays,
+            };
             let text = ticket.to_string();
             prop_assert_eq!(text.parse(), Ok(ticket));
             fuzzing::ticket(text.as_bytes());
         }
 
         #[test]
-        fn two_wrong_characters(a: prop::sample::Index, b: prop::sample::Index, x in "[a-z2-7]", y in "[a-z2-7]") {
+        fn two_wrong_characters(
+            a: prop::sample::Index,
+            b: prop::sample::Index,
+            x in "[a-z2-7]",
+            y in "[a-z2-7]",
+        ) {
             let text = example().to_string();
             let mut flipped = text.clone();
             for (at, wrong) in [(a.index(text.len()), x), (b.index(text.len()), y)] {
@@ -410,7 +424,11 @@ mod tests {
         }
 
         #[test]
-        fn anything_is_safe(bytes: Vec<u8>, text in "(mw1)?\\PC{0,300}", digits in "mw1[a-z2-7]{120,400}") {
+        fn anything_is_safe(
+            bytes: Vec<u8>,
+            text in "(mw1)?\\PC{0,300}",
+            digits in "mw1[a-z2-7]{120,400}",
+        ) {
             fuzzing::ticket(&bytes);
             fuzzing::ticket(text.as_bytes());
             fuzzing::ticket(digits.as_bytes());

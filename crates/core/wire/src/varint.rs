@@ -97,7 +97,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trip(value in (0..=MAX, 0u32..62).prop_map(|(v, shift)| v >> shift), tail: Vec<u8>) {
+        fn round_trip(
+            value in (0..=MAX, 0u32..62).prop_map(|(v, shift)| v >> shift),
+            tail: Vec<u8>,
+        ) {
             let mut bytes = encoded(value);
             prop_assert_eq!(bytes.len(), len(value));
             for cut in 0..bytes.len() {

@@ -64,7 +64,15 @@ pub struct EnrolRelay {
     /// Its key.
     pub relay: String,
     /// Where it is reached: 1 to 8 addresses with ports. Each has to answer a HELLO.
-    #[cfg_attr(feature = "server", schema(value_type = Vec<String>, min_items = 1, max_items = 8, example = json!(["203.0.113.7:45170"])))]
+    #[cfg_attr(
+        feature = "server",
+        schema(
+            value_type = Vec<String>,
+            min_items = 1,
+            max_items = 8,
+            example = json!(["203.0.113.7:45170"])
+        )
+    )]
     pub addresses: Vec<SocketAddr>,
     /// It forwards streams over TCP at each of them too, and has to answer a HELLO there over TCP
     /// as well.

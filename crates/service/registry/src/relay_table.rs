@@ -257,7 +257,10 @@ mod tests {
                         if let Some((_, expires)) = known { *expires = now + life; }
                     }
                     Step::Remove(n) => {
-                        prop_assert_eq!(fleet.remove(&RelayId([n; 32])).is_some(), table.remove(&n).is_some());
+                        prop_assert_eq!(
+                            fleet.remove(&RelayId([n; 32])).is_some(),
+                            table.remove(&n).is_some()
+                        );
                     }
                     Step::Pass(seconds) => {
                         now += Duration::from_secs(seconds);
@@ -265,20 +268,34 @@ mod tests {
                         table.retain(|_, (_, expires)| *expires > now);
                     }
                 }
-                let usable: BTreeSet<u8> = table.iter().filter(|(_, (left, _))| !left).map(|(n, _)| *n).collect();
+                let usable: BTreeSet<u8> = table
+                    .iter()
+                    .filter(|(_, (left, _))| !left)
+                    .map(|(n, _)| *n)
+                    .collect();
                 let mut rng = ChaCha20Rng::seed_from_u64(1);
-                let sampled: BTreeSet<u8> = fleet.sample(100, 0, &mut rng).iter().map(|r| r.relay.0[0]).collect();
+                let sampled: BTreeSet<u8> = fleet
+                    .sample(100, 0, &mut rng)
+                    .iter()
+                    .map(|r| r.relay.0[0])
+                    .collect();
                 prop_assert_eq!(&sampled, &usable);
                 let tcp = usable.iter().filter(|n| n.is_multiple_of(3)).count();
                 prop_assert_eq!(fleet.over_tcp(), tcp);
                 let sample = fleet.sample(6, 3, &mut rng);
                 let distinct: BTreeSet<u8> = sample.iter().map(|r| r.relay.0[0]).collect();
-                prop_assert_eq!((sample.len(), distinct.len()), (usable.len().min(6), usable.len().min(6)));
+                prop_assert_eq!(
+                    (sample.len(), distinct.len()),
+                    (usable.len().min(6), usable.len().min(6))
+                );
                 prop_assert!(distinct.is_subset(&usable));
                 prop_assert!(sample.iter().take(tcp.min(3)).all(|record| record.tcp));
                 prop_assert_eq!(fleet.len(), table.len());
                 for (owner, parity) in [("a", 0), ("b", 1)] {
-                    prop_assert_eq!(fleet.owned(owner), table.keys().filter(|n| *n % 2 == parity).count());
+                    prop_assert_eq!(
+                        fleet.owned(owner),
+                        table.keys().filter(|n| *n % 2 == parity).count()
+                    );
                 }
             }
         }

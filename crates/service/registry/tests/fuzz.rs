@@ -32,7 +32,10 @@ proptest! {
         which: prop::sample::Index,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
-        for (name, target) in [("request", fuzzing::request as fn(&[u8])), ("text", fuzzing::text)] {
+        for (name, target) in [
+            ("request", fuzzing::request as fn(&[u8])),
+            ("text", fuzzing::text),
+        ] {
             target(&bytes);
             let corpus = corpus(name);
             let mut seed = which.get(&corpus).clone();

@@ -37,7 +37,11 @@ pub enum BindError {
         available: String,
     },
     /// An address can't be bound.
-    #[error("can't bind {addr}{}: {error}{}", device.as_ref().map(|d| format!(" on {d}")).unwrap_or_default(), remedy(error))]
+    #[error(
+        "can't bind {addr}{}: {error}{}",
+        device.as_ref().map(|d| format!(" on {d}")).unwrap_or_default(),
+        remedy(error)
+    )]
     Socket {
         /// The address.
         addr: SocketAddr,

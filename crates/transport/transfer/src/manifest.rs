@@ -280,7 +280,8 @@ mod tests {
         /// The check that sees only the last entry agrees with one that remembers everything.
         #[test]
         fn agrees_with_a_check_that_remembers_everything(
-            list in prop::collection::vec(("[ab]{1,2}(/[ab]{1,2}){0,3}", any::<bool>()), 0..12), sort in any::<bool>()
+            list in prop::collection::vec(("[ab]{1,2}(/[ab]{1,2}){0,3}", any::<bool>()), 0..12),
+            sort in any::<bool>(),
         ) {
             let mut list: Vec<(SafeName, Kind)> = list
                 .into_iter()

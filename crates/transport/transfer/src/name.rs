@@ -291,7 +291,9 @@ mod tests {
         /// Whatever parses stays below the directory it is joined to, on this system's own reading
         /// of paths.
         #[test]
-        fn what_parses_stays_inside(name in "[a./\\\\\0é\n]{0,12}|\\PC{0,40}|(\\.\\.|\\.|/|a|b){0,8}") {
+        fn what_parses_stays_inside(
+            name in "[a./\\\\\0é\n]{0,12}|\\PC{0,40}|(\\.\\.|\\.|/|a|b){0,8}",
+        ) {
             if let Ok(safe) = SafeName::parse(&name) {
                 let components: Vec<_> = Path::new(safe.as_str()).components().collect();
                 prop_assert!(components.iter().all(|c| matches!(c, Component::Normal(_))));

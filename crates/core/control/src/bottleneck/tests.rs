@@ -254,7 +254,11 @@ proptest! {
         for (n, wait, delay, lost) in steps {
             let slot = slots[n];
             // Now and then the clock is the one of an earlier packet.
-            now = if wait < 3 { Time::from_micros(now.as_micros().saturating_sub(50_000)) } else { now + MS * wait as u32 };
+            now = if wait < 3 {
+                Time::from_micros(now.as_micros().saturating_sub(50_000))
+            } else {
+                now + MS * wait as u32
+            };
             if lost {
                 watched.on_loss(&Loss { slot, now, sent: Time::from_millis(4000), packets: 2.0 });
             } else {
@@ -286,8 +290,13 @@ proptest! {
 
     /// The order of the paths doesn't decide who is with whom.
     #[test]
-    fn groups_do_not_depend_on_the_order(shifts in prop::collection::vec(0u32..3, 2..6), turn in 0usize..6) {
-        let series = |shift: u32| seen(4000 * MS, move |at| busy(0.9)(at + f64::from(shift) * 0.31));
+    fn groups_do_not_depend_on_the_order(
+        shifts in prop::collection::vec(0u32..3, 2..6),
+        turn in 0usize..6,
+    ) {
+        let series = |shift: u32| {
+            seen(4000 * MS, move |at| busy(0.9)(at + f64::from(shift) * 0.31))
+        };
         let seen: Vec<_> = shifts.iter().map(|shift| series(*shift)).collect();
         let means: Vec<Vec<_>> = seen.iter().map(|(e, _)| e.means().collect()).collect();
         let nothing = LossLog::default();

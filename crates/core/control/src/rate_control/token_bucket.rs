@@ -153,7 +153,12 @@ mod tests {
         /// Never more than burst + rate × time, and not less than that by more than one unit of
         /// sending.
         #[test]
-        fn the_rate_holds(rate in 1.0f64..1e9, burst in 1.0f64..1e6, share in 0.01f64..1.0, ms in 1u64..2000) {
+        fn the_rate_holds(
+            rate in 1.0f64..1e9,
+            burst in 1.0f64..1e6,
+            share in 0.01f64..1.0,
+            ms in 1u64..2000,
+        ) {
             let amount = burst * share;
             // So many turns at most.
             prop_assume!(rate * ms as f64 / 1e3 / amount < 1e5);

@@ -543,7 +543,9 @@ mod tests {
     proptest! {
         /// Every payload comes back exactly once, whatever is acknowledged in whatever order.
         #[test]
-        fn payloads_come_back_once(steps in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..10), 1..200)) {
+        fn payloads_come_back_once(
+            steps in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..10), 1..200),
+        ) {
             let mut sender = Carried::new(CONFIG, Time::ZERO);
             let mut back = Vec::new();
             let mut handed = 0;

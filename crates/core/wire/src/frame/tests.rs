@@ -462,7 +462,10 @@ proptest! {
             let complete = Frames::new(&payload[..cut]).take_while(Result::is_ok).count();
             let frames = Frames::new(&payload[..cut]).flatten();
             for (frame, original) in frames.zip(&whole) {
-                let shorter_padding = matches!((&frame, original), (Frame::Padding { .. }, Frame::Padding { .. }));
+                let shorter_padding = matches!(
+                    (&frame, original),
+                    (Frame::Padding { .. }, Frame::Padding { .. })
+                );
                 prop_assert!(shorter_padding || frame == *original);
             }
             prop_assert!(complete <= whole.len());
@@ -470,7 +473,10 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_payload_is_safe(payload in payload(), damage in prop::collection::vec(any::<(Index, u8)>(), 1..4)) {
+    fn a_damaged_payload_is_safe(
+        payload in payload(),
+        damage in prop::collection::vec(any::<(Index, u8)>(), 1..4),
+    ) {
         let mut payload = payload;
         if !payload.is_empty() {
             for (at, byte) in damage {

@@ -546,7 +546,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_is_safe(first in 0x1fu8..0x40, mut bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn anything_is_safe(
+            first in 0x1fu8..0x40,
+            mut bytes in prop::collection::vec(any::<u8>(), 0..400),
+        ) {
             bytes.insert(0, first);
             fuzzing::relay_stream_request(&bytes);
             fuzzing::relay_stream_reply(&bytes);

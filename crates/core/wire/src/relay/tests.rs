@@ -376,8 +376,12 @@ proptest! {
     }
 
     #[test]
-    fn anything_is_safe(kind in 0x20u8..0x30, mut bytes in prop::collection::vec(any::<u8>(), 0..400),
-                        text in "(mr1)?\\PC{0,300}", digits in "mr1[a-z2-7]{60,620}") {
+    fn anything_is_safe(
+        kind in 0x20u8..0x30,
+        mut bytes in prop::collection::vec(any::<u8>(), 0..400),
+        text in "(mr1)?\\PC{0,300}",
+        digits in "mr1[a-z2-7]{60,620}",
+    ) {
         fuzzing::voucher(&bytes);
         fuzzing::relay_ticket(text.as_bytes());
         fuzzing::relay_ticket(digits.as_bytes());

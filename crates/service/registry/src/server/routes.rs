@@ -178,10 +178,23 @@ async fn challenge(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
 ///
 /// The registry sends a HELLO to each address, over TCP too if the relay says so, and enrols it
 /// once all are answered.
-#[utoipa::path(post, path = "/v1/relays", request_body = EnrolRelay, security(("bearer" = [])),
-    responses((status = 200, body = Enrolled), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-              (status = 403, body = ErrorBody), (status = 409, body = ErrorBody), (status = 413, body = ErrorBody),
-              (status = 422, body = ErrorBody), (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
+#[utoipa::path(
+    post,
+    path = "/v1/relays",
+    request_body = EnrolRelay,
+    security(("bearer" = [])),
+    responses(
+        (status = 200, body = Enrolled),
+        (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 409, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 422, body = ErrorBody),
+        (status = 429, body = ErrorBody),
+        (status = 503, body = ErrorBody)
+    )
+)]
 async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let request: EnrolRelay = asked.read()?;
     let now = app.clock.now();
@@ -246,9 +259,18 @@ fn store(error: &crate::store::StoreError) -> Problem {
 }
 
 /// Renew a lease, which is the bearer
-#[utoipa::path(post, path = "/v1/heartbeat", security(("bearer" = [])),
-    responses((status = 200, body = Renewed), (status = 401, body = ErrorBody), (status = 410, body = ErrorBody),
-              (status = 429, body = ErrorBody), (status = 503, body = ErrorBody)))]
+#[utoipa::path(
+    post,
+    path = "/v1/heartbeat",
+    security(("bearer" = [])),
+    responses(
+        (status = 200, body = Renewed),
+        (status = 401, body = ErrorBody),
+        (status = 410, body = ErrorBody),
+        (status = 429, body = ErrorBody),
+        (status = 503, body = ErrorBody)
+    )
+)]
 async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let now = app.clock.now();
     let lease = {
@@ -307,9 +329,19 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
 }
 
 /// Enrol a client, with a client's token as bearer
-#[utoipa::path(post, path = "/v1/clients", request_body = EnrolClient, security(("bearer" = [])),
-    responses((status = 200, body = ClientEnrolled), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-              (status = 413, body = ErrorBody), (status = 429, body = ErrorBody)))]
+#[utoipa::path(
+    post,
+    path = "/v1/clients",
+    request_body = EnrolClient,
+    security(("bearer" = [])),
+    responses(
+        (status = 200, body = ClientEnrolled),
+        (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
 async fn enrol_client(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let request: EnrolClient = asked.read()?;
     let now = app.clock.now();
@@ -324,9 +356,19 @@ async fn enrol_client(State(app): State<Arc<App>>, asked: Asked) -> Result<Respo
 }
 
 /// Get relays and vouchers for them, with a credential as bearer
-#[utoipa::path(post, path = "/v1/vouchers", request_body = AskVouchers, security(("bearer" = [])),
-    responses((status = 200, body = Vouchers), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-              (status = 413, body = ErrorBody), (status = 429, body = ErrorBody)))]
+#[utoipa::path(
+    post,
+    path = "/v1/vouchers",
+    request_body = AskVouchers,
+    security(("bearer" = [])),
+    responses(
+        (status = 200, body = Vouchers),
+        (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
 async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
     let request: AskVouchers = asked.read()?;
     let now = app.clock.now();
@@ -337,12 +379,26 @@ async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response,
 }
 
 /// Be found by those who know the name, and learn who calls; with a credential as bearer
-#[utoipa::path(put, path = "/v1/meetings/{name}", request_body = Listen, security(("bearer" = [])),
-    params(("name" = String, Path, description = "16 bytes that the ticket's secret gives, in \
-        base64url")),
-    responses((status = 200, body = Callers), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody),
-              (status = 403, body = ErrorBody), (status = 413, body = ErrorBody), (status = 429, body = ErrorBody),
-              (status = 503, body = ErrorBody)))]
+#[utoipa::path(
+    put,
+    path = "/v1/meetings/{name}",
+    request_body = Listen,
+    security(("bearer" = [])),
+    params((
+        "name" = String,
+        Path,
+        description = "16 bytes that the ticket's secret gives, in base64url"
+    )),
+    responses(
+        (status = 200, body = Callers),
+        (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody),
+        (status = 503, body = ErrorBody)
+    )
+)]
 async fn listen(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,
@@ -369,10 +425,19 @@ async fn listen(
 }
 
 /// Call a listener, and learn what it has left
-#[utoipa::path(post, path = "/v1/meetings/{name}/callers", request_body = Call,
+#[utoipa::path(
+    post,
+    path = "/v1/meetings/{name}/callers",
+    request_body = Call,
     params(("name" = String, Path, description = "As the listener's")),
-    responses((status = 200, body = Listener), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody),
-              (status = 413, body = ErrorBody), (status = 429, body = ErrorBody)))]
+    responses(
+        (status = 200, body = Listener),
+        (status = 400, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
 async fn call(
     State(app): State<Arc<App>>,
     Path(name): Path<String>,

@@ -104,7 +104,12 @@ impl Etcd {
     async fn claim(&self, registry: RelayId) -> Result<(), StoreError> {
         let (key, value) = (base64(REGISTRY), base64(&registry.to_string()));
         let txn = json!({
-            "compare": [{"key": key, "target": "CREATE", "result": "EQUAL", "create_revision": "0"}],
+            "compare": [{
+                "key": key,
+                "target": "CREATE",
+                "result": "EQUAL",
+                "create_revision": "0",
+            }],
             "success": [{"request_put": {"key": key, "value": value}}],
         });
         self.call::<Txn>("/v3/kv/txn", &txn).await?;

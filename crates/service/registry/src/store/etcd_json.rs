@@ -153,8 +153,19 @@ pub(super) fn put(record: &Record, unchanged_since: i64) -> Value {
     };
     let value = base64(&json!(stored).to_string());
     json!({
-        "compare": [{"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": unchanged_since.to_string()}],
-        "success": [{"request_put": {"key": key, "value": value, "lease": record.lease.to_string()}}],
+        "compare": [{
+            "key": key,
+            "target": "MOD",
+            "result": "EQUAL",
+            "mod_revision": unchanged_since.to_string(),
+        }],
+        "success": [{
+            "request_put": {
+                "key": key,
+                "value": value,
+                "lease": record.lease.to_string(),
+            },
+        }],
     })
 }
 

@@ -75,7 +75,9 @@ proptest! {
                     }
                     continue;
                 }
-                Move::Hello(at) => pick(at).map(|(id, _)| (id, StreamRequest::Hello(relay).to_bytes())),
+                Move::Hello(at) => {
+                    pick(at).map(|(id, _)| (id, StreamRequest::Hello(relay).to_bytes()))
+                }
                 Move::Listen(at, n) => pick(at).map(|(id, _)| {
                     (id, StreamRequest::Listen(StreamListen { relay, key: key(n) }).to_bytes())
                 }),
@@ -91,7 +93,9 @@ proptest! {
             let Some((id, message)) = step else { continue };
             match tcp.say_bytes(id, &message) {
                 Step::Reply(StreamReply::Welcome(challenge)) => {
-                    open.iter_mut().filter(|(other, _)| *other == id).for_each(|it| it.1 = challenge);
+                    open.iter_mut()
+                        .filter(|(other, _)| *other == id)
+                        .for_each(|it| it.1 = challenge);
                 }
                 Step::Call(_, StreamReply::Call(token)) => {
                     calls += 1;
@@ -105,7 +109,9 @@ proptest! {
             }
             prop_assert!(splices <= calls);
             let counters = tcp.gate.counters();
-            prop_assert!(counters.connections <= 10 && counters.listening <= 2 && counters.streams <= 2);
+            prop_assert!(
+                counters.connections <= 10 && counters.listening <= 2 && counters.streams <= 2
+            );
         }
         for (id, _) in open {
             tcp.gate.closed(id);

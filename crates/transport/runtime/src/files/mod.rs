@@ -26,7 +26,12 @@
 //! # let (ours, theirs) = tokio::io::duplex(1 << 16);
 //! let sources = Sources::new(["photos", "notes.txt"])?; // checked before anything is connected
 //! let sending = files::send(tokio::io::split(ours), sources, Progress::new());
-//! let receiving = files::receive(tokio::io::split(theirs), "inbox", ReceiveOptions::default(), Progress::new());
+//! let receiving = files::receive(
+//!     tokio::io::split(theirs),
+//!     "inbox",
+//!     ReceiveOptions::default(),
+//!     Progress::new(),
+//! );
 //! let (sent, received) = tokio::try_join!(sending, receiving)?;
 //! assert_eq!(sent.files[0].blake3, received.files[0].blake3);
 //! # Ok(())

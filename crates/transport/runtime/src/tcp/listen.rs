@@ -86,7 +86,11 @@ impl Listeners {
             match events.recv().await {
                 Ok(Event::LocalAdded { name, addr }) => {
                     if let Err(error) = self.add(&name, addr) {
-                        tracing::warn!(%addr, %error, "can't accept TCP connections at this address");
+                        tracing::warn!(
+                            %addr,
+                            %error,
+                            "can't accept TCP connections at this address"
+                        );
                     }
                 }
                 Ok(Event::LocalRemoved { addr, .. }) => {

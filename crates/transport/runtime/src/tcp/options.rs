@@ -26,7 +26,8 @@ pub struct Congestion(String);
 pub enum CongestionError {
     /// Not a possible name.
     #[error(
-        "`{0}` isn't the name of a kernel congestion control: write, for example, cubic, bbr or reno"
+        "`{0}` isn't the name of a kernel congestion control: write, for example, cubic, bbr or \
+         reno"
     )]
     Name(String),
     /// The kernel says no.

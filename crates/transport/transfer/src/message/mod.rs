@@ -396,7 +396,10 @@ pub enum ProtocolError {
         theirs: u16,
     },
     /// Both want to do the same.
-    #[error("both sides want to {}", match .0 { Role::Sender => "send", Role::Receiver => "receive" })]
+    #[error(
+        "both sides want to {}",
+        match .0 { Role::Sender => "send", Role::Receiver => "receive" }
+    )]
     SameRole(Role),
     /// A counter that went backwards or past its end.
     #[error("the {0} frame's numbers don't match what was sent")]

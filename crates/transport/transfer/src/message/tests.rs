@@ -86,7 +86,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_fail_without_panic(kind in 0u8..12, body in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_decode_or_fail_without_panic(
+        kind in 0u8..12,
+        body in prop::collection::vec(any::<u8>(), 0..300),
+    ) {
         if let Some(kind) = FrameKind::from_byte(kind)
             && let Ok(message) = Message::decode(kind, &body)
         {
@@ -96,7 +99,12 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_never_panic(message in message(), at in any::<prop::sample::Index>(), to in any::<u8>(), cut in any::<bool>()) {
+    fn damaged_messages_never_panic(
+        message in message(),
+        at in any::<prop::sample::Index>(),
+        to in any::<u8>(),
+        cut in any::<bool>(),
+    ) {
         let mut bytes = message.to_bytes().split_off(HEADER_LEN);
         if !bytes.is_empty() {
             let at = at.index(bytes.len());
@@ -112,8 +120,13 @@ proptest! {
     fn headers_round_trip_or_are_refused(bytes in any::<[u8; 4]>()) {
         match Header::decode(bytes) {
             Ok(header) => prop_assert_eq!(header.encode(), bytes),
-            Err(ProtocolError::UnknownFrame(kind)) => prop_assert!(FrameKind::from_byte(kind).is_none()),
-            Err(error) => { let length = matches!(error, ProtocolError::Length { .. }); prop_assert!(length); }
+            Err(ProtocolError::UnknownFrame(kind)) => {
+                prop_assert!(FrameKind::from_byte(kind).is_none())
+            }
+            Err(error) => {
+                let length = matches!(error, ProtocolError::Length { .. });
+                prop_assert!(length);
+            }
         }
     }
 }

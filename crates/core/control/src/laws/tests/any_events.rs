@@ -85,7 +85,8 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let which = any::<Which>;
     prop_oneof![
-        2 => (window, any::<u32>(), rtt()).prop_map(|(window, size, rtt)| Step::Add { window, size, rtt }),
+        2 => (window, any::<u32>(), rtt())
+            .prop_map(|(window, size, rtt)| Step::Add { window, size, rtt }),
         1 => which().prop_map(Step::Remove),
         1 => (which(), any::<u32>()).prop_map(|(path, size)| Step::Resize(path, size)),
         20 => (which(), any_ack()).prop_map(|(path, ack)| Step::Ack(path, ack)),
@@ -148,7 +149,10 @@ fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step
 
 fn options() -> impl Strategy<Value = Options> {
     let floor = prop_oneof![
-        3 => Just(None), 3 => (1.0..4.0f64).prop_map(Some), 1 => Just(Some(f64::NAN)), 1 => Just(Some(0.0))
+        3 => Just(None),
+        3 => (1.0..4.0f64).prop_map(Some),
+        1 => Just(Some(f64::NAN)),
+        1 => Just(Some(0.0)),
     ];
     let start = prop_oneof![Just(SlowStartKind::HyStart), Just(SlowStartKind::Standard)];
     let growth = prop_oneof![Just(Growth::Bytes), Just(Growth::Acks)];
@@ -171,7 +175,10 @@ proptest! {
     /// and others don't notice.
     #[test]
     fn windows_are_finite_and_never_below_the_floor(
-        steps in proptest::collection::vec((step(), prop_oneof![9 => 0..50u64, 1 => 0..7_200_000u64]), 0..300),
+        steps in proptest::collection::vec(
+            (step(), prop_oneof![9 => 0..50u64, 1 => 0..7_200_000u64]),
+            0..300,
+        ),
         options in options(),
         fractions in proptest::array::uniform4(0.0..=1.0f64),
         as_shipped in any::<bool>(),

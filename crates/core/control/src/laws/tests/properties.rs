@@ -216,7 +216,10 @@ proptest! {
     }
 
     #[test]
-    fn every_law_is_sound(of in proptest::collection::vec(path(), 1..12), fractions in fractions()) {
+    fn every_law_is_sound(
+        of in proptest::collection::vec(path(), 1..12),
+        fractions in fractions(),
+    ) {
         let real = paths::<f64>(&of);
         let dual = paths::<Dual64>(&of);
         for (spec, law) in every_law(fractions) {
@@ -311,7 +314,10 @@ proptest! {
     /// Section III of the paper: with equal round-trip times φ, and with it aggressiveness, is
     /// ordered.
     #[test]
-    fn phi_is_ordered(windows in proptest::collection::vec(1.0..1e4f64, 1..10), rtt in 1e-4..5.0f64) {
+    fn phi_is_ordered(
+        windows in proptest::collection::vec(1.0..1e4f64, 1..10),
+        rtt in 1e-4..5.0f64,
+    ) {
         let of: Vec<_> = windows.iter().map(|&w| (w, rtt)).collect();
         let of = paths::<f64>(&of);
         for r in 0..of.len() {

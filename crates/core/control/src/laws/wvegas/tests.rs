@@ -499,7 +499,12 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any::<f64>(), any::<u32>()).prop_map(|(window, size)| Step::Add { window, size }),
         1 => (0..6usize).prop_map(Step::Remove),
         20 => ack.prop_map(|(path, rtt, received, packets, limited, recovering)| Step::Ack {
-            path, rtt, received, packets, limited: limited && recovering, recovering: recovering && !limited,
+            path,
+            rtt,
+            received,
+            packets,
+            limited: limited && recovering,
+            recovering: recovering && !limited,
         }),
         2 => (0..6usize).prop_map(Step::Loss),
         1 => (0..6usize).prop_map(Step::Timeout),
@@ -557,11 +562,22 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..400),
         forward in any::<bool>(),
         least in any::<bool>(),
-        drain in prop_oneof![Just(Drain::Never), Just(Drain::AsPrinted), Just(Drain::AtEquilibrium)],
+        drain in prop_oneof![
+            Just(Drain::Never),
+            Just(Drain::AsPrinted),
+            Just(Drain::AtEquilibrium),
+        ],
         total_alpha in 1e-6..1e6f64,
         base in prop_oneof![Just(0.0), 1e-9..3600.0f64],
     ) {
-        let mut b = Bench::new(WvegasConfig { total_alpha, forward, least, drain, base, ..WvegasConfig::default() });
+        let mut b = Bench::new(WvegasConfig {
+            total_alpha,
+            forward,
+            least,
+            drain,
+            base,
+            ..WvegasConfig::default()
+        });
         let mut slots = Vec::new();
         for step in &steps {
             b.apply(&mut slots, step);
@@ -588,7 +604,11 @@ proptest! {
         rounds in proptest::collection::vec((50.0..200.0f64, 0..40u32), 1..200),
         total_alpha in 2.0..50.0f64,
     ) {
-        let mut b = Bench::new(WvegasConfig { total_alpha, drain: Drain::Never, ..WvegasConfig::default() });
+        let mut b = Bench::new(WvegasConfig {
+            total_alpha,
+            drain: Drain::Never,
+            ..WvegasConfig::default()
+        });
         let slot = b.avoiding(20.0, 50.0);
         let mut vegas = 20.0f64;
         for (rtt, what) in rounds {

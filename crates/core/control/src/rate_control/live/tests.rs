@@ -360,11 +360,16 @@ proptest! {
             }
             let now_used: Vec<RelayKey> = selector.relays().collect();
             prop_assert!(now_used.len() <= paths);
-            prop_assert_eq!(used.iter().copied().collect::<BTreeSet<_>>(), now_used.iter().copied().collect());
+            prop_assert_eq!(
+                used.iter().copied().collect::<BTreeSet<_>>(),
+                now_used.iter().copied().collect()
+            );
             prop_assert_eq!(used.len(), now_used.len(), "one twice");
             let liveness = |relay: &RelayKey| standings.get(relay).copied();
             prop_assert!(!used.iter().any(|relay| liveness(relay) == Some(Liveness::Gone)));
-            let idle = standings.iter().any(|(relay, s)| *s == Liveness::Alive && !used.contains(relay));
+            let idle = standings
+                .iter()
+                .any(|(relay, s)| *s == Liveness::Alive && !used.contains(relay));
             let worse = used.iter().any(|relay| liveness(relay) != Some(Liveness::Alive));
             if chosen {
                 prop_assert!(!idle || !worse && used.len() == paths);

@@ -264,14 +264,22 @@ proptest! {
         demand in 0.0..6.0_f64,
     ) {
         let before = rates.iter().sum::<f64>();
-        let mut controller = RateController::new(RateConfig::mimd(), before.max(1e-3), &rates, 1).unwrap();
+        let mut controller =
+            RateController::new(RateConfig::mimd(), before.max(1e-3), &rates, 1).unwrap();
         controller.set_demand(demand, &measured).unwrap();
         let after: Vec<f64> = controller.rates().collect();
         prop_assert!(after.iter().sum::<f64>() <= demand * (1.0 + 1e-9) + 1e-12);
         for (index, (new, old)) in after.iter().zip(&rates).enumerate() {
             prop_assert!(*new >= 0.0 && new <= old);
             // As long as what arrives fits, nobody gets less than arrives.
-            let arrives = |index: usize| measured.get(index).copied().filter(|m| *m > 0.0).unwrap_or(0.0).min(rates[index]);
+            let arrives = |index: usize| {
+                measured
+                    .get(index)
+                    .copied()
+                    .filter(|m| *m > 0.0)
+                    .unwrap_or(0.0)
+                    .min(rates[index])
+            };
             if (0..rates.len()).map(arrives).sum::<f64>() <= demand {
                 prop_assert!(*new >= arrives(index) - 1e-9);
             }
@@ -313,16 +321,24 @@ proptest! {
 
     /// Alone, with enough capacity, a source is satisfied in so many intervals, and stays so.
     #[test]
-    fn a_lone_source_is_satisfied(capacities in prop::collection::vec(0.1..2.0_f64, 2..5), seed: u64) {
+    fn a_lone_source_is_satisfied(
+        capacities in prop::collection::vec(0.1..2.0_f64, 2..5),
+        seed: u64,
+    ) {
         let total: f64 = capacities.iter().sum();
         prop_assume!(total > 1.2);
         let initial = vec![0.0; capacities.len()];
-        let mut controller = RateController::new(exact(RateConfig::aiad()), 1.0, &initial, seed).unwrap();
+        let mut controller =
+            RateController::new(exact(RateConfig::aiad()), 1.0, &initial, seed).unwrap();
         let mut measured = initial;
         let mut late = 0.0;
         for n in 0..3000 {
             controller.advance(&measured);
-            measured = controller.rates().zip(&capacities).map(|(rate, capacity)| rate.min(*capacity)).collect();
+            measured = controller
+                .rates()
+                .zip(&capacities)
+                .map(|(rate, capacity)| rate.min(*capacity))
+                .collect();
             if n >= 2000 {
                 late += measured.iter().sum::<f64>() / 1000.0;
             }

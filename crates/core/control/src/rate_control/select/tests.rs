@@ -115,7 +115,11 @@ proptest! {
         bandwidths in prop::collection::vec(0.0..1e9_f64, 1..20),
         wanted in 1..20_usize,
         error in prop::option::of(0.0..0.99_f64),
-        reselection in prop_oneof![Just(Reselection::All), Just(Reselection::Slowest), Just(Reselection::Everyone)],
+        reselection in prop_oneof![
+            Just(Reselection::All),
+            Just(Reselection::Slowest),
+            Just(Reselection::Everyone),
+        ],
         rates in prop::collection::vec(prop_oneof![0.0..1.0_f64, prop::num::f64::ANY], 0..30),
         seed: u64,
     ) {

@@ -215,9 +215,10 @@ async fn a_name_taken_during_the_transfer() {
                         .to_string()
                         .starts_with("f: it exists already")
                 );
-                assert!(
-                    matches!(heard, Some(Message::Failure(failure)) if failure.code == FailureCode::Conflict)
-                );
+                assert!(matches!(
+                    heard,
+                    Some(Message::Failure(failure)) if failure.code == FailureCode::Conflict
+                ));
                 assert_eq!(
                     (names(to.path()), read("f")),
                     (vec!["f".to_owned()], "old".to_owned())

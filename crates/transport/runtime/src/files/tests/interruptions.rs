@@ -61,7 +61,8 @@ proptest! {
 
     #[test]
     fn a_connection_lost_anywhere(
-        there in prop_oneof![0..600u64, 0..BYTES_THERE, Just(u64::MAX)], back in prop_oneof![0..60u64, Just(u64::MAX)]
+        there in prop_oneof![0..600u64, 0..BYTES_THERE, Just(u64::MAX)],
+        back in prop_oneof![0..60u64, Just(u64::MAX)],
     ) {
         let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
         let top = source(from.path());
@@ -70,7 +71,11 @@ proptest! {
         check_whole(from.path(), to.path())?;
         for error in ends.iter().flatten() {
             let lost = matches!(error, TransferError::Stream { .. });
-            prop_assert!(lost && error.to_string().starts_with("the connection was lost "), "{}", error);
+            prop_assert!(
+                lost && error.to_string().starts_with("the connection was lost "),
+                "{}",
+                error
+            );
         }
         let whole = snapshot(to.path()) == snapshot(from.path());
         // Who says that it succeeded is right, and before the end nobody does.

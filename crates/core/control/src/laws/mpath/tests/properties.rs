@@ -31,8 +31,20 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (1..9000_u32, prop_oneof![0.0..1e3, Just(f64::NAN), Just(f64::INFINITY)])
             .prop_map(|(size, window)| Step::Add { size, window }),
         1 => path.clone().prop_map(Step::Remove),
-        20 => (path.clone(), 0.0..40.0_f64, 0..300_000_u64, prop::bool::weighted(0.1), prop::bool::weighted(0.1))
-            .prop_map(|(path, packets, rtt_us, idle, old)| Step::Ack { path, packets, rtt_us, idle, old }),
+        20 => (
+            path.clone(),
+            0.0..40.0_f64,
+            0..300_000_u64,
+            prop::bool::weighted(0.1),
+            prop::bool::weighted(0.1),
+        )
+            .prop_map(|(path, packets, rtt_us, idle, old)| Step::Ack {
+                path,
+                packets,
+                rtt_us,
+                idle,
+                old,
+            }),
         5 => (path.clone(), 0..500_000_u64).prop_map(|(path, age_us)| Step::Loss { path, age_us }),
         1 => path.clone().prop_map(Step::Timeout),
         2 => path.prop_map(Step::Round),
@@ -92,14 +104,24 @@ proptest! {
             match step {
                 Step::Add { size, window } if mpath.order.len() < slots.len() => {
                     let initial_rtt = Duration::from_micros(50);
-                    mpath.add_path(NewPath { now, initial_window: window, packet_size: size, initial_rtt });
+                    mpath.add_path(NewPath {
+                        now,
+                        initial_window: window,
+                        packet_size: size,
+                        initial_rtt,
+                    });
                 }
                 Step::Add { .. } => {}
                 Step::Remove(path) => mpath.remove_path(slots[path]),
                 Step::Ack { path, packets, rtt_us, idle, old } => {
                     let rtt = Duration::from_micros(rtt_us);
                     mpath.on_ack(&Ack {
-                        packets, rtt, smoothed_rtt: rtt, min_rtt: rtt, app_limited: idle, in_recovery: old,
+                        packets,
+                        rtt,
+                        smoothed_rtt: rtt,
+                        min_rtt: rtt,
+                        app_limited: idle,
+                        in_recovery: old,
                         ..ack(slots[path], now)
                     });
                     let total = total(&mpath);
@@ -108,7 +130,11 @@ proptest! {
                 Step::Loss { path, age_us } => {
                     let sent = Time::from_nanos(now.as_nanos() - age_us * 1000);
                     mpath.on_loss(&Loss { slot: slots[path], now, sent, packets: 1.0 });
-                    prop_assert!(total(&mpath) <= before * (1.0 + 1e-12), "{before} {}", total(&mpath));
+                    prop_assert!(
+                        total(&mpath) <= before * (1.0 + 1e-12),
+                        "{before} {}",
+                        total(&mpath)
+                    );
                     if direct == Some(slots[path]) {
                         // Eq. (6): what aggregation gives back is no more than what the loss took.
                         prop_assert!(mpath.window(slots[path]) <= w0 * (1.0 + 1e-12));
@@ -133,7 +159,11 @@ proptest! {
     /// Any number of shared losses: the proxied path's window falls by (1 − α)/2 each, and no load
     /// is lost beyond the halving (eq. 7).
     #[test]
-    fn shared_losses_drain_exponentially(alpha in 0.1..1.0_f64, w0 in 50.0..1000.0_f64, share in 0.1..1.0_f64) {
+    fn shared_losses_drain_exponentially(
+        alpha in 0.1..1.0_f64,
+        w0 in 50.0..1000.0_f64,
+        share in 0.1..1.0_f64,
+    ) {
         let (mut mpath, slots) = with_windows(alpha, &[w0, w0 * share]);
         let (mut x0, mut xp) = (w0, w0 * share);
         for k in 0..20 {

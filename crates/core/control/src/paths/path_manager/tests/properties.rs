@@ -33,7 +33,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20_u64, 0..20_u64).prop_map(|(from, count)| Step::Relays(from..from + count)),
         10 => relay.clone().prop_map(Step::Answer),
         5 => (relay.clone(), any::<u64>()).prop_map(|(relay, bytes)| Step::Delivered(relay, bytes)),
-        5 => prop_oneof![0.0..100.0, Just(f64::NAN), Just(f64::INFINITY), Just(-1.0)].prop_map(Step::DirectLoss),
+        5 => prop_oneof![0.0..100.0, Just(f64::NAN), Just(f64::INFINITY), Just(-1.0)]
+            .prop_map(Step::DirectLoss),
         10 => relay.clone().prop_map(Step::Loss),
         1 => Just(Step::DirectTimeout),
         2 => relay.clone().prop_map(Step::Timeout),
@@ -114,7 +115,9 @@ proptest! {
         for step in steps {
             let mut creates = false;
             match step {
-                Step::Rtt(nanos) => manager.handle(now, Event::DirectRtt(Duration::from_nanos(nanos))),
+                Step::Rtt(nanos) => {
+                    manager.handle(now, Event::DirectRtt(Duration::from_nanos(nanos)))
+                }
                 Step::Relays(range) => manager.handle(now, Event::Relays(&relays(range))),
                 Step::Answer(relay) => {
                     let unused = manager.counts().unused;
@@ -150,7 +153,9 @@ proptest! {
                     owner.open.remove(&RelayKey(relay));
                     owner.fresh.remove(&RelayKey(relay));
                 }
-                Step::Unsatisfied(unsatisfied) => manager.handle(now, Event::Unsatisfied(unsatisfied)),
+                Step::Unsatisfied(unsatisfied) => {
+                    manager.handle(now, Event::Unsatisfied(unsatisfied))
+                }
                 Step::Wait(millis) => {
                     now += Duration::from_millis(millis);
                     manager.on_timeout(now);
