@@ -132,7 +132,10 @@ pub enum CloseReason {
     #[error("closed on this side")]
     Local,
     /// The peer closed it.
-    #[error("closed by the peer (code {code}){}{reason}", if reason.is_empty() { "" } else { ": " })]
+    #[error(
+        "closed by the peer (code {code}){}{reason}",
+        if reason.is_empty() { "" } else { ": " }
+    )]
     Peer {
         /// The application's (or protocol's) code.
         code: u64,

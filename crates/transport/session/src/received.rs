@@ -256,7 +256,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_and_replay_window_agree_with_a_set(numbers in prop::collection::vec(0u64..60, 1..200)) {
+        fn ranges_and_replay_window_agree_with_a_set(
+            numbers in prop::collection::vec(0u64..60, 1..200),
+        ) {
             let (mut received, mut seen) = (Received::new(), BTreeSet::new());
             for n in numbers {
                 prop_assert_eq!(received.is_fresh(n), !seen.contains(&n));
@@ -273,8 +275,11 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_accepted_twice(steps in prop::collection::vec((0u64..3_000, any::<bool>()), 1..400)) {
-            let (mut window, mut seen, mut newest) = (ReplayWindow::default(), BTreeSet::new(), 0u64);
+        fn nothing_is_accepted_twice(
+            steps in prop::collection::vec((0u64..3_000, any::<bool>()), 1..400),
+        ) {
+            let (mut window, mut seen) = (ReplayWindow::default(), BTreeSet::new());
+            let mut newest = 0u64;
             for (step, forward) in steps {
                 let n = if forward { newest + step } else { newest.saturating_sub(step * 30) };
                 if window.is_fresh(n) {
@@ -288,7 +293,12 @@ mod tests {
         }
 
         #[test]
-        fn jumps_do_not_confuse_the_window(numbers in prop::collection::vec(prop_oneof![0u64..1000, 60_000u64..70_000, 0u64..u64::MAX / 2], 1..100)) {
+        fn jumps_do_not_confuse_the_window(
+            numbers in prop::collection::vec(
+                prop_oneof![0u64..1000, 60_000u64..70_000, 0u64..u64::MAX / 2],
+                1..100,
+            ),
+        ) {
             let (mut window, mut seen) = (ReplayWindow::default(), BTreeSet::new());
             for n in numbers {
                 if window.is_fresh(n) {

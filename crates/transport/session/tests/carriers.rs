@@ -292,7 +292,10 @@ fn a_close_is_heard_and_the_carriers_end() {
     let (now, client) = (net.now, net.client);
     let connection = net.ends[0].connection(client).expect("alive");
     connection.close(now, 0x123, "enough");
-    let heard = |(_, event): &(ConnectionHandle, Event)| matches!(event, Event::Closed(reason) if reason.to_string().contains("enough"));
+    let heard = |(_, event): &(ConnectionHandle, Event)| match event {
+        Event::Closed(reason) => reason.to_string().contains("enough"),
+        _ => false,
+    };
     while !net.events[1].iter().any(heard) {
         assert!(net.now < Time::from_millis(9000), "nothing heard");
         net.step(Time::from_millis(9000));

@@ -311,7 +311,8 @@ impl Endpoint {
             return;
         };
         let local = local.clone();
-        tracing::debug!(remote = %incoming.remote, elapsed = ?now.since(attempt.started), "connected");
+        let elapsed = now.since(attempt.started);
+        tracing::debug!(remote = %incoming.remote, ?elapsed, "connected");
         let start = Start {
             initiator: true,
             established,

@@ -211,7 +211,13 @@ enum Any {
 }
 
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![4 => 0u64..5000, 2 => 0u64..200_000, 1 => any::<u64>(), 1 => Just(u64::MAX), 1 => Just(MAX_OFFSET)]
+    prop_oneof![
+        4 => 0u64..5000,
+        2 => 0u64..200_000,
+        1 => any::<u64>(),
+        1 => Just(u64::MAX),
+        1 => Just(MAX_OFFSET),
+    ]
 }
 
 fn id() -> impl Strategy<Value = u64> {
@@ -220,9 +226,12 @@ fn id() -> impl Strategy<Value = u64> {
 
 fn frame() -> impl Strategy<Value = Any> {
     prop_oneof![
-        6 => (id(), number(), 0usize..3000, any::<bool>())
-            .prop_map(|(id, offset, len, fin)| Any::Data { id, offset, len, fin: fin && offset % 4 == 0 }),
-        1 => (id(), any::<u64>(), number()).prop_map(|(id, code, size)| Any::Reset { id, code, size }),
+        6 => (id(), number(), 0usize..3000, any::<bool>()).prop_map(|(id, offset, len, fin)| {
+            let fin = fin && offset % 4 == 0;
+            Any::Data { id, offset, len, fin }
+        }),
+        1 => (id(), any::<u64>(), number())
+            .prop_map(|(id, code, size)| Any::Reset { id, code, size }),
         1 => id().prop_map(|id| Any::Stop { id }),
         1 => number().prop_map(Any::MaxData),
         1 => (id(), number()).prop_map(|(id, max)| Any::MaxStreamData { id, max }),

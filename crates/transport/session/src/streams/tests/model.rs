@@ -293,12 +293,22 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_byte_once_and_in_order_then_the_end(seed: u64, weather in weather(), a in 0usize..6, b in 0usize..6) {
+    fn every_byte_once_and_in_order_then_the_end(
+        seed: u64,
+        weather in weather(),
+        a in 0usize..6,
+        b in 0usize..6,
+    ) {
         play(seed, weather, [a, b], false);
     }
 
     #[test]
-    fn resets_and_stops_leave_nothing_behind(seed: u64, weather in weather(), a in 1usize..10, b in 0usize..10) {
+    fn resets_and_stops_leave_nothing_behind(
+        seed: u64,
+        weather in weather(),
+        a in 1usize..10,
+        b in 0usize..10,
+    ) {
         play(seed, weather, [a, b], true);
     }
 }
