@@ -1,8 +1,8 @@
 //! What every component may act on: the paths, the data, and what is to be said.
 //!
-//! The steps here are those that touch more than one of the three, such as closing a path whose
-//! packets have to go out again on another one. It holds no state of its own, and knows neither
-//! relays nor carriers nor keys.
+//! The steps here are those that touch more than one of them, such as closing a path whose packets
+//! have to go out again on another one. It keeps no state of its own beside the random numbers, and
+//! knows neither relays nor carriers nor keys.
 
 use std::time::Duration;
 
@@ -235,7 +235,7 @@ impl Core {
         false
     }
 
-    /// Appends the frames of the streams, and the others that wait, to a packet.
+    /// Queues the control frames of the streams behind those that wait.
     pub(super) fn take_stream_frames(&mut self) {
         while let Some(frame) = self.data.streams.poll_control() {
             self.outbox.say(frame);
