@@ -3,10 +3,10 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use common::{Registry, TestRelay, client, eventually, key, limits};
 use data_encoding::BASE64;
@@ -61,14 +61,14 @@ fn start() -> Option<EtcdProcess> {
         assert!(std::env::var_os("MANYWAY_REQUIRE_ETCD").is_none(), "{note}");
         return None;
     }
-    let free = || {
-        TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-    };
+    // An address of its own for each: a port that is free now may be another test's etcd's soon.
+    static STARTED: AtomicU8 = AtomicU8::new(0);
+    let host = Ipv4Addr::new(127, 0, 77, STARTED.fetch_add(1, Ordering::Relaxed) + 1);
+    let listener = || TcpListener::bind((host, 0)).unwrap();
+    let (client, member) = (listener(), listener());
+    let (address, peer) = (client.local_addr().unwrap(), member.local_addr().unwrap());
+    drop((client, member));
     let dir = TempDir::new().unwrap();
-    let (address, peer) = (free(), free());
     let (url, peer) = (format!("http://{address}"), format!("http://{peer}"));
     let process = Command::new("etcd")
         .args(["--data-dir", dir.path().to_str().unwrap()])
