@@ -7,6 +7,7 @@
 //! packets: the simulator does that under a virtual clock, `manyway-testbed` under the wall clock.
 
 mod config;
+mod invalid;
 mod link;
 mod loss;
 mod packet;
@@ -16,7 +17,8 @@ mod stats;
 mod timetable;
 mod topology;
 
-pub use config::{InvalidLink, LinkConfig, LinkState};
+pub use config::{LinkConfig, LinkState};
+pub use invalid::InvalidLink;
 pub use link::Link;
 pub use loss::Loss;
 pub use packet::{DropReason, Packet, Verdict};

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use manyway_units::{Rate, Time};
 
-use crate::InvalidLink;
-use crate::config::check_rate;
+use crate::invalid::{InvalidLink, check_rate};
 
 /// How a link changes over time, known in advance. The default is not at all.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -14,11 +14,13 @@ pub mod dynamics;
 mod epochs;
 mod equilibrium;
 mod law;
+mod model;
 mod network;
 pub mod optimum;
 pub mod run;
 
 pub use epochs::epochs;
-pub use equilibrium::{Equilibrium, Method, Model};
+pub use equilibrium::{Equilibrium, Method};
 pub use law::{FluidLaw, NoFluid, paths_at};
+pub use model::Model;
 pub use network::{Flow, InvalidNetwork, Link, Network, Remark, Route};

@@ -1,11 +1,10 @@
-//! The configuration of a link, and what is wrong with one that can't work. Scenario files use the
-//! same words for the same settings.
+//! The configuration of a link. Scenario files use the same words for the same settings.
 
-use std::fmt;
 use std::time::Duration;
 
 use manyway_units::Rate;
 
+use crate::invalid::{InvalidLink, check_rate};
 use crate::{Loss, Queue, Timetable};
 pub use state::LinkState;
 
@@ -56,41 +55,6 @@ impl LinkConfig {
         self.loss.validate()?;
         self.timetable.validate()
     }
-}
-
-/// A link configuration that can't work.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the link's `{field}` is {value}: {allowed}")]
-pub struct InvalidLink {
-    /// The setting, in the words of [`LinkConfig`] and its parts: `rate`, `queue.red.max_p`,
-    /// `loss.good_to_bad`, `timetable[2].rate`, `timetable_period`. Scenario files use the same.
-    pub field: String,
-    /// What it is.
-    pub value: String,
-    /// What it may be.
-    pub allowed: &'static str,
-}
-
-impl InvalidLink {
-    pub(crate) fn new(
-        field: impl Into<String>,
-        value: impl fmt::Display,
-        allowed: &'static str,
-    ) -> Self {
-        Self {
-            field: field.into(),
-            value: value.to_string(),
-            allowed,
-        }
-    }
-}
-
-pub(crate) fn check_rate(field: impl Into<String>, rate: Rate) -> Result<(), InvalidLink> {
-    if rate.bits_per_sec() >= 1.0 {
-        return Ok(());
-    }
-    let allowed = "choose at least 1 bps (to cut a link off, take it down)";
-    Err(InvalidLink::new(field, rate, allowed))
 }
 
 #[cfg(test)]

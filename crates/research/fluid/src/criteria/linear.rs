@@ -2,8 +2,9 @@
 
 use nalgebra::{Complex, DMatrix, DVector, Schur};
 
-use crate::equilibrium::{Equilibrium, Model};
+use crate::equilibrium::Equilibrium;
 use crate::law::{FluidLaw, paths_at};
+use crate::model::Model;
 
 /// The system (3)-(4) around an equilibrium, `δż = J* δz` with `J* = [[Λ_k ∂Φ/∂x, −Λ_k Hᵀ], [Λ_γ H,
 /// 0]]` (Peng et al., section III-E).

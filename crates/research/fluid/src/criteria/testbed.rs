@@ -1,7 +1,7 @@
 //! The paper's networks, as fluid models.
 
-use crate::equilibrium::Model;
 use crate::law::FluidLaw;
+use crate::model::Model;
 use crate::network::{Flow, Link, Network, Route};
 use manyway_control::laws::{AnyLaw, Reno};
 

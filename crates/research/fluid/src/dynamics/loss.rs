@@ -7,8 +7,8 @@ use nalgebra::{DMatrix, DVector};
 use num_dual::Dual64;
 
 use super::System;
-use crate::equilibrium::Model;
 use crate::law::{FluidLaw, paths_at};
+use crate::model::Model;
 use crate::network::{Flow, Network};
 
 /// The system (3)-(4) of Peng et al. over time: `ẋ_r = k_r (φ_r − q_r)`, `ṗ_l = γ_l (y_l − c_l)⁺`.

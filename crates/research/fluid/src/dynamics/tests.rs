@@ -4,8 +4,8 @@ use nalgebra::DVector;
 use proptest::prelude::*;
 
 use super::*;
-use crate::equilibrium::Model;
 use crate::law::FluidLaw;
+use crate::model::Model;
 use crate::network::{Flow, Link, Network, Route};
 use crate::optimum::{self, Utility};
 

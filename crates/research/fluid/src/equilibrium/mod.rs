@@ -1,23 +1,9 @@
-//! Flows with laws on a network, and where they come to rest.
+//! Where flows with laws on a network come to rest.
 
 use nalgebra::{DMatrix, DVector};
 
 use crate::dynamics::{Integrator, LossModel};
-use crate::law::FluidLaw;
-use crate::network::{InvalidNetwork, Network, Route};
-
-/// Flows with laws on a network: the system (3)-(4) of Peng et al., `ẋ_r = k_r (φ_r − q_r)⁺`, `ṗ_l
-/// = γ_l (y_l − c_l)⁺`, with `q_r` the sum of the prices on route r and `y_l` the load of link l.
-///
-/// Rates are in packets/s of the route's own packets, prices are loss probabilities, loads and
-/// capacities bits/s. Demands are left out: a window law knows none.
-#[derive(Clone, Debug)]
-pub struct Model {
-    network: Network,
-    laws: Vec<FluidLaw>,
-    /// Loss of each route that is not for lack of capacity.
-    losses: Vec<f64>,
-}
+use crate::model::Model;
 
 /// Where a model rests: `φ_r ≤ q_r`, with equality where `x_r > 0`; `y_l ≤ c_l`, with equality
 /// where `p_l > 0` (eq. (8)-(9)).
@@ -36,14 +22,6 @@ pub struct Equilibrium {
     pub method: Method,
     /// Newton steps taken.
     pub steps: usize,
-}
-
-/// What is typical of a link.
-pub(crate) struct Pace {
-    /// Price of a route over it, loss probability.
-    pub(crate) price: f64,
-    /// Time constant of windows, seconds.
-    pub(crate) time: f64,
 }
 
 /// How an equilibrium was found.
@@ -68,132 +46,6 @@ const STEPS: usize = 300;
 const TOLERANCE: f64 = 1e-10;
 
 impl Model {
-    /// A model of one law per flow.
-    ///
-    /// # Errors
-    /// What is wrong with the network, or that there are not as many laws as flows.
-    pub fn new(network: Network, laws: Vec<FluidLaw>) -> Result<Self, InvalidNetwork> {
-        network.validate()?;
-        if laws.len() != network.flows.len() {
-            return Err(InvalidNetwork::unnamed(format!(
-                "has {} flows, but {} laws were given: give each flow one",
-                network.flows.len(),
-                laws.len()
-            )));
-        }
-        Ok(Model {
-            losses: vec![0.0; network.routes().count()],
-            network,
-            laws,
-        })
-    }
-
-    /// The same with loss probabilities of routes that nobody's rate changes, such as those of
-    /// radio links, one for each of [`Network::routes`]: they are added to `q_r`.
-    #[must_use]
-    pub fn with_losses(mut self, losses: Vec<f64>) -> Self {
-        assert_eq!(
-            losses.len(),
-            self.losses.len(),
-            "a loss probability for each route"
-        );
-        self.losses = losses;
-        self
-    }
-
-    /// `q_r` of all routes at these prices: what their links ask for, and their own loss.
-    pub fn route_prices(&self, prices: &[f64]) -> Vec<f64> {
-        let mut q = self.network.route_prices(prices);
-        for (q, loss) in q.iter_mut().zip(&self.losses) {
-            *q += loss;
-        }
-        q
-    }
-
-    /// The network.
-    pub fn network(&self) -> &Network {
-        &self.network
-    }
-
-    /// The flows' laws.
-    pub fn laws(&self) -> &[FluidLaw] {
-        &self.laws
-    }
-
-    /// Link gains `γ_l`, in loss probability per bit, with which prices are about as fast as
-    /// sources: `p̂/(c T)`, `p̂` being what the loss of the link's routes is at about equal shares
-    /// and `T = w τ/2` the time constant of their windows. Equal Reno flows on one link have a
-    /// damping ratio of 1/√2 with it.
-    pub fn gains(&self) -> Vec<f64> {
-        let paces = self.paces().into_iter().zip(&self.network.links);
-        paces
-            .map(|(pace, link)| pace.price / (link.capacity * pace.time))
-            .collect()
-    }
-
-    /// What prices and times are around on each link: means over its routes at about equal shares,
-    /// weighted by rates.
-    pub(crate) fn paces(&self) -> Vec<Pace> {
-        let rates = self.rough_rates();
-        let phis = self.phis(&rates);
-        let mut sums = vec![(0.0, 0.0, 0.0); self.network.links.len()];
-        for (((_, route), x), phi) in self.network.routes().zip(&rates).zip(&phis) {
-            for &link in &route.links {
-                let (load, price, time) = &mut sums[link];
-                *load += x * route.packet;
-                *price += x * route.packet * phi / route.links.len() as f64;
-                *time += x * route.packet * x * route.rtt * route.rtt / 2.0;
-            }
-        }
-        let pace = |(load, price, time): (f64, f64, f64)| match load > 0.0 {
-            true => Pace {
-                price: price / load,
-                time: time / load,
-            },
-            // Nobody is there to be slow.
-            false => Pace {
-                price: 1.0,
-                time: 1.0,
-            },
-        };
-        sums.into_iter().map(pace).collect()
-    }
-
-    /// What prices come to at about equal shares: on each link, what the routes want for which it
-    /// is the narrowest. Something to start from.
-    pub(crate) fn rough_prices(&self) -> Vec<f64> {
-        let rates = self.rough_rates();
-        let phis = self.phis(&rates);
-        let room = self.network.room(|flow| self.network.flows[flow].weight);
-        let mut sums = vec![(0.0, 0.0); room.len()];
-        for (((_, route), x), phi) in self.network.routes().zip(&rates).zip(&phis) {
-            let by_room = |a: &&usize, b: &&usize| room[**a].total_cmp(&room[**b]);
-            if let Some(&narrowest) = route.links.iter().min_by(by_room) {
-                sums[narrowest].0 += x * route.packet * phi;
-                sums[narrowest].1 += x * route.packet;
-            }
-        }
-        sums.into_iter()
-            .map(|(price, load)| if load > 0.0 { price / load } else { 0.0 })
-            .collect()
-    }
-
-    /// About equal shares of the narrowest link on each route, in packets/s: something to start
-    /// from.
-    pub(crate) fn rough_rates(&self) -> Vec<f64> {
-        let parts = self.network.rough_parts(1.0);
-        let routes = self.network.routes().zip(parts).enumerate();
-        let rate = |(r, ((_, route), part)): (usize, ((usize, &Route), f64))| {
-            (part / route.packet).min(self.most(r, route))
-        };
-        routes.map(rate).collect()
-    }
-
-    /// What Reno has at a route's own loss, in packets/s.
-    fn most(&self, r: usize, route: &Route) -> f64 {
-        (2.0 / self.losses[r]).sqrt() / route.rtt
-    }
-
     /// An equilibrium, by a primal-dual path-following Newton method on (8)-(9) as a
     /// complementarity problem; should that fail, by following the trajectory until it rests, and
     /// Newton's method from there. It always ends; whether it converged, it says. For laws that
@@ -225,7 +77,7 @@ impl Model {
     /// The better of what the direct method found and of where the trajectory leads.
     fn settled(&self, scales: &Scales, direct: Equilibrium) -> Equilibrium {
         let system = LossModel::new(self);
-        let start = system.state(&self.rough_rates(), &vec![0.0; self.network.links.len()]);
+        let start = system.state(&self.rough_rates(), &vec![0.0; self.network().links.len()]);
         let mut integrator = Integrator::new(&system, start, SETTLING.0);
         for _ in 0..SETTLING.1 {
             if integrator.step(SETTLING.2).is_err() || integrator.time() >= SETTLING.2 {
@@ -239,39 +91,6 @@ impl Model {
             true => settled,
             false => direct,
         }
-    }
-
-    /// `φ` of all routes at these rates.
-    pub fn phis(&self, rates: &[f64]) -> Vec<f64> {
-        self.per_flow(rates, |law, rates, rtts| law.phis(rates, rtts))
-            .into_iter()
-            .flat_map(|phis| phis.as_slice().to_vec())
-            .collect()
-    }
-
-    /// `∂Φ/∂x` of all routes at these rates: a block for each flow.
-    pub fn jacobian(&self, rates: &[f64]) -> DMatrix<f64> {
-        let mut whole = DMatrix::zeros(rates.len(), rates.len());
-        let mut at = 0;
-        for block in self.per_flow(rates, |law, rates, rtts| law.jacobian(rates, rtts)) {
-            let n = block.nrows();
-            whole.view_mut((at, at), (n, n)).copy_from(&block);
-            at += n;
-        }
-        whole
-    }
-
-    fn per_flow<T>(&self, rates: &[f64], of: impl Fn(&FluidLaw, &[f64], &[f64]) -> T) -> Vec<T> {
-        let mut rest = rates;
-        let flows = self.network.flows.iter().zip(&self.laws);
-        flows
-            .map(|(flow, law)| {
-                let (own, others) = rest.split_at(flow.routes.len());
-                rest = others;
-                let rtts: Vec<f64> = flow.routes.iter().map(|route| route.rtt).collect();
-                of(law, own, &rtts)
-            })
-            .collect()
     }
 
     /// The conditions (8)-(9) without dimensions: `φ − q` of routes, and load over capacity less 1
@@ -334,7 +153,7 @@ impl Model {
         }
         matrix.view_mut((0, 0), (n, n)).copy_from(&block);
         matrix.view_mut((n, 0), (links, n)).copy_from(&scales.usage);
-        for (r, (_, route)) in self.network.routes().enumerate() {
+        for (r, (_, route)) in self.network().routes().enumerate() {
             for &link in &route.links {
                 matrix[(r, n + link)] = -1.0;
             }
@@ -375,7 +194,7 @@ struct Scales {
 
 impl Scales {
     fn of(model: &Model) -> Self {
-        let network = &model.network;
+        let network = model.network();
         let shares = network.rough_shares(1.0);
         let unit = network.routes().enumerate().map(|(r, (flow, route))| {
             let routes = network.flows[flow].routes.len() as f64;

@@ -3,7 +3,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
-use crate::network::{Flow, Link, Route};
+use crate::law::FluidLaw;
+use crate::network::{Flow, Link, Network, Route};
 
 /// A law, and routes by their links and round-trip times in seconds.
 type Spec<'a> = (&'a str, &'a [(&'a [usize], f64)]);

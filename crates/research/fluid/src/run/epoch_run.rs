@@ -13,7 +13,7 @@ use super::reading::Fluid;
 use super::recorder::Recorder;
 use super::{Epoch, Laws, MOST_EQUATIONS, Rest, RunError, RunOptions, StartWindow};
 use crate::dynamics::{DelayModel, Integrator, LossModel};
-use crate::equilibrium::Model;
+use crate::model::Model;
 use crate::network::{Link, Network};
 use crate::optimum::{self, Utility};
 

@@ -4,7 +4,8 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, U
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use zeroize::Zeroizing;
 
-use super::{OpenError, SealError, Suite, TAG_LEN, Tag};
+use super::error::{OpenError, SealError};
+use super::{Suite, TAG_LEN, Tag};
 
 const KEY_LEN: usize = 32;
 const IV_LEN: usize = 12;

@@ -17,15 +17,17 @@
 //!
 //! There is no header protection: the header is authenticated but readable.
 
+mod error;
 mod keys;
 mod opener;
 mod sealer;
 #[cfg(test)]
 mod tests;
 
+pub use error::{OpenError, SealError};
 pub use keys::PacketKey;
-pub use opener::{OpenError, Opener};
-pub use sealer::{SealError, Sealer};
+pub use opener::Opener;
+pub use sealer::Sealer;
 
 use std::fmt;
 use std::str::FromStr;

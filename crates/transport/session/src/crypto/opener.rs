@@ -3,42 +3,9 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
+use super::error::OpenError;
 use super::keys::{Chain, PacketKey};
 use super::{KeyLimits, TAG_LEN};
-
-/// Why a packet did not open. All but [`OpenError::IntegrityLimit`] mean: drop the packet.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// The packet is shorter than a header and a tag.
-    #[error("the packet is too short: {len} bytes")]
-    TooShort {
-        /// The packet's length in bytes.
-        len: usize,
-    },
-    /// No key for the packet's epoch: it is older than the previous one, that one's keys are gone,
-    /// or it is further ahead than an honest peer can be.
-    #[error(
-        "the packet is of epoch {packet}, whose keys are not held; the present one is {current}"
-    )]
-    UnknownEpoch {
-        /// The epoch in the packet's header.
-        packet: u8,
-        /// The epoch of the last packet that moved the keys on.
-        current: u8,
-    },
-    /// The packet was forged or damaged on the way.
-    #[error("the packet is forged or damaged")]
-    Forged,
-    /// So many packets were forged that the next might slip through: the connection must close.
-    #[error(
-        "{forged} forged packets arrived, which is as many as this connection may meet: somebody \
-         is attacking it; connect again"
-    )]
-    IntegrityLimit {
-        /// Packets that failed to open.
-        forged: u64,
-    },
-}
 
 /// Opens the packets of one direction, following the sender from epoch to epoch.
 pub struct Opener {

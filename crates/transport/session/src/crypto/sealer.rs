@@ -1,35 +1,8 @@
 use std::fmt;
 
+use super::error::SealError;
 use super::keys::{Chain, PacketKey};
 use super::{KeyLimits, TAG_LEN};
-
-/// Why a packet could not be sealed. After [`SealError::ConfidentialityLimit`] the connection can
-/// send nothing more and must be dropped.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SealError {
-    /// The key has sealed as many packets as is safe and the peer never acknowledged one of them.
-    #[error(
-        "the packet key is used up after {packets} packets and the peer acknowledged none of them, \
-         so the next key can't be taken up: connect again"
-    )]
-    ConfidentialityLimit {
-        /// Packets sealed with the key.
-        packets: u64,
-    },
-    /// The header would end after the buffer does.
-    #[error("a header of {header_len} bytes at {start} doesn't fit a buffer of {len} bytes")]
-    HeaderOutOfBounds {
-        /// Where the packet starts in the buffer.
-        start: usize,
-        /// Length of the packet's header.
-        header_len: usize,
-        /// Length of the buffer.
-        len: usize,
-    },
-    /// The payload is longer than the AEAD can seal.
-    #[error("the packet is too long to be sealed")]
-    TooLong,
-}
 
 /// Seals the packets of one direction, and moves to new keys in time.
 pub struct Sealer {

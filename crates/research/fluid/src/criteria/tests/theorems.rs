@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::super::testbed::{PACKET, alone};
 use super::super::*;
 use super::law;
-use crate::equilibrium::{Equilibrium, Model};
+use crate::equilibrium::Equilibrium;
+use crate::model::Model;
 use crate::network::{Flow, Link, Network, Route};
 
 /// Laws that meet C1-C3 at equal round-trip times.
