@@ -9,7 +9,7 @@ use crate::model::Model;
 /// where `p_l > 0` (eq. (8)-(9)).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Equilibrium {
-    /// `x_r` in packets/s, in the order of [`Network::routes`].
+    /// `x_r` in packets/s, in the order of [`Network::routes`](crate::Network::routes).
     pub rates: Vec<f64>,
     /// `p_l`, of every link.
     pub prices: Vec<f64>,

@@ -1,4 +1,4 @@
-//! The registry's server: HTTPS and UDP sockets around [`Core`](crate::Core).
+//! The registry's server: HTTPS and UDP sockets around [`Core`].
 
 mod accept;
 mod observe;
