@@ -8,8 +8,9 @@ use manyway_units::Rate;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the link's `{field}` is {value}: {allowed}")]
 pub struct InvalidLink {
-    /// The setting, in the words of [`LinkConfig`](crate::LinkConfig) and its parts: `rate`, `queue.red.max_p`,
-    /// `loss.good_to_bad`, `timetable[2].rate`, `timetable_period`. Scenario files use the same.
+    /// The setting, in the words of [`LinkConfig`](crate::LinkConfig) and its parts: `rate`,
+    /// `queue.red.max_p`, `loss.good_to_bad`, `timetable[2].rate`, `timetable_period`. Scenario
+    /// files use the same.
     pub field: String,
     /// What it is.
     pub value: String,
