@@ -134,6 +134,7 @@ pub(crate) struct OutputArgs {
 mod tests {
     use super::*;
 
+    #[cfg(all(feature = "research", feature = "registry"))]
     fn help(subcommands: &[&str]) -> String {
         let mut command = Cli::definition().term_width(100);
         command.build();
@@ -148,6 +149,7 @@ mod tests {
         Cli::definition().debug_assert();
     }
 
+    #[cfg(all(feature = "research", feature = "registry"))]
     #[test]
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
@@ -167,6 +169,7 @@ mod tests {
     }
 
     /// Scripts and service files rely on these names.
+    #[cfg(all(feature = "research", feature = "registry"))]
     #[test]
     fn environment_variables() {
         let mut list = Vec::new();
@@ -192,6 +195,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "research")]
     #[test]
     fn assignments_are_repeated_or_separated() {
         let arguments = [
