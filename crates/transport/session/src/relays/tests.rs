@@ -260,7 +260,7 @@ fn who_has_shown_its_address_goes_on_without_hello() {
 }
 
 #[test]
-fn a_keeper_whose_proof_does_not_hold_any_more_begins_anew() {
+fn a_registrar_whose_proof_does_not_hold_any_more_begins_anew() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(18);
     let mut registrar = Registrar::new([8; 16]);
