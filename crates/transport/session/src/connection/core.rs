@@ -262,8 +262,8 @@ pub(super) mod tests {
 
     const T0: Time = Time::ZERO;
 
-    /// Paths and data without a peer.
-    pub(crate) fn core(initiator: bool) -> Core {
+    /// No paths as yet.
+    pub(crate) fn paths(initiator: bool) -> PathSet {
         let config = Arc::new(Config::default());
         let limits = PeerLimits {
             max_datagram: 8952,
@@ -271,6 +271,12 @@ pub(super) mod tests {
             max_paths: 8,
         };
         let law = Box::new(LawSpec::reno().controller(&Default::default()));
+        let idle = Duration::from_secs(30);
+        PathSet::new(T0, &config, (initiator, limits), idle, law)
+    }
+
+    /// Paths and data without a peer.
+    pub(crate) fn core(initiator: bool) -> Core {
         let mut streams = Streams::new(StreamsConfig {
             initiator,
             initial_receive_window: 1 << 20,
@@ -279,12 +285,11 @@ pub(super) mod tests {
             max_streams: 8,
         });
         streams.set_peer_limits(1 << 20, 1 << 20, 8);
-        let idle = Duration::from_secs(30);
         Core {
-            paths: PathSet::new(T0, &config, (initiator, limits), idle, law),
+            paths: paths(initiator),
             ids: ConnectionIds::new(ConnectionId([7; 8])),
             pairs: None,
-            data: Data::new(T0, &config, streams),
+            data: Data::new(T0, &Config::default(), streams),
             outbox: Outbox::default(),
             rng: Pcg64Mcg::seed_from_u64(1),
         }
@@ -294,9 +299,9 @@ pub(super) mod tests {
         SocketAddr::from(([192, 0, 2, last], 9))
     }
 
-    /// Opens a path whose far end is the address with this number.
-    pub(crate) fn open(core: &mut Core, id: u32) -> usize {
-        let new = NewPath {
+    /// A path whose far end is the address with this number.
+    pub(crate) fn new_path(id: u32) -> NewPath {
+        NewPath {
             id: PathId(id),
             local: Local {
                 id: LocalId(1),
@@ -309,8 +314,11 @@ pub(super) mod tests {
             transport: PathTransport::Coupled,
             relay: None,
             initial_rtt: None,
-        };
-        core.open_path(T0, new)
+        }
+    }
+
+    pub(crate) fn open(core: &mut Core, id: u32) -> usize {
+        core.open_path(T0, new_path(id))
     }
 
     fn up(core: &mut Core, id: u32) -> usize {

@@ -13,7 +13,6 @@ use manyway_wire::PathId;
 
 use crate::relays::RelayRoute;
 
-use super::super::core::Core;
 use super::super::paths::{PathSet, PathTransport};
 
 /// The manager of a connection whose law is `mpath`.
@@ -119,59 +118,56 @@ impl Manager {
         Some(((path != PathKey::Direct).then_some(index), event))
     }
 
-    /// Tells the manager what has happened, to one path if that is all there is to look at. Whether
-    /// it may have commands by now.
+    /// Tells the manager what has happened, to one path if that is all there is to look at, and
+    /// whether there is more to send. Whether it may have commands by now.
     pub(super) fn report(
         &mut self,
         now: Time,
-        core: &Core,
+        (paths, unsatisfied): (&PathSet, bool),
         about: Option<usize>,
         event: Option<Event<'static>>,
     ) -> bool {
         // Before the direct path has answered there is no round-trip time to probe by.
-        self.started |= direct_rtt(&core.paths).is_some();
+        self.started |= direct_rtt(paths).is_some();
         if !self.started {
             return false;
         }
         if about.is_none() {
-            self.brief(now, core);
+            self.brief(now, paths, unsatisfied);
         }
         if let Some(event) = event {
             self.manager.handle(now, event);
         }
         match about {
-            Some(index) => self.judge(now, core, index, true),
-            None => core
-                .paths
+            Some(index) => self.judge(now, paths, index, Some(unsatisfied)),
+            None => paths
                 .iter()
-                .for_each(|(index, _)| self.judge(now, core, index, false)),
+                .for_each(|(index, _)| self.judge(now, paths, index, None)),
         }
         self.manager.on_timeout(now);
         true
     }
 
     /// Passes on what the controller thinks of a path, after what else is to be known if that is
-    /// still to be done.
-    fn judge(&mut self, now: Time, core: &Core, index: usize, brief: bool) {
-        let Some(PathKey::Via(relay)) = key_of(&core.paths, index) else {
+    /// still to be done: `brief` says whether there is more to send.
+    fn judge(&mut self, now: Time, paths: &PathSet, index: usize, brief: Option<bool>) {
+        let Some(PathKey::Via(relay)) = key_of(paths, index) else {
             return;
         };
-        let verdict = core.paths.verdict(index);
+        let verdict = paths.verdict(index);
         if verdict == PathVerdict::Keep {
             return;
         }
-        if brief {
-            self.brief(now, core);
+        if let Some(unsatisfied) = brief {
+            self.brief(now, paths, unsatisfied);
         }
         self.manager.handle(now, Event::Verdict { relay, verdict });
     }
 
     /// Brings the manager up to date: what the paths have delivered, the direct one's round trip,
     /// and whether there is more to send.
-    fn brief(&mut self, now: Time, core: &Core) {
-        let paths = &core.paths;
+    fn brief(&mut self, now: Time, paths: &PathSet, unsatisfied: bool) {
         self.reported.retain(|&id, _| paths.index_of(id).is_some());
-        let unsatisfied = core.data.has_any();
         self.manager.handle(now, Event::Unsatisfied(unsatisfied));
         for (index, path) in paths.iter() {
             let acked = path.sender().stats().bytes_acked;
@@ -204,4 +200,155 @@ fn key_of(paths: &PathSet, index: usize) -> Option<PathKey> {
 fn direct_rtt(paths: &PathSet) -> Option<Duration> {
     let rtt = paths[paths.oldest_coupled()?].sender().rtt();
     rtt.has_sample().then(|| rtt.smoothed())
+}
+
+#[cfg(test)]
+mod tests {
+    use manyway_wire::{AckInfo, Frame, Frames, encode_ack};
+
+    use super::super::super::core::tests::{new_path, paths};
+    use super::super::super::packet::Packet;
+    use super::super::fixtures::{T0, begin, granted, local, relay};
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(40);
+    const PROBES: Duration = Duration::from_millis(250);
+
+    fn manager() -> Manager {
+        let law: LawSpec = "mpath".parse().expect("a law");
+        Manager::of(&law, 1).expect("it has one")
+    }
+
+    /// The direct path and one through a relay, both in use.
+    fn two() -> (PathSet, [usize; 2], RelayRoute) {
+        let (mut routes, all) = granted(&[local(1, "if")], &[relay(1)]);
+        let mut paths = paths(true);
+        let direct = paths.add(T0, new_path(0));
+        let via = begin(&mut paths, &mut routes, (all[0], 1), PathTransport::Coupled);
+        for index in [direct, via] {
+            paths.on_validated(index, Some(RTT));
+            paths.refresh(T0, index);
+        }
+        (paths, [direct, via], all[0])
+    }
+
+    /// Sends packets on a path, of which the peer acknowledges the last `arrived`.
+    fn exchange(paths: &mut PathSet, index: usize, packets: u64, arrived: u64) {
+        for _ in 0..packets {
+            let packet = Packet {
+                ack_eliciting: true,
+                ..Packet::default()
+            };
+            paths[index].on_sent(T0, 1200, false, packet);
+        }
+        let next = paths[index].sender().next_packet_number();
+        let info = AckInfo {
+            path: paths[index].id(),
+            delay_us: 0,
+            receive_time_us: 0,
+            ecn: None,
+        };
+        let mut frame = Vec::new();
+        encode_ack(
+            &mut frame,
+            &info,
+            [next - arrived..=next - 1].into_iter(),
+            1200,
+        );
+        let Some(Ok(Frame::Ack(ack))) = Frames::new(&frame).next() else {
+            panic!("no ACK");
+        };
+        paths.on_ack(T0 + RTT, index, &ack).expect("true");
+        paths.settle(T0 + RTT, index, |_| {});
+    }
+
+    #[test]
+    fn only_a_law_that_has_a_manager_brings_one() {
+        assert!(Manager::of(&LawSpec::lia(), 1).is_none());
+        assert_eq!(manager().most_strikes, 2);
+    }
+
+    #[test]
+    fn relays_are_probed_once_the_direct_path_has_answered_and_there_is_more_to_send() {
+        let mut manager = manager();
+        let mut paths = paths(true);
+        let direct = paths.add(T0, new_path(0));
+        manager.on_candidate(T0, RelayRoute(7));
+        assert!(!manager.report(T0, (&paths, true), None, None));
+        assert_eq!((manager.next_command(), manager.timeout()), (None, None));
+        paths.on_validated(direct, Some(RTT));
+        assert!(manager.report(T0, (&paths, false), None, None));
+        assert_eq!(manager.next_command(), None, "nothing to send");
+        assert!(manager.report(T0, (&paths, true), None, None));
+        assert_eq!(manager.next_command(), Some(Command::Probe(RelayKey(7))));
+        manager.on_answered(T0, RelayRoute(7));
+        manager.on_candidate(T0, RelayRoute(8));
+        assert_eq!(manager.timeout(), Some(T0 + PROBES), "the next probe");
+    }
+
+    #[test]
+    fn a_relay_is_out_after_as_many_strikes_in_a_row() {
+        let (mut manager, route) = (manager(), RelayRoute(7));
+        assert!(!manager.on_strike(route));
+        manager.on_answered(T0, route);
+        assert!(!manager.on_strike(route), "an answer made up for the first");
+        assert!(manager.on_strike(route));
+        assert!(manager.strikes.is_empty(), "and is forgotten");
+    }
+
+    #[test]
+    fn the_oldest_path_is_the_direct_one_and_trials_are_none() {
+        let (mut paths, [direct, via], route) = two();
+        let key = PathKey::Via(RelayKey(route.0));
+        assert_eq!(key_of(&paths, direct), Some(PathKey::Direct));
+        assert_eq!(key_of(&paths, via), Some(key));
+        let Some(Event::Timeout { path, window }) = Manager::timeout_on(&paths, via) else {
+            panic!("nothing to say");
+        };
+        assert_eq!((path, window), (key, paths.window(via)));
+        let (mut routes, all) = granted(&[local(1, "if")], &[relay(2)]);
+        let trial = begin(&mut paths, &mut routes, (all[0], 2), PathTransport::Trial);
+        assert_eq!(Manager::timeout_on(&paths, trial), None);
+        paths.close(T0, direct);
+        assert_eq!(key_of(&paths, via), Some(PathKey::Direct));
+    }
+
+    #[test]
+    fn a_loss_is_told_once_with_the_window_before_it() {
+        let (mut paths, [direct, via], route) = two();
+        let mut manager = manager();
+        assert_eq!(
+            manager.observe(&paths, direct, 9.0, false),
+            Some((None, None)),
+            "it begins"
+        );
+        manager.report(T0, (&paths, true), None, None);
+        assert_eq!(manager.observe(&paths, direct, 9.0, false), None);
+        for (index, path, about) in [
+            (direct, PathKey::Direct, None),
+            (via, PathKey::Via(RelayKey(route.0)), Some(via)),
+        ] {
+            exchange(&mut paths, index, 10, 4);
+            let event = Event::Loss { path, window: 9.0 };
+            let told = manager.observe(&paths, index, 9.0, true);
+            assert_eq!(told, Some((about, Some(event))));
+            let told = manager.observe(&paths, index, 9.0, true);
+            assert_eq!(told, Some((about, None)), "more packets of the same loss");
+        }
+        paths.close(T0, via);
+        assert_eq!(manager.observe(&paths, via, 9.0, true), None);
+    }
+
+    #[test]
+    fn what_a_path_delivers_counts_once_and_closed_paths_are_forgotten() {
+        let (mut paths, [_, via], _) = two();
+        let mut manager = manager();
+        exchange(&mut paths, via, 4, 4);
+        manager.report(T0, (&paths, true), None, None);
+        let reported = |manager: &Manager| manager.reported.get(&PathId(1)).map(|r| r.bytes);
+        assert_eq!(reported(&manager), Some(4800));
+        paths.close(T0, via);
+        manager.report(T0, (&paths, true), None, None);
+        assert_eq!(reported(&manager), None);
+    }
 }

@@ -6,6 +6,8 @@
 //! opens no paths, has [`Consents`] only. It never touches a datagram on a path.
 
 mod consents;
+#[cfg(test)]
+mod fixtures;
 mod manager;
 mod policies;
 mod routes;

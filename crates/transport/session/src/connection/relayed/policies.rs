@@ -66,7 +66,8 @@ impl RelayedPaths {
         let Some(manager) = &mut self.manager else {
             return;
         };
-        if manager.report(now, core, about, event) {
+        let seen = (&core.paths, core.data.has_any());
+        if manager.report(now, seen, about, event) {
             while let Some(command) = self.manager.as_mut().and_then(|m| m.next_command()) {
                 self.obey(now, command, core);
             }

@@ -362,3 +362,167 @@ pub(super) fn best(a: Liveness, b: Liveness) -> Liveness {
         .find(|standing| [a, b].contains(standing))
         .unwrap_or(a)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::core::tests::{address, paths};
+    use super::super::fixtures::{T0, answer, begin, granted, local, relay, seconds};
+    use super::*;
+
+    const PATH: PathId = PathId(1);
+
+    fn one() -> (Routes, RelayRoute) {
+        let (routes, all) = granted(&[local(1, "if")], &[relay(1)]);
+        (routes, all[0])
+    }
+
+    #[test]
+    fn a_route_carries_one_path_and_rests_ever_longer_when_that_fails() {
+        let (mut routes, route) = one();
+        assert_eq!(routes.due(T0), [route]);
+        let mut now = T0;
+        for pause in [5, 10, 20, 40, 60, 60] {
+            assert!(routes.begin(now, route, PATH).is_some());
+            assert!(routes.begin(now, route, PathId(2)).is_none(), "it has one");
+            assert!(routes.due(now).is_empty());
+            assert!(!routes.on_failed(now, route, PathId(2)), "not its path");
+            assert!(routes.on_failed(now, route, PATH));
+            let retry = routes.retry(now).expect("it is tried again");
+            assert_eq!(retry.since(now), Duration::from_secs(pause));
+            now = retry;
+            assert_eq!(routes.due(now), [route]);
+            answer(&mut routes.client, now);
+        }
+    }
+
+    #[test]
+    fn a_path_that_works_makes_up_for_earlier_failures() {
+        let (mut routes, route) = one();
+        routes.begin(T0, route, PATH);
+        routes.on_failed(T0, route, PATH);
+        routes.begin(T0, route, PATH);
+        routes.on_failed(T0, route, PATH);
+        let mut paths = paths(true);
+        let index = begin(&mut paths, &mut routes, (route, 1), PathTransport::Coupled);
+        let rtt = Duration::from_millis(40);
+        paths.on_validated(index, Some(rtt));
+        routes.on_answered(&paths[index]);
+        assert!(routes.on_failed(T0, route, PATH));
+        assert_eq!(routes.retry(T0), Some(seconds(5)));
+        let next = routes.begin(T0, route, PATH).expect("free");
+        assert_eq!(next.rtt, Some(rtt), "what is known of the way isn't lost");
+    }
+
+    #[test]
+    fn want_of_room_is_no_failure() {
+        let (mut routes, route) = one();
+        routes.put_off(T0, route);
+        assert_eq!(routes.retry(T0), Some(T0 + PUT_OFF));
+        assert!(routes.due(T0).is_empty());
+        assert_eq!(routes.due(T0 + PUT_OFF), [route]);
+        routes.begin(T0, route, PATH);
+        routes.release(route);
+        assert_eq!(routes.path(route), None);
+        routes.begin(T0, route, PATH);
+        routes.on_failed(T0, route, PATH);
+        assert_eq!(routes.retry(T0), Some(seconds(5)), "the first one");
+    }
+
+    #[test]
+    fn nothing_is_begun_at_a_relay_that_leaves() {
+        let (mut routes, route) = one();
+        routes.on_leaving(route);
+        assert!(routes.is_leaving(route) && routes.due(T0).is_empty());
+        assert!(routes.begin(T0, route, PATH).is_some_and(|s| s.leaving));
+        routes.release(route);
+        assert!(routes.on_left(route) && !routes.on_left(RelayRoute(99)));
+        routes.forget(route);
+        assert!(routes.begin(T0, route, PATH).is_none(), "nor is it asked");
+        assert_eq!(routes.on_stays(route), Some(true));
+        assert_eq!(routes.on_stays(route), Some(false), "told once");
+        assert_eq!(
+            (routes.is_leaving(route), routes.due(T0)),
+            (false, vec![route])
+        );
+        routes.on_gone(route);
+        assert_eq!((routes.on_stays(route), routes.due(T0)), (None, vec![]));
+    }
+
+    #[test]
+    fn each_header_has_a_number_and_the_peer_gets_the_other_grant() {
+        let (mut routes, route) = one();
+        let mut paths = paths(true);
+        let index = begin(&mut paths, &mut routes, (route, 1), PathTransport::Coupled);
+        let first = *paths[index].relay().expect("through a relay");
+        let (seq, back) = routes.grant_back(T0, &paths[index]).expect("it has grants");
+        assert_eq!(seq, first.seq);
+        assert_ne!(back, first.grant);
+        let second = routes.header(T0, route).expect("it has grants");
+        assert!(second.seq > first.seq);
+        let late = seconds(119);
+        assert!(routes.header(late, route).is_none(), "they have ended");
+        assert!(routes.grant_back(late, &paths[index]).is_none());
+    }
+
+    #[test]
+    fn a_relay_is_worth_what_its_best_route_is() {
+        let locals = [local(1, "a"), local(2, "b")];
+        let (mut routes, all) = granted(&locals, &[relay(1)]);
+        let mut paths = paths(true);
+        let how = |routes: &Routes, paths: &PathSet, now| routes.standings(now, paths)[0].1;
+        assert_eq!(how(&routes, &paths, T0), Liveness::Alive, "they may begin");
+        let index = begin(&mut paths, &mut routes, (all[0], 1), PathTransport::Coupled);
+        routes.begin(T0, all[1], PathId(2));
+        routes.on_failed(T0, all[1], PathId(2));
+        assert_eq!(how(&routes, &paths, T0), Liveness::Alive, "one has a path");
+        assert_eq!(routes.stats(&paths)[0].state, RelayState::InUse);
+        paths.stall(T0, index);
+        assert_eq!(
+            how(&routes, &paths, T0),
+            Liveness::Alive,
+            "not for long yet"
+        );
+        assert_eq!(how(&routes, &paths, seconds(1)), Liveness::Dead);
+        routes.on_renewed(all[1]);
+        assert_eq!(how(&routes, &paths, seconds(1)), Liveness::Dead, "it rests");
+        assert_eq!(how(&routes, &paths, seconds(5)), Liveness::Alive);
+        routes.on_gone(all[0]);
+        routes.on_gone(all[1]);
+        assert_eq!(how(&routes, &paths, T0), Liveness::Unanswered);
+        assert_eq!(routes.stats(&paths)[0].state, RelayState::Waiting);
+    }
+
+    #[test]
+    fn a_chosen_relay_gets_a_path_from_each_interface() {
+        let locals = [local(1, "a"), local(2, "a"), local(3, "b")];
+        let (mut routes, all) = granted(&locals, &[relay(1), relay(2)]);
+        let id = relay(1).relay.id;
+        let wanted = routes.to_open(T0, id);
+        assert_eq!(wanted, [all[0], all[2]], "one of a's sockets is enough");
+        routes.begin(T0, all[0], PATH);
+        assert_eq!(routes.to_open(T0, id), [all[2]]);
+        routes.on_failed(T0, all[0], PATH);
+        let heard = |routes: &mut Routes| routes.on_renewed(all[0]);
+        assert_eq!(
+            routes.to_open(seconds(5), id),
+            [all[1], all[2]],
+            "silent so far"
+        );
+        heard(&mut routes);
+        assert_eq!(routes.to_open(seconds(4), id), [all[1], all[2]], "too soon");
+        assert_eq!(routes.to_open(seconds(5), id), [all[0], all[2]]);
+        assert!(routes.to_open(T0, RelayId([9; 32])).is_empty());
+    }
+
+    #[test]
+    fn a_trial_makes_a_relay_available_and_not_used() {
+        let (mut routes, route) = one();
+        let mut paths = paths(true);
+        begin(&mut paths, &mut routes, (route, 1), PathTransport::Trial);
+        let stats = routes.stats(&paths);
+        assert_eq!(
+            (stats[0].address, stats[0].state),
+            (address(1), RelayState::Available)
+        );
+    }
+}

@@ -7,6 +7,9 @@
 //! nor closes any. A path through a relay that isn't chosen any more carries data until another
 //! path does.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
