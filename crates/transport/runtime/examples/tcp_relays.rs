@@ -19,9 +19,9 @@ use manyway_session::RelayAccess;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep};
 
-#[path = "../tests/endpoint/relay.rs"]
+#[path = "../tests/it/relay.rs"]
 mod relay;
-#[path = "../tests/endpoint/throttle.rs"]
+#[path = "../tests/it/throttle.rs"]
 mod throttle;
 
 use relay::{Running, start};

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use self::local_relay::{LocalRelay, endpoint, keep_busy, until};
 use super::*;
 
-#[path = "../../../tests/common/local_relay.rs"]
+#[path = "../../../tests/it/common/local_relay.rs"]
 mod local_relay;
 
 const TOKENS: &str = "relay cheap 0123456789abcdef0123\nclient lab abcdefabcdefabcdefabcd\n";

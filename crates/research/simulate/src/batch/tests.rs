@@ -547,18 +547,18 @@ fn the_object_for_programs() {
     assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
 }
 
-/// docs/run.schema.json is written by `UPDATE_SCHEMA=1 cargo test -p manyway-simulate`.
+/// docs/run.schema.json is written by `MANYWAY_UPDATE_SCHEMA=1 cargo test -p manyway-simulate`.
 #[test]
 fn the_schema_in_the_documentation_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/run.schema.json");
     let schema = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+    if std::env::var_os("MANYWAY_UPDATE_SCHEMA").is_some() {
         std::fs::write(path, &schema).unwrap();
     }
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         committed == schema,
-        "docs/run.schema.json is old: UPDATE_SCHEMA=1 cargo test -p manyway-simulate"
+        "docs/run.schema.json is old: MANYWAY_UPDATE_SCHEMA=1 cargo test -p manyway-simulate"
     );
 }
 

@@ -1,0 +1,28 @@
+//! The program as people start it, and relays and registries beside it.
+
+mod carriers;
+mod common;
+#[cfg(feature = "research")]
+mod criteria;
+#[cfg(feature = "research")]
+mod fluid;
+mod many_relays;
+#[cfg(feature = "research")]
+mod optimum;
+#[cfg(feature = "registry")]
+mod over_tcp;
+#[cfg(feature = "research")]
+mod overlay;
+mod paths;
+mod program;
+#[cfg(feature = "registry")]
+mod registry;
+#[cfg(feature = "registry")]
+mod registry_relays;
+mod relay;
+#[cfg(feature = "registry")]
+mod relay_selection;
+mod relay_tcp;
+#[cfg(feature = "research")]
+mod run;
+mod via;

@@ -1,0 +1,374 @@
+//! The program as its users run it: processes, real sockets on loopback, real files.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common;
+use crate::common::{Finished, Running, eventually};
+
+/// A directory with a file and a tree to send.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let place = Self { dir };
+        let bytes: Vec<u8> = (0..3_000_000_u32)
+            .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+            .collect();
+        fs::write(place.path("film.mkv"), &bytes[..3_000_001]).unwrap();
+        fs::create_dir_all(place.path("photos/sea")).unwrap();
+        fs::write(place.path("photos/sea/a b.txt"), "waves").unwrap();
+        fs::write(place.path("photos/empty"), "").unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The program in this directory, with loopback only on either side.
+    fn manyway(&self, arguments: &[&str]) -> Command {
+        let mut command = common::manyway(self.dir.path(), arguments);
+        command.env("MANYWAY_PATH", "127.0.0.1");
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        Running(self.manyway(arguments).spawn().unwrap())
+    }
+
+    fn run(&self, arguments: &[&str]) -> Finished {
+        self.start(arguments).finish()
+    }
+
+    /// Waits for a file and returns what is in it.
+    fn wait_for(&self, name: &str) -> String {
+        eventually(name, || {
+            fs::read_to_string(self.path(name))
+                .ok()
+                .filter(|text| !text.is_empty())
+        })
+    }
+
+    fn same(&self, a: &str, b: &str) {
+        let read = |name: &str| {
+            fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+        };
+        assert!(read(a) == read(b), "{a} and {b} differ");
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn files_and_directories_go_to_a_ticket() {
+    let place = Place::new();
+    fs::set_permissions(place.path("film.mkv"), fs::Permissions::from_mode(0o640)).unwrap();
+    let receiver = place.start(&["recv", "--once", "--json", "--ticket-file", "ticket", "in"]);
+    place.wait_for("ticket");
+    assert_eq!(mode(&place.path("ticket")), 0o600);
+    let sent = place
+        .run(&["send", "film.mkv", "photos", "--to", "@ticket", "--json"])
+        .ok();
+    let received = receiver.finish().ok();
+
+    place.same("film.mkv", "in/film.mkv");
+    place.same("photos/sea/a b.txt", "in/photos/sea/a b.txt");
+    place.same("photos/empty", "in/photos/empty");
+    assert_eq!(mode(&place.path("in/film.mkv")), 0o640);
+    let hash = blake3::hash(&fs::read(place.path("film.mkv")).unwrap()).to_string();
+    for summary in [sent.json(), received.json()] {
+        assert_eq!(summary["bytes"], 3_000_006);
+        assert_eq!(summary["files"][0]["blake3"], hash.as_str());
+        let seconds = summary["seconds"].as_f64().unwrap();
+        let goodput = summary["goodput_bps"].as_f64().unwrap();
+        assert!(
+            (goodput * seconds / 8.0 - 3_000_006.0).abs() < 1.0,
+            "{summary}"
+        );
+    }
+    assert!(sent.json()["paths"][0]["bytes_sent"].as_u64().unwrap() >= 3_000_006);
+    assert!(
+        received.json()["paths"][0]["bytes_received"]
+            .as_u64()
+            .unwrap()
+            >= 3_000_006
+    );
+    assert!(sent.stderr.contains("Sent 3 files") && received.stderr.contains("Received 3 files"));
+}
+
+#[test]
+fn files_are_fetched_with_a_ticket_from_the_environment() {
+    let place = Place::new();
+    let sender = place.start(&[
+        "send",
+        "film.mkv",
+        "-q",
+        "--ticket-file",
+        "ticket",
+        "--cc",
+        "balia",
+    ]);
+    let ticket = place.wait_for("ticket");
+    let receiver = place
+        .manyway(&["recv", "in", "-q"])
+        .env("MANYWAY_TICKET", ticket.trim())
+        .spawn()
+        .unwrap();
+    let received = Running(receiver).finish().ok();
+    let sent = sender.finish().ok();
+    place.same("film.mkv", "in/film.mkv");
+    assert_eq!(
+        (received.stderr.as_str(), received.stdout.as_str()),
+        ("", "")
+    );
+    assert_eq!((sent.stderr.as_str(), sent.stdout.as_str()), ("", ""));
+}
+
+#[test]
+fn variables_turn_flags_on_and_off() {
+    let place = Place::new();
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/no/such.toml");
+    for (value, on) in [("1", true), ("yes", true), ("0", false), ("no", false)] {
+        let mut command = place.manyway(&["run", scenario]);
+        let ended = Running(command.env("MANYWAY_SCHEMA", value).spawn().unwrap()).finish();
+        assert_eq!(ended.stdout.contains("$schema"), on, "{value}: {ended:?}");
+        assert_ne!(ended.stderr.contains("such.toml"), on, "{value}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_receiver_goes_on_until_it_is_stopped() {
+    let place = Place::new();
+    let receiver = place.start(&["recv", "in", "--json", "--ticket-file", "ticket"]);
+    place.wait_for("ticket");
+    place.run(&["send", "film.mkv", "--to", "@ticket"]).ok();
+    // The name is taken now: refused by default, and the receiver lives on.
+    let refused = place.run(&["send", "film.mkv", "--to", "@ticket", "--json"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("--overwrite"), "{refused:?}");
+    assert!(
+        refused.json()["error"]
+            .as_str()
+            .unwrap()
+            .contains("film.mkv"),
+        "{refused:?}"
+    );
+    place.run(&["send", "photos", "--to", "@ticket"]).ok();
+    receiver.interrupt();
+    let received = receiver.finish().ok();
+    let lines: Vec<Value> = received
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3, "{received:?}");
+    assert_eq!(lines[2]["directories"], 2);
+}
+
+#[test]
+fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing() {
+    for stop_sender in [true, false] {
+        let place = Place::new();
+        let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
+        place.wait_for("ticket");
+        // Far too slow to be done before it is stopped.
+        let sender = place.start(&["send", "film.mkv", "--to", "@ticket", "--limit", "100kbps"]);
+        let entries = || fs::read_dir(place.path("in")).unwrap().count();
+        eventually("the file's first part", || (entries() > 0).then_some(()));
+        if stop_sender { &sender } else { &receiver }.interrupt();
+        let (sent, received) = (sender.finish(), receiver.finish());
+        let (stopped, told) = if stop_sender {
+            (sent, received)
+        } else {
+            (received, sent)
+        };
+        assert_eq!((stopped.code, told.code), (1, 1));
+        assert!(
+            stopped
+                .stderr
+                .contains("stopped before the transfer was complete"),
+            "{stopped:?}"
+        );
+        assert!(told.stderr.contains("its user stopped it"), "{told:?}");
+        assert_eq!(entries(), 0);
+    }
+}
+
+#[test]
+fn the_far_side_is_started_over_ssh() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_manyway");
+    let ssh = fake_ssh(&place);
+    let send = |destination: &str, program: &str| {
+        place.run(&[
+            "send",
+            "film.mkv",
+            destination,
+            "--ssh",
+            &ssh,
+            "--remote-bin",
+            program,
+        ])
+    };
+    let dir = "it's; $(touch x) `touch x` \"in\"";
+    send(&format!("ann@server:{dir}"), program).ok();
+    place.same("film.mkv", &format!("{dir}/film.mkv"));
+    assert!(!place.path("x").exists());
+    assert_eq!(place.wait_for("host").trim(), "ann@server");
+
+    // What the far side says is passed on with its host's name; its own reason comes first.
+    let refused = send(&format!("server:{dir}"), program);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused
+            .stderr
+            .contains("film.mkv: it exists already at the receiver"),
+        "{refused:?}"
+    );
+    let missing = send("server:in", "/no/such/manyway");
+    assert_eq!(missing.code, 1);
+    assert!(
+        missing.stderr.contains("isn't installed on server"),
+        "{missing:?}"
+    );
+    assert!(missing.stderr.contains("--remote-bin"), "{missing:?}");
+}
+
+/// Does what ssh does with its arguments: the first is the host, a shell gets the rest. A space in
+/// its name shows that `--ssh` minds quotes.
+fn fake_ssh(place: &Place) -> String {
+    let path = place.path("fake ssh.sh");
+    let mut script = fs::File::create(&path).unwrap();
+    script
+        .write_all(b"#!/bin/sh\necho \"$1\" > host\nshift\nexec sh -c \"$*\"\n")
+        .unwrap();
+    drop(script);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    format!("'{}'", path.display())
+}
+
+#[test]
+fn wrong_usage_has_a_status_of_its_own() {
+    let place = Place::new();
+    let receiver = place.start(&["recv", "in", "-q", "--ticket-file", "ticket"]);
+    let ticket = place.wait_for("ticket");
+    let flipped = ticket.trim().replacen(
+        &ticket[9..10],
+        if &ticket[9..10] == "a" { "b" } else { "a" },
+        1,
+    );
+    let wrong = |arguments: &[&str], words: &str| {
+        let finished = place.run(arguments);
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(finished.stderr.contains(words), "{finished:?}");
+        assert_eq!(finished.stdout, "");
+    };
+    wrong(&["send"], "PATH");
+    wrong(&["send", "film.mkv", "--to", &flipped], "ticket");
+    wrong(&["send", "film.mkv", "--to", "hello"], "begin with \"mw1\"");
+    wrong(
+        &["send", "film.mkv", "server:in", "--to", &ticket],
+        "both a ticket",
+    );
+    wrong(&["recv", "--cc", "libra"], "lia");
+    wrong(&["recv", "--limit", "fast"], "rate");
+    wrong(&["recv", "--receive-window", "1"], "--receive-window");
+    wrong(&["recv", "a", "b"], "one directory");
+    wrong(&["demo", "--link", "fast"], "RATE/DELAY");
+    wrong(&["demo", "--relays", "--link", "1Mbps/1ms"], "--relays");
+    drop(receiver);
+}
+
+#[test]
+fn failures_name_the_thing() {
+    let place = Place::new();
+    let fails = |arguments: &[&str], words: &str| {
+        let finished = place.run(arguments);
+        assert_eq!(finished.code, 1, "{finished:?}");
+        assert!(finished.stderr.contains(words), "{finished:?}");
+    };
+    fails(&["send", "nothing"], "nothing");
+    fails(&["send", "film.mkv", "--to", "@nowhere"], "nowhere");
+    fails(&["recv", "film.mkv"], "not a directory");
+    fails(&["recv", "a/b/c"], "parent");
+    fails(&["recv", "--path", "nosuch0"], "nosuch0");
+}
+
+#[test]
+fn a_small_demo_with_relays_verifies_and_draws() {
+    let place = Place::new();
+    let demo = place
+        .run(&[
+            "demo", "--relays", "--json", "--size", "3MB", "--svg", "demo.svg",
+        ])
+        .ok();
+    for words in [
+        "over a core link of 5 Mbps",
+        "a round trip takes 10 ms over the core link",
+        "law reno",
+        "law mpath",
+        "BLAKE3 of both copies verified",
+    ] {
+        assert!(demo.stderr.contains(words), "{}", demo.stderr);
+    }
+    let result = demo.json();
+    assert_eq!(result["verified"], Value::Bool(true));
+    assert_eq!(result["with_relays"]["bytes"], Value::from(3_000_000));
+    for part in ["single", "with_relays"] {
+        assert!(result[part]["goodput_bps"].as_f64().unwrap() > 0.0);
+    }
+    let paths = result["paths"].as_array().unwrap();
+    let names: Vec<&Value> = paths.iter().map(|path| &path["name"]).collect();
+    assert_eq!(names, ["direct", "relay 1 (useless)", "relay 2", "relay 3"]);
+    let sent: u64 = paths
+        .iter()
+        .map(|path| path["bytes_sent"].as_u64().unwrap())
+        .sum();
+    assert!(sent >= 3_000_000);
+    let share: f64 = paths
+        .iter()
+        .map(|path| path["share"].as_f64().unwrap())
+        .sum();
+    assert!((share - 1.0).abs() < 1e-9, "{share}");
+    let svg = fs::read_to_string(place.path("demo.svg")).unwrap();
+    assert!(svg.contains("relay 3") && svg.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn a_small_demo_verifies_and_draws() {
+    let place = Place::new();
+    let links = "80Mbps/2ms,40Mbps/5ms";
+    let demo = place
+        .run(&[
+            "demo", "--json", "--size", "2MB", "--link", links, "--svg", "demo.svg",
+        ])
+        .ok();
+    let result = demo.json();
+    assert_eq!(
+        (&result["verified"], &result["bytes"]),
+        (&Value::Bool(true), &Value::from(2_000_000))
+    );
+    assert!(result["best_single_bps"].as_f64().unwrap() > 0.0);
+    assert!(result["all_paths_bps"].as_f64().unwrap() > 0.0);
+    let paths = result["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 2);
+    let sent: u64 = paths
+        .iter()
+        .map(|path| path["bytes_sent"].as_u64().unwrap())
+        .sum();
+    assert!(sent >= 2_000_000);
+    let svg = fs::read_to_string(place.path("demo.svg")).unwrap();
+    assert!(svg.contains("80 Mbps/2 ms") && svg.trim_end().ends_with("</svg>"));
+}

@@ -1,0 +1,129 @@
+//! `manyway registry` and the relays that it lists, as their operators run them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::common::service::Service;
+use crate::common::{Running, manyway};
+use manyway_registry::client::Client;
+use manyway_registry::{RegistryUrl, Role, Token};
+use manyway_wire::relay::RelayTicket;
+use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
+use tempfile::TempDir;
+
+fn subset(dir: &Path, url: &RegistryUrl) -> Vec<RelayTicket> {
+    let tokens = fs::read_to_string(dir.join("tokens")).unwrap();
+    let token = Token::from_text(&tokens, Role::Client).unwrap();
+    let mut client = Client::new(
+        std::slice::from_ref(url),
+        token,
+        &mut ChaCha20Rng::seed_from_u64(1),
+    )
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(client.subset(50)).unwrap()
+}
+
+#[test]
+fn relays_are_found_while_they_run_and_tokens_are_in_no_log() {
+    let dir = TempDir::new().unwrap();
+    let registry = Service::registry(dir.path());
+    let url = registry.url();
+    let first = Service::relay(dir.path(), &url.to_string(), "a.key");
+    let second = Service::relay(dir.path(), &url.to_string(), "b.key");
+    let found = subset(dir.path(), &url);
+    assert_eq!(found.len(), 2);
+    for ticket in &found {
+        let said = [&first.said, &second.said];
+        assert!(
+            said.iter()
+                .any(|said| said.contains(&ticket.relay.to_string()))
+        );
+        let access = ticket.access.as_ref().unwrap();
+        assert_eq!(Some(access.voucher.terms.signer), url.pin);
+    }
+    let mut said = first.end();
+    assert_eq!(subset(dir.path(), &url).len(), 1, "it has left");
+    said += &second.end();
+    said += &registry.end();
+    assert!(said.contains("enrolled relay="), "the log is on: {said}");
+    let tokens = fs::read_to_string(dir.path().join("tokens")).unwrap();
+    for line in tokens.lines() {
+        let token = line.split(' ').nth(2).unwrap();
+        assert!(token.len() == 32 && !said.contains(token));
+    }
+    let key = fs::read_to_string(dir.path().join("registry.key")).unwrap();
+    assert!(!said.contains(key.lines().nth(1).unwrap()));
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let dir = TempDir::new().unwrap();
+    let fails = |arguments: &[&str], words: &[&str]| {
+        let finished = Running(manyway(dir.path(), arguments).spawn().unwrap()).finish();
+        assert_ne!(finished.code, 0, "{finished:?}");
+        for word in words {
+            assert!(
+                finished.stderr.contains(word),
+                "{word}: {}",
+                finished.stderr
+            );
+        }
+    };
+    let registry = |more: &[&'static str]| {
+        [
+            &[
+                "registry",
+                "--listen",
+                "127.0.0.1:0",
+                "--key-file",
+                "k",
+                "--token-file",
+                "t",
+            ],
+            more,
+        ]
+        .concat()
+    };
+    fails(&registry(&["--store", "redis://x"]), &["etcd://HOST:PORT"]);
+    fails(
+        &registry(&["--store", "etcd://127.0.0.1:1"]),
+        &["etcd doesn't answer", "127.0.0.1:1"],
+    );
+    fails(&registry(&["--tls-cert", "c.pem"]), &["--tls-key"]);
+    fails(
+        &registry(&["--tls-cert", "c.pem", "--tls-key", "k.pem"]),
+        &["c.pem"],
+    );
+    fs::write(dir.path().join("t"), "relay x short").unwrap();
+    fs::set_permissions(dir.path().join("t"), fs::Permissions::from_mode(0o600)).unwrap();
+    fails(&registry(&[]), &["t: the token in line 1", "openssl rand"]);
+    fs::set_permissions(dir.path().join("t"), fs::Permissions::from_mode(0o644)).unwrap();
+    fails(&registry(&[]), &["chmod 600"]);
+    let url = "https://127.0.0.1:1#aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    let relay = [
+        "relay",
+        "--listen",
+        "127.0.0.1:0",
+        "--allow-private",
+        "--key-file",
+        "r",
+    ];
+    fails(
+        &[&relay[..], &["--registry", url]].concat(),
+        &["--token-file"],
+    );
+    fails(
+        &[&relay[..], &["--registry", "http://x", "--token-file", "t"]].concat(),
+        &["begins with https://"],
+    );
+    fails(
+        &[&relay[..], &["--registry", url, "--token-file", "none"]].concat(),
+        &["none doesn't exist", "operator"],
+    );
+}

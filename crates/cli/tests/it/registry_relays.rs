@@ -1,0 +1,118 @@
+//! `--registry`: files through relays that a registry knows, on real sockets.
+
+use std::fs;
+
+use crate::common;
+use crate::common::service::Service;
+use crate::common::transfer::{Transfer, bytes};
+use crate::common::{Running, eventually, manyway};
+use manyway_wire::Ticket;
+
+struct Network {
+    registry: Service,
+    url: String,
+    relays: Vec<Service>,
+}
+
+impl Network {
+    fn start(transfer: &Transfer, relays: usize) -> Self {
+        let registry = Service::registry(transfer.path());
+        let url = registry.url().to_string();
+        let relay = |n| Service::relay(transfer.path(), &url, &format!("{n}.key"));
+        Self {
+            relays: (0..relays).map(relay).collect(),
+            registry,
+            url,
+        }
+    }
+
+    fn options(&self) -> [&str; 4] {
+        ["--registry", &self.url, "--token-file", "tokens"]
+    }
+}
+
+#[test]
+fn a_file_goes_through_relays_from_the_registry() {
+    let transfer = Transfer::new(24 << 20);
+    let network = Network::start(&transfer, 3);
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket();
+    let options = ["--to", &ticket, "--relays", "2", "--limit", "60Mbps"];
+    let paths = transfer.send(&[&options[..], &network.options()].concat());
+    // Two of the three.
+    assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
+    assert!(bytes(&paths, false) > 100_000, "{paths:?}");
+    assert!(bytes(&paths, true) > 100_000, "{paths:?}");
+    transfer.check(receiver);
+}
+
+/// Both find each other at a relay that neither had to name; the law that asks for more relays does
+/// so in vain, quietly.
+#[test]
+fn a_receiver_that_cant_be_reached_is_found_through_the_registry_and_a_dead_one_ends_no_transfer() {
+    let transfer = Transfer::new(6 << 20);
+    let mut network = Network::start(&transfer, 2);
+    let receiver = transfer.receiver(&network.options());
+    let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
+    assert_eq!(ticket.relays.len(), 2);
+    ticket.addresses = vec!["127.0.0.1:9".parse().unwrap()];
+    let ticket = ticket.to_string();
+    let common = ["send", "file", "--json", "--path", "127.0.0.1", "-v"];
+    let mut command = manyway(transfer.path(), &common);
+    command.args(["--to", &ticket, "--cc", "mpath", "--limit", "20Mbps"]);
+    let sender = Running(command.args(network.options()).spawn().unwrap());
+    // Half of it is there: from now on there is no registry.
+    let incoming = transfer.path().join("in");
+    eventually("half of the file", || {
+        let size = |entry: fs::DirEntry| entry.metadata().map_or(0, |data| data.len());
+        let sizes = fs::read_dir(&incoming).ok()?.flatten().map(size);
+        sizes.max().filter(|size| *size > 0)
+    });
+    drop(network.registry.process);
+    let sent = sender.finish().ok();
+    let paths = sent.json()["paths"].as_array().unwrap().clone();
+    // They meet at the registry as well, so a direct path may come up and take its share; none
+    // leads to where the ticket says.
+    assert!(bytes(&paths, true) + bytes(&paths, false) > 6 << 20);
+    let nowhere = paths.iter().find(|path| path["remote"] == "127.0.0.1:9");
+    assert!(
+        nowhere.is_none_or(|path| path["bytes_received"] == 0),
+        "{paths:?}"
+    );
+    assert!(paths.iter().any(|path| path["relay"] == true), "{paths:?}");
+    assert!(sent.stderr.matches("no registry answers").count() <= 1);
+    transfer.check(receiver);
+    for relay in network.relays.drain(..) {
+        assert!(relay.said.contains("Enrolled"));
+    }
+}
+
+#[test]
+fn a_registry_that_is_away_is_told_once_and_a_wrong_token_ends_it() {
+    let transfer = Transfer::new(100_000);
+    let network = Network::start(&transfer, 1);
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket();
+    let send = |options: &[&str]| {
+        let common = ["send", "file", "--path", "127.0.0.1", "--to", &ticket];
+        let mut command = manyway(transfer.path(), &common);
+        Running(command.args(options).spawn().unwrap()).finish()
+    };
+    let token = fs::read_to_string(transfer.path().join("tokens")).unwrap();
+    let wrong = token.replace(|c: char| c.is_ascii_digit(), "7");
+    common::secret(&transfer.path().join("wrong"), &wrong);
+    let ended = send(&["--registry", &network.url, "--token-file", "wrong"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(ended.stderr.contains("the registry says"), "{ended:?}");
+    let ended = send(&["--registry", &network.url]);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(ended.stderr.contains("--token-file"), "{ended:?}");
+    let ended = send(&["--relays", "3"]);
+    assert!(ended.code == 2 && ended.stderr.contains("--registry"));
+    let key = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    let nobody = format!("https://127.0.0.1:9#{key}");
+    let ended = send(&["--registry", &nobody, "--token-file", "tokens"]).ok();
+    let told = ended.stderr.matches("no registry answers").count();
+    assert_eq!(told, 1, "{ended:?}");
+    transfer.check(receiver);
+}

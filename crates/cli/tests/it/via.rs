@@ -1,0 +1,68 @@
+//! `--via`: files through a relay, on real sockets.
+
+use std::fs;
+
+use crate::common::service::Relay;
+use crate::common::transfer::{Transfer, bytes};
+use crate::common::{Running, manyway};
+use manyway_wire::Ticket;
+use serde_json::Value;
+
+#[test]
+fn a_file_goes_over_the_direct_path_and_through_relays() {
+    let transfer = Transfer::new(24 << 20);
+    let relays = ["a", "b"].map(|name| Relay::start(transfer.path(), name));
+    let list = format!("# two of them\n{}\n\n{}\n", relays[0].text, relays[1].text);
+    fs::write(transfer.path().join("relays"), list).unwrap();
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket();
+    // Slow enough that the relays' paths are up long before the end.
+    let paths = transfer.send(&["--to", &ticket, "--via", "@relays", "--limit", "60Mbps"]);
+    assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
+    // Who carries how much is up to round trips of less than a millisecond; but all are there,
+    // heard and answered.
+    let alive = |path: &Value| path["bytes_sent"] != 0 && path["bytes_received"] != 0;
+    assert!(paths.iter().all(alive), "{paths:?}");
+    let all = bytes(&paths, false) + bytes(&paths, true);
+    assert!(all > 24 << 20, "{paths:?}");
+    transfer.check(receiver);
+}
+
+#[test]
+fn two_hosts_that_cant_reach_each_other_meet_at_a_relay() {
+    let transfer = Transfer::new(3 << 20);
+    let relay = Relay::start(transfer.path(), "a");
+    let receiver = transfer.receiver(&["--via", &relay.text]);
+    let mut ticket: Ticket = transfer.ticket().trim().parse().unwrap();
+    assert_eq!(ticket.relays.len(), 1);
+    // As if it were behind NAT: nobody is where the ticket says.
+    ticket.addresses = vec!["127.0.0.1:9".parse().unwrap()];
+    let paths = transfer.send(&["--to", &ticket.to_string(), "--via", &relay.text]);
+    assert!(bytes(&paths, true) > 3 << 20, "{paths:?}");
+    transfer.check(receiver);
+}
+
+#[test]
+fn what_is_wrong_with_a_relay_is_said_without_its_text() {
+    let transfer = Transfer::new(10);
+    let relay = Relay::start(transfer.path(), "a");
+    let receiver = transfer.receiver(&[]);
+    let ticket = transfer.ticket();
+    let damaged = relay.text.replace('a', "b");
+    let own: manyway_wire::relay::RelayTicket = relay.text.parse().unwrap();
+    let without = own.without_access().to_string();
+    for (via, words) in [
+        (damaged.as_str(), "`--via` number 1"),
+        (ticket.trim(), "`--via` number 1"),
+        ("@missing", "can't read relays from missing"),
+        (&without, "gives no access"),
+    ] {
+        let common = ["send", "file", "--to", ticket.trim(), "--via", via];
+        let command = manyway(transfer.path(), &common).spawn().unwrap();
+        let ended = Running(command).finish();
+        assert_ne!(ended.code, 0);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+        assert!(!ended.stderr.contains(&damaged[10..40]), "{}", ended.stderr);
+    }
+    drop(receiver);
+}

@@ -1,0 +1,8 @@
+//! Scenario files, good and bad ones.
+
+mod errors;
+mod examples;
+mod hostile;
+mod overlay;
+mod papers;
+mod schema;

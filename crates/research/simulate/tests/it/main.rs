@@ -1,0 +1,15 @@
+//! The simulator and, under the virtual clock, complete sessions.
+
+mod common;
+mod flood;
+mod hostile;
+mod meeting;
+mod moving;
+mod mpath;
+mod mtu;
+mod relays;
+mod selection;
+mod survey;
+mod transfer;
+mod validity;
+mod wvegas;

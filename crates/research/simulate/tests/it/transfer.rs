@@ -1,0 +1,379 @@
+//! Two sessions over a virtual network: every byte once and in order, or an error that says why.
+
+use std::time::Duration;
+
+use crate::common::{MS, Setup, mbps};
+use manyway_network::{Limit, LinkConfig, Loss, Queue, Red};
+use manyway_session::{CloseReason, Event, PathDownReason, PathEvent, PathState};
+use manyway_simulate::Impairments;
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+#[test]
+fn a_clean_transfer_uses_both_paths() {
+    let mut run = Setup::new(1)
+        .path(mbps(20.0, 10))
+        .path(mbps(20.0, 10))
+        .upload(8 << 20)
+        .build();
+    let took = run.complete(60_000 * MS);
+    // 8 MiB at 2 × 20 Mbps less headers take 1.76 s; one path alone would need twice that.
+    assert!((1760 * MS..2600 * MS).contains(&took), "{took:?}");
+    let stats = run.client_stats();
+    assert_eq!(stats.paths.len(), 2);
+    for path in &stats.paths {
+        assert_eq!(path.state, PathState::Active);
+        assert!(path.stream_bytes_sent > 3 << 20, "{path:?}");
+    }
+    // What was sent on its way twice is little more than what was lost on it.
+    let lost: u64 = stats.paths.iter().map(|p| p.packets_lost).sum();
+    assert!(stats.bytes_resent < (lost + 100) * 1500, "{stats:?}");
+}
+
+#[test]
+fn pairs_of_addresses_that_lead_nowhere_do_no_harm() {
+    // Two sockets on each side, so four pairs, of which two have a route.
+    let mut run = Setup::new(2)
+        .path(mbps(20.0, 10))
+        .path(mbps(20.0, 10))
+        .server_sockets()
+        .upload(8 << 20)
+        .build();
+    let took = run.complete(60_000 * MS);
+    assert!(took < 2600 * MS, "{took:?}");
+    let working = run.client_stats().paths;
+    assert_eq!(
+        working
+            .iter()
+            .filter(|p| p.stream_bytes_received > 0 || p.stream_bytes_sent > 1 << 20)
+            .count(),
+        2
+    );
+    assert!(run.world.stats().unroutable > 0);
+}
+
+#[test]
+fn many_streams_both_ways() {
+    let mut setup = Setup::new(3).path(mbps(20.0, 10)).path(mbps(10.0, 30));
+    for n in 0..20 {
+        setup = setup.upload(n * 40_000).download(n * n * 2000);
+    }
+    setup.build().complete(60_000 * MS);
+}
+
+fn bad(loss: f64, impairments: Impairments, seed: u64) -> Setup {
+    let link = |mbps_, ms| LinkConfig {
+        loss: Loss::Bernoulli(loss),
+        seed,
+        ..mbps(mbps_, ms)
+    };
+    Setup::new(seed)
+        .impaired(link(20.0, 10), impairments)
+        .impaired(link(5.0, 40), impairments)
+        .upload(600_000)
+        .upload(3)
+        .download(200_000)
+}
+
+#[test]
+fn hard_seeds() {
+    let awful = Impairments {
+        duplicate: 0.2,
+        reorder: 0.3,
+        reorder_by: 80 * MS,
+        corrupt: 0.1,
+        truncate: 0.05,
+    };
+    for seed in 0..6 {
+        bad(0.15, awful, seed).build().complete(600_000 * MS);
+    }
+    // Each evil alone, at its worst.
+    let calm = Impairments::default();
+    let each = [
+        (0.3, calm),
+        (
+            0.0,
+            Impairments {
+                duplicate: 1.0,
+                ..calm
+            },
+        ),
+        (
+            0.0,
+            Impairments {
+                reorder: 1.0,
+                reorder_by: 300 * MS,
+                ..calm
+            },
+        ),
+        (
+            0.0,
+            Impairments {
+                corrupt: 0.3,
+                ..calm
+            },
+        ),
+        (
+            0.0,
+            Impairments {
+                truncate: 0.3,
+                ..calm
+            },
+        ),
+    ];
+    for (seed, (loss, impairments)) in (10..).zip(each) {
+        bad(loss, impairments, seed).build().complete(600_000 * MS);
+    }
+}
+
+#[test]
+fn key_epochs_roll_over_in_mid_transfer() {
+    let lossy = LinkConfig {
+        loss: Loss::Bernoulli(0.02),
+        ..mbps(20.0, 10)
+    };
+    let mut run = Setup::new(4)
+        .config(|config| config.epoch_packets = 100)
+        .path(lossy.clone())
+        .path(lossy)
+        .upload(4 << 20)
+        .download(1 << 20)
+        .build();
+    run.complete(60_000 * MS);
+    assert_eq!(run.client_stats().packets_rejected, 0);
+    assert_eq!(run.server_stats().packets_rejected, 0);
+}
+
+#[test]
+fn queues_that_mark_slow_the_sender_down_without_losses() {
+    let marking = Red {
+        ecn: true,
+        ..Red::new(Limit::Packets(1000), 10.0, 400.0)
+    };
+    let link = LinkConfig {
+        queue: Queue::Red(marking),
+        ..mbps(20.0, 20)
+    };
+    let mut run = Setup::new(9).path(link).upload(16 << 20).build();
+    run.complete(60_000 * MS);
+    let [there, _] = run.links[0];
+    let stats = run.world.link_stats(there);
+    assert!(stats.marked >= 5 && stats.dropped() == 0, "{stats:?}");
+    let path = &run.client_stats().paths[0];
+    // At most one cut per round trip that had a mark.
+    assert!(
+        path.loss_events >= 3 && path.loss_events <= stats.marked,
+        "{path:?} {stats:?}"
+    );
+    assert_eq!(path.packets_lost, 0);
+}
+
+#[test]
+fn a_path_that_goes_dark_loses_nothing_and_the_other_carries_on() {
+    let mut run = Setup::new(5)
+        .path(mbps(20.0, 10))
+        .path(mbps(20.0, 10))
+        .upload(8 << 20)
+        .download(1 << 20)
+        .build();
+    run.run_for(1000 * MS);
+    let before = run.server().traffic().goodput().total();
+    assert!(before > 2 << 20, "{before}");
+    // Path 0 carried the handshake: nothing may hang on it.
+    run.set_path_up(0, false);
+    run.run_for(1000 * MS);
+    let after = run.server().traffic().goodput().total() - before;
+    // 20 Mbps less headers are 2.39 MB/s; some time goes by before the silence is noticed.
+    assert!(
+        after > 1_500_000,
+        "{after} bytes in the second after path 0 went dark"
+    );
+    let took = run.complete(60_000 * MS);
+    assert!(took < 5000 * MS, "{took:?}");
+    for host in [run.client(), run.server()] {
+        assert!(host.traffic().closed().is_none());
+        let down = |event: &Event| match event {
+            Event::Path(PathEvent::Down { path, reason, .. }) => {
+                path.0 == 0 && *reason == PathDownReason::Stalled
+            }
+            _ => false,
+        };
+        assert!(
+            host.traffic().log().iter().any(|(_, event)| down(event)),
+            "{:?}",
+            host.traffic().log()
+        );
+    }
+}
+
+#[test]
+fn a_path_that_comes_back_is_used_again() {
+    let mut run = Setup::new(6)
+        .path(mbps(20.0, 10))
+        .path(mbps(20.0, 10))
+        .upload(24 << 20)
+        .build();
+    run.run_for(1000 * MS);
+    run.set_path_up(1, false);
+    run.run_for(2000 * MS);
+    let before: Vec<u64> = run
+        .client_stats()
+        .paths
+        .iter()
+        .map(|p| p.stream_bytes_sent)
+        .collect();
+    run.set_path_up(1, true);
+    let took = run.complete(60_000 * MS);
+    let stats = run.client_stats();
+    assert_eq!(stats.paths.len(), 2, "no new path was needed");
+    assert!(
+        stats.paths[1].stream_bytes_sent > before[1] + (4 << 20),
+        "{stats:?}"
+    );
+    // 24 MiB take 5.3 s on both paths; two seconds on one cost one more.
+    assert!(took < 9000 * MS, "{took:?}");
+}
+
+#[test]
+fn a_connection_whose_paths_all_go_dark_for_a_while_goes_on() {
+    let mut run = Setup::new(7)
+        .path(mbps(20.0, 10))
+        .path(mbps(5.0, 40))
+        .upload(4 << 20)
+        .build();
+    run.run_for(500 * MS);
+    for path in 0..2 {
+        run.set_path_up(path, false);
+    }
+    run.run_for(8000 * MS);
+    for path in 0..2 {
+        run.set_path_up(path, true);
+    }
+    run.complete(60_000 * MS);
+}
+
+#[test]
+fn a_connection_whose_paths_are_gone_says_so() {
+    let mut run = Setup::new(8)
+        .path(mbps(20.0, 10))
+        .path(mbps(20.0, 10))
+        .upload(8 << 20)
+        .build();
+    run.run_for(1000 * MS);
+    for path in 0..2 {
+        run.set_path_up(path, false);
+    }
+    run.run_for(31_500 * MS);
+    for host in [run.client(), run.server()] {
+        let (_, reason) = host.traffic().closed().expect("an end");
+        assert!(
+            matches!(reason, CloseReason::TimedOut { seconds: 30, .. }),
+            "{reason:?}"
+        );
+        let text = reason.to_string();
+        assert!(
+            text.contains("30 s") && text.contains("reachable"),
+            "{text}"
+        );
+    }
+    // What had been read until then was right.
+    run.check_content();
+}
+
+#[test]
+fn a_slow_path_does_not_block_a_fast_one() {
+    let alone = Setup::new(9)
+        .path(mbps(20.0, 10))
+        .upload(4 << 20)
+        .build()
+        .complete(60_000 * MS);
+    for (slow, ms) in [(1.0, 100), (0.3, 400), (20.0, 500)] {
+        let both = Setup::new(9)
+            .path(mbps(20.0, 10))
+            .path(mbps(slow, ms))
+            .upload(4 << 20)
+            .build()
+            .complete(60_000 * MS);
+        assert!(
+            both < alone * 115 / 100,
+            "{slow} Mbps, {ms} ms: {both:?} instead of {alone:?} on the fast path alone"
+        );
+    }
+}
+
+#[test]
+fn a_small_receive_window_does_not_stall_unequal_paths() {
+    let mut run = Setup::new(10)
+        .config(|config| config.receive_window = 256 << 10)
+        .path(mbps(20.0, 10))
+        .path(mbps(2.0, 100))
+        .upload(4 << 20)
+        .build();
+    let took = run.complete(60_000 * MS);
+    // The window alone allows 256 KiB per round trip of at most 60 ms on the fast path.
+    assert!(took < 3500 * MS, "{took:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| {
+        let impairments = Impairments {
+            duplicate: 0.05,
+            reorder: 0.1,
+            reorder_by: 30 * MS,
+            corrupt: 0.02,
+            truncate: 0.01,
+        };
+        let mut run = bad(0.05, impairments, seed).build();
+        let took = run.complete(600_000 * MS);
+        (run.world.trace_hash(), run.world.stats(), took)
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1).0, run(2).0);
+}
+
+// A fixed seed, so that a run of this test repeats; PROPTEST_CASES=1000 and another seed look
+// further.
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 12,
+        max_shrink_iters: 40,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(2),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn every_byte_once_and_in_order(
+        seed: u64,
+        loss in 0.0..0.1_f64,
+        duplicate in 0.0..0.3_f64,
+        reorder in 0.0..0.5_f64,
+        reorder_ms in 0u64..200,
+        corrupt in 0.0..0.08_f64,
+        truncate in 0.0..0.05_f64,
+        upload in 0u64..400_000,
+        dark in prop::option::of((0usize..2, 0u64..2000)),
+    ) {
+        let impairments = Impairments {
+            duplicate,
+            reorder,
+            reorder_by: Duration::from_millis(reorder_ms),
+            corrupt,
+            truncate,
+        };
+        let mut run = bad(loss, impairments, seed).upload(upload).build();
+        if let Some((path, at)) = dark {
+            run.run_for(Duration::from_millis(at));
+            let spare = run.is_path_up(1 - path);
+            run.set_path_up(path, false);
+            if !spare {
+                // The other path may not be open yet, nor ever be: then both ends have to say that
+                // it's over.
+                run.complete_or_time_out(600_000 * MS);
+                return Ok(());
+            }
+        }
+        run.complete(600_000 * MS);
+    }
+}

@@ -1,0 +1,8 @@
+//! The registry and its clients, on real sockets and without.
+
+mod common;
+mod etcd;
+mod fuzz;
+mod load;
+mod registry;
+mod security;

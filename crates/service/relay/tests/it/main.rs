@@ -1,0 +1,10 @@
+//! What a relay does, on real sockets and without.
+
+mod common;
+mod load;
+mod security;
+#[cfg(feature = "server")]
+mod server;
+#[cfg(feature = "server")]
+mod stream_server;
+mod streams;

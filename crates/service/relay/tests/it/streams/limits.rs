@@ -1,0 +1,209 @@
+//! What clients may cost: connections, signature checks, rates and memory.
+
+use super::*;
+use crate::common::Sent;
+
+#[test]
+fn connections_are_bounded_by_source_account_and_altogether() {
+    let limits = StreamLimits {
+        connections: 40,
+        new: 10,
+        new_per_source: 5,
+        per_source: 12,
+        per_account: 3,
+        listeners: 4,
+        listeners_per_source: 2,
+        ringing: 2,
+        ..StreamLimits::default()
+    };
+    let mut tcp = Tcp::with(Config::default(), limits);
+    let from = |host: u8, port: u16| SocketAddr::from(([198, 51, 100, host], port));
+    // Of one source.
+    for port in 1..=5 {
+        assert!(tcp.gate.open(from(1, port)).is_some());
+    }
+    assert!(tcp.gate.open(from(1, 6)).is_none());
+    assert_eq!(tcp.gate.counters().ended_by(Ending::Source), 1);
+    // Of all: those that have said nothing make way for others, the oldest first.
+    for port in 1..=5 {
+        let (_, evicted) = tcp.gate.open(from(2, port)).unwrap();
+        assert_eq!(evicted, None);
+    }
+    let (id, evicted) = tcp.gate.open(from(3, 1)).unwrap();
+    let evicted = evicted.expect("the oldest");
+    assert!(evicted < id);
+    tcp.gate.closed(evicted);
+    assert!(
+        tcp.gate.open(from(1, 7)).is_some(),
+        "its place is free again"
+    );
+    // Listeners.
+    let relay = tcp.id();
+    let mut listened = 0;
+    for host in 10..20 {
+        for key in 0..3 {
+            let (id, evicted) = tcp.gate.open(from(host, key + 1)).unwrap();
+            if let Some(evicted) = evicted {
+                tcp.gate.closed(evicted);
+            }
+            let key = ListenKey([host.wrapping_mul(3) + key as u8; 16]);
+            match tcp.say(id, StreamRequest::Listen(StreamListen { relay, key })) {
+                Step::Listening(None) => listened += 1,
+                other => {
+                    assert_eq!(other, Step::Refuse(StreamRefusal::Busy));
+                    tcp.gate.closed(id);
+                }
+            }
+        }
+    }
+    assert_eq!(listened, 4);
+    assert_eq!(tcp.gate.counters().listening, 4);
+    // Calls that one listener hasn't answered, and streams of an account.
+    let key = ListenKey([30; 16]);
+    let voucher = tcp.voucher();
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let step = tcp.connect_with("198.51.100.99:1", Peer::Name(name_of(&key)), voucher);
+        tokens.push(token(step));
+    }
+    let step = tcp.connect_with("198.51.100.99:1", Peer::Name(name_of(&key)), voucher);
+    assert_eq!(step, Step::Refuse(StreamRefusal::Busy));
+    assert!(matches!(
+        tcp.answer("198.51.100.10:9", tokens[0]),
+        Step::Splice(..)
+    ));
+    let step = tcp.connect_with("198.51.100.98:1", Peer::Name(name_of(&key)), voucher);
+    token(step);
+    let step = tcp.connect_with("198.51.100.98:1", Peer::Name(name_of(&key)), voucher);
+    assert_eq!(step, Step::Refuse(StreamRefusal::Account));
+    // Altogether.
+    let mut opened = 0;
+    for host in 100..200 {
+        opened += usize::from(tcp.gate.open(from(host, 1)).is_some());
+    }
+    assert!(opened < 100);
+    assert!(tcp.gate.counters().connections <= 40);
+}
+
+#[test]
+fn a_flood_of_connects_costs_a_bounded_number_of_signature_checks() {
+    let mut tcp = Tcp::new();
+    tcp.listener(R);
+    let peer = Peer::Name(name_of(&KEY));
+    // From one source.
+    let forged = Voucher {
+        signature: [0; 64],
+        ..tcp.voucher()
+    };
+    let mut checked = 0;
+    for _ in 0..1000 {
+        let (id, challenge) = tcp.caller(S);
+        let message = tcp.signed(peer, forged, &challenge);
+        checked += usize::from(tcp.say_bytes(id, &message) == Step::Refuse(StreamRefusal::Voucher));
+        tcp.gate.closed(id);
+    }
+    assert!(checked <= 41, "{checked}");
+    // From many.
+    let mut checked = 0;
+    for host in 0..3000u32 {
+        let from = SocketAddr::from(((0x2000_0000 + host).to_be_bytes(), 9)).to_string();
+        let (id, challenge) = tcp.caller(&from);
+        let message = tcp.signed(peer, forged, &challenge);
+        checked += usize::from(tcp.say_bytes(id, &message) == Step::Refuse(StreamRefusal::Voucher));
+        tcp.gate.closed(id);
+    }
+    assert!(checked <= 1001, "{checked}");
+}
+
+#[test]
+fn a_listener_that_floods_with_pings_is_closed() {
+    let mut tcp = Tcp::new();
+    let listener = tcp.listener(R);
+    for _ in 0..100 {
+        assert_eq!(
+            tcp.say(listener, StreamRequest::Ping),
+            Step::Reply(StreamReply::Ping)
+        );
+        tcp.now += Duration::from_secs(1);
+    }
+    let closed = (0..10).any(|_| tcp.say(listener, StreamRequest::Ping) == Step::Close);
+    assert!(closed);
+    assert_eq!(tcp.connect(S), Step::Refuse(StreamRefusal::UnknownName));
+}
+
+#[test]
+fn a_relay_that_is_leaving_promises_nothing_new() {
+    let mut tcp = Tcp::new();
+    let listener = tcp.listener(R);
+    let pending = token(tcp.connect(S));
+    assert_eq!(tcp.gate.leave(), [listener]);
+    assert_eq!(tcp.connect(S), Step::Refuse(StreamRefusal::Leaving));
+    let id = tcp.open(V);
+    let request = tcp.listen_request();
+    assert_eq!(tcp.say(id, request), Step::Refuse(StreamRefusal::Leaving));
+    // What was promised holds.
+    assert!(matches!(tcp.answer(R, pending), Step::Splice(..)));
+}
+
+/// TCP and UDP together.
+#[test]
+fn an_account_gets_its_rate_over_both() {
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    let mut world = World::new();
+    let class = RateClass::new(3).unwrap();
+    let voucher = world.voucher_of([1; 8], class);
+    let grant = world.grants_with(S, R, voucher).there;
+    let rates = world.relay.rates();
+    let config = Config::default();
+    let keys = Keys::from_text(&world.relay.keys().to_text()).unwrap();
+    let mut tcp = Tcp::new();
+    tcp.gate = Gate::new(
+        config,
+        StreamLimits::default(),
+        keys,
+        Arc::clone(&rates),
+        &mut rng,
+    );
+    tcp.listener(R);
+    let call = token(tcp.connect_with(S, Peer::Name(name_of(&KEY)), voucher));
+    let Step::Splice(_, terms) = tcp.answer(R, call) else {
+        panic!("no stream")
+    };
+    assert_eq!(terms.class, class);
+    // 8 Mbit/s: a second's worth goes by TCP, and then nothing by UDP for nearly as long.
+    rates.charge(terms.account, class, world.now, 1_000_000);
+    assert!(rates.delay(terms.account, class, world.now) > Duration::from_millis(800));
+    let sent = world.send(S, &grant);
+    assert_eq!(sent, Sent::Dropped(manyway_relay::Reason::AccountRate));
+    world.later(1.0);
+    assert_eq!(world.send(S, &grant), Sent::To(addr(R)));
+}
+
+/// Nothing is kept of connections that are closed.
+#[test]
+fn memory_ends_with_the_connection() {
+    let mut tcp = Tcp::new();
+    for round in 0..50 {
+        tcp.now += Duration::from_secs(5);
+        let listener = tcp.listener(R);
+        let (caller, challenge) = tcp.caller(S);
+        let message = tcp.signed(Peer::Name(name_of(&KEY)), tcp.voucher(), &challenge);
+        let token = token(tcp.say_bytes(caller, &message));
+        let answered = tcp.open(R);
+        let relay = tcp.id();
+        if round % 2 == 0 {
+            tcp.say(
+                answered,
+                StreamRequest::Answer(StreamAnswer { relay, token }),
+            );
+        }
+        for id in [listener, caller, answered] {
+            tcp.gate.closed(id);
+        }
+        let counters = tcp.gate.counters();
+        let left = (counters.connections, counters.listening, counters.streams);
+        assert_eq!(left, (0, 0, 0));
+    }
+    let text = format!("{:?}", tcp.gate);
+    assert!(!text.contains("4, 4, 4"), "{text}");
+}

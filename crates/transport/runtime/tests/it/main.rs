@@ -1,0 +1,13 @@
+//! Endpoints and relays on loopback addresses, through the public API only.
+
+mod carriers;
+mod common;
+mod ends;
+mod links;
+mod moving;
+mod refusals;
+mod relay;
+mod relayed;
+mod tcp_relay;
+mod throttle;
+mod transfer;

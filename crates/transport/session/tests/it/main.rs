@@ -1,0 +1,6 @@
+//! Two endpoints in one process, with a network made of queues.
+
+mod carriers;
+mod net;
+mod pair;
+mod picked_carriers;
