@@ -114,6 +114,43 @@ fn links_between_pages_lead_somewhere() {
     assert!(found.is_empty(), "links to files that don't exist:{found}");
 }
 
+/// What cargo compiles by itself.
+fn is_target(name: &Path) -> bool {
+    let folder = name.parent().and_then(Path::file_name).unwrap_or_default();
+    name.ends_with("src/lib.rs")
+        || name.ends_with("main.rs")
+        || ["tests", "examples", "benches", "fuzz_targets"]
+            .iter()
+            .any(|it| folder == *it)
+}
+
+/// A test in a file that no module declares would never run.
+#[test]
+fn every_file_is_a_module_of_something() {
+    let names = files(&[".rs"]);
+    let texts: Vec<String> = names.iter().map(|name| read(name)).collect();
+    let mut found = String::new();
+    for name in names.iter().filter(|name| !is_target(name)) {
+        let module = match name.ends_with("mod.rs") {
+            true => name.parent().unwrap(),
+            false => name.as_path(),
+        };
+        let folder = module.parent().unwrap();
+        let parents = ["mod.rs", "lib.rs", "main.rs"].map(|it| folder.join(it));
+        let parents = [parents.as_slice(), &[folder.with_extension("rs")]].concat();
+        let declared = format!("mod {};", module.file_stem().unwrap().to_string_lossy());
+        let by_path = format!("{}\"]", name.file_name().unwrap().to_string_lossy());
+        let is_declared = names.iter().zip(&texts).any(|(other, text)| {
+            let is_parent = parents.contains(other) && text.contains(&declared);
+            is_parent || (other != name && text.contains("#[path") && text.contains(&by_path))
+        });
+        if !is_declared {
+            found.push_str(&format!("\n{}", name.display()));
+        }
+    }
+    assert!(found.is_empty(), "files that no `mod` declares:{found}");
+}
+
 /// Names of laws that code compares something with: a comparison or a pattern.
 struct Compared<'a> {
     laws: &'a BTreeSet<String>,
