@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use manyway::Ticket;
+use manyway_units::printable;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinHandle;
@@ -23,6 +24,8 @@ use crate::ticket;
 const EXIT_WAIT: Duration = Duration::from_secs(5);
 /// How long `ssh -G` and name resolution may take; the transfer works without them.
 const LOOKUP: Duration = Duration::from_secs(3);
+/// Most characters shown of a line from the other host.
+const MAX_LINE: usize = 4096;
 
 /// What to start, and where.
 #[derive(Debug)]
@@ -133,7 +136,7 @@ async fn listen_for_ticket(
     while let Ok(Some(line)) = lines.next_line().await {
         match ticket::find(&line) {
             Some(ticket) => return Some(ticket),
-            None => screen.error(&format!("{host}: {line}")),
+            None => screen.error(&said(host, &line)),
         }
     }
     None
@@ -141,8 +144,13 @@ async fn listen_for_ticket(
 
 async fn pass_on(screen: Screen, host: String, mut lines: Lines<BufReader<ChildStderr>>) {
     while let Ok(Some(line)) = lines.next_line().await {
-        screen.error(&format!("{host}: {line}"));
+        screen.error(&said(&host, &line));
     }
+}
+
+/// A line from the other host.
+fn said(host: &str, line: &str) -> String {
+    format!("{host}: {}", printable(line, MAX_LINE))
 }
 
 fn why_no_ticket(what: &Invocation<'_>, status: ExitStatus) -> anyhow::Error {

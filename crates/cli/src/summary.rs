@@ -9,11 +9,14 @@ use anyhow::Context;
 use manyway::files::{FileSummary, ReceiveSummary, SendSummary, Skipped};
 use manyway::{CarrierKind, ConnectionStats, PathStats, SelectionStats};
 use manyway_report::{Column, Table};
-use manyway_units::{ByteSize, Rate, format_duration};
+use manyway_units::{ByteSize, Rate, format_duration, printable};
 use serde::Serialize;
 
 use crate::exit::words;
 use crate::screen::Screen;
+
+/// Most characters of a file's name on the screen.
+const MAX_NAME: usize = 1024;
 
 /// A finished transfer. Serialised, this is `--json`'s object; fields are added, never changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -203,7 +206,7 @@ impl Summary {
             "{} {}, {} in {}: {:.1}",
             if sent { "Sent" } else { "Received" },
             match self.files.as_slice() {
-                [file] => file.name.clone(),
+                [file] => printable(&file.name, MAX_NAME),
                 files => format!("{} files", files.len()),
             },
             ByteSize::new(self.bytes),
@@ -333,6 +336,16 @@ mod tests {
         let mut received = summary("received");
         received.files.push(file("b/empty", 0));
         insta::assert_snapshot!("received", received.text());
+    }
+
+    #[test]
+    fn a_name_is_shown_for_what_it_is() {
+        let mut received = summary("received");
+        received.files[0].name = "exe.\u{202e}gpj".to_owned();
+        let text = received.text();
+        assert!(text.starts_with(r"Received exe.\u{202e}gpj,"), "{text}");
+        let json = serde_json::to_value(&received).unwrap();
+        assert_eq!(json["files"][0]["name"], "exe.\u{202e}gpj");
     }
 
     #[test]

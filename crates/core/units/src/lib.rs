@@ -1,11 +1,12 @@
 //! The vocabulary every room of manyway shares: points in time, rates and sizes, how people write
-//! them, and how long to wait before another try.
+//! them, how long to wait before another try, and how to show a text that came from elsewhere.
 //!
 //! Nothing here reads a clock. A [`Time`] is handed in by whoever runs the code: the wall clock in
 //! the transport, the event queue in a simulation.
 
 mod backoff;
 mod duration;
+mod printable;
 mod rate;
 mod size;
 mod text;
@@ -13,6 +14,7 @@ mod time;
 
 pub use backoff::Backoff;
 pub use duration::{format_duration, parse_duration};
+pub use printable::printable;
 pub use rate::Rate;
 pub use size::ByteSize;
 pub use text::ParseQuantityError;

@@ -139,7 +139,7 @@ pub enum CloseReason {
     Peer {
         /// The application's (or protocol's) code.
         code: u64,
-        /// The peer's words.
+        /// The peer's words, [`printable`](manyway_units::printable).
         reason: String,
     },
     /// Nothing was heard for the idle timeout.

@@ -3,8 +3,9 @@
 
 use crate::conflict::{Conflict, cut};
 use crate::manifest::ManifestError;
-use crate::name::{NameError, SafeName, printable};
+use crate::name::{NameError, SafeName};
 use crate::verify::VerifyError;
+use manyway_units::printable;
 use std::fmt;
 use std::io;
 

@@ -144,8 +144,8 @@ pub enum Frame<'a> {
     Close {
         /// Why: below 0x100 the session's codes, above the application's.
         code: u64,
-        /// The same for people; only [`MAX_REASON_LEN`] bytes are encoded. Control characters are
-        /// left in it.
+        /// The same for people; only [`MAX_REASON_LEN`] bytes are encoded. Any characters may be
+        /// in it.
         reason: &'a str,
     },
 }

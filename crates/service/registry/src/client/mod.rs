@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hyper::{Method, StatusCode};
 use manyway_relay::keys::public_key;
+use manyway_units::printable;
 use manyway_wire::relay::{Access, MAX_RELAY_ADDRESSES, RelayId, RelayTicket, Voucher};
 use rand::CryptoRng;
 use serde::Serialize;
@@ -227,16 +228,10 @@ fn refused(status: StatusCode, body: &[u8]) -> ClientError {
         Ok(error) => (error.code, error.message),
         Err(_) => (String::new(), format!("HTTP status {status}")),
     };
-    let clean = |text: String, most| {
-        text.chars()
-            .filter(|c| !c.is_control())
-            .take(most)
-            .collect()
-    };
     ClientError::Refused {
         status: status.as_u16(),
-        code: clean(code, 32),
-        message: clean(message, 400),
+        code: printable(&code, 32),
+        message: printable(&message, 400),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Progress, readable from any thread while a transfer runs.
 
-use manyway_transfer::Totals;
+use manyway_transfer::{SafeName, Totals};
+use manyway_units::printable;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -67,7 +68,8 @@ impl Progress {
         self.files_total.load(Relaxed)
     }
 
-    /// The file being read (sender) or written (receiver); empty before the first.
+    /// The name of the file being read (sender) or written (receiver), as it is, which may not be
+    /// fit for a terminal; empty before the first.
     pub fn current(&self) -> String {
         self.lock_current().clone()
     }
@@ -103,7 +105,7 @@ impl Progress {
             Phase::Listing => "before the first file".to_owned(),
             Phase::Syncing => "before the receiver had everything on disk".to_owned(),
             _ if current.is_empty() => format!("while {verb}"),
-            _ => format!("while {verb} {current}"),
+            _ => format!("while {verb} {}", printable(&current, SafeName::MAX_LEN)),
         }
     }
 

@@ -38,7 +38,8 @@ pub struct ReceiveSummary {
 /// One transferred file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileSummary {
-    /// Its name: relative to what was sent; at the receiver, below the receiving directory.
+    /// Its name, as it is (a terminal needs it [`printable`](manyway_units::printable)): relative
+    /// to what was sent; at the receiver, below the receiving directory.
     pub name: String,
     /// The receiver's name for it, if that is another (sender only).
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -31,9 +31,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use manyway_units::Time;
+use manyway_units::{Time, printable};
 use manyway_wire::relay::{RelayReply, Stale};
-use manyway_wire::{ConnectionId, Frame, Frames, PathId, StreamId};
+use manyway_wire::{ConnectionId, Frame, Frames, MAX_REASON_LEN, PathId, StreamId};
 
 use crate::carrier::Carrier;
 use crate::config::Config;
@@ -650,7 +650,7 @@ impl Connection {
                 self.traffic.relayed.on_grant(path, seq, grant, core)?
             }
             Frame::Close { code, reason } => {
-                let reason = reason.to_owned();
+                let reason = printable(reason, MAX_REASON_LEN);
                 if self.lifecycle.end() {
                     let reason = CloseReason::Peer { code, reason };
                     core.outbox.tell(Event::Closed(reason));

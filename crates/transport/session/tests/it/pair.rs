@@ -278,10 +278,11 @@ fn the_peer_learns_why_the_connection_ended() {
     let mut pair = Pair::new(Config::default(), &[10]);
     pair.connected();
     let (now, client) = (pair.now, pair.client);
-    pair.ends[0]
-        .connection(client)
-        .expect("alive")
-        .close(now, 0x142, "the disk is full");
+    pair.ends[0].connection(client).expect("alive").close(
+        now,
+        0x142,
+        "the disk\nis \u{1b}[1mfull\u{202e}",
+    );
     pair.run_until(Time::from_millis(10_000), |pair| {
         pair.events[1]
             .iter()
@@ -289,7 +290,8 @@ fn the_peer_learns_why_the_connection_ended() {
     });
     let reason = CloseReason::Peer {
         code: 0x142,
-        reason: "the disk is full".into(),
+        // Fit for a terminal.
+        reason: r"the disk\nis \u{1b}[1mfull\u{202e}".into(),
     };
     assert!(
         pair.events[1]

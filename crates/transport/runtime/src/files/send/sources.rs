@@ -3,10 +3,10 @@
 use super::super::error::TransferError;
 use super::super::summary::Skipped;
 use manyway_transfer::failure::Side;
-use manyway_transfer::name::printable;
 use manyway_transfer::{
     Entry, Failure, FailureCode, Kind, NameError, NameProblem, SafeName, Timestamp,
 };
+use manyway_units::printable;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
@@ -110,7 +110,7 @@ impl Source {
         let name = below
             .to_str()
             .ok_or_else(|| not_utf8(path))
-            .and_then(|below| SafeName::parse(&format!("{}/{below}", self.name)));
+            .and_then(|below| SafeName::parse(&format!("{}/{below}", self.name.as_str())));
         name.map_err(|error| unsendable(path, &error))
     }
 }
