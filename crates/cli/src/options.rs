@@ -52,7 +52,7 @@ async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endp
     Endpoint::bind(options).await.context("can't open sockets")
 }
 
-/// Accepts TCP connections as well: a side that prints a ticket does, except with `--carrier udp`.
+/// Accepts TCP connections as well: a listener does, except with `--carrier udp`.
 pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &NetworkArgs) -> anyhow::Result<()> {
     if network.carrier == Carriers::Udp {
         return Ok(());

@@ -22,9 +22,9 @@ pub(crate) struct NetworkArgs {
 
     /// Transport for packets: UDP, TCP, or UDP with TCP where UDP fails
     ///
-    /// A side that prints a ticket also accepts TCP connections, on the number of its UDP port,
-    /// except with `udp`. The kernel controls congestion on TCP paths, so `--cc` has no effect
-    /// there.
+    /// The listener, which is the side that prints a ticket, also accepts TCP connections, on the
+    /// number of its UDP port, except with `udp`. The kernel controls congestion on TCP paths, so
+    /// `--cc` has no effect there.
     #[arg(long, value_name = "tcp|udp|auto", default_value = "auto")]
     pub(crate) carrier: Carriers,
 
@@ -56,9 +56,9 @@ pub(crate) struct RelaySourceArgs {
     /// Relay to use: a RELAY (mr1…), or @FILE with one per line; repeatable
     ///
     /// A sender with `--cc mpath` treats the relays as candidates and uses those that prove useful.
-    /// With any other law, it opens a path through each. A side that prints a ticket names up to 8
-    /// relays in it and can be reached through them. Other users of this host can see a RELAY on
-    /// the command line; @FILE and the environment hide it.
+    /// With any other law, it opens a path through each. The listener, which is the side that
+    /// prints a ticket, names up to 8 relays in it and can be reached through them. Other users of
+    /// this host can see a RELAY on the command line; @FILE and the environment hide it.
     #[arg(long, value_name = "RELAY", value_delimiter = ',')]
     pub(crate) via: Vec<String>,
 
@@ -66,8 +66,8 @@ pub(crate) struct RelaySourceArgs {
     /// registries of one fleet
     ///
     /// The registry chooses relays at random, and manyway uses them like those of `--via`. When it
-    /// has tried all of them, it fetches others. A side that prints a ticket can be reached through
-    /// some of them.
+    /// has tried all of them, it fetches others. The listener, which is the side that prints a
+    /// ticket, can be reached through some of them.
     #[arg(
         long,
         value_name = "URL",

@@ -21,7 +21,7 @@ pub(crate) struct RelayArgs {
     /// Address to listen on, at most one of each family; repeatable
     ///
     /// On a host with several addresses, name the one that peers know. Otherwise the system chooses
-    /// the source address of forwarded packets, and receivers behind NAT don't get packets from an
+    /// the source address of forwarded packets, and listeners behind NAT don't get packets from an
     /// address that they don't know.
     #[arg(
         long,
@@ -100,7 +100,7 @@ pub(crate) struct EnrolmentArgs {
 pub(crate) struct TcpArgs {
     /// Forward streams over TCP as well, for peers that UDP doesn't reach
     ///
-    /// The relay opens no connections: receivers keep one open and call back. The relay reads no
+    /// The relay opens no connections: listeners keep one open and call back. The relay reads no
     /// faster than it can forward.
     #[arg(long)]
     pub(crate) tcp: bool,

@@ -12,8 +12,8 @@ pub(crate) struct SelectionArgs {
     ///
     /// manyway uses the direct paths as well. It replaces a relay that fails or leaves. `--demand`
     /// or `--limit` says which rate is enough; without either, manyway keeps its first choice.
-    /// `--pick` replaces the path manager of `--cc mpath`. Only the side that connects (`--to`,
-    /// HOST:DIR) can use it.
+    /// `--pick` replaces the path manager of `--cc mpath`. Only the initiator, which is the side
+    /// that connects (`--to`, HOST:DIR), can use it.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) pick: Option<u16>,
 

@@ -116,7 +116,7 @@ pub(crate) struct ConflictArgs {
     pub(crate) rename: bool,
 }
 
-/// The ticket that a waiting side prints.
+/// The ticket that a listener prints.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Ticket")]
 pub(crate) struct TicketArgs {

@@ -26,7 +26,7 @@ use crate::screen::Screen;
 /// What a listener reads that accepts TCP only.
 const NO_TCP_RELAY: &str = "The registry lists no relay that accepts TCP (`manyway relay --tcp`), \
     so the ticket names none of its relays";
-/// What the side that dials over TCP reads.
+/// What an initiator reads that connects over TCP only.
 const TICKET_WITHOUT_TCP: &str = "The ticket names no relay that is known to accept TCP, so with \
     `--carrier tcp` manyway tries the listener's own addresses only. To be reachable through a \
     relay, the listener needs `--carrier tcp` or `auto`, and `--registry` or `--via`";
@@ -68,7 +68,7 @@ impl RelaySources {
         })
     }
 
-    /// Checks that every relay of `--via` comes with access, which the side that dials needs.
+    /// Checks that every relay of `--via` comes with access, which the initiator needs.
     pub(crate) fn check_access(&self) -> anyhow::Result<()> {
         via::with_access(&self.via).map(drop)
     }

@@ -27,8 +27,8 @@ pub(crate) fn config(
     };
     if !connects {
         return Err(usage(
-            "only the side that connects can use `--pick`: name the receiver with `--to` or \
-             HOST:DIR, or leave `--pick` out",
+            "only the initiator, the side that connects, can use `--pick`: name the receiver with \
+             `--to` or HOST:DIR, or leave `--pick` out",
         ));
     }
     if relays.via.is_empty() && relays.registry.is_empty() {

@@ -43,7 +43,7 @@ fn read_file(file: &Path) -> anyhow::Result<Vec<RelayTicket>> {
         .collect()
 }
 
-/// The relays as the side that dials uses them.
+/// The relays as the initiator uses them.
 pub(super) fn with_access(relays: &[RelayTicket]) -> anyhow::Result<Vec<RelayAccess>> {
     let mut usable = Vec::new();
     for relay in relays {

@@ -82,8 +82,8 @@ fn remedy(error: &io::Error) -> &'static str {
 pub enum ConnectError {
     /// No address answered.
     #[error(
-        "no answer from {}: check that the receiver still runs, that the ticket is its newest one \
-         and that UDP{} gets through{}{}",
+        "no answer from {}: check that the listener still runs and has the same release, that the \
+         ticket is its newest one and that UDP{} gets through{}{}",
         list(addresses),
         if tcp.is_empty() { "" } else { " or TCP" },
         problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>(),

@@ -155,8 +155,8 @@ pub enum CloseReason {
     },
     /// The handshake went unanswered.
     #[error(
-        "no answer from {addresses}: check that the receiver still runs, that the ticket is its \
-         newest one and that UDP gets through"
+        "no answer from {addresses}: check that the listener still runs and has the same release, \
+         that the ticket is its newest one and that UDP gets through"
     )]
     ConnectTimedOut {
         /// The addresses that were tried.
