@@ -8,7 +8,8 @@ use super::super::progress::Progress;
 use super::super::summary::FileSummary;
 use super::outgoing::Outgoing;
 use super::part::{Complete, write_failure};
-use super::tree::Dir;
+use super::tree::{Dir, RECEIVING_DIR};
+use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
 use manyway_transfer::{Entry, Failure, Message, Policy, Renamed, Saved};
 use std::sync::Arc;
@@ -88,7 +89,9 @@ impl Committer {
                 }
             }
         }
-        in_parallel(&touched, |dir| dir.sync().map_err(sync_failure))?;
+        in_parallel(&touched, |dir| {
+            dir.sync().map_err(|error| sync_failure(dir, &error))
+        })?;
         batch.clear();
         self.report(report);
         Ok(())
@@ -183,13 +186,9 @@ fn in_parallel<T: Sync>(
     })
 }
 
-fn sync_failure(error: std::io::Error) -> Failure {
-    Failure::disk(
-        manyway_transfer::failure::Side::Receiver,
-        "syncing",
-        "a directory",
-        &error,
-    )
+fn sync_failure(dir: &Dir, error: &std::io::Error) -> Failure {
+    let name = dir.local().map_or(RECEIVING_DIR, |name| name.as_str());
+    Failure::disk(Side::Receiver, "syncing", name, error)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::super::progress::{Phase, Progress};
 use super::super::spool::{Entries, Spool};
 use super::super::summary::ReceiveSummary;
 use super::commit::{BATCH, Committer, Job};
+use super::disk::Disk;
 use super::end::End;
 use super::inbox::{Frame, Inbox};
 use super::options::ReceiveOptions;
@@ -72,7 +73,8 @@ impl Consumer {
     }
 
     fn open_dir(&self) -> Result<Arc<Dir>, Failure> {
-        let opened = make_dir(&self.dir).and_then(|()| Dir::root(&self.dir));
+        let disk = self.options.disk();
+        let opened = make_dir(&self.dir, &disk).and_then(|()| Dir::root(&self.dir, disk));
         opened.map_err(|error| {
             let name = self.dir.display().to_string();
             Failure::disk(Side::Receiver, "opening", name, &error)
@@ -224,10 +226,6 @@ impl Intake<'_> {
         let parent = self.parent()?;
         let mut verifier = Verifier::new(&entry);
         let mut part = Part::new(parent, entry)?;
-        #[cfg(test)]
-        {
-            part = part.with_fault(self.consumer.options.disk_fault.clone());
-        }
         let Consumer {
             inbox, progress, ..
         } = &mut *self.consumer;
@@ -267,7 +265,7 @@ impl Intake<'_> {
 }
 
 /// Makes a directory and those above it that are missing, each safely on disk.
-fn make_dir(path: &Path) -> io::Result<()> {
+fn make_dir(path: &Path, disk: &Arc<dyn Disk>) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
     }
@@ -275,12 +273,12 @@ fn make_dir(path: &Path) -> io::Result<()> {
         Some(above) if !above.as_os_str().is_empty() => above,
         _ => Path::new("."),
     };
-    make_dir(above)?;
+    make_dir(above, disk)?;
     match fs::create_dir(path) {
         // Somebody else has made it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
-        Ok(()) => Dir::root(above)?.sync(),
+        Ok(()) => Dir::root(above, disk.clone())?.sync(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod commit;
 mod consumer;
+mod disk;
 mod end;
 mod inbox;
 mod options;
@@ -29,9 +30,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use options::ReceiveOptions;
 #[cfg(test)]
-pub(super) use part::DiskFault;
+pub(super) use disk::{Disk, Os};
+pub use options::ReceiveOptions;
 
 /// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).
 ///

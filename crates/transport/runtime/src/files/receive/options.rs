@@ -1,6 +1,6 @@
-#[cfg(test)]
-use super::part::DiskFault;
+use super::disk::{Disk, Os};
 use manyway_transfer::Policy;
+use std::sync::Arc;
 
 /// What a receiver may choose.
 #[derive(Clone, Debug)]
@@ -12,7 +12,18 @@ pub struct ReceiveOptions {
     /// says.
     pub check_space: bool,
     #[cfg(test)]
-    pub(in crate::files) disk_fault: Option<DiskFault>,
+    pub(in crate::files) disk: Option<Arc<dyn Disk>>,
+}
+
+impl ReceiveOptions {
+    /// Where to write.
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        #[cfg(test)]
+        if let Some(disk) = &self.disk {
+            return disk.clone();
+        }
+        Arc::new(Os)
+    }
 }
 
 impl Default for ReceiveOptions {
@@ -21,7 +32,7 @@ impl Default for ReceiveOptions {
             policy: Policy::default(),
             check_space: true,
             #[cfg(test)]
-            disk_fault: None,
+            disk: None,
         }
     }
 }

@@ -4,33 +4,37 @@
 //! never through a symbolic link, so that nothing another process does with links can lead a write
 //! outside.
 
+use super::disk::{Disk, existing};
 use manyway_transfer::{Entry, Existing, SafeName};
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, futimens, mkdirat};
-use nix::sys::time::TimeSpec;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+/// What failures call the receiving directory: its path is nobody else's business.
+pub(super) const RECEIVING_DIR: &str = "the receiving directory";
+
 /// An open directory.
 #[derive(Debug)]
 pub(super) struct Dir {
     fd: OwnedFd,
+    disk: Arc<dyn Disk>,
     /// Its name below the receiving directory as it is here; `None` for that directory itself.
     local: Option<SafeName>,
 }
 
 impl Dir {
     /// Opens the receiving directory, which may be a symbolic link.
-    pub(super) fn root(path: &Path) -> io::Result<Arc<Self>> {
+    pub(super) fn root(path: &Path, disk: Arc<dyn Disk>) -> io::Result<Arc<Self>> {
         let fd = open(
             path,
             OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_RDONLY,
             Mode::empty(),
         )?;
-        Ok(Arc::new(Self { fd, local: None }))
+        let local = None;
+        Ok(Arc::new(Self { fd, disk, local }))
     }
 
     /// Opens the directory `name` in this one; fails if it is a symbolic link.
@@ -38,29 +42,27 @@ impl Dir {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
         let fd = openat(&self.fd, name, flags, Mode::empty())?;
         let local = Some(self.local_name(name)?);
-        Ok(Arc::new(Self { fd, local }))
+        let disk = self.disk.clone();
+        Ok(Arc::new(Self { fd, disk, local }))
     }
 
     /// Makes the directory `name`, open to nobody else until its own mode is set.
     pub(super) fn make(&self, name: &str) -> io::Result<()> {
-        Ok(mkdirat(&self.fd, name, Mode::S_IRWXU)?)
+        self.disk.make_dir(self.as_fd(), name)
     }
 
     /// What `name` is in this directory.
     pub(super) fn existing(&self, name: &str) -> io::Result<Existing> {
-        let stat = match fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::ENOENT) => return Ok(Existing::Nothing),
-            Err(error) => return Err(error.into()),
-        };
-        Ok(
-            match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
-                SFlag::S_IFREG => Existing::File,
-                SFlag::S_IFDIR => Existing::Directory,
-                SFlag::S_IFLNK => Existing::Symlink,
-                _ => Existing::Other,
-            },
-        )
+        Ok(existing(&self.fd, name)?)
+    }
+
+    /// Its name below the receiving directory; `None` for that directory itself.
+    pub(super) fn local(&self) -> Option<&SafeName> {
+        self.local.as_ref()
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
     }
 
     /// The name below the receiving directory of `name` in this one.
@@ -74,16 +76,12 @@ impl Dir {
 
     /// Gives a directory we made the mode and time it was sent with.
     pub(super) fn restore(&self, entry: &Entry) -> io::Result<()> {
-        restore(self.as_fd(), entry)
+        self.disk.restore(self.as_fd(), entry)
     }
 
     /// Brings the directory itself, that is the names in it, to disk.
     pub(super) fn sync(&self) -> io::Result<()> {
-        match nix::unistd::fsync(&self.fd) {
-            // Some file systems have no fsync for directories.
-            Err(Errno::EINVAL | Errno::ENOTSUP) => Ok(()),
-            other => Ok(other?),
-        }
+        self.disk.sync_dir(self.as_fd())
     }
 }
 
@@ -91,18 +89,6 @@ impl AsFd for Dir {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
-}
-
-/// Gives an open file or directory the mode and time it was sent with.
-pub(super) fn restore(fd: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
-    let mut mode = Mode::from_bits_truncate(u32::from(entry.mode & Entry::MODE_MASK));
-    if !entry.is_file() {
-        // A directory may have inherited its group here; that isn't the sender's business.
-        mode |= Mode::from_bits_truncate(fstat(fd)?.st_mode) & Mode::S_ISGID;
-    }
-    fchmod(fd, mode)?;
-    let mtime = TimeSpec::new(entry.mtime.seconds, i64::from(entry.mtime.nanos));
-    Ok(futimens(fd, &TimeSpec::UTIME_OMIT, &mtime)?)
 }
 
 /// The open directories, outermost first, in the course of a manifest.

@@ -1,10 +1,11 @@
 //! Files that change under the sender, and disks that fail under the receiver.
 
+use super::disk::TestDisk;
 use super::*;
+use nix::errno::Errno;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
 use tempfile::tempdir;
 
 /// A transfer of `top/{a, f, z}`, `f` being of 6 MB, with `act` done to `f` when the `n`-th frame
@@ -186,10 +187,10 @@ async fn a_disk_that_fails() {
             fs::write(from.path().join(name), content(len)).unwrap();
         }
         let options = ReceiveOptions {
-            disk_fault: Some(receive::DiskFault {
-                after: Arc::new(2_000_000.into()),
-                errno,
-            }),
+            disk: Some(TestDisk::that_fails_after(
+                2_000_000,
+                Errno::from_raw(errno),
+            )),
             ..ReceiveOptions::default()
         };
         let paths = ["a", "big.iso", "z"].map(|name| from.path().join(name));

@@ -2,6 +2,7 @@
 
 mod changes;
 mod conflicts;
+mod disk;
 mod hostile;
 mod interruptions;
 mod round_trip;

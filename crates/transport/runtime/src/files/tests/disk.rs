@@ -1,0 +1,455 @@
+//! What a receiver does to its disk, in which order, and what a crash or a failing disk leaves.
+
+use super::*;
+use nix::errno::Errno;
+use nix::sys::stat::fstat;
+use receive::{Disk, Os};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+use tempfile::{TempDir, tempdir};
+
+/// An operation; files and directories go by inode.
+#[derive(Clone, Debug, PartialEq)]
+enum Op {
+    MakeDir { dir: u64, name: String },
+    Create { dir: u64, name: String },
+    Write { file: u64, len: u64 },
+    Restore { inode: u64 },
+    SyncFile { file: u64 },
+    Rename { dir: u64, from: String, to: String },
+    Remove { dir: u64, name: String },
+    SyncDir { dir: u64 },
+}
+
+impl Op {
+    fn kind(&self) -> &'static str {
+        match self {
+            Op::MakeDir { .. } => "make dir",
+            Op::Create { .. } => "create",
+            Op::Write { .. } => "write",
+            Op::Restore { .. } => "restore",
+            Op::SyncFile { .. } => "sync file",
+            Op::Rename { .. } => "rename",
+            Op::Remove { .. } => "remove",
+            Op::SyncDir { .. } => "sync dir",
+        }
+    }
+}
+
+/// An operation that was done.
+#[derive(Clone, Debug)]
+struct Step {
+    op: Op,
+    /// What was made.
+    made: Option<u64>,
+    /// Files that had been reported as saved before it began.
+    reported: u64,
+}
+
+type Fault = Box<dyn FnMut(&Op) -> Option<Errno> + Send>;
+
+/// A real disk that records what is done to it, and fails when it is told to.
+pub(super) struct TestDisk {
+    progress: Arc<Progress>,
+    inner: Mutex<(Vec<Step>, Fault)>,
+}
+
+impl fmt::Debug for TestDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TestDisk")
+    }
+}
+
+impl TestDisk {
+    fn new(
+        progress: &Arc<Progress>,
+        fault: impl FnMut(&Op) -> Option<Errno> + Send + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            progress: progress.clone(),
+            inner: Mutex::new((Vec::new(), Box::new(fault))),
+        })
+    }
+
+    /// The write that would pass so many bytes fails.
+    pub(super) fn that_fails_after(bytes: u64, errno: Errno) -> Arc<Self> {
+        let mut left = bytes;
+        Self::new(&Progress::new(), move |op| match op {
+            Op::Write { len, .. } if *len > left => Some(errno),
+            Op::Write { len, .. } => {
+                left -= len;
+                None
+            }
+            _ => None,
+        })
+    }
+
+    /// One operation at a time, so that the record has their order.
+    fn step<T>(
+        &self,
+        op: Op,
+        act: impl FnOnce() -> io::Result<T>,
+        made: impl FnOnce(&T) -> Option<u64>,
+    ) -> io::Result<T> {
+        let (steps, fault) = &mut *self.inner.lock().unwrap();
+        let reported = self.progress.files_done();
+        if let Some(errno) = fault(&op) {
+            return Err(errno.into());
+        }
+        let done = act()?;
+        let made = made(&done);
+        steps.push(Step { op, made, reported });
+        Ok(done)
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        self.inner.lock().unwrap().0.clone()
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        self.steps().iter().map(|step| step.op.kind()).collect()
+    }
+}
+
+fn inode(of: impl AsFd) -> u64 {
+    fstat(of).unwrap().st_ino
+}
+
+impl Disk for TestDisk {
+    fn make_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        let op = Op::MakeDir {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        let made = |_: &()| {
+            let stat = nix::sys::stat::fstatat(dir, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW);
+            Some(stat.unwrap().st_ino)
+        };
+        self.step(op, || Os.make_dir(dir, name), made)
+    }
+
+    fn create(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<fs::File> {
+        let op = Op::Create {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        self.step(op, || Os.create(dir, name), |file| Some(inode(file)))
+    }
+
+    fn write(&self, file: &fs::File, bytes: &[u8]) -> io::Result<()> {
+        let op = Op::Write {
+            file: inode(file),
+            len: bytes.len() as u64,
+        };
+        self.step(op, || Os.write(file, bytes), |()| None)
+    }
+
+    fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
+        let op = Op::Restore { inode: inode(of) };
+        self.step(op, || Os.restore(of, entry), |()| None)
+    }
+
+    fn sync_file(&self, file: &fs::File) -> io::Result<()> {
+        let op = Op::SyncFile { file: inode(file) };
+        self.step(op, || Os.sync_file(file), |()| None)
+    }
+
+    fn rename(&self, dir: BorrowedFd<'_>, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        let op = Op::Rename {
+            dir: inode(dir),
+            from: from.to_owned(),
+            to: to.to_owned(),
+        };
+        self.step(op, || Os.rename(dir, from, to, replace), |()| None)
+    }
+
+    fn remove(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        let op = Op::Remove {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        self.step(op, || Os.remove(dir, name), |()| None)
+    }
+
+    fn sync_dir(&self, dir: BorrowedFd<'_>) -> io::Result<()> {
+        let op = Op::SyncDir { dir: inode(dir) };
+        self.step(op, || Os.sync_dir(dir), |()| None)
+    }
+}
+
+/// What a crash can leave of a file.
+#[derive(Default)]
+struct Content {
+    len: u64,
+    restored: bool,
+    synced: bool,
+}
+
+/// What a crash can leave of a directory.
+#[derive(Default)]
+struct Names {
+    now: HashMap<String, u64>,
+    /// As of the last sync.
+    durable: HashMap<String, u64>,
+    synced: bool,
+}
+
+/// A disk whose caches a crash may empty in any order: what was synced is there afterwards, what
+/// wasn't may be there or not.
+struct Model<'a> {
+    root: u64,
+    /// The files sent, in the manifest's order.
+    sent: &'a [(&'a str, u64)],
+    files: HashMap<u64, Content>,
+    dirs: HashMap<u64, Names>,
+}
+
+impl<'a> Model<'a> {
+    fn new(root: &Path, sent: &'a [(&'a str, u64)]) -> Self {
+        Self {
+            root: fs::metadata(root).unwrap().ino(),
+            sent,
+            files: HashMap::new(),
+            dirs: HashMap::new(),
+        }
+    }
+
+    fn apply(&mut self, step: &Step) {
+        self.check_reported(step.reported);
+        match &step.op {
+            Op::MakeDir { dir, name } => {
+                let made = step.made.unwrap();
+                self.change(*dir).insert(name.clone(), made);
+                self.dirs.insert(made, Names::default());
+            }
+            Op::Create { dir, name } => {
+                let made = step.made.unwrap();
+                self.change(*dir).insert(name.clone(), made);
+                self.files.insert(made, Content::default());
+            }
+            Op::Write { file, len } => {
+                let content = self.files.get_mut(file).unwrap();
+                content.len += len;
+                content.synced = false;
+            }
+            Op::Restore { inode } => match self.files.get_mut(inode) {
+                Some(content) => {
+                    content.restored = true;
+                    content.synced = false;
+                }
+                None => self.dirs.get_mut(inode).unwrap().synced = false,
+            },
+            Op::SyncFile { file } => self.files.get_mut(file).unwrap().synced = true,
+            Op::Rename { dir, from, to } => {
+                let file = self.change(*dir).remove(from).unwrap();
+                self.change(*dir).insert(to.clone(), file);
+                // From here on, a crash may leave the file under its final name.
+                let content = &self.files[&file];
+                let whole = self
+                    .sent
+                    .iter()
+                    .any(|(name, len)| name.rsplit('/').next() == Some(to) && *len == content.len);
+                assert!(whole && content.restored && content.synced, "{to}");
+            }
+            Op::Remove { dir, name } => {
+                self.change(*dir).remove(name).unwrap();
+            }
+            Op::SyncDir { dir } => {
+                let names = self.dirs.entry(*dir).or_default();
+                names.durable = names.now.clone();
+                names.synced = true;
+            }
+        }
+    }
+
+    fn change(&mut self, dir: u64) -> &mut HashMap<String, u64> {
+        let names = self.dirs.entry(dir).or_default();
+        names.synced = false;
+        &mut names.now
+    }
+
+    /// Files that were reported survive a crash, with the directories above them.
+    fn check_reported(&self, files: u64) {
+        for (name, _) in &self.sent[..files as usize] {
+            let mut at = self.root;
+            for component in name.split('/') {
+                let durable = self.dirs.get(&at).map(|names| &names.durable);
+                let below = durable.and_then(|names| names.get(component));
+                at = *below.unwrap_or_else(|| panic!("{name} is reported, but not durable"));
+            }
+            assert!(self.files[&at].synced, "{name}");
+        }
+    }
+}
+
+const SENT: [(&str, u64); 4] = [
+    ("top/a", 10),
+    ("top/b", 700_000),
+    ("top/c/d/e", 0),
+    ("top/f", 1),
+];
+
+struct Run {
+    _from: TempDir,
+    to: TempDir,
+    disk: Arc<TestDisk>,
+    /// What the sender was told.
+    told: u64,
+    ends: (
+        Result<SendSummary, TransferError>,
+        Result<ReceiveSummary, TransferError>,
+    ),
+}
+
+async fn run(fault: impl FnMut(&Op) -> Option<Errno> + Send + 'static) -> Run {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    for (name, len) in SENT {
+        let path = from.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content(len as usize)).unwrap();
+    }
+    let (told, done) = (Progress::new(), Progress::new());
+    let disk = TestDisk::new(&done, fault);
+    let options = ReceiveOptions {
+        disk: Some(disk.clone()),
+        ..ReceiveOptions::default()
+    };
+    let (ours, theirs) = pair();
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let ends = tokio::join!(
+        send(ours, sources, told.clone()),
+        receive(theirs, to.path(), options, done)
+    );
+    Run {
+        _from: from,
+        to,
+        disk,
+        told: told.files_done(),
+        ends,
+    }
+}
+
+impl Run {
+    /// The files here under final names are whole; the first `reported` of those sent are here.
+    fn check(&self, reported: u64) {
+        let here = names(self.to.path());
+        for name in &here {
+            let path = self.to.path().join(name);
+            if path.is_file() && !name.contains(".manyway-part-") {
+                let (_, len) = SENT.iter().find(|(sent, _)| sent == name).expect(name);
+                assert!(fs::read(path).unwrap() == content(*len as usize), "{name}");
+            }
+        }
+        for (name, _) in &SENT[..reported as usize] {
+            assert!(here.iter().any(|other| other == name), "{name} in {here:?}");
+        }
+    }
+}
+
+/// At every step, a crash leaves no partial file under a final name, and every file that was
+/// reported.
+#[tokio::test]
+async fn what_is_named_is_whole_and_what_is_reported_is_durable() {
+    let run = run(|_| None).await;
+    run.ends.1.as_ref().unwrap();
+    let mut model = Model::new(run.to.path(), &SENT);
+    for step in run.disk.steps() {
+        model.apply(&step);
+    }
+    model.check_reported(4);
+    // Modes and times of directories, too.
+    assert_eq!(model.dirs.len(), 4);
+    assert!(model.dirs.values().all(|names| names.synced));
+    run.check(4);
+}
+
+#[tokio::test]
+async fn a_file_is_written_synced_named_and_its_directory_synced() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::write(from.path().join("f"), "content").unwrap();
+    let disk = TestDisk::new(&Progress::new(), |_| None);
+    let options = ReceiveOptions {
+        disk: Some(disk.clone()),
+        ..ReceiveOptions::default()
+    };
+    let (_, received) = transfer([from.path().join("f")], to.path(), options).await;
+    received.unwrap();
+    assert_eq!(
+        disk.kinds(),
+        [
+            "create",
+            "write",
+            "restore",
+            "sync file",
+            "rename",
+            "sync dir"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_crash_after_any_step_leaves_only_whole_files_under_final_names() {
+    // How many steps there are depends on how many files are synced at a time.
+    for last in 0.. {
+        let mut done = 0;
+        let run = run(move |_| {
+            done += 1;
+            (done > last).then_some(Errno::EIO)
+        })
+        .await;
+        let mut model = Model::new(run.to.path(), &SENT);
+        for step in run.disk.steps() {
+            model.apply(&step);
+        }
+        model.check_reported(run.told);
+        run.check(run.told);
+        if run.ends.1.is_ok() {
+            assert!(last > 4 * SENT.len() && run.told == SENT.len() as u64);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_at_any_operation_is_named_with_the_cause() {
+    for (kind, doing) in [
+        ("make dir", "top: creating the directory failed"),
+        ("create", "top/a: creating failed"),
+        ("write", "top/a: writing failed"),
+        ("restore", "top/a: setting mode and time failed"),
+        ("sync file", "syncing failed"),
+        ("rename", "top/a: naming failed"),
+        ("sync dir", "syncing failed"),
+    ] {
+        for (errno, code, cause) in [
+            (
+                Errno::ENOSPC,
+                FailureCode::DiskFull,
+                "No space left on device",
+            ),
+            (Errno::EIO, FailureCode::Write, "Input/output error"),
+        ] {
+            let mut failed = false;
+            let run = run(move |op| {
+                let now = op.kind() == kind && !std::mem::replace(&mut failed, op.kind() == kind);
+                now.then_some(errno)
+            })
+            .await;
+            let (sent, received) = (run.ends.0.as_ref(), run.ends.1.as_ref());
+            let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
+            let text = received.to_string();
+            assert!(
+                text.contains(doing) && text.contains(cause),
+                "{kind}: {text}"
+            );
+            assert_eq!((sent.code(), received.code()), (Some(code), Some(code)));
+            assert_eq!(sent.to_string(), format!("the other side gave up: {text}"));
+            run.check(run.told);
+            let left = names(run.to.path());
+            assert!(!left.iter().any(|name| name.contains("part")), "{left:?}");
+        }
+    }
+}
