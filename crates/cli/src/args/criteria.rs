@@ -10,8 +10,8 @@ use manyway_fluid::criteria::Rtts;
 ///
 /// The criteria C0 to C5 of Peng et al. ask whether a law has a utility, one equilibrium, a stable
 /// one, and a predictable friendliness. manyway evaluates them at random states of one source and
-/// searches for worse states nearby. Without LAW, it shows Table I of the paper for all laws and
-/// marks results that differ from the printed ones.
+/// searches for worse states nearby. Without LAW, it shows Table I of the paper, with `balia`,
+/// `lia` and `reno` beside it, and marks results that differ from the printed ones.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CriteriaArgs {

@@ -4,8 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 
-use crate::common;
-use crate::common::{Finished, Running, eventually};
+use crate::common::{self, Finished, Running, eventually};
 
 /// Sends a file of so many bytes with these options on either side; what both said.
 fn transfer(bytes: usize, recv: &[&str], send: &[&str]) -> (Finished, Finished) {

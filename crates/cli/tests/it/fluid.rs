@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::common;
-use crate::common::{Finished, Running};
+use crate::common::{self, Finished, Running};
 use serde_json::Value;
 use tempfile::TempDir;
 

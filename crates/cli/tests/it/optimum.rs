@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::common;
-use crate::common::{Finished, Running};
+use crate::common::{self, Finished, Running};
 
 fn optimum(arguments: &[&str]) -> Finished {
     let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

@@ -4,8 +4,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use crate::common;
-use crate::common::{Finished, Running};
+use crate::common::{self, Finished, Running};
 use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Finished {

@@ -9,8 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common;
-use crate::common::{Finished, Running, eventually};
+use crate::common::{self, Finished, Running, eventually};
 
 /// A directory with a file and a tree to send.
 struct Place {

@@ -9,8 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common;
-use crate::common::{Finished, Running};
+use crate::common::{self, Finished, Running};
 
 /// Two flows over two links, three seconds each.
 const SMALL: &str = r#"name = "small"

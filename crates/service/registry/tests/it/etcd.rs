@@ -6,8 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::common;
-use crate::common::{Registry, TestRelay, client, eventually, key, limits};
+use crate::common::{self, Registry, TestRelay, client, eventually, key, limits};
 use data_encoding::BASE64;
 use manyway_registry::client::ClientError;
 use manyway_registry::store::{Etcd, Store, StoreError};
