@@ -9,6 +9,7 @@ pub mod crypto;
 pub mod handshake;
 pub mod streams;
 
+mod budget;
 mod carrier;
 mod config;
 mod connection;

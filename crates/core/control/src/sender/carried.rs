@@ -141,6 +141,11 @@ impl<P> Carried<P> {
         self.unwritten < 2 * self.most_unwritten()
     }
 
+    /// Packets whose fate is open: what the sender remembers.
+    pub fn unsettled(&self) -> usize {
+        self.flight.entries()
+    }
+
     /// The number that the next packet will have.
     pub fn next_packet_number(&self) -> u64 {
         self.flight.next()

@@ -50,6 +50,12 @@ impl<P> Flight<P> {
         self.base + self.ring.len() as u64
     }
 
+    /// Packets that take memory, whether or not they ask for an acknowledgement.
+    #[inline]
+    pub(super) fn entries(&self) -> usize {
+        self.ring.len()
+    }
+
     #[inline]
     pub(super) fn packets(&self) -> u64 {
         self.packets

@@ -366,6 +366,13 @@ impl<P> Sender<P> {
         self.flight.packets()
     }
 
+    /// Packets whose fate is open, those that ask for no acknowledgement included: what the sender
+    /// remembers.
+    #[inline]
+    pub fn unsettled(&self) -> usize {
+        self.flight.entries()
+    }
+
     /// Packets in flight with their numbers, oldest first.
     pub fn outstanding(&self) -> impl Iterator<Item = (u64, &Sent<P>)> {
         self.flight.iter_from(0)

@@ -10,14 +10,16 @@ use manyway_units::Time;
 use manyway_wire::{ConnectionId, Frame, PathId};
 use rand_pcg::Pcg64Mcg;
 
+use crate::budget::{LEAST_IN_PACKET, MAX_BARE};
 use crate::driver::Local;
 use crate::event::{PathDownReason, PathEvent};
 use crate::relays::RelayRoute;
 use crate::stats::PathState;
+use crate::streams::MAX_CONTROL_LEN;
 
 use super::data::Data;
 use super::outbox::{Change, Outbox};
-use super::packet::Payload;
+use super::packet::{Packet, Payload};
 use super::paths::{ConnectionIds, NewPath, Pairs, PathSet, PathTransport};
 
 /// The connection's paths and data.
@@ -52,7 +54,7 @@ impl Core {
     pub(super) fn open_path(&mut self, now: Time, new: NewPath) -> usize {
         let index = self.add_path(now, new);
         self.challenge(now, index);
-        self.issue_cids();
+        self.issue_cids(now);
         index
     }
 
@@ -101,8 +103,8 @@ impl Core {
     }
 
     /// Tells the peer connection ids for path ids ahead of those in use.
-    pub(super) fn issue_cids(&mut self) {
-        while let Some((path, cid)) = self.ids.issue(&mut self.rng) {
+    pub(super) fn issue_cids(&mut self, now: Time) {
+        while let Some((path, cid)) = self.ids.issue(now, &mut self.rng) {
             self.outbox.change(Change::CidIssued(cid, path));
             self.outbox.say(Frame::PathId { path, cid });
         }
@@ -112,6 +114,8 @@ impl Core {
     pub(super) fn retire_cid(&mut self, id: PathId) {
         if let Some(cid) = self.ids.retire(id) {
             self.outbox.change(Change::CidRetired(cid));
+            self.outbox
+                .withdraw(|frame| matches!(frame, Frame::PathId { path, .. } if *path == id));
         }
     }
 
@@ -201,7 +205,7 @@ impl Core {
     pub(super) fn send_again(&mut self, index: usize, max: usize) {
         for payload in self.paths[index].take_outstanding(max) {
             for frame in self.data.send_again(payload) {
-                self.outbox.say(frame);
+                self.outbox.say_again(frame, &self.ids);
             }
         }
     }
@@ -209,7 +213,7 @@ impl Core {
     fn send_all_again(&mut self, in_flight: Vec<(u64, Payload)>) {
         for (_, payload) in in_flight {
             for frame in self.data.send_again(payload) {
-                self.outbox.say(frame);
+                self.outbox.say_again(frame, &self.ids);
             }
         }
     }
@@ -217,7 +221,7 @@ impl Core {
     /// Sends what a packet carried again, as far as it is still needed.
     pub(super) fn requeue(&mut self, payload: Payload) {
         for frame in self.data.on_lost(payload) {
-            self.outbox.say(frame);
+            self.outbox.say_again(frame, &self.ids);
         }
     }
 
@@ -235,10 +239,29 @@ impl Core {
         false
     }
 
-    /// Queues the control frames of the streams behind those that wait.
-    pub(super) fn take_stream_frames(&mut self) {
-        while let Some(frame) = self.data.streams.poll_control() {
-            self.outbox.say(frame);
+    /// Whether a packet without stream data may leave. Each is remembered until it is acknowledged,
+    /// and not all of them are bound by a window: a peer that acknowledges nothing could have us
+    /// remember answers for ever.
+    pub(super) fn may_send_bare(&self) -> bool {
+        let with_data = self.data.streams.unacked_bytes() / u64::from(LEAST_IN_PACKET);
+        self.paths.unsettled() < MAX_BARE + usize::try_from(with_data).unwrap_or(usize::MAX)
+    }
+
+    /// Whether control frames wait for a datagram.
+    pub(super) fn has_frames(&self) -> bool {
+        self.outbox.has_frames() || self.data.streams.has_control()
+    }
+
+    /// Writes the control frames that end before `end` into a packet: those that wait, then the
+    /// streams', which say how things stand at this moment and so wait in no queue.
+    pub(super) fn write_frames(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+        self.outbox.write_frames(end, packet, buf);
+        while buf.len() + MAX_CONTROL_LEN <= end
+            && let Some(frame) = self.data.streams.poll_control()
+        {
+            frame.encode(buf);
+            packet.ack_eliciting = true;
+            packet.payload.control.push(frame);
         }
     }
 }
@@ -252,7 +275,6 @@ pub(super) mod tests {
     use manyway_wire::StreamId;
     use rand::SeedableRng;
 
-    use super::super::packet::Packet;
     use super::super::paths::PeerLimits;
     use super::*;
     use crate::config::Config;
@@ -287,7 +309,7 @@ pub(super) mod tests {
         streams.set_peer_limits(1 << 20, 1 << 20, 8);
         Core {
             paths: paths(initiator),
-            ids: ConnectionIds::new(ConnectionId([7; 8])),
+            ids: ConnectionIds::new(T0, ConnectionId([7; 8]), Config::default().max_paths),
             pairs: None,
             data: Data::new(T0, &Config::default(), streams),
             outbox: Outbox::default(),

@@ -35,6 +35,7 @@ use manyway_units::{Time, printable};
 use manyway_wire::relay::{RelayReply, Stale};
 use manyway_wire::{ConnectionId, Frame, Frames, MAX_REASON_LEN, PathId, StreamId};
 
+use crate::budget::MAX_CONTROL;
 use crate::carrier::Carrier;
 use crate::config::Config;
 use crate::driver::{Ecn, Local, LocalId, SendErrorKind, Transmit};
@@ -308,6 +309,7 @@ impl Connection {
             core.paths.timeout(),
             core.pairs.as_ref().and_then(|pairs| pairs.timer(now)),
             core.data.limited_until(),
+            core.ids.timeout(),
             self.traffic.relayed.timeout(now),
             self.traffic.carriers.timeout(),
         ]
@@ -331,6 +333,7 @@ impl Connection {
             }
         }
         self.traffic.core.data.on_timeout(now);
+        self.traffic.core.issue_cids(now);
         // Taken once: a timer that waits for a datagram to leave may still be due afterwards.
         for index in self.traffic.core.paths.due(now) {
             if self.traffic.core.paths.get(index).is_some() {
@@ -554,6 +557,18 @@ impl Connection {
                 return;
             }
         };
+        if self.traffic.core.outbox.overflows() {
+            let text = format!(
+                "it caused more than {MAX_CONTROL} control frames and took too few of them"
+            );
+            self.close_with(
+                now,
+                code::PROTOCOL,
+                &text,
+                CloseReason::Protocol(text.clone()),
+            );
+            return;
+        }
         // The packet itself may have ended its path.
         if self.traffic.core.paths.index_of(id) == Some(index) {
             let path = &mut self.traffic.core.paths[index];

@@ -2,17 +2,20 @@
 //! frames to the peer.
 //!
 //! It owns the three queues and keeps their order. A list that a newer frame replaces is in the
-//! queue once. It never decides anything.
+//! queue once, and a queue of frames that outgrows [`MAX_CONTROL`] ends the connection. It never
+//! decides anything.
 
 use std::collections::VecDeque;
 
 use manyway_wire::{ConnectionId, Frame, PathId};
 
+use crate::budget::MAX_CONTROL;
 use crate::driver::LocalId;
 use crate::event::Event;
 use crate::relays::RelayAddress;
 
 use super::packet::Packet;
+use super::paths::ConnectionIds;
 
 /// What the endpoint has to do outside of the connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -70,13 +73,35 @@ impl Outbox {
         self.control.push_back(frame);
     }
 
+    /// Tells the peer again what was lost on the way, if it still holds.
+    pub(super) fn say_again(&mut self, frame: Frame<'static>, ids: &ConnectionIds) {
+        let holds = match &frame {
+            Frame::PathId { path, cid } => ids.local(*path) == Some(*cid),
+            _ => true,
+        };
+        if holds {
+            self.say(frame);
+        }
+    }
+
+    /// Takes back frames that don't hold any more.
+    pub(super) fn withdraw(&mut self, is_void: impl Fn(&Frame<'_>) -> bool) {
+        self.control.retain(|waiting| !is_void(waiting));
+    }
+
+    /// Whether the peer makes us say more than it lets us: it neither takes what waits nor stops
+    /// asking for more.
+    pub(super) fn overflows(&self) -> bool {
+        self.control.len() > MAX_CONTROL
+    }
+
     /// Tells the peer what makes older frames void that wait still.
     pub(super) fn say_instead(
         &mut self,
         frame: Frame<'static>,
         is_void: impl Fn(&Frame<'_>) -> bool,
     ) {
-        self.control.retain(|waiting| !is_void(waiting));
+        self.withdraw(is_void);
         self.control.push_back(frame);
     }
 

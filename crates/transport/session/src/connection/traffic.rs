@@ -82,7 +82,7 @@ impl Traffic {
         let pairs = initiator && config.udp;
         let mut core = Core {
             paths: PathSet::new(now, config, side, idle_timeout, controller),
-            ids: ConnectionIds::new(local_cid),
+            ids: ConnectionIds::new(now, local_cid, config.max_paths),
             pairs: pairs.then(|| Pairs::new(start.locals, start.remotes)),
             data: Data::new(now, config, streams),
             outbox: Outbox::default(),
@@ -127,7 +127,7 @@ impl Traffic {
         } else {
             traffic.core.challenge(now, index);
         }
-        traffic.core.issue_cids();
+        traffic.core.issue_cids(now);
         traffic.core.paths.refresh(now, index);
         (traffic, established.opener)
     }
@@ -162,7 +162,7 @@ impl Traffic {
         }
         // Path ids that never led to a packet here are used up all the same.
         core.ids.use_up(path);
-        core.issue_cids();
+        core.issue_cids(now);
         Ok(())
     }
 
@@ -228,6 +228,7 @@ impl Traffic {
             paths,
             data,
             outbox,
+            ids,
             ..
         } = &mut self.core;
         paths.settle(now, index, |fate| match fate {
@@ -235,7 +236,10 @@ impl Traffic {
                 self.transmitter.on_acked(&payload);
                 data.on_acked(&payload);
             }
-            Fate::Lost(payload) => data.on_lost(payload).for_each(|frame| outbox.say(frame)),
+            Fate::Lost(payload) => {
+                let again = data.on_lost(payload);
+                again.for_each(|frame| outbox.say_again(frame, ids));
+            }
         });
     }
 

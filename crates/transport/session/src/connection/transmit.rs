@@ -98,8 +98,7 @@ impl Transmitter {
                 return transmit;
             }
         }
-        from.core.take_stream_frames();
-        if from.core.outbox.has_frames()
+        if from.core.has_frames()
             && let Some(index) = from.core.paths.choose_for_control()
         {
             let with_data = may_carry_data(now, index, from);
@@ -213,14 +212,18 @@ impl Transmitter {
         let path = &mut core.paths[index];
         path.write_path_frames(now, end, self.initiator, needs, &mut packet, buf);
         if core.paths.may_carry_control(index) {
-            core.take_stream_frames();
-            core.outbox.write_frames(end, &mut packet, buf);
+            core.write_frames(end, &mut packet, buf);
         }
         if with_data || fills(index, &packet, core) {
             core.data.write(now, end, &mut packet, buf);
         }
         if buf.len() == head + DATA_HEADER_LEN {
             buf.truncate(start);
+            return None;
+        }
+        if packet.stream_bytes == 0 && !core.may_send_bare() {
+            buf.truncate(start);
+            core.requeue(packet.payload);
             return None;
         }
         // On a carrier there is no size to prove.

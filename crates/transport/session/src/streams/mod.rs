@@ -16,8 +16,8 @@
 //!   new limit is told when half a window was consumed; a window doubles when that took less than
 //!   two round trips.
 //! - *Hostile peers.* Every frame is checked against the limits before anything is stored. Received
-//!   bytes take at most 9/8 of the window, whatever the sizes of the fragments, and two blocks of
-//!   64 KiB per stream.
+//!   bytes take memory as they arrive, some eight times their frames at most, and never more than
+//!   9/8 of the window, whatever the sizes of the fragments, and two blocks of 64 KiB per stream.
 
 mod assembler;
 mod buffer;
@@ -40,4 +40,5 @@ use manyway_wire::StreamId;
 
 pub use error::{OpenError, ReadError, StreamsError, WriteError};
 pub use set::Streams;
+pub(crate) use transmit::MAX_CONTROL_LEN;
 pub use types::{Chunk, MAX_OFFSET, StreamEvent, StreamRange, StreamsConfig};

@@ -6,6 +6,9 @@ use super::StreamId;
 use super::set::Streams;
 use super::types::{Chunk, StreamEvent, StreamRange};
 
+/// The largest frame that [`Streams::poll_control`] gives out: a type and three numbers, in bytes.
+pub(crate) const MAX_CONTROL_LEN: usize = 1 + 3 * 8;
+
 impl Streams {
     /// Whether [`next_chunk`](Self::next_chunk) has something: lost bytes, new ones within flow
     /// control, or an end.

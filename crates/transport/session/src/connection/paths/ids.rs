@@ -2,17 +2,18 @@
 //! peer did.
 //!
 //! It owns both tables and bounds them: never more than [`SPARE_PATHS`] ids are issued ahead of the
-//! paths in use, and none is taken that is four times as far ahead. It never writes a frame.
+//! paths in use, nor more than that beyond all the paths there may be, nor faster than
+//! [`IDS_PER_SECOND`] once each of these had its id. None of the peer's is taken that is four times
+//! as far ahead. It never writes a frame.
 
 use std::collections::BTreeMap;
 
+use manyway_control::rate_control::TokenBucket;
+use manyway_units::Time;
 use manyway_wire::{ConnectionId, PathId};
 use rand::Rng;
 
-/// Path ids whose connection ids are announced ahead of use.
-const SPARE_PATHS: u32 = 16;
-/// The peer may announce this many ahead.
-const MOST_AHEAD: u32 = 4 * SPARE_PATHS;
+use crate::budget::{IDS_PER_SECOND, MOST_AHEAD, SPARE_PATHS};
 
 /// The connection ids of both ends.
 #[derive(Debug)]
@@ -22,16 +23,26 @@ pub(crate) struct ConnectionIds {
     remote: BTreeMap<PathId, ConnectionId>,
     next_local: u32,
     next_path: u32,
+    /// Most that are issued at a time.
+    most: usize,
+    /// Each id that is issued takes a token.
+    pace: TokenBucket,
+    /// When there is a token for the next one.
+    wake: Option<Time>,
 }
 
 impl ConnectionIds {
-    /// Path 0 has its ids from the handshake.
-    pub(crate) fn new(local: ConnectionId) -> Self {
+    /// Path 0 has its ids from the handshake. The peer may open `max_paths` paths at a time.
+    pub(crate) fn new(now: Time, local: ConnectionId, max_paths: u32) -> Self {
+        let most = max_paths.saturating_add(SPARE_PATHS);
         Self {
             local: BTreeMap::from([(PathId(0), local)]),
             remote: BTreeMap::new(),
             next_local: 1,
             next_path: 1,
+            most: most as usize,
+            pace: TokenBucket::new(IDS_PER_SECOND, f64::from(most), now),
+            wake: None,
         }
     }
 
@@ -60,11 +71,23 @@ impl ConnectionIds {
         self.next_path = self.next_path.max(path.0 + 1);
     }
 
-    /// The next connection id to announce; `None` when enough are ahead of the paths in use.
-    pub(crate) fn issue(&mut self, rng: &mut impl Rng) -> Option<(PathId, ConnectionId)> {
-        if self.next_local >= self.next_path.saturating_add(SPARE_PATHS) {
+    /// The next connection id to announce; `None` when enough are ahead of the paths in use, or the
+    /// peer has used them up too fast: then [`timeout`](Self::timeout) says when there is another.
+    pub(crate) fn issue(
+        &mut self,
+        now: Time,
+        rng: &mut impl Rng,
+    ) -> Option<(PathId, ConnectionId)> {
+        self.wake = None;
+        let ahead = self.next_local >= self.next_path.saturating_add(SPARE_PATHS);
+        if ahead || self.local.len() >= self.most {
             return None;
         }
+        if let Err(at) = self.pace.permit(now, 1.0) {
+            self.wake = Some(at);
+            return None;
+        }
+        self.pace.spend(now, 1.0);
         let path = PathId(self.next_local);
         self.next_local += 1;
         let mut cid = [0; 8];
@@ -72,6 +95,11 @@ impl ConnectionIds {
         let cid = ConnectionId(cid);
         self.local.insert(path, cid);
         Some((path, cid))
+    }
+
+    /// When the next id may be issued, if one is wanted.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.wake
     }
 
     /// The peer announces its connection id for a path, which is open or not. Whether it is news.
@@ -126,26 +154,28 @@ mod tests {
 
     const CID: ConnectionId = ConnectionId([7; 8]);
 
+    const T0: Time = Time::ZERO;
+
     fn ids() -> (ConnectionIds, Pcg64Mcg) {
-        (ConnectionIds::new(CID), Pcg64Mcg::seed_from_u64(1))
+        (ConnectionIds::new(T0, CID, 64), Pcg64Mcg::seed_from_u64(1))
     }
 
-    fn issue_all(ids: &mut ConnectionIds, rng: &mut Pcg64Mcg) -> Vec<u32> {
-        std::iter::from_fn(|| ids.issue(rng).map(|(path, _)| path.0)).collect()
+    fn issue_all(ids: &mut ConnectionIds, now: Time, rng: &mut Pcg64Mcg) -> Vec<u32> {
+        std::iter::from_fn(|| ids.issue(now, rng).map(|(path, _)| path.0)).collect()
     }
 
     #[test]
     fn sixteen_ids_are_issued_ahead_of_use() {
         let (mut ids, mut rng) = ids();
         let all: Vec<u32> = (1..17).collect();
-        assert_eq!(issue_all(&mut ids, &mut rng), all);
+        assert_eq!(issue_all(&mut ids, T0, &mut rng), all);
         assert_eq!(ids.issued().count(), 17, "path 0 has one already");
         ids.use_up(PathId(4));
-        assert_eq!(issue_all(&mut ids, &mut rng), [17, 18, 19, 20]);
+        assert_eq!(issue_all(&mut ids, T0, &mut rng), [17, 18, 19, 20]);
         assert!(ids.was_issued(PathId(20)) && !ids.was_issued(PathId(21)));
         ids.use_up(PathId(2));
         assert_eq!(
-            issue_all(&mut ids, &mut rng),
+            issue_all(&mut ids, T0, &mut rng),
             [0; 0],
             "an old one changes nothing"
         );
@@ -180,11 +210,57 @@ mod tests {
         assert!(ids.on_announced(PathId(1), other, false).is_err());
     }
 
+    /// A peer that uses up ids without opening paths gets no more of them than there may be paths.
+    #[test]
+    fn ids_that_are_skipped_are_not_replaced_for_ever() {
+        let (mut ids, mut rng) = ids();
+        for second in 0..100 {
+            let now = Time::from_millis(1000 * second);
+            let last = issue_all(&mut ids, now, &mut rng).into_iter().max();
+            // As PATH_ABANDON of the newest id does.
+            if let Some(last) = last {
+                ids.use_up(PathId(last));
+                ids.retire(PathId(last));
+            }
+            assert!(ids.issued().count() <= 64 + 16);
+        }
+        assert_eq!(
+            ids.issued().count(),
+            64 + 16 - 1,
+            "the last one was given up"
+        );
+    }
+
+    #[test]
+    fn ids_that_are_used_up_are_replaced_at_a_pace() {
+        let (mut ids, mut rng) = ids();
+        let mut issued = 0;
+        let mut use_up_all = |now: Time, ids: &mut ConnectionIds| {
+            let before = issued;
+            loop {
+                let news = issue_all(ids, now, &mut rng);
+                issued += news.len();
+                if news.is_empty() {
+                    return issued - before;
+                }
+                for path in news {
+                    ids.use_up(PathId(path));
+                    ids.retire(PathId(path));
+                }
+            }
+        };
+        assert_eq!(use_up_all(T0, &mut ids), 64 + 16, "all paths at once");
+        let next = ids.timeout().expect("one more is wanted");
+        assert!(next > T0 && use_up_all(next, &mut ids) == 1);
+        let later = next + std::time::Duration::from_secs(2);
+        assert_eq!(use_up_all(later, &mut ids), 2 * IDS_PER_SECOND as usize);
+    }
+
     #[test]
     fn what_is_retired_does_not_come_back() {
         let (mut ids, mut rng) = ids();
         ids.use_up(PathId(3));
-        issue_all(&mut ids, &mut rng);
+        issue_all(&mut ids, T0, &mut rng);
         assert_eq!(
             ids.on_announced(PathId(3), CID, true),
             Ok(true),

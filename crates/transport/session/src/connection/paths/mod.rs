@@ -86,6 +86,8 @@ pub(super) struct PathSet {
     /// Paths on carriers, oldest first.
     on_carriers: Vec<usize>,
     closed: VecDeque<PathStats>,
+    /// Packets of all paths whose fate is open, as last counted.
+    unsettled: usize,
     /// What the sender of a path has just said of its packets; reused, as `ranges` is.
     outcome: Outcome<Payload>,
     ranges: Ranges,
@@ -161,6 +163,7 @@ impl PathSet {
             backups: Vec::new(),
             on_carriers: Vec::new(),
             closed: VecDeque::new(),
+            unsettled: 0,
             outcome: Outcome::default(),
             ranges: Vec::new(),
         }
@@ -168,6 +171,11 @@ impl PathSet {
 
     pub(super) fn len(&self) -> usize {
         self.slab.len()
+    }
+
+    /// Packets whose fate is open, over all paths.
+    pub(super) fn unsettled(&self) -> usize {
+        self.unsettled
     }
 
     /// Whether we may open another path.
@@ -263,6 +271,7 @@ impl PathSet {
         self.order.remove(index);
         self.refresh_backups(now);
         let mut path = self.slab.remove(index);
+        self.unsettled -= path.counted;
         self.by_id.remove(&path.id());
         self.on_carriers.retain(|&other| other != index);
         let was_up = path.state != PathState::Validating;

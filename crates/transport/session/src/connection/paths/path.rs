@@ -69,6 +69,8 @@ pub(crate) struct Path {
     /// When it was last probed because something arrived although it is stalled.
     reprobed: Time,
     last_sent: Time,
+    /// Packets whose fate is open, as the set has counted them last.
+    pub(super) counted: usize,
     pub(super) marks: EcnMarks,
     counters: Counters,
     /// Outstanding packets below this number were already sent again elsewhere.
@@ -140,6 +142,7 @@ impl Path {
             heard: now,
             reprobed: now,
             last_sent: now,
+            counted: 0,
             marks: EcnMarks::new(config.ecn && !facts.reliable),
             counters: Counters::default(),
             reinjected: 0,

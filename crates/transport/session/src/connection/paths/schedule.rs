@@ -17,8 +17,16 @@ impl PathSet {
     /// Brings a path's place in the ordered sets up to date, and those of backups, which depend on
     /// it.
     pub(crate) fn refresh(&mut self, now: Time, index: usize) {
+        self.count(index);
         self.place(now, index);
         self.refresh_backups(now);
+    }
+
+    /// Brings the number of packets that paths remember up to date.
+    fn count(&mut self, index: usize) {
+        let path = &mut self.slab[index];
+        let last = std::mem::replace(&mut path.counted, path.sender.unsettled());
+        self.unsettled = self.unsettled - last + path.counted;
     }
 
     /// Paths that are to be left have their place among the active ones only while there is no

@@ -59,6 +59,14 @@ impl PathSender {
         }
     }
 
+    /// Packets whose fate is open.
+    pub(crate) fn unsettled(&self) -> usize {
+        match self {
+            Windowed(sender) => sender.unsettled(),
+            OnCarrier(sender) => sender.unsettled(),
+        }
+    }
+
     pub(crate) fn next_packet_number(&self) -> u64 {
         match self {
             Windowed(sender) => sender.next_packet_number(),

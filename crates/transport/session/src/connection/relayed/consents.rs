@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn grants_wait_for_their_paths_and_newer_ones_win() {
         let (mut consents, mut core) = (Consents::default(), core(false));
-        core.issue_cids();
+        core.issue_cids(T0);
         let grant = |tag: u8| {
             let mut bytes = [0; ForwardHeader::LEN_V4];
             (bytes[0], bytes[7]) = (RelayType::Forward4 as u8, tag);

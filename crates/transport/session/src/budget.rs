@@ -1,0 +1,20 @@
+//! What a peer may cost: the constants that bound what it can make an endpoint keep.
+//!
+//! `docs/protocol.md` has them in one table ("What a peer may cost"), beside the bounds that
+//! [`Config`](crate::Config) sets, and names the test of each.
+
+/// Path ids whose connection ids are announced ahead of use.
+pub(crate) const SPARE_PATHS: u32 = 16;
+/// The peer may announce this many ahead.
+pub(crate) const MOST_AHEAD: u32 = 4 * SPARE_PATHS;
+/// Ids that replace those used up, per second, once every path had one. Honest peers need them for
+/// address pairs that fail: 256 of them, tried once a minute at last, take 4.
+pub(crate) const IDS_PER_SECOND: f64 = 16.0;
+/// Control frames that wait for a datagram: more than all ids, paths and relays have to say at
+/// once. Those of the streams wait in no queue.
+pub(crate) const MAX_CONTROL: usize = 2048;
+/// Packets without stream data, over all paths, that wait for an acknowledgement or for that of one
+/// before them. A receiver acknowledges every tenth packet, so a window of 64 MiB takes 6,000.
+pub(crate) const MAX_BARE: usize = 16 << 10;
+/// Those with stream data are taken to carry so many bytes of it on average.
+pub(crate) const LEAST_IN_PACKET: u32 = 512;

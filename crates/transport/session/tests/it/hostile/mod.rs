@@ -1,0 +1,6 @@
+//! Peers that hold a ticket and do their worst: what they make an endpoint keep stays within the
+//! bounds of `docs/protocol.md`.
+
+mod ids;
+mod memory;
+mod peer;
