@@ -8,23 +8,43 @@ use bytes::{Bytes, BytesMut};
 /// stream).
 const BLOCK: usize = 64 << 10;
 
+/// A block in one piece, with a bit per byte.
+const WHOLE: usize = BLOCK + BLOCK / 8;
+/// From this size on, what lies loose in a block is put in its place: finding it would cost more.
+const MOST_LOOSE: usize = WHOLE / 4;
+/// Blocks may be whole at once for a fraction of what the reader has got, up to this much: a stream
+/// that moves fast needn't copy twice.
+const MOST_EARNED: u64 = 256 << 10;
+const EARNED_FRACTION: u64 = 4;
+
 /// The received, unread bytes of a stream.
 ///
-/// Memory is at most 9/8 of what lies between the reader and the highest byte received, rounded
-/// outwards to blocks, however the peer cuts its frames: a block with holes has a bit per byte, not
-/// a node per fragment.
+/// Memory is charged for what has arrived: a block is whole, with a bit per byte for its holes, only
+/// when as many bytes wait for the reader, or many pieces lie loose in it. Before, it holds its
+/// beginning, and copies of the pieces behind holes. So memory is at most some eight times the
+/// bytes of the frames that fill it, besides [`MOST_EARNED`], and at most 9/8 of what lies between
+/// the reader and the highest byte received, rounded outwards to blocks.
 #[derive(Default, Debug)]
 pub(super) struct Assembler {
     /// The next offset the reader gets.
     read: u64,
     /// Block `i` begins at offset `(read / BLOCK + i) × BLOCK`.
     blocks: VecDeque<Block>,
+    /// Bytes that have arrived and weren't read.
+    held: usize,
+    /// Bytes allocated, without constant parts.
+    allocated: usize,
 }
 
 impl Assembler {
     /// The next offset the reader gets.
     pub(super) fn read_offset(&self) -> u64 {
         self.read
+    }
+
+    /// Bytes allocated, without constant parts.
+    pub(super) fn allocated(&self) -> usize {
+        self.allocated
     }
 
     /// Stores bytes at `offset`; what was received before stays as it is. The caller has bounded
@@ -40,7 +60,12 @@ impl Assembler {
                 self.blocks.resize_with(slot + 1, Block::default);
             }
             let bytes = &data[(at - offset) as usize..(stop - offset) as usize];
-            self.blocks[slot].insert((at % BLOCK as u64) as usize, bytes, index == 0);
+            let earned = (self.read / EARNED_FRACTION).min(MOST_EARNED) as usize;
+            let whole = self.allocated + WHOLE <= 2 * (self.held + bytes.len()) + earned;
+            let block = &mut self.blocks[slot];
+            let before = block.allocated();
+            self.held += block.insert((at % BLOCK as u64) as usize, bytes, whole);
+            self.allocated = self.allocated - before + block.allocated();
             at = stop;
         }
     }
@@ -53,8 +78,12 @@ impl Assembler {
     /// The next bytes in order, at most `max`; up to a block's end.
     pub(super) fn take(&mut self, max: usize) -> Option<Bytes> {
         let front = self.blocks.front_mut()?;
+        let before = front.allocated();
         let data = front.take(max)?;
+        self.held -= data.len();
+        self.allocated = self.allocated - before + front.allocated();
         if front.taken == BLOCK {
+            self.allocated -= front.allocated();
             self.blocks.pop_front();
         }
         self.read += data.len() as u64;
@@ -72,57 +101,123 @@ impl Assembler {
         }
         reach >= end
     }
-
-    /// Bytes allocated, without constant parts.
-    #[cfg(test)]
-    pub(super) fn allocated(&self) -> usize {
-        let block = |b: &Block| b.data.capacity() + b.arrived.as_ref().map_or(0, |_| BLOCK / 8);
-        self.blocks.iter().map(block).sum()
-    }
 }
 
 /// 64 KiB of a stream.
 #[derive(Default, Debug)]
 struct Block {
-    /// From `taken` to the highest byte received; garbage where nothing has arrived.
+    /// From `taken` on: to `filled`, or if the block is whole to the highest byte received, with
+    /// garbage where nothing has arrived.
     data: BytesMut,
     /// The reader has got everything below.
     taken: usize,
     /// Everything below has arrived.
     filled: usize,
-    /// What has arrived above `filled`; from the first hole on.
-    arrived: Option<Box<Bits>>,
+    above: Above,
+}
+
+/// What has arrived above `filled`.
+#[derive(Default, Debug)]
+enum Above {
+    #[default]
+    Nothing,
+    /// A few pieces, which aren't in their place.
+    Loose(Box<Loose>),
+    /// The block is whole; its bits from the first hole on.
+    Whole(Box<Bits>),
 }
 
 impl Block {
-    fn insert(&mut self, at: usize, bytes: &[u8], first: bool) {
+    /// Stores bytes; whether the block may be `whole`. How many of them are new.
+    fn insert(&mut self, at: usize, bytes: &[u8], whole: bool) -> usize {
         let end = at + bytes.len();
-        let mut start = at.max(self.filled);
+        let start = at.max(self.filled);
         if start >= end {
-            return;
+            return 0;
         }
-        if self.arrived.is_none() && start == self.filled {
-            self.store(start, &bytes[start - at..], first);
-            self.filled = end;
-            return;
+        let bytes = &bytes[start - at..];
+        let whole = whole || bytes.len() > MOST_LOOSE;
+        match self.above {
+            Above::Nothing if start == self.filled => {
+                self.store(start, bytes, whole);
+                self.filled = end;
+                return bytes.len();
+            }
+            Above::Whole(_) => {}
+            Above::Nothing | Above::Loose(_) if whole => self.make_whole(),
+            Above::Nothing => self.above = Above::Loose(Box::default()),
+            Above::Loose(_) => {}
         }
-        let mut arrived = self.arrived.take().unwrap_or_default();
+        let Above::Loose(loose) = &mut self.above else {
+            return self.insert_whole(start, bytes);
+        };
+        let new = loose.insert(start, bytes);
+        self.append_loose();
+        let loose = match &self.above {
+            Above::Loose(loose) => loose.allocated(),
+            _ => 0,
+        };
+        if loose > MOST_LOOSE || loose > 0 && self.data.capacity() + loose > WHOLE {
+            self.make_whole();
+        }
+        new
+    }
+
+    /// Moves the pieces that aren't behind a hole any more to the block's beginning.
+    fn append_loose(&mut self) {
+        let Above::Loose(mut loose) = std::mem::take(&mut self.above) else {
+            return;
+        };
+        let mut moved = 0;
+        while let Some(&piece) = loose.pieces.get(moved)
+            && usize::from(piece.start) == self.filled
+        {
+            self.store(self.filled, loose.bytes(piece), false);
+            self.filled = piece.end();
+            moved += 1;
+        }
+        loose.pieces.drain(..moved);
+        if !loose.pieces.is_empty() {
+            self.above = Above::Loose(loose);
+        }
+    }
+
+    /// Puts everything in its place.
+    fn make_whole(&mut self) {
+        let above = std::mem::replace(&mut self.above, Above::Whole(Box::default()));
+        if let Above::Loose(loose) = above {
+            for &piece in &loose.pieces {
+                self.insert_whole(usize::from(piece.start), loose.bytes(piece));
+            }
+        }
+    }
+
+    fn insert_whole(&mut self, mut start: usize, bytes: &[u8]) -> usize {
+        let Above::Whole(mut arrived) = std::mem::take(&mut self.above) else {
+            return 0;
+        };
+        let (first, end) = (start, start + bytes.len());
+        let mut new = 0;
         loop {
             start = arrived.next(false, start, end);
             if start == end {
                 break;
             }
             let stop = arrived.next(true, start, end);
-            self.store(start, &bytes[start - at..stop - at], first);
+            self.store(start, &bytes[start - first..stop - first], true);
             arrived.set(start, stop);
+            new += stop - start;
             start = stop;
         }
         self.filled = arrived.next(false, self.filled, BLOCK);
-        // Kept while the block has room: where one packet was late, others will be.
-        self.arrived = (self.filled < BLOCK).then_some(arrived);
+        if self.filled < BLOCK {
+            // Kept while the block has room: where one packet was late, others will be.
+            self.above = Above::Whole(arrived);
+        }
+        new
     }
 
-    fn store(&mut self, at: usize, bytes: &[u8], first: bool) {
+    fn store(&mut self, at: usize, bytes: &[u8], whole: bool) {
         let from = at - self.taken;
         let held = self.data.len();
         if from < held {
@@ -133,12 +228,11 @@ impl Block {
         }
         let need = from + bytes.len();
         if self.data.capacity() < need {
-            // A stream may be short: only its first block grows step by step.
-            let whole = BLOCK - self.taken;
-            let size = if first {
-                need.next_power_of_two().clamp(512, whole.max(512))
+            let rest = BLOCK - self.taken;
+            let size = if whole {
+                rest
             } else {
-                whole
+                need.next_power_of_two().clamp(512, rest.max(512))
             };
             self.data.reserve(size - held);
         }
@@ -156,6 +250,75 @@ impl Block {
             return Some(std::mem::take(&mut self.data).freeze());
         }
         Some(self.data.split_to(len).freeze())
+    }
+
+    fn allocated(&self) -> usize {
+        let above = match &self.above {
+            Above::Nothing => 0,
+            Above::Loose(loose) => loose.allocated(),
+            Above::Whole(_) => BLOCK / 8,
+        };
+        self.data.capacity() + above
+    }
+}
+
+/// Pieces of a block behind holes, as they came.
+#[derive(Default, Debug)]
+struct Loose {
+    /// In the order of their places, disjoint.
+    pieces: Vec<Piece>,
+    data: Vec<u8>,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Piece {
+    start: u16,
+    len: u16,
+    /// Where in `data` it is.
+    at: u16,
+}
+
+impl Piece {
+    fn end(self) -> usize {
+        usize::from(self.start) + usize::from(self.len)
+    }
+}
+
+impl Loose {
+    /// Stores what isn't there yet; how many bytes that is. A piece is shorter than a block: it is
+    /// behind a hole.
+    fn insert(&mut self, start: usize, bytes: &[u8]) -> usize {
+        let (first, end) = (start, start + bytes.len());
+        let mut index = self.pieces.partition_point(|piece| piece.end() <= start);
+        let (mut start, mut new) = (start, 0);
+        while start < end {
+            let next = self.pieces.get(index).copied();
+            let stop = next.map_or(end, |next| end.min(usize::from(next.start)));
+            if start < stop {
+                let piece = Piece {
+                    start: start as u16,
+                    len: (stop - start) as u16,
+                    at: self.data.len() as u16,
+                };
+                self.data
+                    .extend_from_slice(&bytes[start - first..stop - first]);
+                self.pieces.insert(index, piece);
+                new += stop - start;
+                index += 1;
+            }
+            start = next.map_or(end, |next| next.end().max(stop));
+            index += 1;
+        }
+        new
+    }
+
+    fn bytes(&self, piece: Piece) -> &[u8] {
+        let at = usize::from(piece.at);
+        &self.data[at..at + usize::from(piece.len)]
+    }
+
+    fn allocated(&self) -> usize {
+        self.data.capacity() + self.pieces.capacity() * size_of::<Piece>()
     }
 }
 

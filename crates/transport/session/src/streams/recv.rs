@@ -241,7 +241,7 @@ impl RecvHalf {
         }
     }
 
-    #[cfg(test)]
+    /// Bytes allocated for what has arrived.
     pub(super) fn allocated(&self) -> usize {
         self.assembler.allocated()
     }

@@ -246,6 +246,13 @@ impl Streams {
         self.ledger.unsent
     }
 
+    /// Memory that the streams take, in bytes: what waits for the application and for the peer's
+    /// acknowledgements, and the streams themselves.
+    pub fn memory(&self) -> usize {
+        let buffered = usize::try_from(self.ledger.buffered).unwrap_or(usize::MAX);
+        (self.ledger.received + self.streams.len() * size_of::<Stream>()).saturating_add(buffered)
+    }
+
     /// The connection's receive window in bytes, as tuned so far.
     pub fn receive_window(&self) -> u64 {
         self.window.size()
@@ -262,7 +269,9 @@ impl Streams {
 
     /// Forgets a stream that is over, and lets the peer open another.
     pub(super) fn drop_stream(&mut self, id: StreamId) {
-        self.streams.remove(&id);
+        if let Some(stream) = self.streams.remove(&id) {
+            self.ledger.received -= stream.recv.allocated();
+        }
         self.waiting_writers.remove(&id);
         if !self.is_ours(id) {
             self.theirs.limit = (self.theirs.limit + 1).min(MAX_STREAMS);

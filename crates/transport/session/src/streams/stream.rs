@@ -33,6 +33,7 @@ struct Entry {
     unacked: u64,
     buffered: u64,
     allowed: u64,
+    received: usize,
 }
 
 /// Sums over all streams, and who is ready for what: brought up to date whenever a stream has
@@ -42,6 +43,8 @@ pub(super) struct Ledger {
     pub(super) unsent: u64,
     pub(super) unacked: u64,
     pub(super) buffered: u64,
+    /// Memory for what was received, in bytes.
+    pub(super) received: usize,
     /// What the limits of the streams in use allow beyond what was sent.
     pub(super) allowed: u128,
     /// Streams with something lost.
@@ -87,6 +90,7 @@ impl Stream {
             unacked,
             buffered: send.buffered(),
             allowed,
+            received: self.entry.received,
         };
         let last = std::mem::replace(&mut self.entry, entry);
         ledger.unsent = ledger.unsent - last.unsent + entry.unsent;
@@ -104,6 +108,8 @@ impl Stream {
     /// Brings the ledger up to date after a change of what was received, read, reset or stopped.
     /// Returns as `settle`.
     pub(super) fn settle_control(&mut self, id: StreamId, ledger: &mut Ledger) -> bool {
+        let received = std::mem::replace(&mut self.entry.received, self.recv.allocated());
+        ledger.received = ledger.received - received + self.entry.received;
         let due = self.send.wants_reset() || self.recv.wants_stop() || self.recv.wants_limit();
         if due != self.places.control {
             self.places.control = due;

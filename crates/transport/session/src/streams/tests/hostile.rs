@@ -150,6 +150,74 @@ fn one_byte_fragments_with_gaps_cost_no_more_than_the_window() {
     assert_eq!(b.allocated(), 0);
 }
 
+/// Frames of `len` bytes, `stride` apart, from the window's end to its beginning or the other way:
+/// what they take at most, per byte of theirs.
+fn cost(window: u64, stride: u64, len: usize, backwards: bool) -> f64 {
+    let config = StreamsConfig {
+        initial_receive_window: window,
+        max_receive_window: window,
+        ..small()
+    };
+    let (_, mut b) = pair(config);
+    let last = (window - len as u64 - 1) / stride;
+    let (mut wire, mut most) = (0, 0.0f64);
+    for n in 0..=last {
+        let offset = 1 + stride * if backwards { last - n } else { n };
+        data(&mut b, 0, offset, len, false).expect("allowed");
+        wire += overhead(StreamId(0), offset, len) + len;
+        most = most.max(b.allocated() as f64 / wire as f64);
+    }
+    most
+}
+
+/// A byte behind a hole takes no block: memory follows what was received.
+#[test]
+fn pieces_with_gaps_cost_little_more_than_their_frames() {
+    for (stride, len) in [
+        (2, 1),
+        (16, 1),
+        (300, 100),
+        (1400, 1),
+        (1400, 1300),
+        (65536, 1),
+        (65536, 1300),
+        (65536, 60_000),
+        (100_000, 40_000),
+    ] {
+        for backwards in [false, true] {
+            let cost = cost(4 << 20, stride, len, backwards);
+            assert!(cost <= 9.0, "{len} of {stride}, {backwards}: {cost}");
+        }
+    }
+}
+
+/// What a stream has earned by moving data is bounded too.
+#[test]
+fn what_a_fast_stream_may_waste_is_bounded() {
+    let window = 4 << 20;
+    let config = StreamsConfig {
+        initial_receive_window: window,
+        max_receive_window: window,
+        ..small()
+    };
+    let (_, mut b) = pair(config);
+    let id = StreamId(0);
+    for n in 0..80 {
+        data(&mut b, 0, n * 50_000, 50_000, false).expect("allowed");
+        while let Ok(Some(_)) = b.read(Time::ZERO, id, usize::MAX) {}
+    }
+    for offset in (0..)
+        .map(|n| 4_000_000 + 65536 * n)
+        .take_while(|at| *at < window)
+    {
+        data(&mut b, 0, offset + 1, 1, false).expect("allowed");
+    }
+    b.poll_control();
+    let allocated = b.allocated();
+    assert!((65536..320 << 10).contains(&allocated), "{allocated}");
+    b.check_books();
+}
+
 #[test]
 fn the_first_of_two_contradicting_copies_counts() {
     let mut b = listener();

@@ -155,6 +155,7 @@ impl Streams {
             "{} bytes held, {most} allowed",
             self.allocated()
         );
+        assert_eq!(self.ledger.received, self.allocated());
         assert!(self.window.size() <= self.config.max_receive_window);
     }
 }
