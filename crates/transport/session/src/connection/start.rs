@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::carrier::Facts;
 use crate::driver::Local;
-use crate::handshake::Established;
+use crate::handshake::{Established, Places};
 use crate::relays::RelayClient;
 
 use super::paths::RelayHeader;
@@ -12,8 +12,11 @@ use super::paths::RelayHeader;
 pub(crate) struct Start {
     pub(crate) initiator: bool,
     pub(crate) established: Established,
+    /// Path 0's addresses: those of the handshake.
     pub(crate) local: Local,
     pub(crate) remote: SocketAddr,
+    /// All pairs of addresses that the handshake was answered between (listener only).
+    pub(crate) places: Places,
     /// Of what path 0 runs on.
     pub(crate) facts: Facts,
     pub(crate) rtt: Option<Duration>,

@@ -125,7 +125,8 @@ impl Traffic {
                 traffic.relayed.take_over(now, client, start.relay, core);
             }
         } else {
-            traffic.core.challenge(now, index);
+            let Core { paths, rng, .. } = &mut traffic.core;
+            paths.start_from(now, index, &start.places, rng);
         }
         traffic.core.issue_cids(now);
         traffic.core.paths.refresh(now, index);

@@ -15,13 +15,12 @@ use manyway_wire::{ConnectionId, DataHeader, DatagramType, Init, PathId, Transpo
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use crate::carrier::Facts;
 use crate::config::{Config, ConfigError};
 use crate::connection::{Arrival, Change, Connection, Opened, RelayHeader, Start};
 use crate::crypto::KeyLimits;
 use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::Event;
-use crate::handshake::{Outcome, Responder, ResponderConfig, ResponderStats, Secrets};
+use crate::handshake::{Outcome, Place, Responder, ResponderConfig, ResponderStats, Secrets};
 use crate::relays::{Pace, Registrant, Registrar};
 
 use attempt::Attempt;
@@ -349,16 +348,12 @@ impl Endpoint {
         let Ok(header) = DataHeader::decode(data) else {
             return;
         };
-        let arrived = local;
-        let Some((local, facts)) = Self::find(&self.locals, &self.carriers, local) else {
-            return;
-        };
         match self.cids.get(&header.cid) {
             Some(&Owner::Connection(handle, path)) => {
-                if !self.carriers.is_empty() && !self.may_carry(arrived, handle, path) {
+                if !self.carriers.is_empty() && !self.may_carry(local, handle, path) {
                     return;
                 }
-                let Some((local, _)) = Self::find(&self.locals, &self.carriers, arrived) else {
+                let Some((local, facts)) = Self::find(&self.locals, &self.carriers, local) else {
                     return;
                 };
                 if let Some(connection) = self.connections.get_mut(&handle) {
@@ -380,8 +375,7 @@ impl Endpoint {
             }
             Some(Owner::Attempt(_)) => {}
             None => {
-                let local = local.clone();
-                self.on_first_data(now, header, (local, facts), remote, ecn, data);
+                self.on_first_data(now, header, (local, remote), ecn, data);
             }
         }
     }
@@ -392,8 +386,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         header: DataHeader,
-        (local, facts): (Local, Facts),
-        remote: SocketAddr,
+        (arrived, source): (LocalId, SocketAddr),
         ecn: Option<Ecn>,
         data: &mut [u8],
     ) {
@@ -410,12 +403,22 @@ impl Endpoint {
         };
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
+        // The packet may be a copy that has overtaken the original: path 0 begins where the
+        // handshake took place.
+        let place = opened.places.likeliest(arrived, source);
+        let (local, remote) = place.map_or((arrived, source), |p| (p.local, p.remote));
+        let home = Self::find(&self.locals, &self.carriers, local).map(|home| (home, remote));
+        let arrived_at = Self::find(&self.locals, &self.carriers, arrived).map(|at| (at, source));
+        let Some(((local, facts), remote)) = home.or(arrived_at) else {
+            return;
+        };
         let grant = opened.established.peer.grant;
         let start = Start {
             initiator: false,
             established: opened.established,
             local: local.clone(),
             remote,
+            places: opened.places,
             facts,
             rtt: None,
             relay: grant.map(|grant| RelayHeader::back(grant, 0)),
@@ -430,8 +433,8 @@ impl Endpoint {
             Opened {
                 number: opened.packet_number,
                 len,
-                local: local.id,
-                remote,
+                local: arrived,
+                remote: source,
                 ecn,
                 plain: opened.payload,
             },
@@ -450,11 +453,19 @@ impl Endpoint {
         let Some(responder) = self.responders.get_mut(&init.ticket_id) else {
             return;
         };
+        let (local, remote, received) = (incoming.local, incoming.remote, incoming.data.len());
         match responder.on_init(now, incoming.remote, incoming.data, || params) {
             Outcome::Reply { datagram, cid, .. } => {
                 let grant = responder.grant(&cid);
-                let (local, remote) = (incoming.local, incoming.remote);
-                self.enqueue(local, remote, behind(grant.as_ref(), datagram));
+                let datagram = behind(grant.as_ref(), datagram);
+                let place = Place {
+                    local,
+                    remote,
+                    received: received as u64,
+                    sent: datagram.len() as u64,
+                };
+                responder.note_reply(&cid, place);
+                self.enqueue(local, remote, datagram);
             }
             Outcome::Cookie { datagram } => {
                 self.enqueue(incoming.local, incoming.remote, datagram);

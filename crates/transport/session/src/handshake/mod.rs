@@ -22,6 +22,7 @@
 mod cookie;
 mod initiator;
 mod noise;
+mod places;
 mod responder;
 mod secrets;
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod tests;
 
 pub use cookie::LoadLimits;
 pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
+pub use places::{Place, Places};
 pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};
 pub(crate) use secrets::relay_name;
 pub use secrets::{Secrets, SecretsError, listen_key, listener_name};

@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 
 use super::cookie::{self, Gate, LoadLimits, Standing};
 use super::noise::{self, Noise};
+use super::places::{Place, Places};
 use super::secrets::{Mac1, Secrets};
 use super::{Established, prologue};
 use crate::crypto::{KeyLimits, Suite};
@@ -180,6 +181,8 @@ pub struct Opened<'a> {
     pub packet_number: u64,
     /// The packet's plaintext: frames.
     pub payload: &'a mut [u8],
+    /// Where the handshake's answers went. The packet itself may be a copy from elsewhere.
+    pub places: Places,
 }
 
 /// The listening side of the handshakes of one ticket.
@@ -206,6 +209,7 @@ struct HalfOpen {
     reply: Bytes,
     standing: Standing,
     deadline: Time,
+    places: Places,
 }
 
 impl Responder {
@@ -284,6 +288,7 @@ impl Responder {
         let HalfOpen {
             established,
             ephemeral,
+            places,
             ..
         } = self.remove(header.cid)?;
         self.established.insert(ephemeral);
@@ -292,7 +297,15 @@ impl Responder {
             established,
             packet_number,
             payload,
+            places,
         })
+    }
+
+    /// The answer to a half-open handshake's INIT goes to where that came from.
+    pub fn note_reply(&mut self, cid: &ConnectionId, place: Place) {
+        if let Some(half_open) = self.half_open.get_mut(cid) {
+            half_open.places.note(place);
+        }
     }
 
     /// Whether a half-open handshake has this connection id.
@@ -500,6 +513,7 @@ impl Responder {
             reply: reply.seal(|bytes| self.mac1.sign(bytes)).into(),
             standing,
             deadline: now + self.config.lifetime,
+            places: Places::default(),
         };
         Ok((params.cid, half_open))
     }

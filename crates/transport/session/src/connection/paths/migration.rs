@@ -193,24 +193,7 @@ impl Migration {
         rng: &mut impl Rng,
     ) -> usize {
         let (data, home) = (rng.random(), rng.random());
-        if self.candidates.len() == MAX_CANDIDATES {
-            let oldest = (0..MAX_CANDIDATES).min_by_key(|&at| {
-                let candidate = &self.candidates[at];
-                (candidate.answered.is_some(), candidate.newest)
-            });
-            self.candidates.remove(oldest.unwrap_or(0));
-        }
-        let mut validation = Validation::new(true);
-        validation.start(now, data);
-        self.candidates.push(Candidate {
-            remote,
-            validation,
-            respond: None,
-            ack: false,
-            newest: number,
-            since: now,
-            answered: None,
-        });
+        let at = self.add(now, number, remote, Validation::new(true), data);
         if let Some(deadline) = home_deadline
             && self.home.is_none()
         {
@@ -220,7 +203,62 @@ impl Migration {
                 deadline,
             });
         }
+        at
+    }
+
+    /// The handshake was answered at this address, too: perhaps the path leads there.
+    pub(super) fn suspect(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        (received, sent): (u64, u64),
+        rng: &mut impl Rng,
+    ) {
+        let mut validation = Validation::new(true);
+        validation.on_handshake(received, sent);
+        self.add(now, 0, remote, validation, rng.random());
+    }
+
+    /// Adds a candidate and challenges it; its place. Of too many, one that hasn't answered and was
+    /// heard least lately gives way.
+    fn add(
+        &mut self,
+        now: Time,
+        newest: u64,
+        remote: SocketAddr,
+        mut validation: Validation,
+        data: [u8; 8],
+    ) -> usize {
+        if self.candidates.len() == MAX_CANDIDATES {
+            let oldest = (0..MAX_CANDIDATES).min_by_key(|&at| {
+                let candidate = &self.candidates[at];
+                let answered = candidate.answered.is_some();
+                (
+                    answered,
+                    candidate.validation.is_of_handshake(),
+                    candidate.newest,
+                )
+            });
+            self.candidates.remove(oldest.unwrap_or(0));
+        }
+        validation.start(now, data);
+        self.candidates.push(Candidate {
+            remote,
+            validation,
+            respond: None,
+            ack: false,
+            newest,
+            since: now,
+            answered: None,
+        });
         self.candidates.len() - 1
+    }
+
+    /// The path's own address has answered its first challenge.
+    pub(super) fn on_home_validated(&mut self, now: Time) {
+        if !self.candidates.is_empty() {
+            self.settle(now);
+        }
     }
 
     /// Whether a response is the home's. That it is reachable counts, from wherever its answer
@@ -233,14 +271,18 @@ impl Migration {
         is_it
     }
 
-    /// Whether a response is that of the candidate it came from.
-    pub(super) fn on_response(&mut self, now: Time, at: usize, data: [u8; 8]) -> bool {
-        let Some(candidate) = self.candidates.get_mut(at) else {
-            return false;
-        };
-        let rtt = candidate.validation.on_response(now, data);
-        candidate.answered = rtt.or(candidate.answered);
-        rtt.is_some()
+    /// Whether a response is that of the candidate it came from, or of one that the handshake was
+    /// answered at.
+    pub(super) fn on_response(&mut self, now: Time, origin: Origin, data: [u8; 8]) -> bool {
+        for (at, candidate) in self.candidates.iter_mut().enumerate() {
+            if (origin == Origin::Candidate(at) || candidate.validation.is_of_handshake())
+                && let Some(rtt) = candidate.validation.on_response(now, data)
+            {
+                candidate.answered = Some(rtt);
+                return true;
+            }
+        }
+        false
     }
 
     /// Gives up candidates that don't answer. The address that the path should lead to by now, if
@@ -344,7 +386,7 @@ mod tests {
         let candidate = migration.candidate(at).expect("it is there");
         let data = candidate.validation.due(now).expect("it is asked");
         candidate.validation.on_challenge_sent(now);
-        assert!(migration.on_response(now, at, data));
+        assert!(migration.on_response(now, Origin::Candidate(at), data));
     }
 
     #[test]
@@ -412,11 +454,15 @@ mod tests {
         let data = first.validation.due(T0).expect("it is asked");
         first.validation.on_challenge_sent(T0);
         assert!(
-            !migration.on_response(ms(9), 1, data),
+            !migration.on_response(ms(9), Origin::Candidate(1), data),
             "from another address"
         );
+        assert!(
+            !migration.on_response(ms(9), Origin::Home, data)
+                && !migration.on_response(ms(9), Origin::Stray, data)
+        );
         assert_eq!(migration.destination(ms(400), true), None);
-        assert!(migration.on_response(ms(9), 0, data));
+        assert!(migration.on_response(ms(9), Origin::Candidate(0), data));
         assert_eq!(migration.destination(ms(400), true), Some(address(1)));
     }
 
@@ -431,6 +477,26 @@ mod tests {
         assert_eq!(migration.on_packet_from(0, address(1)), Some(0));
         assert_eq!(migration.on_packet_from(0, address(99)), Some(3));
         assert_eq!(migration.on_packet_from(0, address(2)), None);
+    }
+
+    #[test]
+    fn where_the_handshake_was_answered_an_answer_counts_from_anywhere() {
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        let mut migration = Migration::default();
+        migration.suspect(T0, address(1), (1200, 300), &mut rng);
+        for n in 2..100 {
+            migration.challenge(T0, u64::from(n), address(n), None, &mut rng);
+        }
+        let kept = migration.candidate(0).expect("others give way to it");
+        assert_eq!(
+            (kept.remote, kept.validation.allowance(false)),
+            (address(1), 3300)
+        );
+        let data = kept.validation.due(T0).expect("it is asked");
+        kept.validation.on_challenge_sent(T0);
+        assert!(!migration.on_response(T0, Origin::Candidate(2), *b"whatever"));
+        assert!(migration.on_response(T0, Origin::Candidate(2), data));
+        assert_eq!(migration.destination(T0, false), Some(address(1)));
     }
 
     #[test]

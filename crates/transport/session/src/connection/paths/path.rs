@@ -403,7 +403,8 @@ impl Path {
     /// An answer to one of our challenges, or something that looks like it.
     ///
     /// An initiator was told the address by the ticket or the peer. A listener has it from a packet
-    /// that may have been copied: there the answer must come from where the challenge went.
+    /// that may have been copied: there the answer must come from where the challenge went, except
+    /// where the handshake took place.
     pub(crate) fn on_response(
         &mut self,
         now: Time,
@@ -411,14 +412,14 @@ impl Path {
         data: [u8; 8],
         initiator: bool,
     ) -> Response {
-        if (initiator || origin == Origin::Home)
+        if (initiator || origin == Origin::Home || self.validation.is_of_handshake())
             && let Some(rtt) = self.validation.on_response(now, data)
         {
+            self.migration.on_home_validated(now);
             return Response::Validated(rtt);
         }
         if !self.migration.on_home_response(now, data)
-            && let Origin::Candidate(at) = origin
-            && self.migration.on_response(now, at, data)
+            && self.migration.on_response(now, origin, data)
         {
             return Response::Candidate;
         }

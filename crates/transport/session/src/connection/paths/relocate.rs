@@ -5,14 +5,37 @@ use std::time::Duration;
 
 use manyway_control::Outcome;
 use manyway_units::Time;
+use rand_pcg::Pcg64Mcg;
 
 use crate::driver::{Local, LocalId, compatible};
+use crate::handshake::Places;
 use crate::stats::PathState;
 
 use super::super::packet::Payload;
 use super::{Moved, PathSet};
 
 impl PathSet {
+    /// Path 0 begins at one of the places where the handshake was answered, and has to find out at
+    /// which the peer is (listener only).
+    pub(crate) fn start_from(
+        &mut self,
+        now: Time,
+        index: usize,
+        places: &Places,
+        rng: &mut Pcg64Mcg,
+    ) {
+        let path = &mut self.slab[index];
+        path.challenge(now, rng);
+        for place in places.of(path.local.id) {
+            let bytes = (place.received, place.sent);
+            if place.remote == path.remote {
+                path.validation.on_handshake(bytes.0, bytes.1);
+            } else if !path.facts().reliable {
+                path.migration.suspect(now, place.remote, bytes, rng);
+            }
+        }
+    }
+
     /// The path between these two addresses.
     pub(crate) fn between(&self, local: LocalId, remote: SocketAddr) -> Option<usize> {
         let mut paths = self.slab.iter();

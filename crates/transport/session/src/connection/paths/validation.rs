@@ -28,6 +28,8 @@ pub(crate) struct Validation {
     validated: bool,
     /// The amplification limit applies.
     limited: bool,
+    /// The handshake was answered there.
+    of_handshake: bool,
     received: u64,
     sent: u64,
 }
@@ -49,9 +51,24 @@ impl Validation {
             challenge: None,
             validated: false,
             limited,
+            of_handshake: false,
             received: 0,
             sent: 0,
         }
+    }
+
+    /// The handshake was answered there: the bytes of INITs and REPLYs count like others, and an
+    /// answer to our challenge does wherever it comes from. Who copies the peer's packets and
+    /// overtakes them changes where they come from, not who could read the challenge.
+    pub(crate) fn on_handshake(&mut self, received: u64, sent: u64) {
+        self.of_handshake = true;
+        self.received += received;
+        self.sent += sent;
+    }
+
+    /// Whether an answer counts from wherever it comes.
+    pub(crate) fn is_of_handshake(&self) -> bool {
+        self.of_handshake
     }
 
     pub(crate) fn is_validated(&self) -> bool {

@@ -13,7 +13,7 @@ use rand::RngExt;
 use crate::connection::{Connection, RelayHeader, Start};
 use crate::driver::compatible;
 use crate::event::{CloseReason, Event};
-use crate::handshake::{Established, HandshakeError, Initiator, InitiatorConfig};
+use crate::handshake::{Established, HandshakeError, Initiator, InitiatorConfig, Places};
 
 use relayed::Relayed;
 
@@ -318,6 +318,7 @@ impl Endpoint {
             established,
             local,
             remote: incoming.remote,
+            places: Places::default(),
             facts,
             rtt,
             relay,
