@@ -163,16 +163,20 @@ fn an_access_link_is_everybodys_bottleneck() {
     }
 }
 
-/// A queue of 10 packets hardly shows in means over 200 ms. Paths may be missed then, which is
+/// Queues of 6 to 10 packets hardly show in means over 200 ms. Paths may be missed then, which is
 /// known; what the link carries isn't.
 #[test]
 fn a_short_queue_hides_who_shares_it() {
-    let net = behind_an_access_link(5, [20, 10, 30]);
-    let all_found = (1..=5).filter(|&seed| {
-        let found = net.survey(seed, "lia");
-        assert!((6.0..10.0).contains(&rate(&found)), "{}", rate(&found));
-        groups(&found) == [0, 0, 0]
+    let all_found = [3, 4, 5].map(|access| {
+        let net = behind_an_access_link(access, [20, 10, 30]);
+        (1..=5).all(|seed| {
+            let found = net.survey(seed, "lia");
+            assert!((6.0..10.0).contains(&rate(&found)), "{}", rate(&found));
+            groups(&found) == [0, 0, 0]
+        })
     });
-    let all_found = all_found.count();
-    assert!(all_found < 5, "docs/relays.md says that this isn't found");
+    assert_ne!(
+        all_found, [true; 3],
+        "docs/bottlenecks.md says that this isn't found"
+    );
 }
