@@ -7,12 +7,13 @@
 use std::collections::VecDeque;
 
 use manyway_units::Time;
+use manyway_wire::{ConnectionId, PathId};
+use rand::Rng;
 
 use crate::carrier::Carrier;
 use crate::config::Config;
 use crate::driver::LocalId;
 
-use super::core::Core;
 use super::paths::{NewPath, PathSet, PathTransport};
 use super::rate_control::RateControl;
 
@@ -49,24 +50,23 @@ impl Carriers {
         self.waiting.retain(|c| c.local.id != id);
     }
 
-    /// Opens paths on those that wait, as soon as the peer's connection ids are there.
-    pub(super) fn open_paths(&mut self, now: Time, core: &mut Core) {
-        while !self.waiting.is_empty()
-            && let Some((id, remote_cid)) = core.next_path()
-            && let Some(carrier) = self.waiting.pop_front()
-        {
-            let new = NewPath {
-                id,
-                local: carrier.local,
-                remote: carrier.remote,
-                remote_cid: Some(remote_cid),
-                transport: PathTransport::of(carrier.facts),
-                relay: None,
-                initial_rtt: None,
-            };
-            let index = core.open_path(now, new);
-            core.paths.refresh(now, index);
-        }
+    /// Whether one waits for a path.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// What the path on the next one that waits starts from.
+    pub(super) fn next(&mut self, (id, remote_cid): (PathId, ConnectionId)) -> Option<NewPath> {
+        let carrier = self.waiting.pop_front()?;
+        Some(NewPath {
+            id,
+            local: carrier.local,
+            remote: carrier.remote,
+            remote_cid: Some(remote_cid),
+            transport: PathTransport::of(carrier.facts),
+            relay: None,
+            initial_rtt: None,
+        })
     }
 
     // Rate control.
@@ -75,8 +75,14 @@ impl Carriers {
         self.rate_control.timeout()
     }
 
-    pub(super) fn on_timeout(&mut self, now: Time, core: &mut Core) {
-        self.rate_control.on_timeout(now, core);
+    /// The paths that are to be held to another rate, in bytes/s, or left to their carriers.
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Time,
+        paths: &PathSet,
+        rng: &mut impl Rng,
+    ) -> Vec<(usize, Option<f64>)> {
+        self.rate_control.on_timeout(now, paths, rng)
     }
 
     /// A path carries data from now on.

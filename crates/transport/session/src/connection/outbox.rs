@@ -95,13 +95,9 @@ impl Outbox {
         self.control.len() > MAX_CONTROL
     }
 
-    /// Tells the peer what makes older frames void that wait still.
-    pub(super) fn say_instead(
-        &mut self,
-        frame: Frame<'static>,
-        is_void: impl Fn(&Frame<'_>) -> bool,
-    ) {
-        self.withdraw(is_void);
+    /// Tells the peer what makes an older frame void that waits still.
+    pub(super) fn say_instead(&mut self, frame: Frame<'static>) {
+        self.withdraw(|waiting| replaces(&frame, waiting));
         self.control.push_back(frame);
     }
 
@@ -121,6 +117,17 @@ impl Outbox {
             packet.ack_eliciting = true;
             packet.payload.control.push(frame);
         }
+    }
+}
+
+/// Whether what an older frame says is void by a newer one.
+fn replaces(newer: &Frame<'_>, older: &Frame<'_>) -> bool {
+    match (newer, older) {
+        (Frame::Addresses { .. }, Frame::Addresses { .. }) => true,
+        (Frame::Relay { slot, .. }, Frame::Relay { slot: older, .. })
+        | (Frame::Consent { slot, .. }, Frame::Consent { slot: older, .. }) => slot == older,
+        (Frame::Grant { path, .. }, Frame::Grant { path: older, .. }) => path == older,
+        _ => false,
     }
 }
 
@@ -158,8 +165,21 @@ mod tests {
         let mut outbox = Outbox::default();
         outbox.say(addresses(1));
         outbox.say(Frame::Ping);
-        let is_void = |frame: &Frame<'_>| matches!(frame, Frame::Addresses { .. });
-        outbox.say_instead(addresses(2), is_void);
+        outbox.say_instead(addresses(2));
         assert_eq!(outbox.control, [Frame::Ping, addresses(2)]);
+    }
+
+    #[test]
+    fn what_is_said_of_another_slot_stays() {
+        let relay = |slot, seq| Frame::Relay {
+            slot,
+            seq,
+            relay: None,
+        };
+        let mut outbox = Outbox::default();
+        for frame in [relay(1, 0), relay(2, 0), relay(1, 1)] {
+            outbox.say_instead(frame);
+        }
+        assert_eq!(outbox.control, [relay(2, 0), relay(1, 1)]);
     }
 }

@@ -15,12 +15,11 @@ use manyway_control::Arrived;
 use manyway_control::rate_control::{RateConfig, RateController, RoundRobin};
 use manyway_units::Time;
 use manyway_wire::PathId;
-use rand::RngExt;
+use rand::{Rng, RngExt};
 
 use crate::config::Config;
 use crate::stats::PathState;
 
-use super::core::Core;
 use super::paths::PathSet;
 
 /// The shortest control interval, and how many round trips of the slowest carrier it has at least:
@@ -144,60 +143,59 @@ impl RateControl {
         }
     }
 
-    /// Ends a control interval if it is time.
-    pub(super) fn on_timeout(&mut self, now: Time, core: &mut Core) {
-        if self.next.is_none_or(|at| at > now) {
-            return;
-        }
-        let on_carriers = core.paths.on_carriers().iter();
-        let mut paths: Vec<(PathId, usize)> = on_carriers
-            .map(|&index| (core.paths[index].id(), index))
-            .filter(|&(_, index)| core.paths[index].state() == PathState::Active)
-            .collect();
-        paths.sort_unstable();
-        let elapsed = now.since(self.began);
-        let measured: Vec<f64> = paths
-            .iter()
-            .filter_map(|&(id, index)| Some((id, core.paths[index].sender().carried()?.arrived())))
-            .map(|(id, arrived)| self.measure(id, arrived, elapsed))
-            .collect();
-        let same = paths.iter().map(|(id, _)| id).eq(&self.paths);
-        let starved = std::mem::take(&mut self.starved);
-        self.began = now;
-        if same {
-            self.note_delivered(now, measured.iter().sum());
-            self.control(now, &paths, &measured, starved, core);
-        } else {
-            self.paths = paths.iter().map(|&(id, _)| id).collect();
-            self.seen.retain(|id, _| self.paths.contains(id));
-            self.stage = Stage::Filling {
-                since: now,
-                best: 0.0,
-                flat: 0,
-            };
-            hold_to(now, &paths, None, &mut core.paths);
-        }
-        let interval = INTERVAL.max(ROUND_TRIPS * slowest_rtt(&core.paths));
-        let next = now + interval.min(LONGEST_INTERVAL);
-        self.next = (!core.paths.on_carriers().is_empty()).then_some(next);
-    }
-
-    fn control(
+    /// Ends a control interval if it is time. The paths that are to be held to another rate, in
+    /// bytes/s, or left to their carriers.
+    pub(super) fn on_timeout(
         &mut self,
         now: Time,
-        paths: &[(PathId, usize)],
-        measured: &[f64],
-        starved: bool,
-        core: &mut Core,
-    ) {
-        let Some(config) = self.config else {
-            return;
-        };
-        // Who had nothing to send learns nothing of the paths.
-        if starved || paths.is_empty() {
-            return;
+        paths: &PathSet,
+        rng: &mut impl Rng,
+    ) -> Vec<(usize, Option<f64>)> {
+        if self.next.is_none_or(|at| at > now) {
+            return Vec::new();
         }
-        let seed = core.rng.random();
+        let on_carriers = paths.on_carriers().iter();
+        let mut active: Vec<(PathId, usize)> = on_carriers
+            .map(|&index| (paths[index].id(), index))
+            .filter(|&(_, index)| paths[index].state() == PathState::Active)
+            .collect();
+        active.sort_unstable();
+        let elapsed = now.since(self.began);
+        let measured: Vec<f64> = active
+            .iter()
+            .filter_map(|&(id, index)| Some((id, paths[index].sender().carried()?.arrived())))
+            .map(|(id, arrived)| self.measure(id, arrived, elapsed))
+            .collect();
+        let same = active.iter().map(|(id, _)| id).eq(&self.paths);
+        let starved = std::mem::take(&mut self.starved);
+        self.began = now;
+        let interval = INTERVAL.max(ROUND_TRIPS * slowest_rtt(paths));
+        let next = now + interval.min(LONGEST_INTERVAL);
+        self.next = (!paths.on_carriers().is_empty()).then_some(next);
+        let indices = active.iter().map(|&(_, index)| index);
+        if same {
+            self.note_delivered(now, measured.iter().sum());
+            // Who had nothing to send learns nothing of the paths.
+            let idle = starved || active.is_empty();
+            let rates = (!idle).then(|| self.control(now, &measured, rng));
+            return indices.zip(rates.into_iter().flatten().map(Some)).collect();
+        }
+        self.paths = active.iter().map(|&(id, _)| id).collect();
+        self.seen.retain(|id, _| self.paths.contains(id));
+        self.stage = Stage::Filling {
+            since: now,
+            best: 0.0,
+            flat: 0,
+        };
+        indices.map(|index| (index, None)).collect()
+    }
+
+    /// The rates of the paths from now on, in bytes/s; none if they stay as they are.
+    fn control(&mut self, now: Time, measured: &[f64], rng: &mut impl Rng) -> Vec<f64> {
+        let Some(config) = self.config else {
+            return Vec::new();
+        };
+        let seed = rng.random();
         let demand = self.demand();
         let total: f64 = measured.iter().sum();
         match &mut self.stage {
@@ -210,7 +208,7 @@ impl RateControl {
                 let so_far = now.since(*since);
                 let full = *flat >= FLAT_INTERVALS && so_far >= FILLING[0];
                 if total == 0.0 || !(full || so_far >= FILLING[1]) {
-                    return;
+                    return Vec::new();
                 }
                 let share = (demand / total).min(1.0);
                 let initial: Vec<f64> = measured.iter().map(|rate| rate * share).collect();
@@ -221,23 +219,23 @@ impl RateControl {
                     }
                     Err(error) => {
                         tracing::debug!(%error, "rates stay the carriers' own");
-                        return;
+                        return Vec::new();
                     }
                 }
             }
             Stage::Controlled(controller) => {
                 if controller.set_demand(demand, measured).is_err() {
-                    return;
+                    return Vec::new();
                 }
                 controller.advance(measured);
             }
         }
         let Stage::Controlled(controller) = &self.stage else {
-            return;
+            return Vec::new();
         };
         let rates: Vec<f64> = controller.rates().collect();
         tracing::trace!(demand, ?rates, ?measured, "rates");
-        hold_to(now, paths, Some(&rates), &mut core.paths);
+        rates
     }
 
     /// The *maxmin* procedure: while the rates of a source with a limit are being found, its
@@ -250,14 +248,6 @@ impl RateControl {
         let ready = |at: usize| paths.is_ready(carriers[at]);
         let next = self.cycle.next(carriers.len(), ready)?;
         Some(carriers[next])
-    }
-}
-
-/// Holds the paths to these rates, or leaves them to their carriers.
-fn hold_to(now: Time, held: &[(PathId, usize)], rates: Option<&[f64]>, paths: &mut PathSet) {
-    for (at, &(_, index)) in held.iter().enumerate() {
-        let rate = rates.and_then(|rates| rates.get(at).copied());
-        paths.set_rate(now, index, rate);
     }
 }
 

@@ -8,14 +8,17 @@ use manyway_control::Permit;
 use manyway_units::Time;
 use manyway_wire::{DATA_HEADER_LEN, Frame, PathId, TAG_LEN};
 
+use crate::budget::{LEAST_IN_PACKET, MAX_BARE};
 use crate::crypto::Sealer;
 use crate::driver::Transmit;
 use crate::stats::PathState;
+use crate::streams::MAX_CONTROL_LEN;
 
 use super::carriers::Carriers;
-use super::core::Core;
-use super::lifecycle::Lifecycle;
+use super::data::Data;
+use super::outbox::Outbox;
 use super::packet::{Packet, Payload};
+use super::paths::{ConnectionIds, PathSet};
 use super::relayed::RelayedPaths;
 
 /// A GSO batch must stay below 64 KiB with its headers.
@@ -35,9 +38,17 @@ pub(super) struct Transmitter {
     failure: Option<String>,
 }
 
-/// The components that a datagram is made of.
+/// Those whose frames a datagram is made of.
+pub(super) struct Parts<'a> {
+    pub(super) paths: &'a mut PathSet,
+    pub(super) ids: &'a ConnectionIds,
+    pub(super) data: &'a mut Data,
+    pub(super) outbox: &'a mut Outbox,
+}
+
+/// They, and those who say what goes first.
 pub(super) struct Sources<'a> {
-    pub(super) core: &'a mut Core,
+    pub(super) core: Parts<'a>,
     pub(super) relayed: &'a mut RelayedPaths,
     pub(super) carriers: &'a mut Carriers,
 }
@@ -64,16 +75,14 @@ impl Transmitter {
     }
 
     /// The peer's probe timeout ran out on a path: its ACK may have been lost with the path, so
-    /// another one carries a copy.
-    pub(super) fn echo_ack(&mut self, core: &mut Core, index: usize) {
-        let id = core.paths[index].id();
-        let Some(other) = core.paths.another_active(index) else {
-            return;
-        };
+    /// another one carries a copy. That one has to send something.
+    pub(super) fn echo_ack(&mut self, paths: &PathSet, index: usize) -> Option<usize> {
+        let id = paths[index].id();
+        let other = paths.another_active(index)?;
         if !self.echoed_acks.contains(&id) {
             self.echoed_acks.push(id);
         }
-        core.paths.attend(other);
+        Some(other)
     }
 
     /// Fills `buf` with one or more datagrams for one path.
@@ -119,7 +128,7 @@ impl Transmitter {
         from: &mut Sources<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if let Some(other) = self.lend_ack(index, from.core) {
+        if let Some(other) = self.lend_ack(index, from.core.paths) {
             let transmit = self.transmit(now, (other, false), 1, from, buf);
             from.core.paths.refresh(now, index);
             if transmit.is_some() {
@@ -127,12 +136,13 @@ impl Transmitter {
             }
         }
         for at in 0..from.core.paths[index].candidates() {
-            if let Some(transmit) = self.transmit_to_candidate(now, index, at, from.core, buf) {
+            if let Some(transmit) = self.transmit_to_candidate(now, index, at, &mut from.core, buf)
+            {
                 from.core.paths.refresh(now, index);
                 return Some(transmit);
             }
         }
-        if let Some(transmit) = self.transmit_mtu_probe(now, index, from.core, buf) {
+        if let Some(transmit) = self.transmit_mtu_probe(now, index, &mut from.core, buf) {
             return Some(transmit);
         }
         let with_data = may_carry_data(now, index, from);
@@ -141,12 +151,12 @@ impl Transmitter {
 
     /// The path that another path's ACK leaves on. A carrier's goes by the carrier on which the
     /// least waits: nobody's data should have to be kept for want of an ACK that stands in a queue.
-    fn lend_ack(&mut self, index: usize, core: &Core) -> Option<usize> {
-        if !core.paths[index].ack_would_wait() {
+    fn lend_ack(&mut self, index: usize, paths: &PathSet) -> Option<usize> {
+        if !paths[index].ack_would_wait() {
             return None;
         }
-        let other = core.paths.least_queued().filter(|&other| other != index)?;
-        let id = core.paths[index].id();
+        let other = paths.least_queued().filter(|&other| other != index)?;
+        let id = paths[index].id();
         if !self.lent_acks.contains(&id) {
             self.lent_acks.push(id);
         }
@@ -197,13 +207,13 @@ impl Transmitter {
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
         let start = buf.len();
-        let core = &mut *from.core;
+        let core = &mut from.core;
         let room = core.paths[index].room(self.initiator)?;
         let head = core.paths[index].begin(self.sealer.epoch(), buf)?;
         let end = start + room - TAG_LEN;
         let mut packet = Packet::default();
 
-        self.write_acks(now, index, end, core, buf);
+        self.write_acks(now, index, end, core.paths, buf);
         let path = &core.paths[index];
         let needs = (
             core.ids.local(path.id()),
@@ -239,22 +249,22 @@ impl Transmitter {
         now: Time,
         index: usize,
         end: usize,
-        core: &mut Core,
+        paths: &mut PathSet,
         buf: &mut Vec<u8>,
     ) {
-        core.paths[index].write_own_ack(now, end, buf);
-        if !core.paths[index].is_validated() {
+        paths[index].write_own_ack(now, end, buf);
+        if !paths[index].is_validated() {
             return;
         }
         while let Some(id) = self.lent_acks.pop() {
-            if let Some(other) = core.paths.index_of(id) {
-                core.paths[other].lend_ack(now, end, buf);
+            if let Some(other) = paths.index_of(id) {
+                paths[other].lend_ack(now, end, buf);
             }
         }
         for id in self.echoed_acks.drain(..) {
             // A second copy: the ACK still has to leave on its own path, whichever goes first.
-            if let Some(other) = core.paths.index_of(id).filter(|&other| other != index) {
-                core.paths[other].write_ack(now, end, buf);
+            if let Some(other) = paths.index_of(id).filter(|&other| other != index) {
+                paths[other].write_ack(now, end, buf);
             }
         }
     }
@@ -265,7 +275,7 @@ impl Transmitter {
         now: Time,
         index: usize,
         at: usize,
-        core: &mut Core,
+        core: &mut Parts<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let room = core.paths[index].candidate_room(now, at);
@@ -287,7 +297,7 @@ impl Transmitter {
         &mut self,
         now: Time,
         index: usize,
-        core: &mut Core,
+        core: &mut Parts<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let probe = core.paths[index].mtu_probe(now)?;
@@ -304,47 +314,39 @@ impl Transmitter {
         Some(core.paths[index].describe(len, len))
     }
 
-    /// The next CLOSE, if one is owed. In front of it, who waits for an acknowledgement hears now
+    /// CLOSE on a path, if that may be. In front of it, who waits for an acknowledgement hears now
     /// that everything arrived, or never: every copy says it for all paths, since the first to
     /// arrive is the only one that counts.
-    pub(super) fn poll_close(
+    pub(super) fn close(
         &mut self,
         now: Time,
-        lifecycle: &mut Lifecycle,
-        core: &mut Core,
+        path: PathId,
+        (code, reason): (u64, &str),
+        mut core: Parts<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        while let Some((path, code, reason)) = lifecycle.next_close() {
-            let Some(index) = core.paths.index_of(path) else {
-                continue;
-            };
-            let mut frame = Frame::Close {
-                code,
-                reason: &reason,
-            };
-            let room = core.paths[index].close_room(self.initiator);
-            if frame.encoded_len() > room {
-                frame = Frame::Close { code, reason: "" };
-            }
-            buf.clear();
-            if frame.encoded_len() > room {
-                continue;
-            }
-            let Some(head) = core.paths[index].begin(self.sealer.epoch(), buf) else {
-                continue;
-            };
-            let end = buf.len() + room - frame.encoded_len();
-            for (_, path) in core.paths.iter() {
-                if path.largest_received().is_some() {
-                    path.write_ack(now, end, buf);
-                }
-            }
-            frame.encode(buf);
-            // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
-            self.seal(Time::ZERO, index, [0, head], Packet::default(), core, buf)?;
-            return Some(core.paths[index].describe(buf.len(), buf.len()));
+        let core = &mut core;
+        let index = core.paths.index_of(path)?;
+        let mut frame = Frame::Close { code, reason };
+        let room = core.paths[index].close_room(self.initiator);
+        if frame.encoded_len() > room {
+            frame = Frame::Close { code, reason: "" };
         }
-        None
+        buf.clear();
+        if frame.encoded_len() > room {
+            return None;
+        }
+        let head = core.paths[index].begin(self.sealer.epoch(), buf)?;
+        let end = buf.len() + room - frame.encoded_len();
+        for (_, path) in core.paths.iter() {
+            if path.largest_received().is_some() {
+                path.write_ack(now, end, buf);
+            }
+        }
+        frame.encode(buf);
+        // CLOSE isn't retransmitted by time, so the moment of sending doesn't matter.
+        self.seal(Time::ZERO, index, [0, head], Packet::default(), core, buf)?;
+        Some(core.paths[index].describe(buf.len(), buf.len()))
     }
 
     /// Seals the datagram from `start` on, whose packet begins at `head`, and hands what it carries
@@ -355,7 +357,7 @@ impl Transmitter {
         index: usize,
         [start, head]: [usize; 2],
         mut packet: Packet,
-        core: &mut Core,
+        core: &mut Parts<'_>,
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
         packet.payload.epoch = self.sealer.epoch();
@@ -376,6 +378,55 @@ impl Transmitter {
     }
 }
 
+impl Parts<'_> {
+    /// Whether a packet without stream data may leave. Each is remembered until it is acknowledged,
+    /// and not all of them are bound by a window: a peer that acknowledges nothing could have us
+    /// remember answers for ever.
+    fn may_send_bare(&self) -> bool {
+        let with_data = self.data.streams.unacked_bytes() / u64::from(LEAST_IN_PACKET);
+        self.paths.unsettled() < MAX_BARE + usize::try_from(with_data).unwrap_or(usize::MAX)
+    }
+
+    /// Whether control frames wait for a datagram.
+    fn has_frames(&self) -> bool {
+        self.outbox.has_frames() || self.data.streams.has_control()
+    }
+
+    /// Writes the control frames that end before `end` into a packet: those that wait, then the
+    /// streams', which say how things stand at this moment and so wait in no queue.
+    fn write_frames(&mut self, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+        self.outbox.write_frames(end, packet, buf);
+        while buf.len() + MAX_CONTROL_LEN <= end
+            && let Some(frame) = self.data.streams.poll_control()
+        {
+            frame.encode(buf);
+            packet.ack_eliciting = true;
+            packet.payload.control.push(frame);
+        }
+    }
+
+    /// Sends what a packet carried again, as far as it is still needed.
+    pub(super) fn requeue(&mut self, payload: Payload) {
+        for frame in self.data.on_lost(payload) {
+            self.outbox.say_again(frame, self.ids);
+        }
+    }
+
+    /// Puts the oldest packet of a much slower path back into the queue, for a path that is idle.
+    /// Whether there is something to send by that.
+    fn overtake(&mut self) -> bool {
+        while self.data.streams.unacked_bytes() > 0 {
+            let Some(payload) = self.paths.take_overtaken() else {
+                return false;
+            };
+            if self.data.overtake(&payload) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
 /// Whether a path that sends anyway may carry data as well, by its window.
 fn may_carry_data(now: Time, index: usize, from: &mut Sources<'_>) -> bool {
     from.core.data.has_any() && path_for_data(now, from) == Some(index)
@@ -383,7 +434,7 @@ fn may_carry_data(now: Time, index: usize, from: &mut Sources<'_>) -> bool {
 
 /// The path that stream data leaves on now, if any may.
 fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
-    let core = &mut *from.core;
+    let core = &mut from.core;
     if core.data.limited_until().is_some() {
         return None;
     }
@@ -401,7 +452,7 @@ fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
         return core.paths.choose_in_turn();
     }
     from.carriers
-        .next_in_turn(&core.paths, core.data.has_limit())
+        .next_in_turn(core.paths, core.data.has_limit())
         .or_else(|| {
             core.paths
                 .choose(|| (core.data.left(), core.data.streams.send_credit()))
@@ -409,7 +460,7 @@ fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
 }
 
 /// Whether a packet that leaves anyway should be filled with stream data, window or not.
-fn fills(index: usize, packet: &Packet, core: &Core) -> bool {
+fn fills(index: usize, packet: &Packet, core: &Parts<'_>) -> bool {
     if core.paths[index].state() == PathState::Validating {
         // The first probe of a new path carries data too (mPath): if the path works, it was not
         // idle. Only in the midst of bulk: what somebody waits for doesn't go where nobody may be.

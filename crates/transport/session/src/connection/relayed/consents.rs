@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use manyway_units::Time;
-use manyway_wire::relay::{CONSENT_LIFE, Grant, RelayId, StaleReason};
+use manyway_wire::relay::{CONSENT_LIFE, Grant, RelayId, Stale, StaleReason};
 use manyway_wire::{Frame, PathId};
 
 use crate::relays::{Fresh, HEED, RelayAddress};
 
-use super::super::core::Core;
-use super::super::outbox::{Change, Outbox};
+use super::super::outbox::Change;
 use super::super::paths::{Path, PathSet, RelayHeader};
+use super::action::Action;
 
 /// The relays that the initiator has named: one for each slot at most.
 #[derive(Debug, Default)]
-pub(super) struct Consents {
+pub(crate) struct Consents {
     slots: BTreeMap<u16, Slot>,
     /// Relays named so far, and when the first was.
     named: u64,
@@ -48,16 +48,15 @@ impl Consents {
         admitted
     }
 
-    /// The initiator names a relay, asks for a new consent, or empties a slot. The codec bounds the
-    /// number of slots.
-    pub(super) fn on_relay(
+    /// The initiator names a relay, asks for a new consent, or empties a slot; what the endpoint
+    /// has to hear. The codec bounds the number of slots.
+    pub(crate) fn on_relay(
         &mut self,
         now: Time,
         slot: u16,
         seq: u64,
         relay: Option<(SocketAddr, RelayId)>,
-        outbox: &mut Outbox,
-    ) {
+    ) -> Vec<Change> {
         let mut relay = relay.map(|(address, id)| RelayAddress { address, id });
         let known = self.slots.get(&slot);
         let is_new = relay.is_some() && known.is_none_or(|known| known.relay != relay);
@@ -72,35 +71,30 @@ impl Consents {
             stayed: None,
         });
         if seq < known.seq {
-            return;
+            return Vec::new();
         }
         let before = std::mem::replace(&mut known.relay, relay);
         let newer = std::mem::replace(&mut known.seq, seq) < seq;
         if before == relay && !newer {
             // A copy of a frame that came before.
-            return;
+            return Vec::new();
         }
         known.told = None;
         if before == relay {
-            if let Some(relay) = relay {
-                outbox.change(Change::RelayRefreshed(relay));
-            }
-            return;
+            return relay.map(Change::RelayRefreshed).into_iter().collect();
         }
         // The same relay may be in two slots, if the initiator wishes.
         let kept = |gone: &RelayAddress| self.slots.values().any(|s| s.relay == Some(*gone));
-        if let Some(gone) = before.filter(|gone| !kept(gone)) {
-            outbox.change(Change::RelayDropped(gone));
-        }
-        if let Some(relay) = relay {
-            outbox.change(Change::RelayWanted(relay));
-        }
+        let gone = before.filter(|gone| !kept(gone)).map(Change::RelayDropped);
+        gone.into_iter()
+            .chain(relay.map(Change::RelayWanted))
+            .collect()
     }
 
     /// A relay has just consented to forward to us: the initiator hears of it when it needs to.
-    pub(super) fn on_fresh(&mut self, now: Time, fresh: Fresh, core: &mut Core) {
+    pub(crate) fn on_fresh(&mut self, now: Time, fresh: Fresh, paths: &PathSet) -> Vec<Action> {
         let Fresh { relay, consent } = fresh;
-        self.on_relay_stays(now, relay.address, core);
+        let mut actions = self.on_relay_stays(now, relay.address, paths);
         for (&slot, known) in &mut self.slots {
             if known.relay != Some(relay) {
                 continue;
@@ -114,73 +108,75 @@ impl Consents {
             }
             known.told = Some((now, consent.address));
             let seq = known.seq;
-            let is_void =
-                |f: &Frame<'_>| matches!(f, Frame::Consent { slot: other, .. } if *other == slot);
-            let frame = Frame::Consent { slot, seq, consent };
-            core.outbox.say_instead(frame, is_void);
+            actions.push(Action::Say(Frame::Consent { slot, seq, consent }));
         }
+        actions
     }
 
-    /// A relay doesn't honour what goes in front of our datagrams: who asked for it shall get a new
-    /// consent.
+    /// A relay doesn't honour what goes in front of some datagrams: if they are ours, who asked for
+    /// it shall get a new consent. `None` if they aren't.
     ///
     /// Whoever sees our packets can say in its name that it is leaving. It is greeted, and if it
     /// answers, it stays.
-    pub(super) fn on_stale(
+    pub(crate) fn on_stale(
         &mut self,
         now: Time,
         address: SocketAddr,
-        reason: StaleReason,
-        paths: &mut PathSet,
-    ) {
-        let mut leaves = reason == StaleReason::Leaving;
+        stale: &Stale,
+        paths: &PathSet,
+    ) -> Option<Vec<Action>> {
+        if !has_grant(paths, address, |grant| stale.concerns(grant)) {
+            return None;
+        }
+        let mut leaves = stale.reason == StaleReason::Leaving;
         for known in self.slots.values_mut() {
             if known.relay.is_some_and(|relay| relay.address == address) {
                 known.told = None;
                 leaves &= known.stayed.is_none_or(|at| at + HEED <= now);
             }
         }
-        if leaves {
-            for index in by_way_of(paths, address) {
-                paths.set_backup(now, index, true);
-            }
-        }
+        let backups = leaves.then(|| by_way_of(paths, address));
+        let backups = backups.into_iter().flatten();
+        Some(backups.map(|index| Action::Backup(index, true)).collect())
     }
 
     /// A relay that doubts were cast on has answered.
-    fn on_relay_stays(&mut self, now: Time, address: SocketAddr, core: &mut Core) {
-        if core.paths.backups().is_empty() {
-            return;
+    fn on_relay_stays(&mut self, now: Time, address: SocketAddr, paths: &PathSet) -> Vec<Action> {
+        if paths.backups().is_empty() {
+            return Vec::new();
         }
-        let mut cleared = false;
-        for index in by_way_of(&core.paths, address) {
-            if core.paths.backups().contains(&index) {
-                core.paths.set_backup(now, index, false);
-                cleared = true;
-            }
-        }
+        let mut cleared = by_way_of(paths, address);
+        cleared.retain(|index| paths.backups().contains(index));
         let here = |slot: &&mut Slot| slot.relay.is_some_and(|relay| relay.address == address);
         for slot in self.slots.values_mut().filter(here) {
-            slot.stayed = cleared.then_some(now).or(slot.stayed);
+            slot.stayed = (!cleared.is_empty()).then_some(now).or(slot.stayed);
         }
+        let cleared = cleared.into_iter();
+        cleared.map(|index| Action::Backup(index, false)).collect()
     }
 
-    /// What goes in front of our datagrams on a path. It may come before the path's first packet;
-    /// there are never more ids ahead than we have issued.
-    pub(super) fn on_grant(&mut self, id: PathId, seq: u64, grant: Grant, core: &mut Core) {
+    /// What goes in front of our datagrams on a path. It may come before the path's first packet,
+    /// but only for an id that was `issued`.
+    pub(crate) fn on_grant(
+        &mut self,
+        (id, issued): (PathId, bool),
+        seq: u64,
+        grant: Grant,
+        paths: &PathSet,
+    ) -> Option<Action> {
         let header = RelayHeader::back(grant, seq);
         let newer = |known: Option<&RelayHeader>| known.is_none_or(|known| known.seq < seq);
-        if let Some(index) = core.paths.index_of(id) {
-            if newer(core.paths[index].relay()) {
-                core.paths[index].set_relay(header);
-            }
-        } else if core.ids.local(id).is_some() && newer(self.early_grants.get(&id)) {
+        if let Some(index) = paths.index_of(id) {
+            return newer(paths[index].relay()).then_some(Action::Renew(index, header, None));
+        }
+        if issued && newer(self.early_grants.get(&id)) {
             self.early_grants.insert(id, header);
         }
+        None
     }
 
     /// The grant of a path whose first packet has just come, or which never will be.
-    pub(super) fn take_early_grant(&mut self, id: PathId) -> Option<RelayHeader> {
+    pub(crate) fn take_early_grant(&mut self, id: PathId) -> Option<RelayHeader> {
         self.early_grants.remove(&id)
     }
 }
@@ -192,11 +188,7 @@ fn by_way_of(paths: &PathSet, address: SocketAddr) -> Vec<usize> {
 
 /// Whether a path of ours, by way of the relay at this address, has a grant like this in front of
 /// its datagrams.
-pub(super) fn has_grant(
-    paths: &PathSet,
-    address: SocketAddr,
-    is_it: impl Fn(&Grant) -> bool,
-) -> bool {
+fn has_grant(paths: &PathSet, address: SocketAddr, is_it: impl Fn(&Grant) -> bool) -> bool {
     let grant = |path: &Path| path.relay().map(|relay| relay.grant);
     let here = |path: &Path| path.remote() == address && grant(path).is_some_and(|g| is_it(&g));
     !paths.indices(here).is_empty()
@@ -206,7 +198,7 @@ pub(super) fn has_grant(
 mod tests {
     use manyway_wire::relay::{ForwardHeader, RelayType};
 
-    use super::super::super::core::tests::{address, core, open};
+    use super::super::super::core::tests::{address, new_path, paths};
     use super::*;
 
     const T0: Time = Time::ZERO;
@@ -222,54 +214,62 @@ mod tests {
 
     #[test]
     fn a_relay_is_wanted_once_and_dropped_with_its_last_slot() {
-        let (mut consents, mut outbox) = (Consents::default(), Outbox::default());
-        consents.on_relay(T0, 0, 0, relay(1), &mut outbox);
-        assert_eq!(outbox.take_changes(), [Change::RelayWanted(named(1))]);
-        consents.on_relay(T0, 0, 0, relay(1), &mut outbox);
-        assert_eq!(outbox.take_changes(), [], "a copy");
-        consents.on_relay(T0, 0, 1, relay(1), &mut outbox);
-        assert_eq!(outbox.take_changes(), [Change::RelayRefreshed(named(1))]);
-        consents.on_relay(T0, 0, 0, None, &mut outbox);
-        assert_eq!(outbox.take_changes(), [], "older than what is known");
-        consents.on_relay(T0, 1, 0, relay(1), &mut outbox);
-        outbox.take_changes();
-        consents.on_relay(T0, 0, 2, None, &mut outbox);
-        assert_eq!(outbox.take_changes(), [], "the other slot has it still");
-        consents.on_relay(T0, 1, 1, relay(2), &mut outbox);
+        let mut consents = Consents::default();
+        assert_eq!(
+            consents.on_relay(T0, 0, 0, relay(1)),
+            [Change::RelayWanted(named(1))]
+        );
+        assert_eq!(consents.on_relay(T0, 0, 0, relay(1)), [], "a copy");
+        assert_eq!(
+            consents.on_relay(T0, 0, 1, relay(1)),
+            [Change::RelayRefreshed(named(1))]
+        );
+        assert_eq!(
+            consents.on_relay(T0, 0, 0, None),
+            [],
+            "older than what is known"
+        );
+        consents.on_relay(T0, 1, 0, relay(1));
+        assert_eq!(
+            consents.on_relay(T0, 0, 2, None),
+            [],
+            "the other slot has it still"
+        );
         let changes = [
             Change::RelayDropped(named(1)),
             Change::RelayWanted(named(2)),
         ];
-        assert_eq!(outbox.take_changes(), changes);
+        assert_eq!(consents.on_relay(T0, 1, 1, relay(2)), changes);
     }
 
     #[test]
     fn an_initiator_can_not_make_us_send_to_ever_more_addresses() {
-        let (mut consents, mut outbox) = (Consents::default(), Outbox::default());
+        let mut consents = Consents::default();
         let most = manyway_wire::MAX_RELAYS as u64;
-        for seq in 0..most + 100 {
-            consents.on_relay(T0, 0, seq, relay(1 + (seq % 2) as u8), &mut outbox);
-        }
-        let wanted = outbox.take_changes().into_iter();
-        let wanted = wanted.filter(|change| matches!(change, Change::RelayWanted(_)));
+        let changes = (0..most + 100)
+            .flat_map(|seq| consents.on_relay(T0, 0, seq, relay(1 + (seq % 2) as u8)));
+        let wanted = changes.filter(|change| matches!(change, Change::RelayWanted(_)));
         assert_eq!(wanted.count() as u64, most);
         let later = Time::from_millis(1000);
-        consents.on_relay(later, 0, most + 100, relay(1), &mut outbox);
-        assert_eq!(outbox.take_changes(), [Change::RelayWanted(named(1))]);
+        assert_eq!(
+            consents.on_relay(later, 0, most + 100, relay(1)),
+            [Change::RelayWanted(named(1))]
+        );
     }
 
     #[test]
     fn grants_wait_for_their_paths_and_newer_ones_win() {
-        let (mut consents, mut core) = (Consents::default(), core(false));
-        core.issue_cids(T0);
+        let (mut consents, mut paths) = (Consents::default(), paths(false));
         let grant = |tag: u8| {
             let mut bytes = [0; ForwardHeader::LEN_V4];
             (bytes[0], bytes[7]) = (RelayType::Forward4 as u8, tag);
             Grant::decode(&bytes).expect("a grant")
         };
-        consents.on_grant(PathId(3), 2, grant(2), &mut core);
-        consents.on_grant(PathId(3), 1, grant(1), &mut core);
-        consents.on_grant(PathId(99), 1, grant(1), &mut core);
+        let (ours, unknown) = ((PathId(3), true), (PathId(99), false));
+        for (id, seq) in [(ours, 2), (ours, 1), (unknown, 1)] {
+            let action = consents.on_grant(id, seq, grant(seq as u8), &paths);
+            assert!(action.is_none());
+        }
         assert_eq!(
             consents.early_grants.len(),
             1,
@@ -277,11 +277,15 @@ mod tests {
         );
         let header = consents.take_early_grant(PathId(3)).expect("it waits");
         assert_eq!((header.seq, header.grant), (2, grant(2)));
-        let index = open(&mut core, 3);
-        consents.on_grant(PathId(3), 5, grant(5), &mut core);
-        consents.on_grant(PathId(3), 4, grant(4), &mut core);
-        assert_eq!(core.paths[index].relay().map(|r| r.seq), Some(5));
-        assert!(has_grant(&core.paths, address(3), |g| *g == grant(5)));
-        assert!(!has_grant(&core.paths, address(4), |g| *g == grant(5)));
+        let index = paths.add(T0, new_path(3));
+        let action = consents.on_grant(ours, 5, grant(5), &paths);
+        let Some(Action::Renew(of, header, None)) = action else {
+            panic!("{action:?}");
+        };
+        assert_eq!((of, header.seq), (index, 5));
+        paths[index].set_relay(header);
+        assert!(consents.on_grant(ours, 4, grant(4), &paths).is_none());
+        assert!(has_grant(&paths, address(3), |g| *g == grant(5)));
+        assert!(!has_grant(&paths, address(4), |g| *g == grant(5)));
     }
 }

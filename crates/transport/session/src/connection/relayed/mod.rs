@@ -2,9 +2,11 @@
 //!
 //! Three policies: where the user wants so many relays and no more, a [`RelaySelection`] decides;
 //! else with the law `mpath` its path [`Manager`] does, and with any other law there is a path
-//! through every relay that grants one. This component carries out what they say. A listener, which
-//! opens no paths, has [`Consents`] only. It never touches a datagram on a path.
+//! through every relay that grants one. [`RelayedPaths`] goes through what they say, one step after
+//! the other, and returns each [`Action`] to the owner of the paths, who says what came of it. A
+//! listener, which opens no paths, has [`Consents`] only. Neither ever changes a path.
 
+mod action;
 mod consents;
 #[cfg(test)]
 mod fixtures;
@@ -13,73 +15,98 @@ mod policies;
 mod routes;
 mod selection;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use manyway_units::Time;
-use manyway_wire::relay::{Consent, Grant, RelayId, RelayReply, Stale};
-use manyway_wire::{Frame, PathId};
-use rand::RngExt;
+use manyway_wire::relay::{Consent, Grant, RelayReply};
+use manyway_wire::{ConnectionId, Frame, PathId};
+use rand::{Rng, RngExt};
 
 use crate::config::Config;
 use crate::driver::{Local, LocalId, Transmit};
 use crate::event::PathDownReason;
-use crate::relays::{Fresh, News, RelayAccess, RelayClient, RelayRoute};
-use crate::stats::{PathState, RelayState, RelayStats, SelectionStats};
+use crate::relays::{News, RelayAccess, RelayClient, RelayRoute};
+use crate::stats::{RelayState, RelayStats, SelectionStats};
 
-use super::core::Core;
 use super::paths::{NewPath, Path, PathSet, PathTransport, RelayHeader};
-use super::violation::Violation;
-use consents::Consents;
 use manager::Manager;
 use routes::Routes;
 use selection::RelaySelection;
 
-/// What a connection knows of relays.
+pub(super) use action::{Action, View};
+pub(super) use consents::Consents;
+
+/// What an initiator knows of relays.
 #[derive(Debug)]
 pub(super) struct RelayedPaths {
     config: Arc<Config>,
-    initiator: bool,
-    /// Routes through the relays that were offered (initiator only).
+    /// Routes through the relays that were offered.
     routes: Option<Box<Routes>>,
     manager: Option<Box<Manager>>,
-    /// Which relays are used, if it isn't all of them (initiator only).
+    /// Which relays are used, if it isn't all of them.
     selection: Option<Box<RelaySelection>>,
     /// Trials that were answered while a packet was looked at.
     answered: Vec<(RelayRoute, PathId)>,
-    /// The listener's part.
-    consents: Consents,
+    /// What is to be gone through. Both are empty once there is no [next
+    /// action](Self::next_action).
+    steps: VecDeque<Step>,
+    actions: VecDeque<Action>,
+}
+
+/// One thing to look at, once what came of the one before is done.
+#[derive(Copy, Clone, Debug)]
+enum Step {
+    News(News),
+    /// A trial was answered.
+    TrialOver(RelayRoute, PathId),
+    /// Whatever the policy makes of all that.
+    Decide,
+    /// The manager's next command, and the one after that.
+    Command,
+    /// A path leads through a relay that isn't chosen; others carry data, or not.
+    Leave(PathId, bool),
+    /// The chosen relays.
+    OpenChosen,
+    Reschedule,
 }
 
 impl RelayedPaths {
-    pub(super) fn new(config: &Arc<Config>, initiator: bool, rng: &mut impl rand::Rng) -> Self {
+    pub(super) fn new(config: &Arc<Config>, initiator: bool, rng: &mut impl Rng) -> Self {
         let selection = match config.selection {
             Some(config) if initiator => RelaySelection::new(config, rng.random()),
             _ => None,
         };
         Self {
             config: config.clone(),
-            initiator,
             routes: None,
             manager: None,
             selection: selection.map(Box::new),
             answered: Vec::new(),
-            consents: Consents::default(),
+            steps: VecDeque::new(),
+            actions: VecDeque::new(),
         }
     }
 
-    /// Takes relays into use; how many were new.
-    pub(super) fn add(&mut self, now: Time, relays: &[RelayAccess], core: &mut Core) -> usize {
+    /// Takes relays into use, from these sockets if they are the first; how many were new.
+    pub(super) fn add(
+        &mut self,
+        now: Time,
+        relays: &[RelayAccess],
+        locals: &[Local],
+        rng: &mut impl Rng,
+    ) -> usize {
         if self.routes.is_none() {
-            let locals = core.pairs.as_ref().map(|pairs| pairs.locals().to_vec());
-            let client = RelayClient::new(core.rng.random(), locals.unwrap_or_default());
-            self.begin(client, core);
+            let client = RelayClient::new(rng.random(), locals.to_vec());
+            self.begin_with(client, rng);
         }
         let added = match &mut self.routes {
             Some(routes) => routes.client.add(now, relays),
             None => 0,
         };
-        self.drive(now, core);
+        self.drive();
         added
     }
 
@@ -89,10 +116,10 @@ impl RelayedPaths {
         now: Time,
         client: RelayClient,
         path0: Option<RelayHeader>,
-        core: &mut Core,
+        rng: &mut impl Rng,
     ) {
         let granted = client.granted();
-        self.begin(client, core);
+        self.begin_with(client, rng);
         if let Some(routes) = &mut self.routes
             && let Some(route) = path0.and_then(|relay| relay.route)
         {
@@ -101,104 +128,37 @@ impl RelayedPaths {
         for route in granted {
             self.on_first_grants(now, route);
         }
-        self.drive(now, core);
+        self.drive();
     }
 
-    fn begin(&mut self, client: RelayClient, core: &mut Core) {
-        let manager = Manager::of(&self.config.cc, core.rng.random());
+    fn begin_with(&mut self, client: RelayClient, rng: &mut impl Rng) {
+        let manager = Manager::of(&self.config.cc, rng.random());
         let manager = manager.filter(|_| self.selection.is_none());
         self.manager = manager.map(Box::new);
         self.routes = Some(Box::new(Routes::new(client)));
     }
 
-    pub(super) fn add_local(&mut self, now: Time, local: &Local, core: &mut Core) {
+    pub(super) fn add_local(&mut self, now: Time, local: &Local) {
         if let Some(routes) = &mut self.routes {
             routes.client.add_local(now, local);
-            self.drive(now, core);
         }
+        self.drive();
     }
 
-    pub(super) fn remove_local(&mut self, now: Time, id: LocalId, core: &mut Core) {
+    pub(super) fn remove_local(&mut self, id: LocalId) {
         if let Some(routes) = &mut self.routes {
             routes.client.remove_local(id);
-            self.drive(now, core);
         }
+        self.drive();
     }
 
     // What the peer and the relays say.
 
-    /// The initiator names a relay.
-    pub(super) fn on_relay(
-        &mut self,
-        now: Time,
-        slot: u16,
-        seq: u64,
-        relay: Option<(SocketAddr, RelayId)>,
-        core: &mut Core,
-    ) -> Result<(), Violation> {
-        if self.initiator {
-            return Err(Violation("RELAY: only the initiator names relays".into()));
-        }
-        self.consents
-            .on_relay(now, slot, seq, relay, &mut core.outbox);
-        Ok(())
-    }
-
     /// The listener consents to a relay.
-    pub(super) fn on_consent(
-        &mut self,
-        now: Time,
-        slot: u16,
-        seq: u64,
-        consent: Consent,
-    ) -> Result<(), Violation> {
-        if !self.initiator {
-            return Err(Violation("CONSENT: only the listener consents".into()));
-        }
+    pub(super) fn on_consent(&mut self, now: Time, slot: u16, seq: u64, consent: Consent) {
         if let Some(routes) = &mut self.routes {
             routes.client.on_consent(now, slot, seq, consent);
         }
-        Ok(())
-    }
-
-    /// The initiator says what goes in front of our datagrams on a path.
-    pub(super) fn on_grant(
-        &mut self,
-        path: PathId,
-        seq: u64,
-        grant: Grant,
-        core: &mut Core,
-    ) -> Result<(), Violation> {
-        if self.initiator {
-            return Err(Violation("GRANT: only the initiator has grants".into()));
-        }
-        self.consents.on_grant(path, seq, grant, core);
-        Ok(())
-    }
-
-    /// The grant of a path whose first packet has just come, or which never will be.
-    pub(super) fn take_early_grant(&mut self, path: PathId) -> Option<RelayHeader> {
-        self.consents.take_early_grant(path)
-    }
-
-    /// A relay has just consented to forward to us.
-    pub(super) fn on_fresh_consent(&mut self, now: Time, fresh: Fresh, core: &mut Core) {
-        self.consents.on_fresh(now, fresh, core);
-    }
-
-    /// A relay doesn't honour a grant. Whether it is one of ours.
-    pub(super) fn on_stale_grant(
-        &mut self,
-        now: Time,
-        relay: SocketAddr,
-        stale: &Stale,
-        paths: &mut PathSet,
-    ) -> bool {
-        let ours = consents::has_grant(paths, relay, |grant| stale.concerns(grant));
-        if ours {
-            self.consents.on_stale(now, relay, stale.reason, paths);
-        }
-        ours
     }
 
     /// Takes what a relay says; whether it was meant for us.
@@ -207,14 +167,13 @@ impl RelayedPaths {
         now: Time,
         from: (LocalId, SocketAddr),
         reply: &RelayReply,
-        core: &mut Core,
     ) -> bool {
         let Some(routes) = &mut self.routes else {
             return false;
         };
         let taken = routes.client.on_reply(now, from, reply);
         if taken {
-            self.drive(now, core);
+            self.drive();
         }
         taken
     }
@@ -247,58 +206,70 @@ impl RelayedPaths {
         routes.into_iter().chain(selection).min()
     }
 
-    pub(super) fn on_timeout(&mut self, now: Time, core: &mut Core) {
+    pub(super) fn on_timeout(&mut self, now: Time) {
         let due = |routes: &Routes| routes.timeout().is_some_and(|at| at <= now);
         if self.routes.as_deref().is_some_and(due) {
-            self.run(now, core);
+            self.run();
         }
     }
 
-    /// Does what has become necessary; costs nothing if that is nothing.
-    pub(super) fn drive(&mut self, now: Time, core: &mut Core) {
+    // What is to be done.
+
+    /// Looks at what has happened; costs nothing if that is nothing.
+    pub(super) fn drive(&mut self) {
         let news = |routes: &Routes| routes.client.has_news() || !self.answered.is_empty();
         if self.routes.as_deref().is_some_and(news) {
-            self.run(now, core);
+            self.run();
         }
     }
 
-    fn run(&mut self, now: Time, core: &mut Core) {
+    fn run(&mut self) {
         let Some(routes) = &mut self.routes else {
             return;
         };
         for ask in routes.client.take_asks() {
-            let is_void =
-                |f: &Frame<'_>| matches!(f, Frame::Relay { slot, .. } if *slot == ask.slot);
-            let frame = Frame::Relay {
+            self.actions.push_back(Action::Say(Frame::Relay {
                 slot: ask.slot,
                 seq: ask.seq,
                 relay: ask.relay.map(|relay| (relay.address, relay.id)),
-            };
-            core.outbox.say_instead(frame, is_void);
+            }));
         }
         let news = routes.client.take_news();
-        let answered = std::mem::take(&mut self.answered);
-        for news in news {
-            match news {
-                News::Granted(route) => self.on_first_grants(now, route),
-                News::Renewed(route) => self.on_renewed_grants(now, route, core),
-                News::Leaving(route) => self.on_leaving(now, route, core),
-                News::Left(route) => self.on_left(now, route, core),
-                News::Stays(route) => self.on_stays(now, route, core),
-                News::Gone(route) => self.on_gone(now, route, core),
+        self.steps.extend(news.into_iter().map(Step::News));
+        let answered = self.answered.drain(..);
+        let over = answered.map(|(route, path)| Step::TrialOver(route, path));
+        self.steps.extend(over);
+        self.steps.extend([Step::Decide, Step::Reschedule]);
+    }
+
+    /// What the owner of the paths has to do next. Whoever calls anything here asks until there is
+    /// nothing more, and does each before it asks for the one after it.
+    pub(super) fn next_action(&mut self, now: Time, view: View<'_>) -> Option<Action> {
+        loop {
+            if let Some(action) = self.actions.pop_front() {
+                return Some(action);
+            }
+            match self.steps.pop_front()? {
+                Step::News(news) => self.on_news(now, news, view.paths),
+                Step::TrialOver(route, path) => self.on_trial_over(now, route, path, view.paths),
+                Step::Decide => self.decide(now, view),
+                Step::Command => self.obey_next(now, view.paths),
+                Step::Leave(path, others) => self.leave(path, others, view.paths),
+                Step::OpenChosen => self.open_chosen(now, view.paths),
+                Step::Reschedule => self.reschedule(now),
             }
         }
-        for (route, path) in answered {
-            self.on_trial_over(now, route, path, core);
-        }
+    }
+
+    fn decide(&mut self, now: Time, view: View<'_>) {
         if self.manager.is_some() {
-            self.manage(now, None, None, core);
+            self.report(now, view, None, None);
         } else if let Some(selection) = &mut self.selection {
             selection.wake();
-        } else {
-            self.open_all(now, core);
+        } else if let Some(routes) = &self.routes {
+            // A path through every relay that grants one.
+            self.actions.extend(routes.due(now).into_iter().map(open));
         }
-        self.reschedule(now);
     }
 
     fn reschedule(&mut self, now: Time) {
@@ -313,6 +284,17 @@ impl RelayedPaths {
 
     // What becomes of a route.
 
+    fn on_news(&mut self, now: Time, news: News, paths: &PathSet) {
+        match news {
+            News::Granted(route) => self.on_first_grants(now, route),
+            News::Renewed(route) => self.on_renewed_grants(now, route, paths),
+            News::Leaving(route) => self.on_leaving(route, paths),
+            News::Left(route) => self.on_left(now, route, paths),
+            News::Stays(route) => self.on_stays(route, paths),
+            News::Gone(route) => self.on_gone(now, route, paths),
+        }
+    }
+
     fn on_first_grants(&mut self, now: Time, route: RelayRoute) {
         if let Some(routes) = &mut self.routes {
             routes.on_granted(route);
@@ -323,52 +305,34 @@ impl RelayedPaths {
     }
 
     /// The path goes on with the new grants; if it was silent, it is time to ask whether it is now.
-    fn on_renewed_grants(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
+    fn on_renewed_grants(&mut self, now: Time, route: RelayRoute, paths: &PathSet) {
         let Some(routes) = &mut self.routes else {
             return;
         };
         routes.on_renewed(route);
-        let index = routes.path(route).and_then(|id| core.paths.index_of(id));
-        let Some(index) = index else {
-            return;
-        };
-        let Some(header) = routes.header(now, route) else {
-            return;
-        };
-        let path = &mut core.paths[index];
-        path.set_relay(header);
-        let Some((seq, grant)) = routes.grant_back(now, path) else {
-            return;
-        };
-        let id = path.id();
-        let is_void = |f: &Frame<'_>| matches!(f, Frame::Grant { path, .. } if *path == id);
-        let frame = Frame::Grant {
-            path: id,
-            seq,
-            grant,
-        };
-        core.outbox.say_instead(frame, is_void);
-        if path.sender().pto_count() >= 2 || path.state() == PathState::Stalled {
-            path.probe();
+        if let Some(index) = routes.path(route).and_then(|id| paths.index_of(id))
+            && let Some(header) = routes.header(now, route)
+        {
+            let back = routes.back(now, route);
+            self.actions.push_back(Action::Renew(index, header, back));
         }
-        core.paths.refresh(now, index);
     }
 
     /// The relay tells senders to go elsewhere: its path carries nothing new while there is another
     /// one.
-    fn on_leaving(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
+    fn on_leaving(&mut self, route: RelayRoute, paths: &PathSet) {
         if let Some(routes) = &mut self.routes {
             routes.on_leaving(route);
         }
-        if let Some(index) = self.path_on(route, core) {
-            core.paths.set_backup(now, index, true);
+        if let Some(index) = self.path_on(route, paths) {
+            self.actions.push_back(Action::Backup(index, true));
         }
     }
 
     /// It really leaves: its path stays open for want of a better one, but the manager has to look
     /// for others.
-    fn on_left(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
-        self.on_leaving(now, route, core);
+    fn on_left(&mut self, now: Time, route: RelayRoute, paths: &PathSet) {
+        self.on_leaving(route, paths);
         if let Some(routes) = &mut self.routes
             && routes.on_left(route)
             && let Some(manager) = &mut self.manager
@@ -378,27 +342,28 @@ impl RelayedPaths {
         }
     }
 
-    fn on_stays(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
+    fn on_stays(&mut self, route: RelayRoute, paths: &PathSet) {
         let routes = self.routes.as_mut();
         let Some(forgotten) = routes.and_then(|routes| routes.on_stays(route)) else {
             return;
         };
-        if let Some(index) = self.path_on(route, core) {
-            core.paths.set_backup(now, index, false);
+        if let Some(index) = self.path_on(route, paths) {
+            self.actions.push_back(Action::Backup(index, false));
         }
         // For the manager it has no path, and rests; the last path there is isn't given up for
         // that.
-        if forgotten && core.paths.len() > 1 {
-            self.release(now, route, PathDownReason::Dropped, core);
+        if forgotten && paths.len() > 1 {
+            self.release(route, PathDownReason::Dropped, paths);
         }
     }
 
     /// Socket or relay are gone, or the relay gives nothing any more.
-    fn on_gone(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
-        if let Some(index) = self.path_on(route, core)
-            && core.paths.len() > 1
+    fn on_gone(&mut self, now: Time, route: RelayRoute, paths: &PathSet) {
+        if let Some(index) = self.path_on(route, paths)
+            && paths.len() > 1
         {
-            self.close_path(now, index, PathDownReason::RelayGone, true, core);
+            let reason = PathDownReason::RelayGone;
+            self.actions.push_back(Action::Close(index, reason));
         }
         if let Some(routes) = &mut self.routes {
             routes.on_gone(route);
@@ -410,37 +375,16 @@ impl RelayedPaths {
 
     // Opening and closing.
 
-    /// A path through every relay that grants one.
-    fn open_all(&mut self, now: Time, core: &mut Core) {
-        let due = self.routes.as_ref().map(|routes| routes.due(now));
-        for route in due.into_iter().flatten() {
-            self.open_or_put_off(now, route, core);
-        }
-    }
-
-    fn open_or_put_off(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
-        if !self.open(now, route, PathTransport::Coupled, core)
-            && let Some(routes) = &mut self.routes
-        {
-            routes.put_off(now, route);
-        }
-    }
-
-    /// Opens a path; false if that can't be now.
-    fn open(
+    /// What a path on a route starts from, and whether it is to be a backup; `None` if it can't
+    /// begin now. `rtt` is the best guess of its round-trip time as yet.
+    pub(super) fn begin(
         &mut self,
         now: Time,
-        route: RelayRoute,
-        transport: PathTransport,
-        core: &mut Core,
-    ) -> bool {
-        let Some((id, remote_cid)) = core.next_path() else {
-            return false;
-        };
-        let routes = self.routes.as_mut();
-        let Some(start) = routes.and_then(|routes| routes.begin(now, route, id)) else {
-            return false;
-        };
+        (route, transport): (RelayRoute, PathTransport),
+        (id, remote_cid): (PathId, ConnectionId),
+        rtt: Option<Duration>,
+    ) -> Option<(NewPath, bool)> {
+        let start = self.routes.as_mut()?.begin(now, route, id)?;
         let new = NewPath {
             id,
             local: start.local,
@@ -448,34 +392,37 @@ impl RelayedPaths {
             remote_cid: Some(remote_cid),
             transport,
             relay: Some(start.header),
-            initial_rtt: start.rtt.or(core.paths.best_rtt()),
+            initial_rtt: start.rtt.or(rtt),
         };
-        let index = core.open_path(now, new);
-        core.paths.set_backup(now, index, start.leaving);
-        true
+        Some((new, start.leaving))
     }
 
-    fn path_on(&self, route: RelayRoute, core: &Core) -> Option<usize> {
-        core.paths.index_of(self.routes.as_ref()?.path(route)?)
-    }
-
-    /// Takes a path out for good, whether or not it leads through a relay; what was in flight on it
-    /// is sent over the others.
-    pub(super) fn close_path(
-        &mut self,
-        now: Time,
-        index: usize,
-        reason: PathDownReason,
-        tell: bool,
-        core: &mut Core,
-    ) {
-        if let Some(selection) = &mut self.selection {
-            selection.on_closing(now, &core.paths[index], self.routes.as_deref(), reason);
+    /// The path that was to begin on a route can't: it didn't, or there was no room.
+    pub(super) fn on_not_begun(&mut self, now: Time, route: RelayRoute, transport: PathTransport) {
+        match (&mut self.manager, &mut self.routes) {
+            // A trial that can't be sent isn't answered: a strike.
+            (Some(_), _) if transport == PathTransport::Trial => {}
+            (Some(manager), _) => manager.on_gone(now, route),
+            (None, Some(routes)) => routes.put_off(now, route),
+            (None, None) => {}
         }
-        let (id, route) = core.close_path(now, index, reason, tell);
-        self.consents.take_early_grant(id);
-        if let (Some(route), Some(routes)) = (route, &mut self.routes)
-            && routes.on_failed(now, route, id)
+    }
+
+    fn path_on(&self, route: RelayRoute, paths: &PathSet) -> Option<usize> {
+        paths.index_of(self.routes.as_ref()?.path(route)?)
+    }
+
+    /// A path, through a relay or not, is about to be closed.
+    pub(super) fn on_closing(&mut self, now: Time, path: &Path, reason: PathDownReason) {
+        if let Some(selection) = &mut self.selection {
+            selection.on_closing(now, path, self.routes.as_deref(), reason);
+        }
+    }
+
+    /// The route's path was closed: it has failed, unless it was released.
+    pub(super) fn on_closed(&mut self, now: Time, path: PathId, route: RelayRoute) {
+        if let Some(routes) = &mut self.routes
+            && routes.on_failed(now, route, path)
         {
             if let Some(manager) = &mut self.manager {
                 manager.on_gone(now, route);
@@ -485,14 +432,14 @@ impl RelayedPaths {
     }
 
     /// Closes a route's path: no failure of the relay's.
-    fn release(&mut self, now: Time, route: RelayRoute, reason: PathDownReason, core: &mut Core) {
-        let Some(index) = self.path_on(route, core) else {
+    fn release(&mut self, route: RelayRoute, reason: PathDownReason, paths: &PathSet) {
+        let Some(index) = self.path_on(route, paths) else {
             return;
         };
         if let Some(routes) = &mut self.routes {
             routes.release(route);
         }
-        self.close_path(now, index, reason, true, core);
+        self.actions.push_back(Action::Close(index, reason));
     }
 
     // What becomes of a path.
@@ -563,4 +510,8 @@ impl RelayedPaths {
         }
         stats
     }
+}
+
+fn open(route: RelayRoute) -> Action {
+    Action::Open(route, PathTransport::Coupled)
 }

@@ -1,4 +1,4 @@
-//! What the path manager and the selection say is carried out here.
+//! What the path manager and the selection say, as steps and actions.
 
 use std::net::SocketAddr;
 
@@ -9,17 +9,17 @@ use manyway_wire::PathId;
 use crate::event::{PathDownReason, PathEvent};
 use crate::relays::{RelayAccess, RelayId, RelayRoute};
 
-use super::super::core::Core;
-use super::super::paths::PathTransport;
-use super::RelayedPaths;
+use super::super::paths::{PathSet, PathTransport};
+use super::action::{Action, View};
 use super::manager::Manager;
 use super::selection::{Leave, RelaySelection};
+use super::{RelayedPaths, Step, open};
 
 impl RelayedPaths {
     /// A path's window, for [`observe`](Self::observe) to know what it was.
-    pub(crate) fn window_before(&self, index: usize, core: &Core) -> f64 {
+    pub(crate) fn window_before(&self, index: usize, paths: &PathSet) -> f64 {
         match self.manager {
-            Some(_) => core.paths.window(index),
+            Some(_) => paths.window(index),
             None => 0.0,
         }
     }
@@ -29,86 +29,79 @@ impl RelayedPaths {
         &mut self,
         now: Time,
         index: usize,
-        before: f64,
-        lost: bool,
-        core: &mut Core,
+        (before, lost): (f64, bool),
+        view: View<'_>,
     ) {
         if let Some(manager) = &mut self.manager
-            && let Some((about, event)) = manager.observe(&core.paths, index, before, lost)
+            && let Some((about, event)) = manager.observe(view.paths, index, before, lost)
         {
-            self.manage(now, about, event, core);
+            self.report(now, view, about, event);
         }
     }
 
-    /// A probe timeout on a path. True if the manager has dealt with it, whatever became of the
-    /// path.
-    pub(crate) fn on_silence(&mut self, now: Time, index: usize, core: &mut Core) -> bool {
+    /// A probe timeout on a path. True if that is the manager's to deal with, which may also close
+    /// the path.
+    pub(crate) fn on_silence(&mut self, now: Time, index: usize, view: View<'_>) -> bool {
         if self.manager.is_none() {
             return false;
         }
-        let Some(event) = Manager::timeout_on(&core.paths, index) else {
+        let Some(event) = Manager::timeout_on(view.paths, index) else {
             // A trial's end is the manager's to say.
-            return core.paths[index].transport() == PathTransport::Trial;
+            return view.paths[index].transport() == PathTransport::Trial;
         };
-        let id = core.paths[index].id();
-        self.manage(now, None, Some(event), core);
-        core.paths.index_of(id) != Some(index)
+        self.report(now, view, None, Some(event));
+        false
     }
 
-    /// Tells the manager what has happened, and does what it says.
-    pub(crate) fn manage(
+    /// Tells the manager what has happened; what it says is done next.
+    pub(super) fn report(
         &mut self,
         now: Time,
+        view: View<'_>,
         about: Option<usize>,
         event: Option<ManagerEvent<'static>>,
-        core: &mut Core,
     ) {
         let Some(manager) = &mut self.manager else {
             return;
         };
-        let seen = (&core.paths, core.data.has_any());
-        if manager.report(now, seen, about, event) {
-            while let Some(command) = self.manager.as_mut().and_then(|m| m.next_command()) {
-                self.obey(now, command, core);
-            }
-            self.reschedule(now);
+        if manager.report(now, (view.paths, view.unsatisfied), about, event) {
+            self.steps.push_front(Step::Reschedule);
+            self.steps.push_front(Step::Command);
         }
     }
 
-    /// Carries out a command of the manager's.
-    fn obey(&mut self, now: Time, command: Command, core: &mut Core) {
+    /// The manager's next command becomes an action.
+    pub(super) fn obey_next(&mut self, now: Time, paths: &PathSet) {
+        let Some(manager) = &mut self.manager else {
+            return;
+        };
+        let Some(command) = manager.next_command() else {
+            return;
+        };
+        self.steps.push_front(Step::Command);
         match command {
             Command::Probe(relay) => {
-                // If it can't be sent, it isn't answered: a strike.
-                self.open(now, RelayRoute(relay.0), PathTransport::Trial, core);
+                let trial = Action::Open(RelayRoute(relay.0), PathTransport::Trial);
+                self.actions.push_back(trial);
             }
-            Command::Resend(relay) => self.give_up_trial(now, RelayRoute(relay.0), core),
-            Command::Open(relay) => {
-                let route = RelayRoute(relay.0);
-                if !self.open(now, route, PathTransport::Coupled, core)
-                    && let Some(manager) = &mut self.manager
-                {
-                    manager.on_gone(now, route);
-                }
-            }
+            Command::Resend(relay) => self.give_up_trial(now, RelayRoute(relay.0), paths),
+            Command::Open(relay) => self.actions.push_back(open(RelayRoute(relay.0))),
             Command::Close { relay, for_good } => {
                 let route = RelayRoute(relay.0);
-                self.release(now, route, PathDownReason::Dropped, core);
+                self.release(route, PathDownReason::Dropped, paths);
                 if for_good && let Some(routes) = &mut self.routes {
                     routes.client.remove(route);
                 }
             }
             Command::MoreRelays => {
-                core.outbox.tell(PathEvent::MoreRelays);
-                if let Some(manager) = &mut self.manager {
-                    manager.on_no_more(now);
-                }
+                self.actions.push_back(Action::Tell(PathEvent::MoreRelays));
+                manager.on_no_more(now);
             }
         }
     }
 
-    fn give_up_trial(&mut self, now: Time, route: RelayRoute, core: &mut Core) {
-        self.release(now, route, PathDownReason::TimedOut, core);
+    fn give_up_trial(&mut self, now: Time, route: RelayRoute, paths: &PathSet) {
+        self.release(route, PathDownReason::TimedOut, paths);
         if let (Some(manager), Some(routes)) = (&mut self.manager, &mut self.routes) {
             if manager.on_strike(route) {
                 routes.client.remove(route);
@@ -123,12 +116,12 @@ impl RelayedPaths {
         now: Time,
         route: RelayRoute,
         path: PathId,
-        core: &mut Core,
+        paths: &PathSet,
     ) {
-        if self.path_on(route, core) != core.paths.index_of(path) {
+        if self.path_on(route, paths) != paths.index_of(path) {
             return;
         }
-        self.release(now, route, PathDownReason::Dropped, core);
+        self.release(route, PathDownReason::Dropped, paths);
         if let Some(manager) = &mut self.manager {
             manager.on_answered(now, route);
         }
@@ -169,43 +162,45 @@ impl RelayedPaths {
     }
 
     /// Chooses among the relays if it is time; costs nothing if it isn't.
-    pub(crate) fn select(&mut self, now: Time, core: &mut Core) {
+    pub(crate) fn select(&mut self, now: Time, view: View<'_>) {
         let due = |s: &RelaySelection| s.timeout().is_some_and(|at| at <= now);
         let Some(selection) = self.selection.as_deref_mut().filter(|s| due(s)) else {
             return;
         };
         let routes = self.routes.as_deref();
-        selection.run(now, &core.paths, routes, core.data.acked());
-        selection.pass_on(now, &mut core.outbox);
-        let (leave, others) = selection.unchosen(&core.paths, routes);
-        for id in leave {
-            self.leave(now, id, others, core);
-        }
-        self.open_chosen(now, core);
+        selection.run(now, view.paths, routes, view.acked);
+        let events = selection.events(now).into_iter();
+        self.actions.extend(events.map(Action::Tell));
+        let (leave, others) = selection.unchosen(view.paths, routes);
+        let leave = leave.into_iter().map(|path| Step::Leave(path, others));
+        self.steps.extend(leave);
+        self.steps.push_back(Step::OpenChosen);
     }
 
     /// Closes a path through a relay that isn't chosen, as soon as another path carries data.
-    fn leave(&mut self, now: Time, id: PathId, others: bool, core: &mut Core) {
+    pub(super) fn leave(&mut self, id: PathId, others: bool, paths: &PathSet) {
         let Some(selection) = &self.selection else {
             return;
         };
-        let Some(index) = core.paths.index_of(id) else {
+        let Some(index) = paths.index_of(id) else {
             return;
         };
-        let path = &core.paths[index];
-        match (selection.leave(path, &core.paths, others), path.route()) {
+        let path = &paths[index];
+        match (selection.leave(path, paths, others), path.route()) {
             (Leave::Failed, _) => {
-                self.close_path(now, index, PathDownReason::TimedOut, true, core);
+                let reason = PathDownReason::TimedOut;
+                self.actions.push_back(Action::Close(index, reason));
             }
             (Leave::Released, Some(route)) => {
-                self.release(now, route, PathDownReason::Reselected, core);
+                self.release(route, PathDownReason::Reselected, paths);
             }
             (Leave::Released, None) => {
-                self.close_path(now, index, PathDownReason::Reselected, true, core);
+                let reason = PathDownReason::Reselected;
+                self.actions.push_back(Action::Close(index, reason));
             }
             (Leave::Backup, _) => {
-                if !core.paths.backups().contains(&index) {
-                    core.paths.set_backup(now, index, true);
+                if !paths.backups().contains(&index) {
+                    self.actions.push_back(Action::Backup(index, true));
                 }
             }
         }
@@ -213,21 +208,17 @@ impl RelayedPaths {
 
     /// Opens a path from each interface through each chosen relay that grants one. What has to be
     /// dialled the driver dials.
-    fn open_chosen(&mut self, now: Time, core: &mut Core) {
+    pub(super) fn open_chosen(&mut self, now: Time, paths: &PathSet) {
         let Some(selection) = &self.selection else {
             return;
         };
         let routes = self.routes.as_deref();
-        let back = selection.wanted_back(&core.paths, routes);
-        let mut wanted = Vec::new();
+        let back = selection.wanted_back(paths, routes).into_iter();
+        self.actions
+            .extend(back.map(|index| Action::Backup(index, false)));
         for id in selection.chosen() {
-            wanted.extend(routes.map(|r| r.to_open(now, id)).unwrap_or_default());
-        }
-        for index in back {
-            core.paths.set_backup(now, index, false);
-        }
-        for route in wanted {
-            self.open_or_put_off(now, route, core);
+            let wanted = routes.map(|r| r.to_open(now, id)).unwrap_or_default();
+            self.actions.extend(wanted.into_iter().map(open));
         }
     }
 }

@@ -221,8 +221,12 @@ impl Routes {
     /// The grant that the peer needs on a path, with the number of its frame.
     pub(super) fn grant_back(&self, now: Time, path: &Path) -> Option<(u64, Grant)> {
         let relay = path.relay()?;
-        let grants = self.client.grants(now, relay.route?)?;
-        Some((relay.seq, grants.back))
+        Some((relay.seq, self.back(now, relay.route?)?))
+    }
+
+    /// The grant that goes in front of the peer's datagrams.
+    pub(super) fn back(&self, now: Time, route: RelayRoute) -> Option<Grant> {
+        Some(self.client.grants(now, route)?.back)
     }
 
     /// The path works, or a trial was answered.

@@ -24,7 +24,6 @@ use crate::event::{PathDownReason, PathEvent, PickReason};
 use crate::relays::{RelayAccess, RelayAddress, RelayId};
 use crate::stats::{PathState, SelectionStats};
 
-use super::super::outbox::Outbox;
 use super::super::paths::{Path, PathSet};
 use super::routes::{Routes, best};
 
@@ -337,10 +336,11 @@ impl RelaySelection {
         found.into_values().collect()
     }
 
-    /// Tells the user what the selector says.
-    pub(super) fn pass_on(&mut self, now: Time, outbox: &mut Outbox) {
+    /// What the user has to hear of what the selector says.
+    pub(super) fn events(&mut self, now: Time) -> Vec<PathEvent> {
+        let mut events = Vec::new();
         while let Some(selected) = self.selector.next_selected() {
-            outbox.tell(match selected {
+            events.push(match selected {
                 Selected::Changed { reason, .. } => {
                     let relays = self.selector.relays();
                     let relays: Vec<_> = relays.filter_map(|relay| self.address(relay)).collect();
@@ -364,9 +364,10 @@ impl RelaySelection {
             let few = self.selector.alive() < self.wanted();
             self.ask_at = few.then_some(now + ASK_AGAIN);
             if few {
-                outbox.tell(PathEvent::MoreRelays);
+                events.push(PathEvent::MoreRelays);
             }
         }
+        events
     }
 
     fn wanted(&self) -> usize {

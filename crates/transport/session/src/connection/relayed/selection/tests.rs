@@ -8,7 +8,6 @@ use super::super::super::paths::{NewPath, PathTransport};
 use super::super::fixtures::{T0, begin, granted, local, relay, seconds};
 use super::*;
 use crate::carrier::Facts;
-use crate::event::Event;
 
 fn selection(wanted: usize) -> RelaySelection {
     let config = LiveConfig::new(SelectConfig::new(wanted), None);
@@ -35,12 +34,6 @@ fn carrier(paths: &mut PathSet, last: u8) -> usize {
     index
 }
 
-fn told(selection: &mut RelaySelection, now: Time) -> Vec<Event> {
-    let mut outbox = Outbox::default();
-    selection.pass_on(now, &mut outbox);
-    std::iter::from_fn(|| outbox.next_event()).collect()
-}
-
 #[test]
 fn as_many_relays_are_dialled_as_paths_are_wanted() {
     let mut selection = selection(2);
@@ -50,8 +43,8 @@ fn as_many_relays_are_dialled_as_paths_are_wanted() {
     selection.run(T0, &paths(true), None, 0);
     assert_eq!(selection.to_dial().len(), 2);
     assert_eq!(selection.timeout(), None, "it keeps its choice");
-    let events = told(&mut selection, T0);
-    let [Event::Path(PathEvent::RelaysPicked { relays, reason })] = &events[..] else {
+    let events = selection.events(T0);
+    let [PathEvent::RelaysPicked { relays, reason }] = &events[..] else {
         panic!("{events:?}");
     };
     assert_eq!((relays.len(), reason), (2, &PickReason::First));
@@ -71,8 +64,13 @@ fn relays_of(selection: &RelaySelection) -> Vec<RelayAccess> {
 #[test]
 fn no_more_relays_are_known_than_there_may_be() {
     let mut selection = selection(2);
-    selection.set_over_tcp(&relays(0..=254));
-    assert!(selection.over_tcp.len() <= MAX_RELAYS);
+    let many = (0..=MAX_RELAYS as u16).map(|n| {
+        let mut access = relay(0);
+        access.relay.id.0[..2].copy_from_slice(&n.to_be_bytes());
+        access
+    });
+    selection.set_over_tcp(&many.collect::<Vec<_>>());
+    assert_eq!(selection.over_tcp.len(), MAX_RELAYS);
 }
 
 #[test]
@@ -184,33 +182,24 @@ fn the_user_is_asked_for_relays_while_there_are_too_few() {
     let mut selection = selection(2);
     selection.set_over_tcp(&relays(1..2));
     selection.run(T0, &paths(true), None, 0);
-    told(&mut selection, T0);
+    selection.events(T0);
     let ask = selection.timeout().expect("it waits for others");
     selection.run(ask, &paths(true), None, 0);
-    let events = told(&mut selection, ask);
+    let events = selection.events(ask);
     let few = PathEvent::FewRelays {
         alive: 1,
         known: 1,
         wanted: 2,
     };
-    assert_eq!(
-        events,
-        [Event::Path(few), Event::Path(PathEvent::MoreRelays)]
-    );
+    assert_eq!(events, [few, PathEvent::MoreRelays]);
     let again = ask + ASK_AGAIN;
     assert_eq!(selection.timeout(), Some(again));
-    assert!(told(&mut selection, ask).is_empty());
-    assert_eq!(
-        told(&mut selection, again),
-        [Event::Path(PathEvent::MoreRelays)]
-    );
+    assert!(selection.events(ask).is_empty());
+    assert_eq!(selection.events(again), [PathEvent::MoreRelays]);
     selection.set_over_tcp(&relays(1..3));
     selection.run(again, &paths(true), None, 0);
-    let events = told(&mut selection, again + ASK_AGAIN);
-    assert!(matches!(
-        events[..],
-        [Event::Path(PathEvent::RelaysPicked { .. })]
-    ));
+    let events = selection.events(again + ASK_AGAIN);
+    assert!(matches!(events[..], [PathEvent::RelaysPicked { .. }]));
 }
 
 #[test]

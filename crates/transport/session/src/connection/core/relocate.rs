@@ -1,0 +1,62 @@
+//! Paths that lead elsewhere: the pairs and the application hear of it, and what was in flight goes
+//! out again.
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use crate::driver::Local;
+use crate::event::{PathDownReason, PathEvent};
+use crate::stats::PathState;
+
+use super::super::packet::Payload;
+use super::Core;
+
+impl Core {
+    /// The path's socket is gone, and no other path is left to tell the peer where we are now.
+    pub(crate) fn unbind(&mut self, now: Time, index: usize) {
+        if self.paths.unbind(now, index) {
+            let event = self.paths[index].down_event(PathDownReason::LocalGone);
+            self.outbox.tell(event);
+        }
+        self.paths.refresh(now, index);
+    }
+
+    /// Gives paths that have lost their socket this one.
+    pub(crate) fn rebind(&mut self, now: Time, local: &Local) {
+        for index in self.paths.unbound(local) {
+            let in_flight = self.paths.rebind(now, index, local);
+            self.send_all_again(in_flight);
+            self.paths.refresh(now, index);
+        }
+    }
+
+    /// Moves a path if the peer's address has changed for good; the round-trip time to the new one,
+    /// if it can be told.
+    pub(crate) fn migrate(&mut self, now: Time, index: usize) -> Option<Option<Duration>> {
+        let moved = self.paths.migrate(now, index)?;
+        self.send_all_again(moved.in_flight);
+        let path = &self.paths[index];
+        if let Some(pairs) = &mut self.pairs {
+            let (local, to) = (path.local().id, path.remote());
+            pairs.on_moved(now, local, moved.previous, to, path.id());
+        }
+        if path.state() != PathState::Validating {
+            self.outbox.tell(PathEvent::Moved {
+                path: path.id(),
+                name: path.local().name.clone(),
+                remote: path.remote(),
+                previous: moved.previous,
+            });
+        }
+        Some(moved.rtt)
+    }
+
+    fn send_all_again(&mut self, in_flight: Vec<(u64, Payload)>) {
+        for (_, payload) in in_flight {
+            for frame in self.data.send_again(payload) {
+                self.outbox.say_again(frame, &self.ids);
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Paths and data without a peer, and what becomes of packets whose path fails.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use manyway_control::LawSpec;
+use manyway_wire::StreamId;
+use rand::SeedableRng;
+
+use super::super::packet::Packet;
+use super::super::paths::PeerLimits;
+use super::*;
+use crate::config::Config;
+use crate::driver::LocalId;
+use crate::event::{Event, PathEvent};
+use crate::streams::{Streams, StreamsConfig};
+
+const T0: Time = Time::ZERO;
+
+/// No paths as yet.
+pub(crate) fn paths(initiator: bool) -> PathSet {
+    let config = Arc::new(Config::default());
+    let limits = PeerLimits {
+        max_datagram: 8952,
+        ack_delay: Duration::from_millis(10),
+        max_paths: 8,
+    };
+    let law = Box::new(LawSpec::reno().controller(&Default::default()));
+    let idle = Duration::from_secs(30);
+    PathSet::new(T0, &config, (initiator, limits), idle, law)
+}
+
+/// Paths and data without a peer.
+pub(crate) fn core(initiator: bool) -> Core {
+    let mut streams = Streams::new(StreamsConfig {
+        initiator,
+        initial_receive_window: 1 << 20,
+        max_receive_window: 1 << 20,
+        send_buffer: 1 << 20,
+        max_streams: 8,
+    });
+    streams.set_peer_limits(1 << 20, 1 << 20, 8);
+    Core {
+        paths: paths(initiator),
+        ids: ConnectionIds::new(T0, ConnectionId([7; 8]), Config::default().max_paths),
+        pairs: None,
+        data: Data::new(T0, &Config::default(), streams),
+        outbox: Outbox::default(),
+        rng: Pcg64Mcg::seed_from_u64(1),
+    }
+}
+
+pub(crate) fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], 9))
+}
+
+/// A path whose far end is the address with this number.
+pub(crate) fn new_path(id: u32) -> NewPath {
+    NewPath {
+        id: PathId(id),
+        local: Local {
+            id: LocalId(1),
+            name: "if".into(),
+            addr: address(100),
+            mtu: None,
+        },
+        remote: address(id as u8),
+        remote_cid: Some(ConnectionId([1; 8])),
+        transport: PathTransport::Coupled,
+        relay: None,
+        initial_rtt: None,
+    }
+}
+
+pub(crate) fn open(core: &mut Core, id: u32) -> usize {
+    core.open_path(T0, new_path(id))
+}
+
+fn up(core: &mut Core, id: u32) -> usize {
+    let index = open(core, id);
+    core.paths
+        .on_validated(index, Some(Duration::from_millis(40)));
+    core.paths.refresh(T0, index);
+    index
+}
+
+/// The control frames that wait.
+pub(crate) fn frames(core: &mut Core) -> Vec<Frame<'static>> {
+    let mut packet = Packet::default();
+    core.outbox
+        .write_frames(1 << 20, &mut packet, &mut Vec::new());
+    packet.payload.control
+}
+
+/// Sends a packet full of a stream's data, and a control frame, on a path.
+fn send(core: &mut Core, index: usize) -> StreamId {
+    let stream = core.data.streams.open().expect("allowed");
+    let mut data = vec![1; 100].into();
+    core.data.streams.write(stream, &mut data).expect("room");
+    let (mut packet, mut buf) = (Packet::default(), Vec::new());
+    core.data.write(T0, 1200, &mut packet, &mut buf);
+    packet.payload.control.push(Frame::Addresses {
+        seq: 1,
+        addresses: Vec::new(),
+    });
+    core.paths[index].on_sent(T0, buf.len(), false, packet);
+    stream
+}
+
+#[test]
+fn what_a_closed_path_carried_goes_out_again() {
+    let mut core = core(true);
+    let index = up(&mut core, 1);
+    up(&mut core, 2);
+    frames(&mut core);
+    core.outbox.take_changes();
+    send(&mut core, index);
+    assert!(!core.data.has_any());
+    let closed = core.close_path(T0, index, PathDownReason::TimedOut, true);
+    assert_eq!(closed, (PathId(1), None));
+    assert!(core.data.has_any());
+    let again = Frame::Addresses {
+        seq: 1,
+        addresses: Vec::new(),
+    };
+    let abandon = Frame::PathAbandon {
+        path: PathId(1),
+        code: 0,
+    };
+    assert_eq!(frames(&mut core), [again, abandon]);
+    assert!(matches!(
+        core.outbox.next_event(),
+        Some(Event::Path(PathEvent::Down {
+            reason: PathDownReason::TimedOut,
+            ..
+        }))
+    ));
+    assert!(matches!(
+        core.outbox.take_changes()[..],
+        [Change::CidRetired(_)]
+    ));
+    assert_eq!(core.ids.local(PathId(1)), None);
+}
+
+#[test]
+fn a_stalled_path_keeps_its_packets_and_others_carry_copies() {
+    let mut core = core(true);
+    let index = up(&mut core, 1);
+    send(&mut core, index);
+    core.stall(T0, index);
+    assert!(core.data.has_any() && core.data.resent() == 100);
+    core.stall(T0, index);
+    assert_eq!(core.data.resent(), 100, "each packet once");
+    assert!(core.paths[index].sender().bytes_in_flight() > 0);
+}
+
+#[test]
+fn ids_are_announced_ahead_of_the_paths() {
+    let mut core = core(false);
+    open(&mut core, 4);
+    let announced = frames(&mut core).len();
+    assert_eq!(announced, 20, "sixteen beyond path 4");
+    assert_eq!(core.outbox.take_changes().len(), announced);
+}
+
+#[test]
+fn a_path_needs_the_peers_id_and_room() {
+    let mut core = core(true);
+    for id in 0..9 {
+        core.on_cid_announced(PathId(id), ConnectionId([id as u8; 8]))
+            .expect("in range");
+    }
+    for id in 1..9 {
+        let next = core.next_path();
+        assert_eq!(next, Some((PathId(id), ConnectionId([id as u8; 8]))));
+        open(&mut core, id);
+    }
+    assert_eq!(core.next_path(), None, "the peer wants eight at most");
+}
