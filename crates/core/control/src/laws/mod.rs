@@ -59,8 +59,8 @@ table! {
         Semicoupled "semicoupled"
             "semicoupled (Wischik et al.): between ewtcp and lia" {}
         Lia "lia"
-            "linked increases (RFC 6356): as much as one flow on the best path, never more than \
-             one on any" {}
+            "linked increases (RFC 6356): aims at as much as one flow on the best path, and at \
+             no more than one on any" {}
         Balia "balia"
             "balanced linked adaptation (Peng et al.): friendlier than lia, and quick to respond" {}
         Generalized "generalized"
@@ -136,8 +136,8 @@ table! {
             }
         }
         WvegasPrinted "wvegas-printed"
-            "weighted Vegas with the drain rule as printed, which fractions of a packet in the \
-             queue set off" {
+            "weighted Vegas with the drain rule as printed: a fraction of a packet in the queue \
+             triggers it" {
             parameters: wvegas::PARAMETERS,
             capabilities: Capabilities::DELAY,
             fluid: |_| Fluid::None { nearest: "wvegas" },
@@ -177,7 +177,7 @@ table! {
                 Parameter::new("k", 1.0, Range::within(0.0, 4.0), "how much weight moves at once"),
                 bmc::EPOCHS,
                 Parameter::new("j", 0.0, Range::between(0.0, 86400.0),
-                    "J is at least so many seconds"),
+                    "the smallest J, in seconds"),
                 bmc::LEAST,
             ], bmc::WEIGHTS),
             capabilities: Capabilities::LOSS,

@@ -149,10 +149,13 @@ fn tables() -> String {
     text += "\n| parameter | of | default | allowed | what it does |\n|---|---|--:|---|---|\n";
     let mut listed: Vec<Parameter> = Vec::new();
     for (parameter, _) in laws().flat_map(|law| law.parameters().collect::<Vec<_>>()) {
-        if listed.contains(parameter) {
-            continue;
+        if !listed.contains(parameter) {
+            listed.push(*parameter);
         }
-        listed.push(*parameter);
+    }
+    // Numbered parameters, such as weights by path, have one meaning and one row.
+    for alike in listed.chunk_by(|one, next| one.meaning == next.meaning) {
+        let (parameter, last) = (&alike[0], &alike[alike.len() - 1]);
         let takes = |law: &LawSpec| law.parameters().any(|(other, _)| other == parameter);
         let of: Vec<_> = laws().filter(takes).map(|law| law.name()).collect();
         let Parameter {
@@ -162,7 +165,11 @@ fn tables() -> String {
             meaning,
         } = parameter;
         let of = of.join("`, `");
-        text += &format!("| `{key}` | `{of}` | {default} | {range} | {meaning} |\n");
+        let keys = match alike.len() {
+            1 => format!("`{key}`"),
+            _ => format!("`{key}` to `{}`", last.key),
+        };
+        text += &format!("| {keys} | `{of}` | {default} | {range} | {meaning} |\n");
     }
     text
 }

@@ -101,8 +101,9 @@ fn responsiveness(out: &mut String, variants: &[Of<Responsiveness>]) {
     let _ = writeln!(
         out,
         "One multipath flow over two links of 20 Mbps; five Reno flows on the second from 40 s to \
-         80 s. Window on the second path: its average before, packets; as the five leave; until it \
-         has {STIRRING} packets, mean; until it is back at its average. SP-TCP: the five's goodput \
+         80 s. The columns describe the window on the second path, in packets: its average before \
+         the five flows start, its value as they leave, the mean time until it has {STIRRING} \
+         packets, and the time until it is back at its average. SP-TCP: the five's goodput \
          together.\n"
     );
     let mut table = Table::new([
@@ -160,10 +161,10 @@ fn oscillation(out: &mut String, rows: &[Oscillation]) {
     heading(out, "Fig. 3: window oscillation");
     let _ = writeln!(
         out,
-        "One link of 20 Mbps; Reno on one path, every other law on two over this link. Of the \
-         window, or of the sum of both: what a cut takes away, on average, and standard deviation \
-         over mean. The paper's measure D of oscillation is the former: 1/2 for Reno, less for two \
-         paths.\n"
+        "One link of 20 Mbps; Reno on one path, every other law on two over this link. *Cut*: \
+         the mean part of the window, or of the sum of both windows, that a cut takes away. \
+         *Deviation*: the standard deviation over the mean of the same quantity. The paper's \
+         measure D of oscillation is the cut: 1/2 for Reno, less for two paths.\n"
     );
     let mut table = Table::new([
         Column::left("law"),

@@ -100,9 +100,10 @@ fn return_path_markdown(rows: &[ReturnPathRow]) -> String {
         return String::new();
     }
     let mut out = "\n## A congested way back\n\n\
-        One connection over two paths of 10 Mbps, 25 ms one way; acknowledgements of the first one \
-        come back through a DropTail queue of 100 packets, 120 ms, that so many Reno flows fill. \
-        20 to 80 s: both paths' links there, used of their capacity.\n\n\
+        One connection over two paths of 10 Mbps, 25 ms one way. The ACKs of path 1 come back \
+        through a DropTail queue of 100 packets (120 ms), which the Reno flows in the second \
+        column fill. Columns *path 1* and *path 2*: the part of each link's capacity that is used \
+        from 20 s to 80 s.\n\n\
         | law | Reno flows on the way back | path 1 | path 2 | goodput, Mbps | path 1's round trip \
         at the end, ms |\n|---|--:|--:|--:|--:|--:|\n"
         .to_owned();

@@ -9,7 +9,8 @@ pub(crate) const EPOCHS: Parameter = Parameter::new(
     "epochs",
     1.0,
     Range::between(1.0, 1000.0),
-    "J, in congestion epochs of the path whose are the longest",
+    "J, the time between two changes of the weights, in congestion epochs of the path that has the \
+     longest",
 );
 
 /// `min` of the managers that move weight.

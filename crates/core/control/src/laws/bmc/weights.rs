@@ -13,21 +13,24 @@ pub(crate) const TOTAL: Parameter = Parameter::new(
 
 /// BMC's `d1` to `d8`.
 pub(crate) const WEIGHTS: [Parameter; MAX_GIVEN] = [
-    weight(
-        "d1",
-        "the first path's weight, in flow shares; 0 for equal weights",
-    ),
-    weight("d2", "the second path's weight; 0 if it has none given"),
-    weight("d3", "the third path's weight; 0 if it has none given"),
-    weight("d4", "the fourth path's weight; 0 if it has none given"),
-    weight("d5", "the fifth path's weight; 0 if it has none given"),
-    weight("d6", "the sixth path's weight; 0 if it has none given"),
-    weight("d7", "the seventh path's weight; 0 if it has none given"),
-    weight("d8", "the eighth path's weight; 0 if it has none given"),
+    weight("d1"),
+    weight("d2"),
+    weight("d3"),
+    weight("d4"),
+    weight("d5"),
+    weight("d6"),
+    weight("d7"),
+    weight("d8"),
 ];
 
-const fn weight(key: &'static str, meaning: &'static str) -> Parameter {
-    Parameter::new(key, 0.0, Range::between(0.0, 1000.0), meaning)
+const fn weight(key: &'static str) -> Parameter {
+    Parameter::new(
+        key,
+        0.0,
+        Range::between(0.0, 1000.0),
+        "the first to eighth path's weight, in flow shares: give one for each path, or none for \
+         equal weights",
+    )
 }
 
 /// How many weights may be given: d1 to d8 in the registry.

@@ -32,7 +32,7 @@ pub(crate) const PARAMETERS: [Parameter; 5] = [
         "forward",
         0.0,
         Range::switch(),
-        "1: queues on the way back don't count, where the peer says when packets arrived",
+        "1: count only the delay towards the receiver, from the receiver's timestamps",
     ),
 ];
 
