@@ -2,20 +2,20 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What kind of place an address is, as far as a relay cares.
+/// The kind of place that an address names, as far as a relay cares.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Somewhere on the Internet.
     Public,
-    /// This host, or a network that only some can reach: forwarding there could open it to
-    /// outsiders.
+    /// This host, or a network with restricted access: forwarding there could open it to outsiders.
     Private,
     /// No single host, or none that the address alone finds.
     Never,
 }
 
-/// The kind of `address`, which must be canonical (no mapped IPv4 addresses). IPv6 addresses that
-/// stand for an IPv4 address (NAT64, 6to4, Teredo, compatible ones) are what that one is, at best.
+/// The kind of `address`, which must be canonical (no mapped IPv4 addresses). An IPv6 address that
+/// stands for an IPv4 address (NAT64, 6to4, Teredo, compatible ones) is of that address's kind at
+/// best.
 pub fn kind(address: SocketAddr) -> Kind {
     if address.port() == 0 {
         return Kind::Never;

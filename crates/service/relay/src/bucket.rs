@@ -12,18 +12,18 @@ use siphasher::sip128::SipHasher13;
 /// What may be taken from a bucket, in nanoseconds of its rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// What is taken now.
+    /// The cost of this event.
     pub cost: u64,
     /// How far ahead of now the bucket may be.
     pub burst: u64,
 }
 
 impl Allowance {
-    /// Least burst in bytes: two batches of the largest size that the kernel hands over.
+    /// The smallest burst in bytes: two batches of the largest size that the kernel hands over.
     const BURST_BYTES: u64 = 128 << 10;
     /// At the rate of class 0.
     const NANOS_PER_BYTE: u64 = 8000;
-    /// Least burst in time.
+    /// The smallest burst in time.
     const BURST: u64 = 100_000_000;
 
     /// `len` bytes at `rate` bytes per second.
@@ -65,27 +65,27 @@ impl Allowance {
 pub struct Bucket(AtomicU64);
 
 impl Bucket {
-    /// Takes what is asked for, if it is there.
+    /// Takes this cost if the bucket has it.
     pub fn take(&self, now: Duration, allowance: Allowance) -> bool {
         let taken = |full| with_taken(full, now, allowance);
         let order = Ordering::Relaxed;
         self.0.fetch_update(order, order, taken).is_ok()
     }
 
-    /// Takes what has been used already, there or not.
+    /// Takes a cost that is already incurred, even if the bucket doesn't have it.
     pub fn charge(&self, now: Duration, cost: u64) {
         let charged = |full: u64| Some(full.max(nanos(now)).saturating_add(cost));
         let order = Ordering::Relaxed;
         self.0.fetch_update(order, order, charged).ok();
     }
 
-    /// How long it takes until no more is used than may be.
+    /// How long it takes until the bucket has paid off its debt.
     pub fn delay(&self, now: Duration, burst: u64) -> Duration {
         delay(self.0.load(Ordering::Relaxed), now, burst)
     }
 }
 
-/// When a bucket would be full once this is taken, if it may be.
+/// The time at which a bucket would be full after this cost, if the bucket allows it.
 fn with_taken(full: u64, now: Duration, allowance: Allowance) -> Option<u64> {
     let now = nanos(now);
     let full = full.max(now).saturating_add(allowance.cost);
@@ -101,13 +101,13 @@ fn nanos(now: Duration) -> u64 {
     now.as_secs() * 1_000_000_000 + u64::from(now.subsec_nanos())
 }
 
-/// Token buckets for any number of keys in fixed memory: two rows of cells, a key has one in each,
-/// and the fuller one counts (a count-min sketch with conservative update). A key never gets less
-/// than its own bucket would give it unless both its cells are shared with keys that use theirs; it
-/// never gets more than its own.
+/// Token buckets for any number of keys in fixed memory: two rows of cells. A key has one cell in
+/// each row, and the fuller one counts (a count-min sketch with conservative update). A key never
+/// gets more than its own bucket would give it. It gets less only if other keys use up both its
+/// cells.
 ///
-/// Threads may share one. Of two that take for the same key within some nanoseconds, one may take
-/// for nothing.
+/// Threads may share one. If two threads take for the same key within some nanoseconds, one of them
+/// may take for nothing.
 pub struct Sketch {
     rows: [Box<[AtomicU64]>; 2],
     key: SipHasher13,
@@ -135,7 +135,7 @@ impl Sketch {
         [hash.h1 as usize & mask, hash.h2 as usize & mask]
     }
 
-    /// Takes what is asked for from the key with these cells, if it is there.
+    /// Takes this cost from the key with these cells if its bucket has it.
     pub fn take(&self, cells: [usize; 2], now: Duration, allowance: Allowance) -> bool {
         let taken = with_taken(self.full(cells), now, allowance);
         if let Some(full) = taken {
@@ -144,13 +144,13 @@ impl Sketch {
         taken.is_some()
     }
 
-    /// Takes what the key with these cells has used already, there or not.
+    /// Takes a cost that is already incurred from the key with these cells.
     pub fn charge(&self, cells: [usize; 2], now: Duration, cost: u64) {
         let full = self.full(cells).max(nanos(now));
         self.raise(cells, full.saturating_add(cost));
     }
 
-    /// How long it takes until the key with these cells has used no more than it may.
+    /// How long it takes until the key with these cells has paid off its debt.
     pub fn delay(&self, cells: [usize; 2], now: Duration, burst: u64) -> Duration {
         delay(self.full(cells), now, burst)
     }
@@ -170,7 +170,7 @@ impl Sketch {
         }
     }
 
-    /// Bytes that it occupies, now and later.
+    /// Bytes that it occupies, from the start.
     pub fn memory(&self) -> usize {
         self.rows.iter().map(|row| size_of_val(&**row)).sum()
     }

@@ -4,27 +4,28 @@ use std::fmt::Write;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Reason {
-    /// Not of a kind that a relay hears, or malformed.
+    /// Malformed, or of a kind that relays don't handle.
     Malformed,
     /// For another relay.
     OtherRelay,
-    /// Its grant, consent or proof was not made by this relay for this sender.
+    /// This relay didn't make its grant, consent or proof for this sender.
     Forged,
-    /// Its grant is over, or was made for another source address; the sender was told not long ago.
+    /// Its grant has expired or was made for another source address, and the relay has told the
+    /// sender recently.
     Stale,
-    /// It carries a datagram for relays, or nothing.
+    /// Its payload is a message to relays, or empty.
     Nested,
     /// The account has used up its rate.
     AccountRate,
-    /// The relay's own limit.
+    /// The relay's own limit is reached.
     TotalRate,
     /// Too many requests, from this source or altogether.
     RequestRate,
     /// Sent from an address that the relay doesn't serve.
     Address,
-    /// The relay is about to stop and promises nothing new.
+    /// The relay is about to stop and grants nothing new.
     Leaving,
-    /// The kernel didn't take it: the socket is full, or there is no way to its destination.
+    /// The kernel didn't take it: the socket is full, or there is no route to the destination.
     Socket,
 }
 
@@ -62,16 +63,16 @@ impl Reason {
     }
 }
 
-/// What a relay has done since it was started.
+/// What a relay has done since its start.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams that came in.
+    /// Datagrams received.
     pub received: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Datagrams sent on.
+    /// Datagrams forwarded.
     pub forwarded: u64,
-    /// Their bytes, without the grants.
+    /// Bytes forwarded, without the grants.
     pub forwarded_bytes: u64,
     /// Grants checked: once per run of packets with the same one.
     pub checks: u64,
@@ -79,7 +80,7 @@ pub struct Counters {
     pub consents: u64,
     /// Answers to MINT with grants.
     pub minted: u64,
-    /// Answers to MINT without.
+    /// Refusals of MINT.
     pub refused: u64,
     /// STALE messages.
     pub stale: u64,
@@ -90,7 +91,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// How many were dropped for this reason.
+    /// The number of datagrams dropped for this reason.
     pub fn dropped_for(&self, reason: Reason) -> u64 {
         self.dropped[reason as usize]
     }

@@ -1,4 +1,4 @@
-//! Decides about a TCP connection before its bytes are forwarded: whether, and to whom.
+//! Decides whether, and to whom, a TCP connection's bytes are forwarded.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -21,36 +21,37 @@ use crate::relay::{account_tag, source, standing};
 use crate::stream_counters::{Ending, StreamCounters};
 use crate::{Config, StreamLimits};
 
-/// CONNECTs per second whose two signatures are checked: a sixteenth of a processor core. A stream
-/// lasts long.
+/// CONNECTs per second whose two signatures the relay checks: a sixteenth of a processor core. A
+/// stream lasts long.
 const VERIFICATIONS: u64 = 500;
-/// CONNECTs and LISTENs per second from one source; twice as many at once.
+/// CONNECTs and LISTENs per second from one source, with bursts of twice as many.
 const SOURCE_REQUESTS: u64 = 20;
-/// PINGs per second on one connection; twice as many at once.
+/// PINGs per second on one connection, with bursts of twice as many.
 const PINGS: u64 = 2;
 
 /// A TCP connection, as the relay's parts name it. Never used twice.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(u64);
 
-/// What is to be done on a message.
+/// What to do about a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Answer, and read on.
+    /// Send this answer and read on.
     Reply(StreamReply),
-    /// Answer that it listens now; the one that had its name before, if any, is told so and closed.
+    /// Confirm that it listens now. If another connection had its name before, tell and close that
+    /// one.
     Listening(Option<ConnectionId>),
-    /// Say this on the listener's connection and wait for its answer.
+    /// Send this on the listener's connection and wait for its answer.
     Call(ConnectionId, StreamReply),
-    /// Tell both that it is as asked, and splice this connection with the caller's.
+    /// Confirm to both, and splice this connection with the initiator's.
     Splice(ConnectionId, StreamTerms),
-    /// Say why not, and close.
+    /// Send this refusal and close.
     Refuse(StreamRefusal),
     /// Close in silence.
     Close,
 }
 
-/// On whose account a stream goes, and how fast it may.
+/// The account that a stream counts against, and its rate.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StreamTerms {
     /// Its cells in [`Rates`].
@@ -59,21 +60,20 @@ pub struct StreamTerms {
     pub class: RateClass,
 }
 
-/// Decides about TCP connections without sockets and clock. It keeps an entry per connection, of
-/// which there are at most [`StreamLimits::connections`], and forgets it when the connection is
-/// closed.
+/// Decides about TCP connections without sockets and clock. It keeps an entry per connection, at
+/// most [`StreamLimits::connections`] of them, until the connection is closed.
 pub struct Gate {
     config: Config,
     limits: StreamLimits,
     keys: Keys,
     rates: Arc<Rates>,
     connections: HashMap<ConnectionId, Connection>,
-    /// Those that have said nothing yet that counts, the oldest first.
+    /// Connections that haven't yet said what they are for, the oldest first.
     new: BTreeSet<ConnectionId>,
     names: HashMap<ListenerName, ConnectionId>,
     calls: HashMap<CallToken, ConnectionId>,
     sources: HashMap<[u8; 8], Source>,
-    /// Streams of an account.
+    /// The number of streams of each account.
     accounts: HashMap<[u8; 8], usize>,
     requests: Sketch,
     verifications: Bucket,
@@ -82,7 +82,7 @@ pub struct Gate {
     counters: StreamCounters,
 }
 
-/// How many connections a source has.
+/// The number of connections of each source.
 #[derive(Copy, Clone, Default)]
 struct Source {
     all: usize,
@@ -96,29 +96,29 @@ struct Connection {
 }
 
 enum Role {
-    /// Has said nothing, or HELLO.
+    /// It has sent nothing, or only HELLO.
     New(Option<Challenge>),
-    /// Can be called. `ringing` are those that wait for an answer.
+    /// It can be called. `ringing` are the connections that wait for its answer.
     Listener {
         name: ListenerName,
         ringing: HashSet<CallToken>,
         pings: Bucket,
     },
-    /// Waits for a listener.
+    /// It waits for a listener.
     Caller {
         listener: ConnectionId,
         token: CallToken,
         tag: [u8; 8],
         terms: StreamTerms,
     },
-    /// One end of a stream; a caller's with its account.
+    /// One end of a stream. The initiator's end has the account.
     Spliced(Option<[u8; 8]>),
-    /// Told to close.
+    /// The relay has told it to close.
     Over,
 }
 
 impl Gate {
-    /// Decides with these keys. `rng` is for hash tables alone.
+    /// A gate that decides with these keys. `rng` serves hash tables only.
     pub fn new(
         config: Config,
         limits: StreamLimits,
@@ -145,18 +145,18 @@ impl Gate {
         }
     }
 
-    /// Uses other keys from now on, those of the same relay after a rotation.
+    /// Uses other keys from now on: those of the same relay after a rotation.
     pub fn set_keys(&mut self, keys: Keys) {
         self.keys = keys;
     }
 
-    /// Promises nothing new from now on. The listeners, to be told.
+    /// Promises nothing new from now on. Returns the listeners, which should be told.
     pub fn leave(&mut self) -> Vec<ConnectionId> {
         self.leaving = true;
         self.names.values().copied().collect()
     }
 
-    /// What happened so far, and what there is.
+    /// The counters, and the numbers of connections, listeners and streams.
     pub fn counters(&self) -> StreamCounters {
         let listening = self.names.len() as u64;
         let streams = self.accounts.values().map(|count| *count as u64).sum();
@@ -168,13 +168,13 @@ impl Gate {
         }
     }
 
-    /// Counts why a connection has ended, where that wasn't decided here.
+    /// Counts the end of a connection that something outside the gate decided.
     pub fn ended(&mut self, why: Ending) {
         self.counters.end(why);
     }
 
-    /// Takes a connection that was accepted; and the one that has to make way for it, if there is
-    /// one. None if it is to be closed at once.
+    /// Admits an accepted connection. Returns the connection that has to make way for it, if any,
+    /// or `None` if the new one should be closed at once.
     pub fn open(&mut self, from: SocketAddr) -> Option<(ConnectionId, Option<ConnectionId>)> {
         self.counters.accepted += 1;
         let from = canonical(from);
@@ -185,7 +185,7 @@ impl Gate {
         }
         let evicted = match self.new.len() < self.limits.new {
             true => None,
-            // Whoever means it has said something within some round trips.
+            // A genuine client has sent its first message within some round trips.
             false => self.new.first().copied(),
         };
         if let Some(id) = evicted {
@@ -214,9 +214,9 @@ impl Gate {
         (self.connections.len() >= self.limits.connections).then_some(Ending::Full)
     }
 
-    /// Decides on a message of a connection's: as many bytes as [`stream_request_len`] says, or
-    /// fewer if it is none. `now` is Unix time and never goes back; `rng` makes what nobody may
-    /// guess.
+    /// Decides on a connection's message, which has as many bytes as [`stream_request_len`] says,
+    /// or fewer if it isn't one. `now` is Unix time and never goes back; `rng` makes what nobody
+    /// may guess.
     ///
     /// [`stream_request_len`]: manyway_wire::relay::stream_request_len
     pub fn receive(
@@ -251,14 +251,14 @@ impl Gate {
         })
     }
 
-    /// The caller has waited long enough.
+    /// The initiator has waited long enough.
     pub fn unanswered(&mut self, id: ConnectionId) -> StreamRefusal {
         self.leave_role(id, Role::Over);
         self.counters.refuse(StreamRefusal::NoAnswer);
         StreamRefusal::NoAnswer
     }
 
-    /// Forgets a connection that is closed.
+    /// Forgets a closed connection.
     pub fn closed(&mut self, id: ConnectionId) {
         self.leave_role(id, Role::Over);
         let Some(connection) = self.connections.remove(&id) else {
@@ -282,7 +282,7 @@ impl Gate {
         self.first(id, relay)?;
         let mut challenge = Challenge([0; 16]);
         rng.fill_bytes(&mut challenge.0);
-        // It goes on counting as new: HELLO proves nothing.
+        // It still counts as new: HELLO proves nothing.
         self.set_role(id, Role::New(Some(challenge)));
         Ok(Step::Reply(StreamReply::Welcome(challenge)))
     }
@@ -365,7 +365,7 @@ impl Gate {
         Ok(Step::Call(listener, StreamReply::Call(token)))
     }
 
-    /// Whether request and voucher are signed by whom they should be: the expensive part.
+    /// Whether the right keys have signed the request and its voucher: the expensive part.
     fn verified(
         &mut self,
         now: Duration,
@@ -388,7 +388,7 @@ impl Gate {
         }
     }
 
-    /// A token for a call of this listener's, if it hasn't too many.
+    /// A token for a call of this listener, unless it has too many.
     fn ring(
         &mut self,
         listener: ConnectionId,
@@ -416,8 +416,8 @@ impl Gate {
             return Err(StreamRefusal::CallOver.into());
         };
         let (tag, terms) = (*tag, *terms);
-        // Counted for its account before it is given up as a caller, so that it doesn't fall out
-        // between.
+        // Count it for its account before taking its initiator role away, so that it is counted
+        // throughout.
         *self.accounts.entry(tag).or_default() += 1;
         self.leave_role(caller, Role::Spliced(Some(tag)));
         self.leave_role(id, Role::Spliced(None));
@@ -437,7 +437,8 @@ impl Gate {
         }
     }
 
-    /// What belongs on UDP: whoever knows this relay, or has something that it made, is told so.
+    /// A message of the UDP protocol. The relay says so to a client that knows it, or that shows
+    /// something it made.
     fn datagram(&self, message: &[u8]) -> Outcome {
         let relay = match RelayType::of(message) {
             Some(RelayType::Hello) => Hello::decode(message).ok().map(|it| it.relay),
@@ -465,7 +466,7 @@ impl Gate {
         }
     }
 
-    /// Whether a message may be a connection's first, and means this relay.
+    /// Whether a message can be a connection's first one and names this relay.
     fn first(&self, id: ConnectionId, relay: RelayId) -> Result<(), No> {
         let connection = self.connections.get(&id).ok_or(Ending::Malformed)?;
         if !matches!(connection.role, Role::New(None)) {
@@ -487,7 +488,7 @@ impl Gate {
         }
     }
 
-    /// Takes a request from what its source may ask for.
+    /// Counts a request against its source's budget.
     fn request(&mut self, now: Duration, id: ConnectionId) -> Result<(), No> {
         let connection = self.connections.get(&id).ok_or(Ending::Malformed)?;
         let cells = self.requests.cells(&source(connection.from));
@@ -498,7 +499,7 @@ impl Gate {
         }
     }
 
-    /// Gives a connection another role, and gives back what it had in the old one.
+    /// Gives a connection another role, and frees what it held in the old one.
     fn leave_role(&mut self, id: ConnectionId, next: Role) {
         if self.new.remove(&id)
             && let Some(counts) = self.source_of(id)
@@ -561,7 +562,7 @@ impl std::fmt::Debug for Gate {
     }
 }
 
-/// The name that a listener with this key has.
+/// The name of a listener with this key.
 pub fn name_of(key: &ListenKey) -> ListenerName {
     let hash = digest(&SHA256, &key.hashed_bytes());
     let mut name = [0; ListenerName::LEN];
@@ -571,11 +572,11 @@ pub fn name_of(key: &ListenKey) -> ListenerName {
 
 type Outcome = Result<Step, No>;
 
-/// Why a connection isn't served.
+/// Why the relay doesn't serve a connection.
 enum No {
-    /// It is told.
+    /// The relay tells the client.
     Refused(StreamRefusal),
-    /// It isn't.
+    /// The relay stays silent.
     Closed(Ending),
 }
 

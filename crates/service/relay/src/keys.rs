@@ -22,32 +22,32 @@ const SECRET_LEN: usize = 32;
 pub struct Keys {
     seed: Zeroizing<[u8; SECRET_LEN]>,
     id: RelayId,
-    // The newest first; the older one lives until its last grant has expired.
+    // The newest first. The older one stays until its last grant has expired.
     codes: Vec<CodeKey>,
 }
 
-/// What a grant says, and for whom it is.
+/// The contents of a grant, and the source that may use it.
 #[derive(Copy, Clone, Debug)]
 pub struct GrantTerms {
-    /// Where packets come from.
+    /// The source of its packets.
     pub source: SocketAddr,
-    /// Where they go.
+    /// Their destination.
     pub destination: SocketAddr,
-    /// How much may be sent.
+    /// The rate class.
     pub class: RateClass,
-    /// On whose account.
+    /// The account's tag.
     pub tag: [u8; 8],
     /// When it ends: Unix time in seconds.
     pub expires: u32,
 }
 
-/// Keys that are stored can't be read.
+/// Why stored keys can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeysError {
-    /// Not the file of a relay, or of another version.
+    /// The file isn't a relay's, or has another version.
     #[error("this isn't a relay's key file: its first line isn't \"{HEADER}\"")]
     Header,
-    /// A line isn't what it has to be. The line itself may be secret.
+    /// A line has the wrong form. The error doesn't show the line, which may be secret.
     #[error(
         "line {line} is damaged: restore the file from a copy, or remove it to start with a new \
          identity"
@@ -56,10 +56,10 @@ pub enum KeysError {
         /// Its number, from 1.
         line: usize,
     },
-    /// Lines are missing, or there are too many.
+    /// The file has too few or too many lines.
     #[error("it has {found} lines and should have 3 or 4: restore it from a copy")]
     Count {
-        /// Lines it has.
+        /// The number of its lines.
         found: usize,
     },
 }
@@ -67,11 +67,11 @@ pub enum KeysError {
 const HEADER: &str = "manyway relay keys 1";
 
 impl Keys {
-    /// New keys. Same generator state, same keys.
+    /// New keys. The same generator state gives the same keys.
     pub fn generate(now: Duration, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut seed = Zeroizing::new([0; SECRET_LEN]);
         rng.fill_bytes(&mut *seed);
-        // Not always 0: after a lost key file, old grants should name a key that isn't there.
+        // Not always 0: after a key file is lost, old grants should name a key that doesn't exist.
         let mut first = [0];
         rng.fill_bytes(&mut first);
         let id = public_key(&seed);
@@ -89,8 +89,8 @@ impl Keys {
         Duration::from_secs(self.codes[0].created.into())
     }
 
-    /// Puts a new key in front, and forgets all but the previous one. Does nothing before every
-    /// grant of the key which that would forget has expired; whether it did.
+    /// Puts a new key in front and forgets all but the previous one. Does nothing before every
+    /// grant of the forgotten key has expired. Returns whether it made a key.
     pub fn rotate(&mut self, now: Duration, rng: &mut (impl CryptoRng + ?Sized)) -> bool {
         if now < self.newest() + GRANT_LIFE {
             return false;
@@ -101,7 +101,7 @@ impl Keys {
         true
     }
 
-    /// The keys as they are stored: text, one key a line.
+    /// The keys as text for a file, one key a line.
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(512));
         text.push_str(HEADER);
@@ -119,7 +119,7 @@ impl Keys {
     /// Reads what [`Keys::to_text`] wrote.
     ///
     /// # Errors
-    /// It is something else; the error names the line and never what is in it.
+    /// The text is something else. The error names the line and never shows its contents.
     pub fn from_text(text: &str) -> Result<Self, KeysError> {
         let lines: Vec<&str> = text.lines().take(5).collect();
         if lines.first() != Some(&HEADER) {
@@ -139,12 +139,12 @@ impl Keys {
         Ok(Self { seed, id, codes })
     }
 
-    /// The relay's signature, for those who want to know that it is this relay.
+    /// The relay's signature, which proves that it is this relay.
     pub fn sign(&self, bytes: &[u8]) -> [u8; 64] {
         sign(&self.seed, bytes)
     }
 
-    /// A voucher by the relay itself, which every relay trusts.
+    /// A voucher by the relay itself. The relay trusts it.
     pub fn vouch(
         &self,
         account: [u8; 8],
@@ -163,8 +163,8 @@ impl Keys {
         .seal(|bytes| sign(&self.seed, bytes))
     }
 
-    /// A grant as a relay with these keys mints it, without anybody's consent: for measurements and
-    /// tests of what comes after.
+    /// A grant as a relay with these keys mints it, but without anybody's consent: for measurements
+    /// and tests of what uses grants.
     pub fn grant(&self, terms: &GrantTerms) -> Grant {
         let header = ForwardHeader {
             key: 0,
@@ -225,10 +225,10 @@ fn secret(hex: &str) -> Option<Zeroizing<[u8; SECRET_LEN]>> {
     Some(Zeroizing::new(bytes.as_slice().try_into().ok()?))
 }
 
-/// A key that consents and grants are made with.
+/// A key for consents and grants.
 ///
-/// The codes are SipHash-2-4 (Aumasson, Bernstein 2012) under keys of their own, a pseudorandom
-/// function with 128 bits of key and a result of 64, which DNS servers use for the same purpose
+/// The codes are SipHash-2-4 (Aumasson, Bernstein 2012) under separate keys. It is a pseudorandom
+/// function with a key of 128 bits and a result of 64, which DNS servers use for the same purpose
 /// (RFC 9018).
 pub(crate) struct CodeKey {
     pub(crate) id: u8,
@@ -291,7 +291,7 @@ impl CodeKey {
         }
     }
 
-    /// What shows later that its holder got it at `address`.
+    /// A proof that its holder has received the consent at `address`.
     pub(crate) fn proof(&self, issued: u32, address: SocketAddr) -> Proof {
         Proof {
             key: self.id,
@@ -330,8 +330,8 @@ impl CodeKey {
         verify_slices_are_equal(&self.mac(header, source).0, &header.mac.0).is_ok()
     }
 
-    /// Whether this key made the header for packets from anywhere, in constant time. A guess is
-    /// right with a chance of 2⁻³²; all that it gains is a STALE.
+    /// Whether this key made the header for any source, in constant time. A guess is right with a
+    /// probability of 2⁻³² and gains only a STALE.
     pub(crate) fn made_for_another(&self, header: &ForwardHeader) -> bool {
         verify_slices_are_equal(&self.check(header), &header.check).is_ok()
     }
@@ -367,8 +367,8 @@ impl KeyType for SipKey {
     }
 }
 
-/// What a code is over. It begins with a byte that tells the families of the addresses in it, and
-/// so its layout.
+/// The input of a code. Its first byte encodes the families of the addresses in it, and so its
+/// layout.
 struct Message {
     bytes: [u8; Self::MAX],
     len: usize,

@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use manyway_wire::relay::{CONSENT_LIFE, ListenerName};
 use siphasher::sip128::SipHasher13;
 
-/// Entries that a name can be in.
+/// Entries in which a name can be.
 const WAYS: usize = 4;
 
-/// Names, and where those who listen under them were last heard of. An entry is over a minute
-/// later; where there is no room, the oldest makes it.
+/// Names, and the addresses from which their listeners were last heard. An entry ends after a
+/// minute. If there is no room, the oldest entry makes way.
 ///
-/// Columns of integers, all zero at first, so that the system gives memory only to what is used.
+/// Columns of integers, all zero at first, so that the system provides memory only for what is
+/// used.
 pub(crate) struct Listeners {
     names: Box<[u128]>,
     ips: Box<[u128]>,
@@ -34,7 +35,7 @@ impl Listeners {
         }
     }
 
-    /// Notes that `address` listens under `name` at time `now`; the last one who says so is found.
+    /// Notes that `address` listens under `name` at time `now`. The latest address counts.
     pub(crate) fn insert(&mut self, name: ListenerName, address: SocketAddr, now: u32) {
         let at = self.find_entry(&name).unwrap_or_else(|| {
             let oldest = self.set(&name).min_by_key(|at| self.seen[*at]);
@@ -50,7 +51,7 @@ impl Listeners {
         self.seen[at] = now;
     }
 
-    /// Who listens under `name`, and when it was last heard of.
+    /// The address that listens under `name`, and when it was last heard.
     pub(crate) fn find(&self, name: &ListenerName, now: u32) -> Option<(SocketAddr, u32)> {
         let at = self.find_entry(name)?;
         let seen = self.seen[at];
@@ -59,7 +60,7 @@ impl Listeners {
         fresh.then_some((SocketAddr::new(ip, self.ports[at]), seen))
     }
 
-    /// Bytes that it occupies at most.
+    /// The most bytes that it occupies.
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.names)
             + size_of_val(&*self.ips)

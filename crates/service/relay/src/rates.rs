@@ -5,10 +5,10 @@ use manyway_wire::relay::RateClass;
 use crate::bucket::{Allowance, Bucket, Sketch};
 
 /// Token buckets per row of the sketches for accounts and for sources, 256 KiB each: small enough
-/// for a processor's cache. Of a thousand accounts that use up their rates, far more than a relay
-/// can carry, both cells of another account are in use with a chance of 0.4 %.
+/// for a processor's cache. If a thousand accounts use up their rates, far more than a relay can
+/// carry, another account finds both its cells in use with a probability of 0.4 %.
 pub(crate) const CELLS: usize = 1 << 14;
-/// What accounts, and all together, may still send: over UDP and TCP alike.
+/// The rates left to each account and to all together, over UDP and TCP.
 pub struct Rates {
     pub(crate) accounts: Sketch,
     pub(crate) total: Bucket,
@@ -16,7 +16,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Bytes per second altogether, if limited. `random` is for the hash's keys.
+    /// Bytes per second altogether, if limited. `random` gives the hash's keys.
     pub fn new(limit: Option<u64>, random: impl FnMut() -> u64) -> Self {
         Self {
             accounts: Sketch::new(CELLS, random),
@@ -30,7 +30,7 @@ impl Rates {
         self.accounts.cells(tag)
     }
 
-    /// How long an account has to wait until it may send on.
+    /// How long an account has to wait until it may send again.
     pub fn delay(&self, account: [usize; 2], class: RateClass, now: Duration) -> Duration {
         let burst = Allowance::class(0, class).burst;
         let own = self.accounts.delay(account, now, burst);
@@ -40,7 +40,7 @@ impl Rates {
         }
     }
 
-    /// Counts what an account has sent.
+    /// Counts bytes that an account has sent.
     pub fn charge(&self, account: [usize; 2], class: RateClass, now: Duration, len: usize) {
         let cost = Allowance::class(len, class).cost;
         self.accounts.charge(account, now, cost);

@@ -19,16 +19,15 @@ use crate::listeners::Listeners;
 use crate::rates::{CELLS, Rates};
 use crate::{Counters, Reason, Reply};
 
-/// Answers per second that one source address gets; it gets twice as many at once. A source is an
-/// IPv4 address or an IPv6 /64: behind one of them may be many users, of whom each says HELLO four
-/// times a minute.
+/// Answers per second to one source, with bursts of twice as many. A source is an IPv4 address or
+/// an IPv6 /64: many users may be behind one, and each says HELLO four times a minute.
 const SOURCE_REPLIES: u64 = 100;
-/// What a LISTEN and a MINT count for among them: the former takes room, the latter time.
+/// The weights of a LISTEN and a MINT among them: the former takes room, the latter time.
 const LISTEN_WEIGHT: u64 = 10;
 const MINT_WEIGHT: u64 = 5;
 /// Answers per second to all sources together: 800 kB/s.
 const ALL_REPLIES: u64 = 20_000;
-/// MINTs per second whose two signatures are checked: a quarter of a processor core.
+/// MINTs per second whose two signatures the relay checks: a quarter of a processor core.
 const VERIFICATIONS: u64 = 2_000;
 /// STALE messages per second about one grant from one address.
 const STALE_REPLIES: u64 = 1;
@@ -36,57 +35,56 @@ const STALE_REPLIES: u64 = 1;
 /// Sets of listeners' names: 32,768 entries.
 const LISTENER_SETS: usize = 1 << 13;
 
-/// What a relay's operator decides.
+/// The policy that a relay's operator sets.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Whose vouchers are good, beside the relay's own.
+    /// The keys whose vouchers are good, besides the relay's own.
     pub trusted: Vec<RelayId>,
-    /// The relay's own addresses, which are nobody's destination.
+    /// The relay's own addresses, to which it never forwards.
     pub own: Vec<SocketAddr>,
-    /// Forward to private addresses and this host too: for relays within one network, and tests.
+    /// Forward to private addresses and this host, too: for relays inside one network, and tests.
     pub allow_private: bool,
-    /// Bytes per second that are forwarded altogether; all that comes unless given.
+    /// Bytes per second that the relay forwards altogether; unlimited if `None`.
     pub limit: Option<u64>,
-    /// The most that a voucher's class counts for, whatever it says.
+    /// The highest class that a voucher can have here, whatever it says.
     pub highest_class: Option<RateClass>,
 }
 
-/// What is to be done with a datagram.
+/// What to do with a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send it on.
+    /// Forward it.
     Forward {
-        /// Where it goes.
+        /// Its destination.
         to: SocketAddr,
-        /// Bytes at its front that stay here.
+        /// The number of bytes at its front to remove.
         header_len: usize,
-        /// What its sender should be told beside.
+        /// A message to its sender in addition.
         notice: Option<Reply>,
     },
     /// Answer its sender.
     Reply(Reply),
-    /// Nothing.
+    /// Drop it.
     Drop(Reason),
 }
 
-/// A relay without sockets and clock. Its memory is fixed when it is made.
+/// A relay without sockets and clock. Its memory doesn't grow.
 pub struct Relay {
     config: Config,
     keys: Keys,
     rates: Arc<Rates>,
     sources: Sketch,
     listeners: Listeners,
-    /// Answers to those who haven't shown that they are where they seem to be, and to those who
-    /// have.
+    /// Budgets for answers to sources that haven't proved their address, and to those that have.
     replies: [Bucket; 2],
     verifications: Bucket,
-    /// The last grant that held: the next packet of its run needs no check.
+    /// The last grant that passed: the following packets of its run need no check.
     last: Option<Checked>,
     leaving: bool,
     counters: Counters,
 }
 
-/// A grant that was checked, and for whom.
+/// A checked grant, and its source.
 #[derive(Copy, Clone)]
 struct Checked {
     from: SocketAddr,
@@ -96,13 +94,13 @@ struct Checked {
 }
 
 impl Checked {
-    /// Whether a datagram is of the same run.
+    /// Whether a datagram belongs to the same run.
     fn covers(&self, from: SocketAddr, datagram: &[u8]) -> bool {
         self.from == from && datagram.starts_with(&self.header[..self.terms.header_len])
     }
 }
 
-/// What is left of a grant once it is checked.
+/// What remains of a grant after the check.
 #[derive(Copy, Clone)]
 struct Terms {
     to: SocketAddr,
@@ -124,7 +122,7 @@ impl std::fmt::Debug for Relay {
 }
 
 impl Relay {
-    /// A relay with these keys. `rng` is for hash tables alone, so that nobody can choose whom to
+    /// A relay with these keys. `rng` serves hash tables only, so that nobody can choose whom to
     /// collide with.
     pub fn new(config: Config, keys: Keys, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut random = || rng.next_u64();
@@ -153,7 +151,7 @@ impl Relay {
         &self.keys
     }
 
-    /// Uses other keys from now on, those of the same relay after a rotation.
+    /// Uses other keys from now on: those of the same relay after a rotation.
     pub fn set_keys(&mut self, keys: Keys) {
         self.keys = keys;
         self.last = None;
@@ -169,12 +167,12 @@ impl Relay {
         Arc::clone(&self.rates)
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts what the kernel didn't take as dropped instead of forwarded.
+    /// Counts datagrams that the kernel didn't take as dropped instead of forwarded.
     pub fn lost(&mut self, datagrams: u64, bytes: u64) {
         self.counters.dropped[Reason::Socket as usize] += datagrams;
         self.counters.forwarded = self.counters.forwarded.saturating_sub(datagrams);
@@ -199,7 +197,7 @@ impl Relay {
             Some(RelayType::Hello) => self.hello(now, from, datagram),
             Some(RelayType::Listen) => self.listen(now, from, datagram),
             Some(RelayType::Mint) => self.mint(now, from, datagram),
-            // What relays say makes no relay say anything.
+            // No message from a relay makes a relay send anything.
             _ => Err(Reason::Malformed),
         };
         outcome.unwrap_or_else(|reason| {
@@ -294,7 +292,7 @@ impl Relay {
         reason: StaleReason,
     ) -> Outcome {
         let header = ForwardHeader::decode(datagram).map_err(|_| Reason::Malformed)?;
-        // Whoever can change its address or has many grants shares the source's limit.
+        // Sources that change their address or have many grants share the source's limit.
         let mut key = [0; 26];
         key[..18].copy_from_slice(&endpoint(from));
         key[18..].copy_from_slice(&header.mac.0);
@@ -356,7 +354,8 @@ impl Relay {
         let (mint, signature) = Mint::decode(datagram).map_err(|_| Reason::Malformed)?;
         let signed = datagram.try_into().map_err(|_| Reason::Malformed)?;
         self.meant(&mint.voucher.terms.relay)?;
-        // From here on the sender gets what is sent to it, and may be told what is wrong.
+        // From here on, the sender is known to receive what is sent to it. So the relay may tell it
+        // what is wrong.
         self.proved(now, from, &mint.proof)?;
         self.serves(from)?;
         self.admit(now, from, Shown::Address, MINT_WEIGHT)?;
@@ -393,7 +392,7 @@ impl Relay {
         })
     }
 
-    /// The other end, if it wants to be reached: as cheap to find out as possible.
+    /// The other end, if it wants to be reached. This check is as cheap as possible.
     fn peer(&self, now: Duration, mint: &Mint) -> Result<At, Refusal> {
         if self.leaving {
             return Err(Refusal::Leaving);
@@ -419,7 +418,7 @@ impl Relay {
         Ok(at)
     }
 
-    /// Whether voucher and request are signed by whom they should be: the expensive part.
+    /// Whether the right keys have signed the voucher and the request: the expensive part.
     fn vouched(
         &mut self,
         now: Duration,
@@ -437,7 +436,7 @@ impl Relay {
         genuine.then_some(()).ok_or(Refusal::Voucher)
     }
 
-    /// The permission to send from `source` to `to`.
+    /// A grant to send from `source` to `to`.
     fn grant(&self, terms: &VoucherTerms, source: SocketAddr, to: At) -> Grant {
         let highest = self.config.highest_class.unwrap_or(RateClass::MAX);
         self.keys.grant(&GrantTerms {
@@ -474,7 +473,7 @@ impl Relay {
         }
     }
 
-    /// Whether this relay answered somebody at `from` not long ago who got the answer.
+    /// Whether somebody at `from` has recently received an answer of this relay.
     fn proved(&self, now: Duration, from: SocketAddr, proof: &Proof) -> Result<(), Reason> {
         let key = self.keys.by_id(proof.key).ok_or(Reason::Forged)?;
         if !key.made_proof(proof, from) {
@@ -489,8 +488,8 @@ impl Relay {
             .then(|| fresh(now, consent.issued))?
     }
 
-    /// Takes an answer from what its source, and all together, may get. Whoever has shown its
-    /// address has shares that others can't use up by sending from it.
+    /// Counts an answer against the budgets of its source and of all sources. Sources that have
+    /// proved their address have budgets of their own, which spoofers can't use up.
     fn admit(
         &mut self,
         now: Duration,
@@ -517,7 +516,7 @@ impl Relay {
     }
 }
 
-/// Whether a voucher is signed by whom it may be, and for now.
+/// Whether a trusted key has signed a voucher, and the voucher is still valid.
 pub(crate) fn standing(
     terms: &VoucherTerms,
     own: RelayId,
@@ -533,31 +532,31 @@ pub(crate) fn standing(
     }
 }
 
-/// What a request shows about its sender.
+/// What a request proves about its sender.
 #[derive(Copy, Clone)]
 enum Shown {
-    /// Its address may be anybody's.
+    /// Nothing: anybody may have sent it from this address.
     Nothing = 0,
-    /// It got what was sent there not long ago.
+    /// The sender has recently received what was sent to its address.
     Address = 1,
 }
 
-/// An address, and when somebody there last said that it wants to be reached.
+/// An address, and when somebody there last asked to be reached.
 #[derive(Copy, Clone)]
 struct At {
     address: SocketAddr,
     since: u32,
 }
 
-/// Whether something issued then can still be used now; a relay's clock that was set back doesn't
+/// Whether something issued at that time is still fresh. Setting back a relay's clock doesn't
 /// prolong it.
 fn fresh(now: Duration, issued: u32) -> Option<()> {
     let age = now.as_secs().checked_sub(issued.into())?;
     (age <= CONSENT_LIFE.as_secs()).then_some(())
 }
 
-/// What stands for an account in grants: those of different signers have nothing to do with each
-/// other.
+/// The account's tag in grants. It contains the signer, so accounts of different signers are
+/// different.
 pub(crate) fn account_tag(signer: &RelayId, account: &[u8; 8]) -> [u8; 8] {
     let message = [b"manyway relay account", &signer.0[..], account].concat();
     let hash = digest(&SHA256, &message);

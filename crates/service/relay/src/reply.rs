@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A datagram for whoever the request came from, never longer than that.
+/// A datagram to the source of a request, never longer than the request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply(Box<[u8]>);
 
@@ -16,7 +16,7 @@ impl Reply {
 }
 
 impl fmt::Debug for Reply {
-    /// The type alone: the rest is for its receiver.
+    /// Shows the type only: the rest is for the receiver.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.0.first().copied().unwrap_or_default();
         write!(f, "Reply({kind:#04x}, {} bytes)", self.0.len())

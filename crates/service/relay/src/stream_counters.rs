@@ -2,35 +2,35 @@ use std::fmt::Write;
 
 use manyway_wire::relay::StreamRefusal;
 
-/// Why a TCP connection is closed without a word, or a stream ends.
+/// Why the relay closes a TCP connection in silence, or why a stream ends.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Ending {
-    /// Both ends had said all that they had to say.
+    /// Both ends have sent everything.
     Done,
-    /// One of the ends broke off.
+    /// One of the ends has broken off.
     Broken,
-    /// It has gone: a listener, or one that hadn't said what it wants.
+    /// The peer is gone: a listener, or a connection that hadn't said what it is for.
     Left,
-    /// Nothing moved for too long.
+    /// Nothing has moved for too long.
     Idle,
-    /// It took too long to say what it wants.
+    /// It has taken too long to say what it is for.
     Slow,
-    /// No message to a relay, or not at this time.
+    /// It has sent something that isn't a message to a relay, or isn't allowed now.
     Malformed,
-    /// For another relay.
+    /// It has named another relay.
     OtherRelay,
-    /// A grant that this relay didn't make.
+    /// It has sent a grant that this relay didn't make.
     Forged,
-    /// It comes from where no client can be.
+    /// Its address can't be a client's.
     Address,
-    /// There are too many from this source.
+    /// Its source has too many connections.
     Source,
-    /// There are too many.
+    /// There are too many connections.
     Full,
-    /// It hadn't said anything when others came.
+    /// It hadn't said what it is for when others came.
     Evicted,
-    /// It says too much.
+    /// It sends too many messages.
     Flood,
 }
 
@@ -89,16 +89,16 @@ const fn refusal_name(reason: StreamRefusal) -> &'static str {
     }
 }
 
-/// What a relay has done with TCP connections since it was started, and what there is.
+/// What a relay has done with TCP connections since its start, and how many there are.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounters {
-    /// Connections now.
+    /// Connections at present.
     pub connections: u64,
-    /// Listeners now.
+    /// Listeners at present.
     pub listening: u64,
-    /// Streams now, and those that wait for their listener.
+    /// Streams at present, including those that wait for their listener.
     pub streams: u64,
-    /// Connections that came.
+    /// Connections accepted.
     pub accepted: u64,
     /// Calls made to listeners.
     pub calls: u64,
@@ -108,7 +108,7 @@ pub struct StreamCounters {
     pub received_bytes: u64,
     /// Bytes written to the other.
     pub forwarded_bytes: u64,
-    /// Streams whose bytes were copied, since the system didn't let them be spliced.
+    /// Streams whose bytes the relay copied, because the system didn't splice them.
     pub copied: u64,
     /// Requests refused, by [`StreamRefusal`].
     pub refused: [u64; StreamRefusal::ALL.len()],
@@ -117,12 +117,12 @@ pub struct StreamCounters {
 }
 
 impl StreamCounters {
-    /// How many were refused for this reason.
+    /// The number of requests refused for this reason.
     pub fn refused_for(&self, reason: StreamRefusal) -> u64 {
         self.refused[index(reason)]
     }
 
-    /// How many ended so.
+    /// The number of connections and streams that ended in this way.
     pub fn ended_by(&self, why: Ending) -> u64 {
         self.ended[why as usize]
     }

@@ -3,9 +3,9 @@ use std::time::Duration;
 /// How many TCP connections a relay serves, and for how long.
 #[derive(Clone, Debug)]
 pub struct StreamLimits {
-    /// Connections altogether: a stream is two, a listener one.
+    /// Connections altogether. A stream takes two, a listener one.
     pub connections: usize,
-    /// Those that haven't said what they want; when more come, the oldest makes way.
+    /// Connections that haven't said what they are for. When more come, the oldest makes way.
     pub new: usize,
     /// The same from one source: an IPv4 address or an IPv6 /64.
     pub new_per_source: usize,
@@ -17,9 +17,9 @@ pub struct StreamLimits {
     pub listeners: usize,
     /// Listeners from one source.
     pub listeners_per_source: usize,
-    /// Calls that a listener hasn't answered yet.
+    /// Calls that a listener hasn't answered.
     pub ringing: usize,
-    /// How long a connection may take to say what it wants.
+    /// How long a connection may take to say what it is for.
     pub handshake: Duration,
     /// How long a listener may take to answer a call.
     pub call: Duration,
@@ -27,9 +27,9 @@ pub struct StreamLimits {
     pub silence: Duration,
     /// How long a stream may stand still.
     pub idle: Duration,
-    /// Bytes of each of a socket's two buffers in the kernel; the system's own tuning unless given.
+    /// Bytes of each of a socket's two buffers in the kernel; `None` leaves them to the system.
     pub buffer: Option<usize>,
-    /// Splice where the system can; copy otherwise.
+    /// Splice if the system can, and copy otherwise.
     pub splice: bool,
 }
 

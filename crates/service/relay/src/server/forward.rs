@@ -16,10 +16,10 @@ pub(super) struct Forwarder {
     metas: [RecvMeta; BUFFERS],
 }
 
-/// Where datagrams go out.
+/// Where it sends datagrams.
 trait Out {
-    /// Sends datagrams of `segment` bytes, the last of which may be shorter; how many bytes were
-    /// lost.
+    /// Sends datagrams of `segment` bytes, the last of which may be shorter. Returns how many bytes
+    /// were lost.
     fn send(
         &self,
         to: SocketAddr,
@@ -47,7 +47,7 @@ impl Out for [Socket] {
     }
 }
 
-/// Datagrams that the kernel coalesced: all from one sender, of one size but for the last.
+/// Datagrams that the kernel coalesced: from one sender, and of one size except for the last.
 struct Received<'a> {
     from: SocketAddr,
     ecn: Option<EcnCodepoint>,
@@ -55,8 +55,8 @@ struct Received<'a> {
     stride: usize,
 }
 
-/// Datagrams for one destination, headers stripped, one behind the other in the buffer they came
-/// in.
+/// Datagrams to one destination without their headers, one behind the other in the buffer in which
+/// they arrived.
 #[derive(Copy, Clone)]
 struct Run {
     to: SocketAddr,
@@ -67,8 +67,8 @@ struct Run {
 }
 
 impl Run {
-    /// Whether a datagram of `len` bytes for `to` can go out with this run: none may follow a
-    /// shorter one.
+    /// Whether a datagram of `len` bytes to `to` can leave with this run. None may follow a shorter
+    /// one.
     fn takes(&self, to: SocketAddr, len: usize) -> bool {
         self.to == to
             && len <= self.segment
@@ -95,7 +95,7 @@ impl Forwarder {
         &mut self.relay
     }
 
-    /// Reads once from socket `at` and deals with all of it; whether there may be more.
+    /// Reads once from socket `at` and handles everything read. Returns whether there may be more.
     pub(super) fn serve(&mut self, sockets: &[Socket], at: usize, now: Duration) -> bool {
         let Self {
             relay,
@@ -105,7 +105,7 @@ impl Forwarder {
         let mut chunks = storage.chunks_exact_mut(BUFFER);
         let mut slices: [IoSliceMut<'_>; BUFFERS] =
             std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        // Errors are about what was sent earlier; there is nobody to tell.
+        // Errors concern earlier datagrams; there is nobody to tell.
         let Ok(count) = sockets[at].receive(&mut slices, metas) else {
             return false;
         };
@@ -122,7 +122,7 @@ impl Forwarder {
     }
 }
 
-/// Sends on what may be, and answers.
+/// Forwards what passes the checks, and answers.
 fn pass(relay: &mut Relay, now: Duration, received: Received<'_>, out: &(impl Out + ?Sized)) {
     let Received {
         from,

@@ -6,22 +6,22 @@ use rand::CryptoRng;
 
 use crate::{Keys, KeysError};
 
-/// No key file is longer.
+/// Key files are never longer.
 const LONGEST: u64 = 4096;
 
-/// A relay's keys in a file that is its owner's alone.
+/// A relay's keys in a file that only its owner can read.
 pub struct KeyFile {
     path: PathBuf,
     keys: Keys,
 }
 
-/// Why a key file can't be used. Never quotes what is in it.
+/// Why a key file can't be used. Never quotes its contents.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     /// It can't be read or written, or others can read it.
     #[error(transparent)]
     File(#[from] SecretError),
-    /// It isn't what it should be.
+    /// It isn't a key file.
     #[error("the key file {path} can't be used: {error}")]
     Content {
         /// The file.
@@ -33,7 +33,7 @@ pub enum KeyFileError {
 }
 
 impl KeyFile {
-    /// Reads the file, or makes it with new keys, mode 0600, where there is none.
+    /// Reads the file. If there is none, makes one with new keys and mode 0600.
     ///
     /// # Errors
     /// [`KeyFileError`].
@@ -59,7 +59,7 @@ impl KeyFile {
         })
     }
 
-    /// The keys, once more.
+    /// A copy of the keys.
     pub fn keys(&self) -> Keys {
         Keys::from_text(&self.keys.to_text()).expect("what we write, we can read")
     }
@@ -69,10 +69,11 @@ impl KeyFile {
         self.keys.newest()
     }
 
-    /// Makes new keys and writes them before it hands them out; none if it is too early.
+    /// Makes new keys and writes them to the file before it returns them. Returns `None` if it is
+    /// too early.
     ///
     /// # Errors
-    /// They can't be written: the old ones stay.
+    /// They can't be written. The old ones stay.
     pub fn rotate(
         &mut self,
         now: Duration,

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::Handle;
 
-/// The metrics can't be served.
+/// Why the metrics can't be served.
 #[derive(Debug, thiserror::Error)]
 #[error("can't serve metrics on {address}: {error}")]
 pub struct MetricsError {
@@ -18,8 +18,8 @@ pub struct MetricsError {
     error: io::Error,
 }
 
-/// Binds to `address` and gives back where, and what serves `GET /metrics` in Prometheus' text
-/// format and `GET /health` as long as it is awaited.
+/// Binds to `address`. Returns the bound address, and a future that serves `GET /metrics` in
+/// Prometheus' text format and `GET /health`.
 ///
 /// # Errors
 /// The address can't be bound.

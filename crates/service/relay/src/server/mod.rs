@@ -1,4 +1,4 @@
-//! The relay on sockets: one thread, batches both ways.
+//! The relay on sockets: one thread, batches in both directions.
 
 mod forward;
 mod key_file;
@@ -32,29 +32,29 @@ use requests::Requests;
 use socket::Socket;
 use streams::Hub;
 
-/// How a relay is set up.
+/// A relay's configuration.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where it listens: at most one address of each family, since what it forwards must come from
-    /// where its clients have said HELLO.
+    /// The addresses on which it listens: at most one of each family, since it must forward from
+    /// the address to which its clients have said HELLO.
     pub listen: Vec<SocketAddr>,
-    /// Where its keys are.
+    /// The path of its key file.
     pub key_file: PathBuf,
-    /// How often it makes new ones: at least two minutes.
+    /// The interval at which it makes new keys: at least two minutes.
     pub rotate: Duration,
-    /// Its policy. `own` is completed by the addresses it listens on.
+    /// Its policy. The server adds the addresses on which it listens to `own`.
     pub relay: Config,
-    /// Whether it forwards streams over TCP too.
+    /// Its TCP side, if it forwards streams over TCP, too.
     pub streams: Option<StreamConfig>,
 }
 
-/// How a relay's TCP side is set up.
+/// The configuration of a relay's TCP side.
 #[derive(Clone, Debug, Default)]
 pub struct StreamConfig {
-    /// Where it listens, at most one address of each family; where it listens over UDP if this is
-    /// empty.
+    /// The addresses on which it listens, at most one of each family. If empty, it uses those of
+    /// UDP.
     pub listen: Vec<SocketAddr>,
-    /// How many connections it serves.
+    /// The most connections that it serves.
     pub limits: StreamLimits,
 }
 
@@ -64,27 +64,27 @@ pub enum ServerError {
     /// No address to listen on.
     #[error("a relay needs an address to listen on")]
     NoAddress,
-    /// Two addresses of a family.
+    /// Two addresses have the same family.
     #[error(
         "{0} and {1} are of the same family: listen on at most one address per family, since the \
-         relay must forward from the address that got the receiver's HELLO"
+         relay must forward from the address that got the listener's HELLO"
     )]
     SameFamily(SocketAddr, SocketAddr),
     /// The socket can't be bound.
     #[error("can't listen on {address} over {over}: {}", bind_problem(.error))]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// `UDP` or `TCP`.
         over: &'static str,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
     /// The keys can't be read or written.
     #[error(transparent)]
     Keys(#[from] KeyFileError),
-    /// The system has no randomness to give.
+    /// The system provides no randomness.
     #[error("the system gives no random numbers")]
     Random,
     /// Waiting for the sockets failed.
@@ -153,12 +153,12 @@ impl Handle {
         text
     }
 
-    /// Asks the relay to grant nothing new and to tell senders to go elsewhere.
+    /// Asks the relay to grant nothing new and to tell senders to use other paths.
     pub fn leave(&self) {
         self.0.requests.leave();
     }
 
-    /// Asks the relay to stop; it does within a tenth of a second.
+    /// Asks the relay to stop. It stops within a tenth of a second.
     pub fn stop(&self) {
         self.0.requests.stop();
     }
@@ -168,14 +168,14 @@ impl Handle {
 /// its keys are due for renewal.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Receive calls on a socket before the other gets its turn.
+/// Reads from a socket before the other one gets its turn.
 const TURNS: usize = 4;
 
 impl Server {
     /// Reads or makes the keys, and binds the sockets.
     ///
     /// # Errors
-    /// [`ServerError`], each with what to do about it.
+    /// [`ServerError`], each with its remedy.
     pub fn bind(config: ServerConfig) -> Result<Self, ServerError> {
         check_addresses(&config.listen)?;
         let mut rng = ChaCha20Rng::try_from_rng(&mut SysRng).map_err(|_| ServerError::Random)?;
@@ -215,12 +215,13 @@ impl Server {
         self.forwarder.relay().id()
     }
 
-    /// Where it listens, with the ports that the system chose.
+    /// The addresses on which it listens, with the ports that the system chose.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().map(Socket::address).collect()
     }
 
-    /// Where it listens over TCP, as long as [`Server::take_streams`] has not been called.
+    /// The addresses on which it listens over TCP, before the first call of
+    /// [`Server::take_streams`].
     pub fn stream_addresses(&self) -> Vec<SocketAddr> {
         self.streams
             .iter()
@@ -228,7 +229,7 @@ impl Server {
             .collect()
     }
 
-    /// Its TCP side, once, to be run on a tokio runtime beside [`Server::run`].
+    /// Its TCP side, once: run it on a tokio runtime beside [`Server::run`].
     pub fn take_streams(&mut self) -> Option<StreamServer> {
         self.streams.take()
     }
@@ -238,7 +239,7 @@ impl Server {
         Handle(Arc::clone(&self.shared))
     }
 
-    /// Forwards until it is told to stop. Blocks: give it a thread.
+    /// Forwards until somebody stops it. Blocks, so give it a thread.
     ///
     /// # Errors
     /// The system can't wait for the sockets any more.
@@ -262,14 +263,14 @@ impl Server {
         Ok(())
     }
 
-    /// Which sockets have something to read.
+    /// The sockets with something to read.
     fn wait(&self, timeout: Duration) -> Result<Vec<bool>, ServerError> {
         let mut fds: Vec<PollFd<'_>> = self
             .sockets
             .iter()
             .map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN))
             .collect();
-        // Rounded up, so that a rest of less than a millisecond is no busy loop.
+        // Rounded up: a remainder of less than a millisecond would be a busy loop.
         let timeout = PollTimeout::try_from(timeout.as_millis() as u32 as i32 + 1)
             .unwrap_or(PollTimeout::ZERO);
         match poll(&mut fds, timeout) {
@@ -293,7 +294,7 @@ impl Server {
         self.renew_keys();
     }
 
-    /// New keys are on disk before the first code is made with them.
+    /// The new keys are on disk before the first code is made with them.
     fn renew_keys(&mut self) {
         let now = self.clock.now();
         if now < self.keys.newest() + self.rotate {
@@ -315,8 +316,8 @@ impl Server {
     }
 }
 
-/// All sockets: for UDP, and for TCP if streams are wanted. Where the system chooses the port, it
-/// is one that is free for both.
+/// Binds all sockets: for UDP, and for TCP if streams are wanted. If the system chooses the port,
+/// it is one that is free for both.
 fn bind_sockets(config: &ServerConfig) -> Result<(Vec<Socket>, Vec<socket2::Socket>), ServerError> {
     let chosen = config.listen.iter().any(|address| address.port() == 0);
     let mut attempts = if chosen { 16 } else { 1 };
@@ -381,7 +382,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// The keys of a file, for callers that need no running relay, as to hand out access.
+/// The keys of a file, for callers that don't run the relay, for example to hand out access.
 ///
 /// # Errors
 /// As [`KeyFile::open`].

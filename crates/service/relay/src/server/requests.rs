@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a [`Handle`](super::Handle) asks of a running relay: both of its threads poll this.
+/// The requests of a [`Handle`](super::Handle) to a running relay, whose threads poll them.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     leave: AtomicBool,

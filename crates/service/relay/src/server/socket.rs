@@ -6,20 +6,22 @@ use std::time::{Duration, Instant};
 use manyway_os::udp::{udp_socket, without_timestamps};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 
-/// How long a socket goes without what the kernel once refused before it is tried again.
+/// How long a socket avoids batches after the kernel has refused one.
 const RECOVERY: Duration = Duration::from_secs(10);
 
-/// Most payload bytes of one send call: an IPv4 packet of 65,535 bytes less its IP and UDP headers.
+/// The most payload bytes of one send call: an IPv4 packet of 65,535 bytes less its IP and UDP
+/// headers.
 pub(super) const MAX_RUN_BYTES: usize = 65_507;
-/// Most datagrams of one send call.
+/// The most datagrams of one send call.
 pub(super) const MAX_RUN: usize = 64;
 
-/// Bytes of a receive buffer: the most that the kernel coalesces into one.
+/// Bytes of a receive buffer: the most that the kernel coalesces.
 pub(super) const BUFFER: usize = 65_536;
-/// Buffers filled by one call.
+/// The number of buffers that one call fills.
 pub(super) const BUFFERS: usize = 32;
 
-/// A UDP socket that never waits: what the kernel doesn't take at once is lost, as in a full queue.
+/// A UDP socket that never waits: it loses what the kernel doesn't take at once, as a full queue
+/// does.
 pub(super) struct Socket {
     io: socket2::Socket,
     state: UdpSocketState,
@@ -60,8 +62,8 @@ impl Socket {
         self.state.recv((&self.io).into(), slices, metas)
     }
 
-    /// Sends datagrams of `segment` bytes, the last of which may be shorter, in one call where the
-    /// kernel can. Their DSCP is zero. How many bytes were lost.
+    /// Sends datagrams of `segment` bytes, the last of which may be shorter, in one call if the
+    /// kernel can. Their DSCP is zero. Returns how many bytes were lost.
     pub(super) fn send(
         &self,
         to: SocketAddr,
@@ -83,8 +85,8 @@ impl Socket {
             };
             match self.state.try_send((&self.io).into(), &transmit) {
                 Ok(()) => {}
-                // The device can't segment, or not so large: quinn-udp has noted it, so go on one
-                // by one.
+                // The device can't segment, or not such large packets. quinn-udp has noted that, so
+                // send the datagrams one by one.
                 Err(_) if now.len() > segment && self.state.max_gso_segments() == 1 => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return lost + rest.len();
@@ -96,8 +98,8 @@ impl Socket {
         lost
     }
 
-    /// Tries again in a while whether the kernel takes batches: it may have refused one only
-    /// because its datagrams were too large for their way.
+    /// Tries batches again after a while: the kernel may have refused one only because its
+    /// datagrams were too large for their route.
     pub(super) fn recover(&mut self) {
         if self.state.max_gso_segments() == self.segments {
             self.refused = None;

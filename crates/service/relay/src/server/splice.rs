@@ -16,12 +16,12 @@ use tokio::net::TcpStream;
 use crate::gate::StreamTerms;
 use crate::{Ending, Rates};
 
-/// Bytes that are read at a time, and all that a direction ever holds outside of sockets: what a
-/// pipe takes.
+/// The most bytes to read at a time, and the most that a direction holds outside of sockets: the
+/// capacity of a pipe.
 const CHUNK: usize = 64 << 10;
-/// Bytes that wait in a socket before it counts as full, beside those under way.
+/// The unsent bytes at which a socket counts as full, besides those in flight.
 const UNSENT: u32 = 128 << 10;
-/// The shortest wait for an account's rate: timers are no finer.
+/// The shortest wait for an account's rate: timers aren't finer.
 const WAIT: Duration = Duration::from_millis(1);
 
 /// Byte counts over all streams.
@@ -40,20 +40,20 @@ pub(super) struct Splicer<'a> {
     pub(super) passed: &'a Passed,
     /// How long the stream may be idle.
     pub(super) idle: Duration,
-    /// Splice where the system can.
+    /// Splice if the system can.
     pub(super) zero_copy: bool,
 }
 
 impl Splicer<'_> {
-    /// Forwards bytes and the end of the stream in both directions until both ends are done. If one
-    /// end breaks off, the stream ends.
+    /// Forwards bytes, and the end of the stream, in both directions until both ends are done. If
+    /// one end breaks off, the stream ends.
     pub(super) async fn run(&self, one: &TcpStream, other: &TcpStream) -> Ending {
         let ends = [SockRef::from(one), SockRef::from(other)];
         for end in &ends {
-            // Best effort: without it more waits here.
+            // Best effort: without it, more bytes wait here.
             end.set_tcp_notsent_lowat(UNSENT).ok();
             end.set_tcp_nodelay(true).ok();
-            // If this ends early, then by a reset: a truncated stream must not look complete.
+            // If this ends early, it ends with a reset: a truncated stream must not look complete.
             end.set_linger(Some(Duration::ZERO)).ok();
         }
         let moved = AtomicU64::new(0);
@@ -85,7 +85,8 @@ impl Splicer<'_> {
         }
     }
 
-    /// One direction: reads no more before what was read is sent, and the account may send on.
+    /// Forwards in one direction. Reads more only after it has sent what it read, and if the
+    /// account may send.
     async fn pass(&self, from: &TcpStream, to: &TcpStream, moved: &AtomicU64) -> io::Result<()> {
         let mut channel = Channel::new(self.zero_copy);
         if matches!(channel, Channel::Buffer { .. }) {
@@ -135,11 +136,11 @@ impl Splicer<'_> {
     }
 }
 
-/// Holds what was read from one socket until the other takes it.
+/// Holds bytes from one socket until the other takes them.
 enum Channel {
-    /// Bytes stay in the kernel.
+    /// A pipe: bytes stay in the kernel.
     Pipe { read: OwnedFd, write: OwnedFd },
-    /// Where there is no pipe to be had.
+    /// A buffer, if no pipe is available.
     Buffer { bytes: Box<[u8]>, start: usize },
 }
 
@@ -159,13 +160,13 @@ impl Channel {
         }
     }
 
-    /// Reads what there is into the channel, which is empty.
+    /// Reads what has arrived into the channel, which is empty.
     fn fill(&mut self, from: &TcpStream) -> io::Result<usize> {
         match self {
             Self::Pipe { write, .. } => {
                 let flags = SpliceFFlags::SPLICE_F_MOVE | SpliceFFlags::SPLICE_F_NONBLOCK;
                 match retried(|| splice(from, None, &*write, None, CHUNK, flags)) {
-                    // A kernel without splice for sockets.
+                    // The kernel can't splice sockets.
                     Err(Errno::EINVAL | Errno::ENOSYS) => {
                         *self = Self::buffer();
                         self.fill(from)
@@ -180,7 +181,7 @@ impl Channel {
         }
     }
 
-    /// Sends what it can of the `held` bytes.
+    /// Sends as many of the `held` bytes as it can.
     fn empty(&mut self, to: &TcpStream, held: usize) -> io::Result<usize> {
         match self {
             Self::Pipe { read, .. } => {

@@ -1,4 +1,5 @@
-//! The relay's TCP side: a task for each connection until it is spliced, then one for each stream.
+//! The relay's TCP side: a task for each connection until it is spliced, then a task for each
+//! stream.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,23 +24,23 @@ use super::splice::{Passed, Splicer};
 use crate::gate::{ConnectionId, Step, StreamTerms};
 use crate::{Ending, Gate, Keys, Rates, StreamCounters, StreamLimits};
 
-/// Connections that the kernel holds until they are accepted.
+/// Connections that the kernel holds until the relay accepts them.
 const BACKLOG: i32 = 1024;
-/// What may wait for a connection's task; a listener has at most as many calls.
+/// The most messages that wait for a connection's task. A listener has at most as many calls.
 const POSTS: usize = 64;
 /// How long to wait when the system has no file descriptors left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
-/// How often requests of a [`Handle`](super::Handle) are looked at.
+/// How often it looks at the requests of a [`Handle`](super::Handle).
 const TICK: Duration = Duration::from_millis(100);
 
-/// TCP sockets that are bound, not yet running.
+/// Bound TCP sockets that don't run yet.
 pub struct StreamServer {
     pub(super) sockets: Vec<Socket>,
     pub(super) hub: Arc<Hub>,
     pub(super) requests: Arc<Requests>,
 }
 
-/// What all connections' tasks share.
+/// What the tasks of all connections share.
 pub(super) struct Hub {
     state: Mutex<State>,
     limits: StreamLimits,
@@ -54,13 +55,13 @@ struct State {
     posts: HashMap<ConnectionId, mpsc::Sender<Post>>,
 }
 
-/// What one connection's task tells another's.
+/// A message from one connection's task to another's.
 enum Post {
-    /// Say this to the listener.
+    /// Send this to the listener.
     Say(StreamReply),
     /// The listener has answered, on this connection.
     Answered(TcpStream, Member, StreamTerms),
-    /// Say this, if anything, and end.
+    /// Send this, if anything, and end.
     End(Option<StreamReply>),
 }
 
@@ -103,7 +104,7 @@ impl Hub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those that listen, once.
+    /// Tells the listeners, once.
     fn leave(&self) {
         let mut state = self.state();
         for id in state.gate.leave() {
@@ -130,7 +131,7 @@ impl State {
     }
 }
 
-/// A connection's place in the gate, which it has as long as this lives.
+/// A connection's place in the gate, held as long as this lives.
 struct Member {
     hub: Arc<Hub>,
     id: ConnectionId,
@@ -144,8 +145,8 @@ impl Drop for Member {
     }
 }
 
-/// How many connections the process can have, once it has asked for as many files as it may: half a
-/// stream is a socket and a pipe. None if the system doesn't say.
+/// The most connections that the process can have, once it has raised its limit of open files as
+/// far as it may. Half a stream is a socket and a pipe. `None` if the system doesn't say.
 pub fn affordable_connections() -> Option<usize> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let files = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
@@ -166,7 +167,7 @@ pub(super) fn bind(address: SocketAddr, limits: &StreamLimits) -> io::Result<Soc
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
-    // Connections that wait to be forgotten by the kernel keep nobody from the port.
+    // Old connections that the kernel still remembers don't block the port.
     socket.set_reuse_address(true)?;
     if let Some(bytes) = limits.buffer {
         socket.set_recv_buffer_size(bytes)?;
@@ -179,13 +180,13 @@ pub(super) fn bind(address: SocketAddr, limits: &StreamLimits) -> io::Result<Soc
 }
 
 impl StreamServer {
-    /// Where it listens, with the ports that the system chose.
+    /// The addresses on which it listens, with the ports that the system chose.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let local = |socket: &Socket| socket.local_addr().ok()?.as_socket();
         self.sockets.iter().filter_map(local)
     }
 
-    /// Serves until the relay is told to stop, on the tokio runtime that it is awaited on.
+    /// Serves until somebody stops the relay, on the tokio runtime that awaits it.
     ///
     /// # Errors
     /// The sockets can't be used with tokio.
@@ -240,7 +241,7 @@ async fn accept(listener: TcpListener, hub: Arc<Hub>) {
     }
 }
 
-/// Whether an error of accepting is that of the connection that came.
+/// Whether an error of accepting concerns the connection that came.
 fn is_about_one(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(
@@ -261,7 +262,7 @@ fn enter(hub: &Arc<Hub>, from: SocketAddr) -> Option<(Member, mpsc::Receiver<Pos
     Some((Member { hub, id }, posts))
 }
 
-/// What a connection turns out to be.
+/// The purpose that a connection turns out to have.
 enum Kind {
     Caller,
     Listener,
@@ -284,7 +285,8 @@ async fn serve(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<
         Kind::Answer(caller, terms) => {
             let hub = Arc::clone(&member.hub);
             let post = Post::Answered(stream, member, terms);
-            // The post holds a member: if it can't be taken, it must be dropped without the lock.
+            // The post holds a member. If it can't be delivered, it must be dropped without the
+            // lock.
             let sender = hub.state().posts.get(&caller).cloned();
             if let Some(sender) = sender {
                 sender.try_send(post).ok();
@@ -293,7 +295,7 @@ async fn serve(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<
     }
 }
 
-/// Reads messages until it is clear what the connection is for.
+/// Reads messages until the connection's purpose is clear.
 async fn greet(
     member: &Member,
     stream: &mut TcpStream,
@@ -303,7 +305,7 @@ async fn greet(
     loop {
         let message = tokio::select! {
             message = reader.read(stream) => message?,
-            // Others need the room.
+            // Others need its place.
             _ = posts.recv() => return Ok(Kind::Nothing),
         };
         match member.hub.receive(member.id, message) {
@@ -338,7 +340,7 @@ async fn refuse(stream: &mut TcpStream, reason: StreamRefusal) -> io::Result<()>
     stream.shutdown().await
 }
 
-/// Waits for the listener, and passes on from then.
+/// Waits for the listener, and then forwards.
 async fn call(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<Post>) {
     let hub = Arc::clone(&member.hub);
     let Ok(Some(Post::Answered(mut other, answered, terms))) =
@@ -373,7 +375,7 @@ async fn call(member: Member, mut stream: TcpStream, mut posts: mpsc::Receiver<P
     drop((member, answered));
 }
 
-/// Keeps a listener until it is silent, gone, or somebody else listens for it.
+/// Keeps a listener until it is silent or gone, or until another one takes its name.
 async fn listen(member: &Member, mut stream: TcpStream, mut posts: mpsc::Receiver<Post>) {
     let limits = &member.hub.limits;
     let (mut read, mut write) = stream.split();
@@ -402,7 +404,7 @@ async fn listen(member: &Member, mut stream: TcpStream, mut posts: mpsc::Receive
     }
 }
 
-/// Reads messages, and never a byte of what follows them.
+/// Reads messages, and never a byte behind them.
 struct MessageReader {
     bytes: [u8; STREAM_REQUEST_MAX_LEN],
     len: usize,
@@ -418,7 +420,7 @@ impl Default for MessageReader {
 }
 
 impl MessageReader {
-    /// The next message; its first byte alone if that begins none. Cancel safe.
+    /// The next message; only its first byte if no message begins with that. Cancel safe.
     async fn read(
         &mut self,
         stream: &mut (impl tokio::io::AsyncRead + Unpin),
