@@ -14,6 +14,8 @@ mod manager;
 mod policies;
 mod routes;
 mod selection;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -7,6 +7,8 @@
 
 mod life;
 mod relays;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

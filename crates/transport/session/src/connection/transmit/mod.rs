@@ -4,6 +4,9 @@
 //! which order things are said and assembles packets; the frames themselves are written by those
 //! who own what they say.
 
+#[cfg(test)]
+mod tests;
+
 use manyway_control::Permit;
 use manyway_units::Time;
 use manyway_wire::{DATA_HEADER_LEN, Frame, PathId, TAG_LEN};
