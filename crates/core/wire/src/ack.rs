@@ -6,7 +6,7 @@ use crate::reader::Reader;
 use crate::sink::{Sink, count};
 use crate::{DecodeError, PathId, varint};
 
-/// What an ACK says besides the packet numbers.
+/// The contents of an ACK besides the packet numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct AckInfo {
     /// The path whose packets are acknowledged; the ACK itself may travel on any.
@@ -31,11 +31,11 @@ pub struct EcnCounts {
     pub ce: u64,
 }
 
-/// A received ACK, its ranges still in the packet's bytes. Made by [`Frames`](crate::Frames), which
-/// checked them.
+/// A received ACK, whose ranges are still in the packet's bytes. [`Frames`](crate::Frames) makes it
+/// and checks the ranges.
 #[derive(Copy, Clone, Debug)]
 pub struct AckFrame<'a> {
-    /// What the ACK says besides the packet numbers.
+    /// The contents of the ACK besides the packet numbers.
     pub info: AckInfo,
     largest: u64,
     first_len: u64,
@@ -105,7 +105,7 @@ impl<'a> AckFrame<'a> {
 }
 
 impl PartialEq for AckFrame<'_> {
-    /// Whether both say the same, however their numbers are encoded.
+    /// Whether both say the same, whatever the encoding of their numbers.
     fn eq(&self, other: &Self) -> bool {
         self.info == other.info && self.ranges().eq(other.ranges())
     }
@@ -126,7 +126,7 @@ impl Iterator for AckRanges<'_> {
     fn next(&mut self) -> Option<RangeInclusive<u64>> {
         let range = self.next.take()?;
         if !self.rest.is_empty() {
-            // They were checked when the frame was decoded.
+            // Decoding the frame has checked them.
             self.next = next_range(&mut self.rest, *range.start()).ok();
         }
         Some(range)
@@ -163,7 +163,7 @@ pub fn encode_ack(
     }
     let start = buf.len();
     info.write_start(buf, largest);
-    // The count is known last. It has a byte for now and gets more if there are 64 ranges or more.
+    // The count becomes known last. It has one byte, and gets more if there are 64 ranges or more.
     let count_at = buf.len();
     buf.push(0);
     varint::put(buf, first_len);
@@ -196,7 +196,7 @@ pub fn encode_ack(
     len
 }
 
-/// Puts the count where a byte was left for it.
+/// Writes the count into the byte that was left for it.
 fn put_count(buf: &mut Vec<u8>, at: usize, count: u64) {
     if let Ok(byte) = u8::try_from(count)
         && varint::len(count) == 1
@@ -222,7 +222,7 @@ fn next_range(reader: &mut Reader<'_>, smallest: u64) -> Result<RangeInclusive<u
 }
 
 impl AckInfo {
-    /// What stands before the ranges and their count.
+    /// The fields before the ranges and their count.
     fn write_start(&self, out: &mut impl Sink, largest: u64) {
         out.byte(if self.ecn.is_some() {
             kind::ACK_ECN
@@ -239,7 +239,7 @@ impl AckInfo {
         }
     }
 
-    /// What stands behind the ranges.
+    /// The fields behind the ranges.
     fn write_end(&self, out: &mut impl Sink) {
         for field in self.ecn.iter().flat_map(EcnCounts::fields) {
             out.varint(field);

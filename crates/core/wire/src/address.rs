@@ -4,19 +4,19 @@ use crate::DecodeError;
 use crate::reader::Reader;
 use crate::sink::Sink;
 
-/// Most addresses in an ADDRESSES frame or in a ticket.
+/// The most addresses in an ADDRESSES frame or in a ticket.
 pub const MAX_ADDRESSES: usize = 32;
 
 /// Bytes of the shortest address: family, IPv4 address, port.
 const MIN_LEN: usize = 1 + 4 + 2;
 
-/// The addresses that are written: the first [`MAX_ADDRESSES`].
+/// The addresses that are encoded: the first [`MAX_ADDRESSES`].
 pub(crate) fn sendable(addresses: &[SocketAddr]) -> &[SocketAddr] {
     &addresses[..addresses.len().min(MAX_ADDRESSES)]
 }
 
-/// Writes the addresses without their count; an IPv6 scope or flow label is lost, it means nothing
-/// elsewhere.
+/// Writes the addresses without their count. Drops an IPv6 scope or flow label, which means nothing
+/// on another host.
 pub(crate) fn put_list(out: &mut impl Sink, addresses: &[SocketAddr]) {
     for address in sendable(addresses) {
         match address.ip() {
@@ -33,7 +33,7 @@ pub(crate) fn put_list(out: &mut impl Sink, addresses: &[SocketAddr]) {
     }
 }
 
-/// Reads `count` addresses; allocates for no more than the bytes at hand can hold.
+/// Reads `count` addresses. Allocates for no more than the present bytes can hold.
 pub(crate) fn get_list(
     reader: &mut Reader<'_>,
     count: u64,
@@ -55,7 +55,7 @@ pub(crate) fn get_list(
     (0..count).map(|_| get(reader)).collect()
 }
 
-/// An address, or none: family 0.
+/// An address or none, which is family 0.
 pub(crate) fn get_optional(reader: &mut Reader<'_>) -> Result<Option<SocketAddr>, DecodeError> {
     if reader.rest().first() == Some(&0) {
         reader.u8("an address's family")?;

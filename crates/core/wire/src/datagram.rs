@@ -9,14 +9,14 @@ pub const DATA_HEADER_LEN: usize = 1 + CID_LEN + 1 + 4;
 /// Bytes of the AEAD's tag at the end of a DATA packet.
 pub const TAG_LEN: usize = 16;
 
-/// Bytes of the shortest DATA packet: header and tag, nothing between them.
+/// Bytes of the shortest DATA packet: header and tag, with nothing between them.
 pub const MIN_DATA_LEN: usize = DATA_HEADER_LEN + TAG_LEN;
 
-/// A datagram that says nothing: it opens the sender's NAT for what comes the other way. Whoever
-/// gets it drops it.
+/// A datagram without meaning: it opens the sender's NAT for datagrams in the other direction. The
+/// receiver drops it.
 pub const OPENING: [u8; 2] = [0x04, 0x01];
 
-/// What a datagram is, by its first byte.
+/// The kind of a datagram, by its first byte.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DatagramType {
@@ -31,7 +31,7 @@ pub enum DatagramType {
 }
 
 impl DatagramType {
-    /// What `datagram` claims to be; `None` if it is none of ours.
+    /// The kind that `datagram` claims; `None` if it isn't one of ours.
     pub fn of(datagram: &[u8]) -> Option<Self> {
         match datagram.first()? {
             0x01 => Some(Self::Init),
@@ -75,7 +75,7 @@ impl DataHeader {
     /// Reads the header of a whole datagram.
     ///
     /// # Errors
-    /// The datagram is no DATA packet, or shorter than header and tag.
+    /// The datagram isn't a DATA packet, or is shorter than header and tag.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         DatagramType::Data.expect(&mut reader)?;
@@ -93,7 +93,7 @@ impl DataHeader {
         buf.put_slice(&self.to_bytes());
     }
 
-    /// The header as it is sent.
+    /// The header's bytes.
     pub fn to_bytes(&self) -> [u8; DATA_HEADER_LEN] {
         let mut bytes = [0; DATA_HEADER_LEN];
         bytes[0] = DatagramType::Data as u8;

@@ -1,4 +1,4 @@
-/// Why bytes are not what they should be. Names the field at fault.
+/// Why bytes can't be decoded. Names the field at fault.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end before the field does.
@@ -14,7 +14,7 @@ pub enum DecodeError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The largest value it may have.
+        /// The largest allowed value.
         limit: u64,
     },
     /// A number is smaller than the protocol allows.
@@ -24,10 +24,10 @@ pub enum DecodeError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The smallest value it may have.
+        /// The smallest allowed value.
         limit: u64,
     },
-    /// A field has none of the values that mean something.
+    /// A field has a value without meaning.
     #[error("{what} is malformed")]
     Malformed {
         /// The field.
@@ -39,10 +39,10 @@ pub enum DecodeError {
         /// The type byte.
         kind: u8,
     },
-    /// The datagram's first byte is that of another kind of datagram, or of none.
+    /// The datagram's first byte belongs to another kind of datagram, or to none.
     #[error("its first byte is {found:#04x}, which doesn't begin {expected}")]
     WrongType {
-        /// The kind of datagram that was asked for.
+        /// The expected kind of datagram.
         expected: &'static str,
         /// The first byte.
         found: u8,
@@ -57,23 +57,23 @@ pub enum DecodeError {
         /// The version byte.
         found: u8,
     },
-    /// A datagram or field has not the length it must have.
+    /// A datagram or field has a wrong length.
     #[error("{what} has {found} bytes instead of {expected}")]
     WrongLength {
         /// The datagram or field.
         what: &'static str,
-        /// The length it must have, in bytes.
+        /// The right length, in bytes.
         expected: usize,
-        /// The length it has, in bytes.
+        /// Its length, in bytes.
         found: usize,
     },
-    /// Something that may be given once is given twice.
+    /// Something that may occur once occurs twice.
     #[error("{what} is given twice")]
     Duplicate {
         /// The field.
         what: &'static str,
     },
-    /// Something that must be given isn't.
+    /// Something required is missing.
     #[error("{what} is missing")]
     Missing {
         /// The field.

@@ -1,6 +1,6 @@
-//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus: decode anything;
-//! what decodes must come out the same after encoding and decoding once more. These functions panic
-//! where the codecs are wrong.
+//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus. They decode any
+//! input, and whatever decodes must come out the same after encoding and decoding once more. These
+//! functions panic if the codecs are wrong.
 
 use crate::relay::{
     Consent, ForwardHeader, Grant, Hello, Listen, Mint, RelayReply, RelayTicket, RelayType,
@@ -125,7 +125,7 @@ pub fn ticket(bytes: &[u8]) {
     }
 }
 
-/// A datagram that a relay gets: FORWARD, HELLO, LISTEN or MINT.
+/// A datagram to a relay: FORWARD, HELLO, LISTEN or MINT.
 pub fn relay_request(bytes: &[u8]) {
     match RelayType::of(bytes) {
         Some(RelayType::Hello) => {
@@ -157,7 +157,7 @@ fn forward(bytes: &[u8]) {
     }
 }
 
-/// A datagram that a relay sends to its clients, and what they pass on of it.
+/// A datagram from a relay to its clients, and what they pass on.
 pub fn relay_reply(bytes: &[u8]) {
     match RelayReply::decode(bytes) {
         Ok(RelayReply::Consent(reply)) => {
@@ -184,7 +184,7 @@ pub fn relay_stream_request(bytes: &[u8]) {
     }
 }
 
-/// A message of a relay's over TCP.
+/// A message from a relay over TCP.
 pub fn relay_stream_reply(bytes: &[u8]) {
     if let Ok(reply) = StreamReply::decode(bytes) {
         assert_eq!(stream_reply_len(bytes[0]), Some(bytes.len()));
@@ -219,7 +219,7 @@ fn frame_again(frame: &Frame<'_>) -> Vec<u8> {
     encoded
 }
 
-/// The builder of ACKs says the same as the frame it was given, and never passes its budget.
+/// The ACK builder writes the same as the given frame, and never exceeds its budget.
 fn ack_again(ack: &crate::AckFrame<'_>) {
     let info: AckInfo = ack.info;
     let mut whole = Vec::new();

@@ -4,7 +4,7 @@ use crate::datagram::DatagramType;
 use crate::reader::Reader;
 use crate::{CID_LEN, ConnectionId, DecodeError, TICKET_ID_LEN, VERSION};
 
-/// Bytes of an INIT, always, so that no answer is longer than its request.
+/// Bytes of every INIT: no answer is longer than its request.
 pub const INIT_LEN: usize = 1200;
 
 /// Bytes of the longest REPLY.
@@ -56,8 +56,8 @@ pub struct Reply<'a> {
     pub noise: &'a [u8],
 }
 
-/// What a listener under load answers instead of a [`Reply`], to learn whether the sender is where
-/// it seems to be.
+/// A listener's answer under load instead of a [`Reply`]. It finds out whether the sender is at the
+/// address from which it seems to send.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Cookie {
     /// The initiator's connection id for path 0, from its INIT.
@@ -74,7 +74,7 @@ pub struct Cookie {
 pub struct Signed<'a, M> {
     /// The message: an [`Init`], a [`Reply`] or a [`Cookie`].
     pub message: M,
-    /// The bytes that `mac1` is over: the datagram up to it.
+    /// The bytes that `mac1` covers: the datagram up to it.
     pub authenticated: &'a [u8],
     /// The message's authentication code. Compare it in constant time.
     pub mac1: &'a [u8; MAC1_LEN],
@@ -92,7 +92,7 @@ impl<'a> Init<'a> {
     /// Reads an INIT.
     ///
     /// # Errors
-    /// The datagram is no INIT, of another version, of another length than [`INIT_LEN`], or its
+    /// The datagram isn't an INIT, has another version or another length than [`INIT_LEN`], or its
     /// padding isn't zero.
     pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
@@ -128,7 +128,7 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// The INIT as it is sent, [`INIT_LEN`] bytes, with the `mac1` that `sign` makes of the bytes
+    /// The INIT's bytes, [`INIT_LEN`] of them, with the `mac1` that `sign` makes of the bytes
     /// before it.
     ///
     /// # Panics
@@ -154,8 +154,8 @@ impl<'a> Reply<'a> {
     /// Reads a REPLY.
     ///
     /// # Errors
-    /// The datagram is no REPLY, of another version, or longer or shorter than its Noise message
-    /// says.
+    /// The datagram isn't a REPLY, has another version, or is longer or shorter than its Noise
+    /// message says.
     pub fn decode(datagram: &'a [u8]) -> Result<Signed<'a, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         start(DatagramType::Reply, &mut reader)?;
@@ -190,7 +190,7 @@ impl<'a> Reply<'a> {
         })
     }
 
-    /// The REPLY as it is sent, with the `mac1` that `sign` makes of the bytes before it.
+    /// The REPLY's bytes, with the `mac1` that `sign` makes of the bytes before it.
     ///
     /// # Panics
     /// If `noise` is longer than [`MAX_REPLY_NOISE`].
@@ -211,7 +211,7 @@ impl Cookie {
     /// Reads a COOKIE.
     ///
     /// # Errors
-    /// The datagram is no COOKIE, of another version, or not of [`COOKIE_LEN`] bytes.
+    /// The datagram isn't a COOKIE, has another version, or doesn't have [`COOKIE_LEN`] bytes.
     pub fn decode(datagram: &[u8]) -> Result<Signed<'_, Self>, DecodeError> {
         let mut reader = Reader::new(datagram);
         start(DatagramType::Cookie, &mut reader)?;
@@ -236,8 +236,8 @@ impl Cookie {
         })
     }
 
-    /// The COOKIE as it is sent, [`COOKIE_LEN`] bytes, with the `mac1` that `sign` makes of the
-    /// bytes before it.
+    /// The COOKIE's bytes, [`COOKIE_LEN`] of them, with the `mac1` that `sign` makes of the bytes
+    /// before it.
     pub fn seal(&self, sign: impl FnOnce(&[u8]) -> [u8; MAC1_LEN]) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(COOKIE_LEN);
         datagram.extend_from_slice(&[DatagramType::Cookie as u8, VERSION]);
@@ -248,8 +248,8 @@ impl Cookie {
     }
 }
 
-/// Type and version. The version comes before all else, so that an old release says the right thing
-/// of a new one.
+/// Checks type and version. It checks the version first, so that an old release names the right
+/// cause when it meets a new one.
 fn start(kind: DatagramType, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     kind.expect(reader)?;
     match reader.u8("the protocol version")? {

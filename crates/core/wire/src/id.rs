@@ -6,7 +6,7 @@ pub const CID_LEN: usize = 8;
 /// Bytes of a ticket's id.
 pub const TICKET_ID_LEN: usize = 8;
 
-/// What a receiver finds the connection and the path of a packet by: random, one per path and
+/// The id by which a receiver finds a packet's connection and path: random, one for each path and
 /// direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub [u8; CID_LEN]);
@@ -17,7 +17,7 @@ impl fmt::Display for ConnectionId {
     }
 }
 
-/// A path's number in its connection. 0 is the path of the handshake; none is used twice.
+/// A path's number in its connection. 0 is the path of the handshake; no number is used twice.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u32);
 
@@ -27,14 +27,15 @@ impl fmt::Display for PathId {
     }
 }
 
-/// A stream's number in its connection, at most 2^62 - 1. Bit 0 says who opened it (0: the side
-/// that opened the connection, 1: the listener), the others count that side's streams. All streams
-/// go both ways.
+/// A stream's number in its connection, at most 2^62 - 1. Bit 0 says who opened it (0: the
+/// initiator, 1: the listener); the other bits count that side's streams. All streams are
+/// bidirectional.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u64);
 
 impl StreamId {
-    /// The stream number `index`, from 0, of the connection's initiator or of its listener.
+    /// The number of the stream with this index, from 0, of the connection's initiator or its
+    /// listener.
     pub const fn new(initiator: bool, index: u64) -> Self {
         Self(index << 1 | !initiator as u64)
     }
@@ -44,7 +45,7 @@ impl StreamId {
         self.0 & 1 == 0
     }
 
-    /// How many streams the same side opened before.
+    /// How many streams the same side has opened before.
     pub const fn index(self) -> u64 {
         self.0 >> 1
     }

@@ -4,9 +4,9 @@ use crate::reader::Reader;
 use crate::relay::Grant;
 use crate::{CID_LEN, ConnectionId, DecodeError, INIT_LEN, MAX_STREAM_COUNT, varint};
 
-/// What each side says of itself in the handshake, inside its Noise message.
+/// What each side announces in the handshake, inside its Noise message.
 ///
-/// Everything but the connection id has a default, which counts when the parameter is missing.
+/// Everything but the connection id has a default, which counts if the parameter is missing.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TransportParameters {
     /// The connection id for path 0 that packets to this side carry (parameter 1, required).
@@ -17,21 +17,21 @@ pub struct TransportParameters {
     pub initial_max_stream_data: u64,
     /// Streams that the peer may open at first (4; default 128, at most 2^61).
     pub initial_max_streams: u64,
-    /// Milliseconds of silence on all paths after which this side gives the connection up (5;
-    /// default 30,000).
+    /// Milliseconds of silence on all paths after which this side ends the connection (5; default
+    /// 30,000).
     pub max_idle_ms: u64,
-    /// Milliseconds that this side may put off an ACK (6; default 10, at most 16,383).
+    /// Milliseconds for which this side may delay an ACK (6; default 10, at most 16,383).
     pub ack_delay_ms: u64,
     /// Ack-eliciting packets on a path after which this side sends an ACK (7; default 10, at least
     /// 1).
     pub ack_every: u64,
     /// Paths that this side keeps open at a time (8; default 64, at least 1).
     pub max_paths: u64,
-    /// Largest UDP payload that this side takes, in bytes (9; default and least 1200, at most
-    /// 65,527).
+    /// The largest UDP payload that this side accepts, in bytes (9; default and minimum 1200, at
+    /// most 65,527).
     pub max_datagram: u64,
-    /// What goes in front of the receiver's datagrams, if they have to go through a relay (10; none
-    /// unless given).
+    /// The grant in front of the listener's datagrams, if they have to go through a relay (10; none
+    /// by default).
     pub grant: Option<Grant>,
 }
 
@@ -52,11 +52,11 @@ impl TransportParameters {
         }
     }
 
-    /// Reads a list of parameters: id, length in bytes, value; id and length are varints. Unknown
-    /// ids are skipped.
+    /// Reads a list of parameters: id, length in bytes, value, where id and length are varints.
+    /// Skips unknown ids.
     ///
     /// # Errors
-    /// A known parameter occurs twice, has a wrong length or a value out of its range, or the
+    /// A known parameter occurs twice, has a wrong length or a value out of range, or the
     /// connection id is missing.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut params = Self::new(ConnectionId::default());
@@ -89,8 +89,8 @@ impl TransportParameters {
         Ok(params)
     }
 
-    /// Writes all parameters, in the order of their ids. A value out of its range is written as the
-    /// nearest in it.
+    /// Writes all parameters in the order of their ids. Replaces a value out of range by the
+    /// nearest one in range.
     pub fn encode(&self, buf: &mut impl BufMut) {
         varint::put(buf, CID);
         varint::put(buf, CID_LEN as u64);
@@ -108,7 +108,7 @@ impl TransportParameters {
         }
     }
 
-    /// What [`encode`](Self::encode) writes: at most 137 bytes.
+    /// The bytes that [`encode`](Self::encode) writes: at most 137.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(137);
         self.encode(&mut bytes);
@@ -179,7 +179,7 @@ impl Field {
     }
 }
 
-/// Notes that the parameter was there.
+/// Notes that the parameter has occurred.
 fn once(seen: &mut u16, id: u64, what: &'static str) -> Result<(), DecodeError> {
     let bit = 1 << id;
     if *seen & bit != 0 {

@@ -1,7 +1,7 @@
 use crate::DecodeError;
 use crate::varint;
 
-/// Takes fields from the front of a byte slice. `what` is the name an error gives to the field.
+/// Takes fields from the front of a byte slice. `what` names the field in errors.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -69,8 +69,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// A varint that counts bytes or things which follow: it can't be more than the bytes that are
-    /// left.
+    /// A varint that counts bytes or things that follow: at most as many as bytes are left.
     pub(crate) fn count(&mut self, what: &'static str) -> Result<usize, DecodeError> {
         let value = self.varint(what)?;
         match usize::try_from(value) {

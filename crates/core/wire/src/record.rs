@@ -5,17 +5,17 @@ pub const MAX_RECORD: usize = 16 << 10;
 /// Bytes in front of each packet.
 pub const RECORD_HEADER_LEN: usize = 2;
 
-/// Room for a few records: what is read at a time.
+/// Room for a few records: the number of bytes that one read can take.
 const CAPACITY: usize = 16 * (MAX_RECORD + RECORD_HEADER_LEN);
-/// What a connection that hasn't said anything costs.
+/// The memory of a connection that hasn't sent anything.
 const FIRST_CAPACITY: usize = 2048;
 
-/// A length that no record has: the stream can't be followed any further.
+/// A length that no record has: the stream's next record can't be found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record has {0} bytes instead of 1 to 16384")]
 pub struct RecordError(pub usize);
 
-/// What stands in front of a packet.
+/// The bytes in front of a packet.
 ///
 /// # Errors
 /// The packet is empty or larger than a record.
@@ -26,8 +26,8 @@ pub fn record_header(len: usize) -> Result<[u8; RECORD_HEADER_LEN], RecordError>
     }
 }
 
-/// Takes a byte stream apart into records. Its memory grows with what has arrived, up to 256 KiB,
-/// never with what a length says.
+/// Splits a byte stream into records. Its memory grows with what has arrived, up to 256 KiB, never
+/// with what a length claims.
 #[derive(Debug, Default)]
 pub struct RecordReader {
     buf: Vec<u8>,
@@ -36,7 +36,7 @@ pub struct RecordReader {
 }
 
 impl RecordReader {
-    /// An empty one.
+    /// An empty reader.
     pub fn new() -> Self {
         Self::default()
     }
@@ -46,7 +46,7 @@ impl RecordReader {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
         }
-        // All of it was filled at once: there is more where that came from.
+        // A read has filled all of it, so there is probably more.
         let full = self.end == self.buf.len();
         if full && self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
@@ -59,15 +59,15 @@ impl RecordReader {
         &mut self.buf[self.end..]
     }
 
-    /// Tells how many bytes were read into the [space](RecordReader::space).
+    /// Notes how many bytes were read into the [space](RecordReader::space).
     pub fn filled(&mut self, len: usize) {
         self.end = (self.end + len).min(self.buf.len());
     }
 
-    /// The next packet that is there as a whole, to be opened in place.
+    /// The next complete packet, to be opened in place.
     ///
     /// # Errors
-    /// A length out of range; every further call says so again.
+    /// A length is out of range. Every further call returns the same error.
     #[expect(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<&mut [u8]>, RecordError> {
         let waiting = &self.buf[self.start..self.end];

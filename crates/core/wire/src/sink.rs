@@ -5,7 +5,7 @@ use bytes::BufMut;
 
 use crate::varint;
 
-/// Takes what an encoder writes.
+/// Takes an encoder's output.
 pub(crate) trait Sink {
     fn byte(&mut self, byte: u8);
     fn zeros(&mut self, count: usize);
@@ -34,7 +34,7 @@ impl<B: BufMut> Sink for B {
 /// Counts bytes and keeps none.
 pub(crate) struct Counter(usize);
 
-/// Bytes that `write` writes.
+/// The number of bytes that `write` writes.
 pub(crate) fn count(write: impl FnOnce(&mut Counter)) -> usize {
     let mut counter = Counter(0);
     write(&mut counter);

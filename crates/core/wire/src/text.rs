@@ -7,40 +7,40 @@ use data_encoding::{DecodeKind, Encoding, Specification};
 
 use crate::DecodeError;
 
-/// Why a text is not what was asked for. Never quotes the text, which may hold a secret.
+/// Why a text can't be read. Never quotes the text, which may contain a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
-    /// It doesn't begin like one.
+    /// It doesn't have the prefix.
     #[error("this is not a {what}: {what}s begin with \"{prefix}\"")]
     WrongPrefix {
-        /// What it should be.
+        /// The expected kind of text.
         what: &'static str,
-        /// How those begin.
+        /// The prefix of that kind.
         prefix: &'static str,
     },
-    /// It begins like one of another version.
+    /// It has another version's prefix.
     #[error(
         "the {what} is of a version that this release doesn't know: install the same release on \
          both hosts"
     )]
     UnknownVersion {
-        /// What it should be.
+        /// The expected kind of text.
         what: &'static str,
     },
     /// It has too many or too few characters.
     #[error("the {what} has {found} characters, which no {what} has: copy all of it again")]
     WrongLength {
-        /// What it should be.
+        /// The expected kind of text.
         what: &'static str,
-        /// Characters it has.
+        /// The number of its characters.
         found: usize,
     },
-    /// It has a character that none of its kind has.
+    /// It has a character that doesn't occur in such texts.
     #[error(
         "the {what} has {character:?} at position {position}, which no {what} has: copy it again"
     )]
     BadCharacter {
-        /// What it should be.
+        /// The expected kind of text.
         what: &'static str,
         /// Position in characters, from 1.
         position: usize,
@@ -50,31 +50,31 @@ pub enum TextError {
     /// The checksum is wrong.
     #[error("the {what} is damaged: copy it again")]
     Checksum {
-        /// What it should be.
+        /// The expected kind of text.
         what: &'static str,
     },
-    /// The checksum is right, but what it covers makes no sense.
+    /// The checksum is right, but the contents make no sense.
     #[error("the {what} is malformed: {error}; ask for a new one")]
     Malformed {
-        /// What it should be.
+        /// The expected kind of text.
         what: &'static str,
         /// What is wrong.
         error: DecodeError,
     },
 }
 
-/// How bytes of one kind are written for people: prefix, base32 (RFC 4648's alphabet in lower case,
-/// no padding) of the bytes and of their CRC-32, which also covers the prefix and finds any one or
-/// two wrong characters.
+/// How people see bytes of one kind: a prefix, and base32 (RFC 4648's alphabet in lower case, no
+/// padding) of the bytes and their CRC-32. The checksum also covers the prefix, and detects any one
+/// or two wrong characters.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct TextFormat {
-    /// What it is, in words.
+    /// The kind's name in messages.
     pub(crate) what: &'static str,
     /// Two letters and a digit, the version.
     pub(crate) prefix: &'static str,
-    /// Fewest bytes, without the checksum.
+    /// The fewest bytes, without the checksum.
     pub(crate) min: usize,
-    /// Most bytes, without the checksum.
+    /// The most bytes, without the checksum.
     pub(crate) max: usize,
 }
 
@@ -85,8 +85,8 @@ impl TextFormat {
         format!("{}{}", self.prefix, BASE32.encode(&bytes))
     }
 
-    /// The bytes of a text, with white space around it ignored. Length and characters are checked
-    /// before anything is allocated.
+    /// The bytes of a text. Ignores white space around it. Checks length and characters before it
+    /// allocates anything.
     pub(crate) fn decode(&self, text: &str) -> Result<Vec<u8>, TextError> {
         let what = self.what;
         let text = text.trim();
@@ -121,7 +121,7 @@ impl TextFormat {
         Ok(bytes)
     }
 
-    /// The error for a text whose checksum is right and whose content isn't.
+    /// The error for a text with a right checksum and wrong contents.
     pub(crate) fn malformed(&self, error: DecodeError) -> TextError {
         let what = self.what;
         TextError::Malformed { what, error }
@@ -161,12 +161,12 @@ fn is_digit(character: char) -> bool {
     matches!(character, 'a'..='z' | '2'..='7')
 }
 
-/// Characters of `bytes` bytes.
+/// The number of characters for `bytes` bytes.
 pub(crate) const fn encoded_len(bytes: usize) -> usize {
     (bytes * 8).div_ceil(5)
 }
 
-/// One run of CRC-32's shift register (the polynomial of IEEE 802.3, reflected), bit by bit: the
+/// One step of CRC-32's shift register (the polynomial of IEEE 802.3, reflected), bit by bit: the
 /// texts are short.
 pub(crate) fn crc(start: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(start, |crc, &byte| {

@@ -9,31 +9,29 @@ use crate::relay::RelayId;
 use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, MAX_ADDRESSES, TICKET_ID_LEN, address};
 
-/// What a listener hands out so that others can connect: where it is, who it is, and the right to
-/// ask.
+/// A text by which a listener admits others: where it is, who it is, and a secret.
 ///
-/// Written as `mw1` and base32 (RFC 4648, lower case, no padding) of the fields below and a CRC-32
-/// that finds any one or two wrong characters. Whoever holds the text can connect, so `Debug` shows
+/// It is `mw1` and base32 (RFC 4648, lower case, no padding) of the fields below and a CRC-32 that
+/// detects any one or two wrong characters. Anyone who has the text can connect, so `Debug` shows
 /// neither it nor the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ticket {
     /// Version of the ticket's format: [`Ticket::VERSION`].
     pub version: u8,
-    /// What the listener finds the secret by.
+    /// The id by which the listener finds the secret.
     pub id: [u8; TICKET_ID_LEN],
     /// The listener's static X25519 key.
     pub public_key: [u8; 32],
     /// The pre-shared key of the handshake.
     pub secret: [u8; 32],
-    /// Where the listener can be reached; only the first [`MAX_ADDRESSES`] are written, without
-    /// IPv6 scopes.
+    /// The listener's addresses. Only the first [`MAX_ADDRESSES`] are encoded, without IPv6 scopes.
     pub addresses: Vec<SocketAddr>,
-    /// Relays at which the listener can be found under a name that the secret gives; only the first
-    /// [`MAX_TICKET_RELAYS`] are written.
+    /// Relays at which the listener can be found under a name that derives from the secret. Only
+    /// the first [`MAX_TICKET_RELAYS`] are encoded.
     pub relays: Vec<(SocketAddr, RelayId)>,
 }
 
-/// Most relays in a ticket.
+/// The most relays in a ticket.
 pub const MAX_TICKET_RELAYS: usize = 8;
 
 impl Ticket {
@@ -42,7 +40,7 @@ impl Ticket {
 }
 
 impl fmt::Display for Ticket {
-    /// The ticket's text: treat it as the secret that it is.
+    /// The ticket's text. Treat it as the secret that it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = Vec::with_capacity(MAX_LEN + 4);
         bytes.put_slice(&self.id);
@@ -65,7 +63,7 @@ impl fmt::Display for Ticket {
 impl FromStr for Ticket {
     type Err = TextError;
 
-    /// Reads a ticket's text; white space around it is ignored.
+    /// Reads a ticket's text. Ignores white space around it.
     fn from_str(text: &str) -> Result<Self, TextError> {
         let body = TEXT.decode(text)?;
         decode(&body).map_err(|error| TEXT.malformed(error))
@@ -93,7 +91,7 @@ const TEXT: TextFormat = TextFormat {
 
 /// Bytes without addresses.
 const MIN_LEN: usize = TICKET_ID_LEN + 32 + 32 + 1;
-/// Bytes with all addresses, all of them IPv6.
+/// Bytes with the most addresses, all of them IPv6.
 const MAX_LEN: usize =
     MIN_LEN + MAX_ADDRESSES * (1 + 16 + 2) + 1 + MAX_TICKET_RELAYS * (1 + 16 + 2 + RelayId::LEN);
 
@@ -123,7 +121,7 @@ fn decode(body: &[u8]) -> Result<Ticket, DecodeError> {
     })
 }
 
-/// A ticket without relays ends before them: so it is as short as it was before there were any.
+/// A ticket without relays ends before them, so it is as short as before tickets had relays.
 fn relays(reader: &mut Reader<'_>) -> Result<Vec<(SocketAddr, RelayId)>, DecodeError> {
     if reader.is_empty() {
         return Ok(Vec::new());

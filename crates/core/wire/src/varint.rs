@@ -16,7 +16,7 @@ pub const fn len(value: u64) -> usize {
     }
 }
 
-/// Writes `value` in as few bytes as it takes. What is above [`MAX`] is written as [`MAX`].
+/// Writes `value` in as few bytes as possible, and a value above [`MAX`] as [`MAX`].
 pub fn put(buf: &mut impl BufMut, value: u64) {
     let value = value.min(MAX);
     match len(value) {
@@ -27,8 +27,8 @@ pub fn put(buf: &mut impl BufMut, value: u64) {
     }
 }
 
-/// Takes a varint from the front of `bytes`, in any of its encodings; `None`, and nothing taken, if
-/// it is cut short.
+/// Takes a varint from the front of `bytes`, in any of its encodings. Returns `None`, and takes
+/// nothing, if it is cut short.
 pub fn get(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, _) = bytes.split_first()?;
     let (field, rest) = bytes.split_at_checked(1 << (first >> 6))?;

@@ -14,29 +14,29 @@ pub const HEARTBEAT_S: u32 = 30;
 /// heartbeats.
 pub const LEASE_S: u32 = 2 * HEARTBEAT_S;
 
-/// Default number of relays in a subset.
+/// The number of relays in a subset if a client names none.
 pub const SUBSET: u16 = 50;
 
-/// Most relays that one request names or asks for.
+/// The most relays that one request names or asks for.
 pub const MAX_RELAYS: usize = 200;
 
-/// Most characters that peers leave for each other.
+/// The most characters that peers leave for each other.
 pub const MAX_SEALED: usize = 2048;
 
-/// Most bytes of a request's body.
+/// The most bytes of a request's body.
 pub const MAX_BODY: usize = 16 << 10;
 
-/// Most bytes of an answer's body: 200 relays with vouchers and eight addresses each.
+/// The most bytes of an answer's body: 200 relays with vouchers and eight addresses each.
 pub const MAX_ANSWER: usize = 256 << 10;
 
-/// Longest time that a listener's request waits for callers, in seconds.
+/// The longest time that a listener's request waits for callers, in seconds.
 pub const MAX_WAIT_S: u32 = 25;
 
 /// The registry's identity and intervals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct About {
-    /// Its key: it signs vouchers with it, and its own certificate holds it.
+    /// Its key, which signs its vouchers and is the key of its own certificate.
     pub registry: String,
     /// Its release.
     pub version: String,
@@ -44,26 +44,26 @@ pub struct About {
     pub heartbeat_s: u32,
     /// How long leases last, in seconds.
     pub lease_s: u32,
-    /// The UDP port on which it answers HELLO with the address it came from, if it does.
+    /// The UDP port on which it answers HELLO with the sender's address, if it does.
     pub observe_port: Option<u16>,
 }
 
-/// What a relay signs to enrol.
+/// The text that a relay signs to enrol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Challenge {
-    /// Good for one enrolment of a relay, for 30 s.
+    /// It is valid for one enrolment of a relay, for 30 s.
     pub challenge: String,
 }
 
-/// A relay that wants to be found.
+/// A relay that enrols.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRelay {
     /// Its key.
     pub relay: String,
-    /// Where it is reached: 1 to 8 addresses with ports. Each has to answer a HELLO.
+    /// Its addresses: 1 to 8, with ports. Each has to answer a HELLO.
     #[cfg_attr(
         feature = "server",
         schema(
@@ -74,8 +74,8 @@ pub struct EnrolRelay {
         )
     )]
     pub addresses: Vec<SocketAddr>,
-    /// It forwards streams over TCP at each of them too, and has to answer a HELLO there over TCP
-    /// as well.
+    /// Whether it also forwards streams over TCP at each of them. Each then has to answer a HELLO
+    /// over TCP as well.
     #[serde(default, skip_serializing_if = "is_false")]
     pub tcp: bool,
     /// From `GET /v1/challenge`.
@@ -88,15 +88,15 @@ pub struct EnrolRelay {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Enrolled {
-    /// A secret that every heartbeat has to show.
+    /// A secret that every heartbeat has to contain.
     pub lease: String,
-    /// How often to renew it, in seconds.
+    /// How often the relay should renew it, in seconds.
     pub heartbeat_s: u32,
     /// How long it lasts, in seconds.
     pub lease_s: u32,
 }
 
-/// A lease was renewed.
+/// A renewed lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Renewed {
@@ -104,20 +104,20 @@ pub struct Renewed {
     pub lease_s: u32,
 }
 
-/// A client that wants to use relays, or be found.
+/// A client that wants relays, or wants to be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnrolClient {
-    /// The Ed25519 key that it will sign MINTs with.
+    /// The Ed25519 key with which it will sign MINTs.
     pub client: String,
 }
 
-/// The credential that a client shows from now on.
+/// The credential that a client uses from now on.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ClientEnrolled {
-    /// A secret.
+    /// The credential, a secret.
     pub credential: String,
     /// When it expires: Unix time in seconds.
     pub expires: u32,
@@ -128,50 +128,51 @@ pub struct ClientEnrolled {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AskVouchers {
-    /// For these relays, if they are still enrolled: at most 200.
+    /// The relays that the client names, as far as they are still enrolled: at most 200.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(max_items = 200))]
     pub relays: Vec<String>,
-    /// And for this many others at random: 50 by default, at most 200 together with those named.
+    /// The number of other relays, drawn at random: 50 by default, at most 200 together with those
+    /// named.
     #[cfg_attr(feature = "server", schema(maximum = 200))]
     pub more: Option<u16>,
-    /// How many of those at random have to forward streams over TCP, if there are that many.
+    /// How many of the random relays have to forward streams over TCP, if there are that many.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[cfg_attr(feature = "server", schema(maximum = 200))]
     pub tcp: u16,
 }
 
-/// Relays with the right to use them.
+/// Relays, with vouchers for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Vouchers {
-    /// First those that were named, then those at random.
+    /// First the named relays, then the random ones.
     pub relays: Vec<VouchedRelay>,
 }
 
-/// A relay with the right to use it.
+/// A relay, with a voucher for it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct VouchedRelay {
     /// Its key.
     pub relay: String,
-    /// Where it is.
+    /// Its addresses.
     #[cfg_attr(feature = "server", schema(value_type = Vec<String>))]
     pub addresses: Vec<SocketAddr>,
-    /// It forwards streams over TCP there too.
+    /// Whether it also forwards streams over TCP there.
     #[serde(default)]
     pub tcp: bool,
-    /// For MINT: docs/relays.md has its fields.
+    /// The voucher, for MINT: docs/relays.md has its fields.
     pub voucher: String,
 }
 
-/// A listener that can be met.
+/// A listener that wants to be found.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// 16 random bytes, chosen by the first to listen under the name. Only who knows them can
-    /// replace the entry.
+    /// 16 random bytes, chosen by the first one to listen under the name. Only those who know them
+    /// can replace the entry.
     pub owner: String,
     /// Its addresses and consents, sealed for the holders of its ticket: at most 2048 characters.
     #[cfg_attr(feature = "server", schema(max_length = 2048))]
@@ -182,7 +183,7 @@ pub struct Listen {
     pub wait_s: u32,
 }
 
-/// Who called since the listener asked last.
+/// The callers since the listener last asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Callers {
@@ -190,7 +191,7 @@ pub struct Callers {
     pub callers: Vec<String>,
 }
 
-/// A caller that wants to meet a listener.
+/// A caller that wants to reach a listener.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -212,21 +213,21 @@ pub struct Listener {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
-    /// What is wrong.
+    /// The error.
     pub error: ErrorDetail,
 }
 
-/// What is wrong.
+/// The error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct ErrorDetail {
     /// For programs: one word, stable.
     pub code: String,
-    /// For people: what is wrong and how to mend it.
+    /// For people: what is wrong and how to fix it.
     pub message: String,
 }
 
-/// Left out, so that a registry that doesn't know of TCP accepts the request.
+/// Left out if false, so that a registry that doesn't know TCP accepts the request.
 fn is_false(tcp: &bool) -> bool {
     !tcp
 }
@@ -253,7 +254,7 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 /// The bytes that a relay signs to enrol: a context, the registry, the challenge, the addresses and
-/// whether they forward TCP, so that a registry can't replay them at another one.
+/// whether they forward TCP. So a registry can't replay them at another one.
 pub fn enrolment_bytes(
     registry: &[u8; 32],
     challenge: &str,

@@ -6,7 +6,7 @@ use aws_lc_rs::hmac::{self, HMAC_SHA256};
 
 use crate::api;
 
-/// What a text is good for; none passes for another.
+/// The purpose of a text. A text for one purpose doesn't pass for another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Challenge = 1,
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 /// Bytes of the code at a text's end.
 const CODE: usize = 16;
 
-/// The key that they are made with. Registries with one key file know each other's.
+/// The key that makes the codes. Registries with one key file accept each other's texts.
 pub(crate) struct Codes(hmac::Key);
 
 impl Codes {
@@ -31,7 +31,7 @@ impl Codes {
         api::encode(&[body, &code].concat())
     }
 
-    /// The body of a text of this kind, if its code is right; compared in constant time.
+    /// The body of a text of this kind if its code is right. Compares in constant time.
     pub(crate) fn open<const N: usize>(&self, kind: Kind, text: &str) -> Option<[u8; N]> {
         // The longest kind has 45 bytes.
         let mut bytes = [0; 64 + CODE];

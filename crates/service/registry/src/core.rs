@@ -1,4 +1,5 @@
-//! The registry's decisions. No I/O: the caller hands in time, and a seed gives the randomness.
+//! The registry's decisions. No I/O: the caller hands in the time, and a seed provides the
+//! randomness.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,45 +20,45 @@ use crate::relay_table::{Record, RelayTable};
 use crate::tokens::Role;
 use crate::{Problem, RegistryKey, Tokens};
 
-/// How long a challenge can be used: shorter than a lease, so that what an enrolment leaves behind
-/// outlasts it.
+/// How long a challenge is valid: shorter than a lease, so that the record of an enrolment outlasts
+/// it.
 const CHALLENGE_LIFE: Duration = Duration::from_secs(30);
 /// How long a lease lasts.
 pub(crate) const LEASE: Duration = Duration::from_secs(api::LEASE_S as u64);
-/// How long a credential is good.
+/// How long a credential is valid.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// How long a voucher is good unless the operator says otherwise. A thief of a client's key has
-/// this long.
+/// How long a voucher is valid by default, and so how long somebody who stole a client's key can
+/// use it.
 const VOUCHER_LIFE: Duration = Duration::from_secs(2 * 3600);
 
-/// What requests count for: the time and room that they take.
+/// The weights of requests: the time and room that they take.
 const WEIGHT_ENROL: u64 = 10;
 const WEIGHT_FAILED: u64 = 20;
 const WEIGHT_MEETING: u64 = 2;
-/// Relays whose vouchers count as one request more: a signature takes about 25 µs.
+/// This many vouchers weigh as much as one more request: a signature takes about 25 µs.
 const VOUCHERS_PER_WEIGHT: usize = 5;
 /// Buckets per row of the sketch of sources.
 const CELLS: usize = 1 << 16;
 
-/// What a registry's operator decides.
+/// The policy that a registry's operator sets.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Accept relays with private addresses too: inside one network, and for tests.
+    /// Accept relays with private addresses, too: inside one network, and for tests.
     pub allow_private: bool,
-    /// Most relays altogether.
+    /// The most relays altogether.
     pub relays: usize,
-    /// Most relays enrolled with one token.
+    /// The most relays that may enrol with one token.
     pub relays_per_token: usize,
-    /// Most listeners that can be met at a time.
+    /// The most listeners that can be found at a time.
     pub listeners: usize,
-    /// Most of them of one account.
+    /// The most of them of one account.
     pub listeners_per_account: u32,
-    /// Requests per second from one address (IPv4, or IPv6 /64), twice as many at once. A heartbeat
-    /// is one.
+    /// Requests per second from one address (IPv4, or IPv6 /64), with bursts of twice as many. A
+    /// heartbeat is one request.
     pub rate: u64,
-    /// HELLOs per second that are sent to addresses that relays claim, altogether.
+    /// HELLOs per second that the registry sends altogether to addresses that relays claim.
     pub probes: u64,
-    /// How long a voucher is good. Clients renew theirs each hour.
+    /// How long a voucher is valid. Clients renew theirs each hour.
     pub voucher_life: Duration,
 }
 
@@ -76,14 +77,14 @@ impl Default for Limits {
     }
 }
 
-/// An enrolment that is in order, but for the addresses, which have to be proved.
+/// An enrolment that is valid if the addresses are the relay's, which a probe has to show.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What the store gets once they are.
+    /// What goes into the store after the probe.
     pub record: Record,
 }
 
-/// Whose lease it is, and its number.
+/// A lease's relay and number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The relay.
@@ -92,7 +93,7 @@ pub struct Lease {
     pub number: i64,
 }
 
-/// What a credential says.
+/// The contents of a credential.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Credential {
     client: RelayId,
@@ -117,7 +118,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// A registry that knows no relay yet. Same seed, same decisions.
+    /// A registry that knows no relay yet. The same seed gives the same decisions.
     pub fn new(key: RegistryKey, tokens: Tokens, limits: Limits, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
         Self {
@@ -143,31 +144,31 @@ impl Core {
         self.key.id()
     }
 
-    /// The relays that are known.
+    /// The known relays.
     pub fn relays(&self) -> &RelayTable {
         &self.relays
     }
 
-    /// Listeners that can be met now.
+    /// The listeners that can be found now.
     pub fn listeners(&self) -> usize {
         self.meetings.len()
     }
 
-    /// For what the store tells.
+    /// The known relays, for updates from the store.
     pub(crate) fn relays_mut(&mut self) -> &mut RelayTable {
         &mut self.relays
     }
 
-    /// Forgets what is over. Call it now and then; decisions don't depend on it but by at most
-    /// that.
+    /// Forgets expired entries. Call it now and then: an entry may outlast its end by the time
+    /// between two calls.
     pub fn tick(&mut self, now: Duration) {
         self.relays.expire(now);
     }
 
-    /// Takes a request from what its source may send.
+    /// Counts a request against its source's budget.
     ///
     /// # Errors
-    /// It has sent too many.
+    /// The source has sent too many.
     pub fn admit(&mut self, now: Duration, from: SocketAddr) -> Result<(), Problem> {
         self.charge(now, from, 1)
     }
@@ -181,23 +182,23 @@ impl Core {
         }
     }
 
-    /// Wrong secrets cost their source more.
+    /// A wrong secret costs its source more.
     fn failed(&mut self, now: Duration, from: SocketAddr, problem: Problem) -> Problem {
         self.charge(now, from, WEIGHT_FAILED).ok();
         problem
     }
 
-    /// Something to sign, good for 30 s.
+    /// A text to sign, valid for 30 s.
     pub fn challenge(&self, now: Duration) -> String {
         let issued = now.as_millis() as u64;
         self.codes.seal(Code::Challenge, &issued.to_be_bytes())
     }
 
-    /// Looks at an enrolment; what is right about it is a [`Candidate`], whose addresses should now
-    /// be probed.
+    /// Checks an enrolment. If it is valid, returns a [`Candidate`], whose addresses the caller
+    /// should now probe.
     ///
     /// # Errors
-    /// What is wrong.
+    /// What is wrong with it.
     pub fn enrol_relay(
         &mut self,
         now: Duration,
@@ -233,7 +234,7 @@ impl Core {
             addresses,
             tcp: request.tcp,
             owner,
-            // etcd's are positive.
+            // etcd's numbers are positive.
             lease: self.rng.random_range(1..i64::MAX),
             challenged,
             left: false,
@@ -262,12 +263,12 @@ impl Core {
         Ok(canonicals.into())
     }
 
-    /// When a challenge was issued, in ms.
+    /// The time at which a challenge was issued, in ms.
     fn challenged(&self, now: Duration, challenge: &str) -> Result<u64, Problem> {
         let issued = self.codes.open(Code::Challenge, challenge);
         let issued = u64::from_be_bytes(issued.ok_or(Problem::Challenge)?);
         let age = now.checked_sub(Duration::from_millis(issued));
-        // Another registry of the fleet may have issued it by a clock that is a little ahead.
+        // Another registry of the fleet may have issued it by a clock that is slightly ahead.
         match age.unwrap_or_default() <= CHALLENGE_LIFE
             && Duration::from_millis(issued) <= now + CHALLENGE_LIFE
         {
@@ -289,13 +290,13 @@ impl Core {
         }
     }
 
-    /// Takes the HELLOs to these addresses from what may be sent to each host, and altogether: the
-    /// registry must not be a weapon.
+    /// Counts HELLOs to these addresses against the budgets of each host and of all hosts: nobody
+    /// must be able to use the registry as a weapon.
     fn probe(&mut self, now: Duration, addresses: &[SocketAddr], tcp: bool) -> Result<(), Problem> {
         let hellos = 1 + u64::from(tcp);
         for address in addresses {
             let cells = self.targets.cells(&source(*address));
-            // Many relays may be behind one address, and each host may restart its own often.
+            // Many relays may share one address, and each may restart often.
             let allowance = Allowance::events(hellos, self.limits.rate.max(1));
             let admitted = self.targets.take(cells, now, allowance)
                 && self
@@ -314,10 +315,10 @@ impl Core {
         self.codes.seal(Code::Lease, &body)
     }
 
-    /// Which lease a text stands for, whether it has ended or not.
+    /// The lease that a text stands for, whether it has ended or not.
     ///
     /// # Errors
-    /// None of this registry's, or too many requests.
+    /// This registry didn't issue it, or the source has sent too many requests.
     pub fn open_lease(
         &mut self,
         now: Duration,
@@ -335,13 +336,13 @@ impl Core {
         })
     }
 
-    /// Whether a relay's lease isn't this one any more, as far as is known.
+    /// Whether a relay is known to have given up this lease, or to have another one.
     pub(crate) fn superseded(&self, lease: &Lease) -> bool {
         let known = self.relays.get(&lease.relay);
         known.is_some_and(|record| record.lease != lease.number || record.left)
     }
 
-    /// Enrols a client: its credential and when that ends.
+    /// Enrols a client. Returns its credential, and when that expires.
     ///
     /// # Errors
     /// What is wrong.
@@ -358,7 +359,7 @@ impl Core {
         };
         let client = relay_id(&request.client, "client")?;
         let expires = seconds(now + CREDENTIAL_LIFE);
-        // One account for each name, however many clients enrol with its token.
+        // Each name has one account, however many clients enrol with its token.
         let tag = hmac::sign(&self.accounts, holder.name.as_bytes());
         let body = [
             &client.0[..],
@@ -392,7 +393,7 @@ impl Core {
         }
     }
 
-    /// Vouchers for relays that are named and for others at random, first those that have to
+    /// Vouchers for the named relays and for random ones, which begin with those that have to
     /// forward streams over TCP.
     ///
     /// # Errors
@@ -425,7 +426,7 @@ impl Core {
         self.tick(now);
         let known = named.iter().filter_map(|relay| self.relays.get(relay));
         let known = known.filter(|record| !record.left);
-        // Those named may come up again.
+        // The draw may contain the named relays again.
         let drawn = more + named.len();
         let tcp = match request.tcp {
             0 => 0,
@@ -458,7 +459,7 @@ impl Core {
         }
     }
 
-    /// Leaves what a listener has sealed for its callers.
+    /// Stores what a listener has sealed for its callers.
     ///
     /// # Errors
     /// What is wrong.
@@ -491,12 +492,12 @@ impl Core {
         Ok(name)
     }
 
-    /// Who has called since: for whom [`Core::listen`] has named the meeting.
+    /// The callers since the last time, for the meeting that [`Core::listen`] has named.
     pub fn callers(&mut self, now: Duration, name: &Name) -> Vec<String> {
         self.meetings.callers(now, name)
     }
 
-    /// Leaves a call; gives back the meeting's name and what the listener has left.
+    /// Stores a call. Returns the meeting's name and what the listener has left.
     ///
     /// # Errors
     /// What is wrong.
@@ -512,7 +513,7 @@ impl Core {
         let found = self.meetings.call(now, &name, sealed(&request.sealed)?);
         match found {
             Ok(listener) => Ok((name, listener)),
-            // Guessing names costs.
+            // Guessing names is expensive.
             Err(problem) => Err(self.failed(now, from, problem)),
         }
     }

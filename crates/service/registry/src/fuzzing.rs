@@ -1,5 +1,5 @@
-//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus: a registry reads
-//! anything without panic, and what it accepts it writes again the same.
+//! What the fuzz targets in `fuzz/` run, and the test that replays their corpus. A registry reads
+//! any input without a panic, and writes accepted input again as it was.
 
 use std::net::SocketAddr;
 use std::time::Duration;

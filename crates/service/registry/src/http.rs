@@ -1,5 +1,5 @@
 //! A minimal HTTP client for relays, clients and the store: one request after another over a
-//! connection, with bounds on time and size.
+//! connection, with limits on time and size.
 
 use std::future::Future;
 use std::io;
@@ -20,35 +20,35 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// For connecting, and for TLS.
+/// The time limit for connecting, and for TLS.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// No connection.
+    /// The connection failed.
     #[error("can't reach {host}:{port}: {error}")]
     Connect {
         /// The host.
         host: String,
         /// Its port.
         port: u16,
-        /// What the system, or TLS, says.
+        /// The error of the system or of TLS.
         #[source]
         error: io::Error,
     },
-    /// The other side isn't who it should be, or talks no HTTP.
+    /// The other side isn't authentic, or doesn't speak HTTP.
     #[error("the exchange broke off: {0}")]
     Broken(String),
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     #[error("no answer in time")]
     Timeout,
-    /// Too much came.
+    /// The answer was too long.
     #[error("the answer is longer than {0} bytes, or broke off")]
     Body(usize),
 }
 
-/// A place to talk to.
+/// A server's address.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) host: String,
@@ -56,7 +56,7 @@ pub(crate) struct Endpoint {
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
-/// An answer that is all there.
+/// A complete answer.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) body: Bytes,
@@ -75,15 +75,15 @@ impl Drop for Link {
     }
 }
 
-/// What is asked.
+/// A request.
 #[derive(Clone)]
 pub(crate) struct Ask<'a> {
     pub(crate) method: Method,
     pub(crate) path: &'a str,
-    /// For `Authorization: Bearer`.
+    /// The value for `Authorization: Bearer`.
     pub(crate) bearer: Option<&'a str>,
     pub(crate) body: Vec<u8>,
-    /// Most bytes of the answer.
+    /// The most bytes of the answer.
     pub(crate) limit: usize,
     pub(crate) wait: Duration,
 }
@@ -136,12 +136,12 @@ impl Endpoint {
 }
 
 impl Link {
-    /// Whether another request can be sent, as far as is known.
+    /// Whether the connection can probably take another request.
     pub(crate) fn is_open(&self) -> bool {
         !self.sender.is_closed()
     }
 
-    /// Sends a request and waits for all of its answer.
+    /// Sends a request and waits for the complete answer.
     pub(crate) async fn ask(&mut self, ask: Ask<'_>) -> Result<Answer, HttpError> {
         let (wait, limit) = (ask.wait, ask.limit);
         in_time(wait, async {
@@ -154,7 +154,7 @@ impl Link {
         .await
     }
 
-    /// Sends a request; the answer's body is the caller's to read, and to bound.
+    /// Sends a request. The caller reads the answer's body, and limits it.
     pub(crate) async fn send(&mut self, ask: Ask<'_>) -> Result<Response<Incoming>, HttpError> {
         let mut request = Request::builder()
             .method(ask.method)

@@ -16,26 +16,26 @@ use crate::hkdf::Len32;
 
 const HEADER: &str = "manyway registry key 1";
 
-/// No key file is longer.
+/// Key files are never longer.
 const LONGEST: u64 = 4096;
 
-/// A registry's Ed25519 key, which signs vouchers and, unless it has a certificate of another kind,
-/// proves in TLS who it is. The contexts of these signatures differ (RFC 8446, section 4.4.3), so
-/// neither passes for the other. Registries that serve one fleet share it. Zeroed when dropped;
-/// `Debug` shows the public key only.
+/// A registry's Ed25519 key. It signs vouchers and, unless the registry has a certificate of
+/// another kind, proves the registry's identity in TLS. The contexts of these signatures differ
+/// (RFC 8446, section 4.4.3), so neither passes for the other. Registries that serve one fleet
+/// share it. Zeroed when dropped; `Debug` shows the public key only.
 #[derive(Clone)]
 pub struct RegistryKey {
     seed: Zeroizing<[u8; 32]>,
     id: RelayId,
 }
 
-/// A key file can't be used. Never quotes what is in it.
+/// Why a key file can't be used. Never quotes its contents.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// It can't be read or written, or others can read it.
     #[error(transparent)]
     File(#[from] SecretError),
-    /// It is something else.
+    /// It isn't a key file.
     #[error(
         "{0} isn't a registry's key file: restore it from a copy, or remove it to start with a \
          new identity"
@@ -44,14 +44,14 @@ pub enum KeyError {
 }
 
 impl RegistryKey {
-    /// A new key. Same generator state, same key.
+    /// A new key. The same generator state gives the same key.
     pub fn generate(rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
         rng.fill_bytes(&mut *seed);
         Self::new(seed)
     }
 
-    /// Reads the file, or makes it with a new key, mode 0600, where there is none.
+    /// Reads the file. If there is none, makes one with a new key and mode 0600.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -73,17 +73,17 @@ impl RegistryKey {
         Self { seed, id }
     }
 
-    /// The public key: what relays trust.
+    /// The public key, which relays trust.
     pub fn id(&self) -> RelayId {
         self.id
     }
 
-    /// The voucher, signed.
+    /// The voucher with its signature.
     pub(crate) fn vouch(&self, terms: VoucherTerms) -> Voucher {
         terms.seal(|bytes| sign(&self.seed, bytes))
     }
 
-    /// A secret for one purpose, from which the key can't be found.
+    /// A secret for one purpose, which doesn't reveal the key.
     pub(crate) fn derive(&self, purpose: &[u8]) -> Zeroizing<[u8; 32]> {
         let mut secret = Zeroizing::new([0; 32]);
         Salt::none(HKDF_SHA256)

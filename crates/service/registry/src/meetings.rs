@@ -8,18 +8,19 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::Problem;
 
-/// How long what a listener has left stays without renewal.
+/// How long a listener's text stays without renewal.
 pub(crate) const LISTENER_LIFE: Duration = Duration::from_secs(60);
 /// How long a call waits for its listener.
 const CALL_LIFE: Duration = Duration::from_secs(30);
-/// Calls that wait for one listener; the oldest makes room.
+/// The most calls that wait for one listener. The oldest makes room.
 const CALLS: usize = 8;
 
-/// What a listener is found by: derived from its ticket, of which it tells nothing.
+/// The name under which a listener can be found. It derives from the ticket and reveals nothing
+/// about it.
 pub(crate) type Name = [u8; 16];
 
 struct Meeting {
-    /// A hash, so that a look into memory doesn't show it.
+    /// A hash, so that the memory doesn't contain the secret itself.
     owner: [u8; 32],
     account: [u8; 8],
     sealed: Box<str>,
@@ -27,7 +28,7 @@ struct Meeting {
     calls: VecDeque<(Duration, Box<str>)>,
 }
 
-/// All that can be met.
+/// All listeners that can be found.
 #[derive(Default)]
 pub(crate) struct Meetings {
     meetings: HashMap<Name, Meeting>,
@@ -43,7 +44,7 @@ pub(crate) struct Publication<'a> {
     pub(crate) sealed: &'a str,
 }
 
-/// How many there may be.
+/// The most listeners.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Bounds {
     pub(crate) all: usize,
@@ -87,7 +88,7 @@ impl Meetings {
         Ok(())
     }
 
-    /// Who has called since the last time. The owner was checked by [`Meetings::publish`].
+    /// The callers since the last time. [`Meetings::publish`] has checked the owner.
     pub(crate) fn callers(&mut self, now: Duration, name: &Name) -> Vec<String> {
         let Some(meeting) = self.meetings.get_mut(name) else {
             return Vec::new();
@@ -100,7 +101,7 @@ impl Meetings {
             .collect()
     }
 
-    /// Leaves a call and gives back what the listener has left.
+    /// Stores a call and returns what the listener has left.
     pub(crate) fn call(
         &mut self,
         now: Duration,
@@ -124,7 +125,7 @@ impl Meetings {
         self.meetings.len()
     }
 
-    /// Now and then, so that its cost is spread over the requests.
+    /// Cleans up now and then, so that the cost is spread over the requests.
     fn sweep(&mut self, now: Duration) {
         if now < self.next_sweep {
             return;

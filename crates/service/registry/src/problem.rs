@@ -2,46 +2,46 @@ use std::net::SocketAddr;
 
 use crate::api::{ErrorBody, ErrorDetail, HEARTBEAT_S};
 
-/// Why a request isn't granted: what is wrong and how to mend it. Never quotes what was sent but
-/// for addresses, since the rest may be secret.
+/// Why the registry refuses a request, and what the client can do. It never quotes what the client
+/// sent, which may be secret, except addresses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The body can't be read.
+    /// The body can't be parsed.
     #[error("the request's body is invalid: {0}; /v1/openapi.json describes it")]
     Body(String),
-    /// A field has a value that means nothing.
+    /// A field has an invalid value.
     #[error("{field} is invalid: it has to be {expected}")]
     Field {
-        /// Which.
+        /// The field.
         field: &'static str,
         /// What it has to be.
         expected: &'static str,
     },
-    /// Too much was sent.
+    /// The body is too long.
     #[error("the request's body has more than {limit} bytes: send less at once")]
     TooLarge {
-        /// The most.
+        /// The most bytes.
         limit: usize,
     },
-    /// It didn't come.
+    /// The body didn't arrive in time.
     #[error("the request's body didn't arrive in time: send it again")]
     Slow,
-    /// No or a wrong token.
+    /// The token is missing or wrong.
     #[error(
         "the registry knows no such token for this: ask its operator for one, and check \
          --token-file"
     )]
     Token,
-    /// No lease, or an invented one.
+    /// The lease is missing, or this registry didn't grant it.
     #[error("this registry didn't grant the lease: enrol again")]
     Lease,
-    /// The lease is over.
+    /// The lease has ended.
     #[error("the lease has ended: enrol again, and send a heartbeat every {HEARTBEAT_S} s")]
     LeaseEnded,
-    /// No credential, or one that is over.
+    /// The credential is missing or has expired.
     #[error("this registry didn't issue the credential, or it has expired: enrol again")]
     Credential,
-    /// The challenge isn't ours or too old.
+    /// The challenge isn't this registry's, or is too old.
     #[error(
         "the challenge isn't this registry's or is older than 30 s: get a new one from \
          /v1/challenge"
@@ -50,25 +50,25 @@ pub enum Problem {
     /// The enrolment was made before.
     #[error("this enrolment was used before: get a new challenge from /v1/challenge and sign that")]
     Repeated,
-    /// The relay didn't sign what it should have.
+    /// The signature isn't the relay's over the right bytes.
     #[error(
         "the signature isn't the relay's over this challenge, these addresses and this registry's \
          key"
     )]
     Signature,
-    /// An address that relays can't have.
+    /// A relay can't have this address.
     #[error(
         "{0} can't be a relay's address: it has to be public, with a port; inside one network \
          start the registry with --allow-private"
     )]
     Address(SocketAddr),
-    /// An address at which the relay doesn't answer.
+    /// The relay doesn't answer at this address.
     #[error(
         "the relay doesn't answer a HELLO at {0}: start it before it enrols, open its UDP port, \
          and say with --advertise where it is reached"
     )]
     Unproved(SocketAddr),
-    /// An address at which it doesn't answer over TCP, although it says that it does.
+    /// The relay doesn't answer over TCP at this address, although it claims to.
     #[error(
         "the relay doesn't answer a HELLO over TCP at {0}: open its TCP port of that number too, \
          or leave out --tcp"
@@ -79,25 +79,25 @@ pub enum Problem {
         "the registry has room for no more {what}: try again later, or ask its operator for more"
     )]
     Full {
-        /// What there is no room for.
+        /// The things for which there is no room.
         what: &'static str,
     },
-    /// Too many requests.
+    /// The source has sent too many requests.
     #[error("too many requests from your address: wait a second and try again")]
     Rate,
-    /// Nobody can be met there.
+    /// Nobody listens under this name.
     #[error("nobody listens under this name: is the listener running, and with this registry?")]
     NobodyListens,
-    /// The name is another's.
+    /// Another listener has this name.
     #[error("another listener has this name: give each listener a ticket of its own")]
     NotOwner,
     /// The store doesn't answer.
     #[error("the registry can't reach its store now: try another registry, or again later")]
     Store,
-    /// There is nothing at this path.
+    /// This path doesn't exist.
     #[error("there is nothing here: /v1/openapi.json lists the paths")]
     NotFound,
-    /// The path knows other methods.
+    /// This path has other methods.
     #[error("this path doesn't support the method: /v1/openapi.json lists those it does")]
     Method,
 }
@@ -148,7 +148,7 @@ impl Problem {
         }
     }
 
-    /// As it is sent.
+    /// The body that the registry sends.
     pub(crate) fn body(&self) -> ErrorBody {
         ErrorBody {
             error: ErrorDetail {

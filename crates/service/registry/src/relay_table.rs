@@ -13,72 +13,72 @@ use rand::seq::index;
 /// An enrolled relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Who it is.
+    /// Its key.
     pub relay: RelayId,
-    /// Where it is: proved.
+    /// Its addresses, proved.
     pub addresses: Box<[SocketAddr]>,
-    /// It forwards streams over TCP there too: proved.
+    /// Whether it also forwards streams over TCP there, proved.
     pub tcp: bool,
     /// The name of the token with which it enrolled.
     pub owner: Arc<str>,
-    /// Its lease's number; a new one with every enrolment.
+    /// Its lease's number. Every enrolment gets a new one.
     pub lease: i64,
-    /// When the challenge that it signed was issued: Unix time in ms. An enrolment with the same or
-    /// an older one is a repetition.
+    /// When the registry issued the challenge that the relay signed: Unix time in ms. An enrolment
+    /// with the same or an older one is a replay.
     pub challenged: u64,
-    /// It has said that it leaves, so no client is sent there. The entry stays until the lease
-    /// ends, against replays.
+    /// It has announced that it leaves, so no client gets it. The entry stays until the lease ends,
+    /// against replays.
     pub left: bool,
 }
 
 struct Entry {
     record: Record,
-    /// `MAX` where a store says when.
+    /// `MAX` if the store decides when.
     expires: Duration,
 }
 
-/// All relays, with random access to those that can be used: every operation takes the same time
-/// however many there are, but for the logarithm of a queue.
+/// All relays, with random access to the usable ones. Every operation takes the same time whatever
+/// their number, except for the logarithm of a queue.
 #[derive(Default)]
 pub struct RelayTable {
-    // First the relays that are usable over TCP too, then the other usable ones, then those that
-    // left.
+    // First the relays that are also usable over TCP, then the other usable ones, then those that
+    // have left.
     entries: Vec<Entry>,
     tcp: usize,
     usable: usize,
     at: HashMap<RelayId, usize>,
-    // A time at which to look whether a relay has expired: at least one for each that can.
+    // Times at which to check whether a relay has expired: at least one for each that can.
     due: BinaryHeap<Reverse<(Duration, RelayId)>>,
     owners: HashMap<Arc<str>, usize>,
 }
 
 impl RelayTable {
-    /// How many relays are known, including those that left.
+    /// The number of known relays, including those that have left.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Whether it knows no relay.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How many can be used.
+    /// The number of usable relays.
     pub fn usable(&self) -> usize {
         self.usable
     }
 
-    /// How many have enrolled with this owner's token.
+    /// The number of relays that have enrolled with this owner's token.
     pub fn owned(&self, owner: &str) -> usize {
         self.owners.get(owner).copied().unwrap_or(0)
     }
 
-    /// What is known of a relay.
+    /// A relay's entry.
     pub fn get(&self, relay: &RelayId) -> Option<&Record> {
         Some(&self.entries[*self.at.get(relay)?].record)
     }
 
-    /// Adds or replaces a relay; it vanishes at `expires` unless renewed.
+    /// Adds or replaces a relay. It vanishes at `expires` unless it renews its lease.
     pub fn insert(&mut self, record: Record, expires: Duration) {
         self.remove(&record.relay);
         if expires < Duration::MAX {
@@ -160,27 +160,27 @@ impl RelayTable {
         }
     }
 
-    /// How many of them forward streams over TCP.
+    /// The number of usable relays that forward streams over TCP.
     pub fn over_tcp(&self) -> usize {
         self.tcp
     }
 
-    /// `count` of the relays that can be used, or all if there aren't so many: first `tcp` of those
-    /// that forward streams over TCP, or all of these, and then others of any kind. Each set has
-    /// the same chance.
+    /// `count` of the usable relays, or all if there are fewer: first `tcp` that forward streams
+    /// over TCP, or all of these if there are fewer, and then others of any kind. All sets are
+    /// equally probable.
     pub fn sample(&self, count: usize, tcp: usize, rng: &mut (impl Rng + ?Sized)) -> Vec<&Record> {
         let count = count.min(self.usable);
         let tcp = tcp.min(count).min(self.tcp);
         let first = index::sample(rng, self.tcp, tcp).into_vec();
         let taken: HashSet<usize> = first.iter().copied().collect();
-        // As many more as may be drawn a second time.
+        // Add as many as the second draw may repeat.
         let others = index::sample(rng, self.usable, count).into_iter();
         let others = others.filter(|at| !taken.contains(at)).take(count - tcp);
         let drawn = first.iter().copied().chain(others);
         drawn.map(|at| &self.entries[at].record).collect()
     }
 
-    /// Entries of the queue: for tests of its bounds.
+    /// The queue's length, for tests of its bound.
     #[cfg(test)]
     fn queued(&self) -> usize {
         self.due.len()
@@ -189,7 +189,7 @@ impl RelayTable {
     fn swap(&mut self, a: usize, b: usize) {
         self.entries.swap(a, b);
         for at in [a, b] {
-            // What is just being removed has no place any more.
+            // A relay that is being removed has no place any more.
             if let Some(place) = self.at.get_mut(&self.entries[at].record.relay) {
                 *place = at;
             }

@@ -9,14 +9,14 @@ use aws_lc_rs::digest::{SHA256, digest};
 use manyway_wire::relay::RateClass;
 use zeroize::Zeroizing;
 
-/// Most tokens of a file.
+/// The most tokens of a file.
 const MOST: usize = 1000;
-/// Lengths of a token.
+/// The lengths that a token may have.
 const LENGTHS: std::ops::RangeInclusive<usize> = 20..=128;
-/// Longest name.
+/// The longest name.
 const NAME: usize = 64;
 
-/// What somebody may do.
+/// What a token allows.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Enrol relays.
@@ -25,7 +25,7 @@ pub enum Role {
     Client,
 }
 
-/// A secret that its holder shows.
+/// A secret that its holder presents.
 #[derive(Clone)]
 pub struct Token(Zeroizing<String>);
 
@@ -35,11 +35,11 @@ impl Token {
         &self.0
     }
 
-    /// The token of a file: either the file has nothing but it, or it is a registry's token file
-    /// with exactly one token of this role.
+    /// The token of a file. The file contains either nothing else, or lines of a registry's token
+    /// file, exactly one of them with this role.
     ///
     /// # Errors
-    /// What is wrong; the file's content isn't quoted.
+    /// What is wrong, without the file's contents.
     pub fn from_text(text: &str, role: Role) -> Result<Self, TokenFileError> {
         let bare = text.trim();
         if !bare.contains(char::is_whitespace) && !bare.starts_with('#') {
@@ -64,30 +64,30 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What a file of tokens has wrong, by line.
+/// What is wrong with a token file, by line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// Not a line of the format.
+    /// The line has another format.
     #[error(
         "line {0} isn't \"relay NAME TOKEN\" or \"client NAME TOKEN [RATE-CLASS from 0 to 15]\""
     )]
     Line(usize),
-    /// A name that can't be.
+    /// The name is invalid.
     #[error("the name in line {0} is used before or longer than {NAME} characters")]
     Name(usize),
-    /// A token that can't be.
+    /// The token is invalid.
     #[error(
         "the token in line {0} must have 20 to 128 printable ASCII characters, and be there once: \
          make one with openssl rand -hex 16"
     )]
     Token(usize),
-    /// Too many.
+    /// The file has too many tokens.
     #[error("there are more than {MOST} tokens")]
     TooMany,
-    /// None of the kind.
+    /// The file has no token for this role.
     #[error("it has no token for this role")]
     None,
-    /// Which one?
+    /// The file has several tokens for this role.
     #[error("it has several tokens for this role: put one of them into a file of its own")]
     Several,
 }
@@ -105,12 +105,12 @@ pub(crate) struct Holder {
 pub struct Tokens(Vec<(Holder, [u8; 32])>);
 
 impl Tokens {
-    /// Reads a file: a line each, `relay NAME TOKEN` or `client NAME TOKEN [CLASS]`; empty lines
-    /// and those that begin with # are for people. A client's traffic counts for its name, and its
-    /// rate class is 2ⁿ Mbit/s.
+    /// Reads a file with a line for each token: `relay NAME TOKEN` or `client NAME TOKEN [CLASS]`.
+    /// Empty lines and lines that begin with # don't count. A client's traffic counts for its name,
+    /// and its rate is 2^CLASS Mbit/s.
     ///
     /// # Errors
-    /// What is wrong, by line, without its content.
+    /// What is wrong, by line, without its contents.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut tokens = Self::default();
         for line in lines(text) {
@@ -136,7 +136,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Who holds a token of this role. Takes the same time for all tokens, known or not.
+    /// The holder of a token of this role. Takes the same time for all tokens, known or not.
     #[cfg(feature = "server")]
     pub(crate) fn holder(&self, role: Role, token: &str) -> Option<&Holder> {
         let hash = hash(token);

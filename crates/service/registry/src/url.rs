@@ -3,41 +3,41 @@ use std::str::FromStr;
 
 use manyway_wire::relay::RelayId;
 
-/// Where a registry is: `https://HOST[:PORT][/][#KEY]`. With a key, only a registry that has it is
-/// believed, whatever certificates say; without, the host's certificate has to be one that this
-/// system trusts.
+/// A registry's address: `https://HOST[:PORT][/][#KEY]`. With a key, only a registry that has it is
+/// authentic, whatever certificates say. Without one, the system has to trust the host's
+/// certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryUrl {
     /// Name or IP address, without brackets.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// Its key, if it is known.
+    /// Its key, if the URL has one.
     pub pin: Option<RelayId>,
 }
 
-/// The port unless given.
+/// The default port.
 pub const PORT: u16 = 45180;
 
-/// Why a text is no registry's URL.
+/// Why a text isn't a registry's URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Another scheme.
+    /// It has another scheme.
     #[error("a registry's URL begins with https://")]
     Scheme,
-    /// The host can't be read.
+    /// Its host is invalid.
     #[error(
         "the URL's host isn't a name or an address, as in https://registry.example:45180 or \
          https://[2001:db8::1]:45180"
     )]
     Host,
-    /// The port can't be read.
+    /// Its port is invalid.
     #[error("the URL's port isn't a number from 1 to 65535")]
     Port,
-    /// There is more.
+    /// It has a path or more.
     #[error("a registry's URL has no path: https://HOST:PORT#KEY is all")]
     Path,
-    /// What follows # is no key.
+    /// The part after # isn't a key.
     #[error("what follows # isn't the registry's key, 52 letters and digits: copy the URL again")]
     Key,
 }

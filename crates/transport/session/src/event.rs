@@ -4,22 +4,22 @@ use manyway_wire::PathId;
 
 use crate::streams::StreamEvent;
 
-/// What happened on a connection; taken by the driver with
+/// An event of a connection. The driver takes it with
 /// [`Endpoint::poll_event`](crate::Endpoint::poll_event).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is complete: streams may be opened.
+    /// The handshake is complete: both sides may open streams.
     Connected,
-    /// Something happened to a path, or to the relays that paths may go through.
+    /// A change of a path, or of the relays through which paths may go.
     Path(PathEvent),
-    /// Something happened on a stream.
+    /// A change of a stream.
     Stream(StreamEvent),
-    /// The connection is over; nothing but [`Endpoint::forget`](crate::Endpoint::forget) is left to
-    /// do.
+    /// The connection is over. Only [`Endpoint::forget`](crate::Endpoint::forget) remains to be
+    /// done.
     Closed(CloseReason),
 }
 
-/// What happened to a connection's paths, or to the relays that they may go through.
+/// A change of a connection's paths, or of the relays through which they may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PathEvent {
@@ -32,19 +32,19 @@ pub enum PathEvent {
         /// The peer's address on it.
         remote: SocketAddr,
     },
-    /// The peer's address on a path changed (its NAT has bound anew, or it has roamed), and the new
-    /// one has answered.
+    /// The peer's address on a path has changed (its NAT has rebound, or it has roamed), and the
+    /// new one has answered.
     Moved {
         /// The path.
         path: PathId,
         /// Its local socket's name: an interface or an address.
         name: String,
-        /// The peer's address from now on.
+        /// The peer's new address.
         remote: SocketAddr,
-        /// The one it had.
+        /// Its former address.
         previous: SocketAddr,
     },
-    /// A path stopped carrying packets; what was in flight on it goes over the others.
+    /// A path has stopped carrying packets. The others carry what was in flight on it.
     Down {
         /// The path.
         path: PathId,
@@ -52,30 +52,30 @@ pub enum PathEvent {
         name: String,
         /// The peer's address on it.
         remote: SocketAddr,
-        /// Why.
+        /// The reason.
         reason: PathDownReason,
     },
-    /// The connection has tried every relay it knows, and another one may help: see
-    /// [`Connection::add_relays`](crate::Connection::add_relays). Reported again after half a
-    /// minute if there are none.
+    /// The connection has tried every relay that it knows, and another one may help: see
+    /// [`Connection::add_relays`](crate::Connection::add_relays). It reports this again after half
+    /// a minute without new relays.
     MoreRelays,
-    /// Other relays carry paths from now on, or will as soon as they answer:
-    /// [`Config::selection`](crate::Config::selection) has picked them.
+    /// [`Config::selection`](crate::Config::selection) has picked other relays, which carry paths
+    /// from now on, or as soon as they answer.
     RelaysPicked {
-        /// All that are picked now.
+        /// All picked relays.
         relays: Vec<SocketAddr>,
-        /// Why others than before.
+        /// The reason for the change.
         reason: PickReason,
     },
     /// For some time, fewer relays have been alive than
     /// [`Config::selection`](crate::Config::selection) wants. The connection uses those that are
     /// alive, and reports this once.
     FewRelays {
-        /// Relays that are alive.
+        /// The number of relays that are alive.
         alive: usize,
-        /// Relays that are known.
+        /// The number of known relays.
         known: usize,
-        /// Relays that are wanted.
+        /// The number of wanted relays.
         wanted: usize,
     },
 }
@@ -86,18 +86,18 @@ impl From<PathEvent> for Event {
     }
 }
 
-/// Why relays were picked.
+/// Why a connection picked relays.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PickReason {
-    /// For the first time.
+    /// It picked relays for the first time.
     First,
-    /// In the place of one that is lost, or that was free.
+    /// It replaced a lost relay, or filled a free place.
     Vacancy,
-    /// The demand wasn't met with those before.
+    /// The former relays didn't meet the demand.
     Unsatisfied {
-        /// What came through, over all paths, in bits/s.
+        /// The rate over all paths, in bits/s.
         rate: u64,
-        /// What is wanted, in bits/s.
+        /// The demand, in bits/s.
         demand: u64,
     },
 }
@@ -105,30 +105,31 @@ pub enum PickReason {
 /// Why a path went down.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PathDownReason {
-    /// Probe timeouts went unanswered; the path is still probed and may come back.
+    /// Probe timeouts have fired without an answer. The connection still probes the path, which may
+    /// come back.
     Stalled,
-    /// Nothing came back for so long that the path was given up.
+    /// The path was silent for so long that this side gave it up.
     TimedOut,
     /// The local socket is gone.
     LocalGone,
-    /// The peer gave it up.
+    /// The peer has given it up.
     Abandoned,
     /// The local host has no route to the peer's address.
     NoRoute,
-    /// It led through a relay that gives no grants any more.
+    /// The relay that it led through gives no more grants.
     RelayGone,
-    /// It led through a relay and was found to be of no use now.
+    /// It led through a relay that isn't useful now.
     Dropped,
     /// The TCP connection that carried it has ended.
     CarrierClosed,
-    /// It led through a relay, and others were picked.
+    /// It led through a relay, and the connection picked others.
     Reselected,
 }
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// We closed it.
+    /// This side closed it.
     #[error("closed on this side")]
     Local,
     /// The peer closed it.
@@ -142,7 +143,7 @@ pub enum CloseReason {
         /// The peer's words, [`printable`](manyway_units::printable).
         reason: String,
     },
-    /// Nothing was heard for the idle timeout.
+    /// Nothing arrived for the idle timeout.
     #[error(
         "nothing was heard from the peer for {seconds} s on any of {paths} path(s): check that it \
          still runs and is reachable"
@@ -153,19 +154,19 @@ pub enum CloseReason {
         /// Paths that were open.
         paths: usize,
     },
-    /// The handshake went unanswered.
+    /// The handshake got no answer.
     #[error(
         "no answer from {addresses}: check that the listener still runs and has the same release, \
          that the ticket is its newest one and that UDP gets through"
     )]
     ConnectTimedOut {
-        /// The addresses that were tried.
+        /// The addresses tried.
         addresses: String,
     },
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
-    /// Sealing or opening met a limit that must not be passed.
+    /// Sealing or opening has reached a limit.
     #[error("encryption stopped: {0}")]
     Crypto(String),
 }

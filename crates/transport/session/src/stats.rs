@@ -15,38 +15,38 @@ pub struct ConnectionStats {
     pub bytes_sent: u64,
     /// Stream bytes received, copies included.
     pub bytes_received: u64,
-    /// Stream bytes that were sent again because a path lost or stalled them.
+    /// Stream bytes sent again because a path lost or stalled them.
     pub bytes_resent: u64,
-    /// Datagrams that didn't open or didn't parse.
+    /// Datagrams that couldn't be opened or parsed.
     pub packets_rejected: u64,
-    /// Every relay that was offered and hasn't been given up (initiator only).
+    /// Every relay that the connection knows and hasn't given up (initiator only).
     pub relays: Vec<RelayStats>,
-    /// What has been picked of these; `None` if all of them may be used.
+    /// The picked relays; `None` if all relays may be used.
     pub selection: Option<SelectionStats>,
-    /// Every path, open ones and those that closed, in the order of their ids.
+    /// Every path, open or closed, in the order of their ids.
     pub paths: Vec<PathStats>,
 }
 
-/// A path's state as the people who look at it would say it.
+/// A path's state, as users see it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// Challenged, not answered yet.
+    /// The challenge hasn't been answered yet.
     Validating,
-    /// Carries data.
+    /// The path carries data.
     Active,
-    /// Probe timeouts go unanswered: probed, not used.
+    /// Probe timeouts have fired: the path is probed and not used.
     Stalled,
-    /// Over.
+    /// The path is closed.
     Closed,
 }
 
 /// What carries a path's packets.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum CarrierKind {
-    /// Datagrams under our own congestion control.
+    /// Datagrams, under our own congestion control.
     #[default]
     Udp,
-    /// A TCP connection, with the kernel's.
+    /// A TCP connection, under the kernel's.
     Tcp,
 }
 
@@ -59,65 +59,65 @@ impl std::fmt::Display for CarrierKind {
     }
 }
 
-/// How far it has come with a relay.
+/// How far a relay has come.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum RelayState {
     /// It hasn't granted anything yet.
     Waiting,
-    /// It would forward, and isn't used.
+    /// It would forward, but no path uses it.
     Available,
     /// A path leads through it.
     InUse,
 }
 
-/// The choice of relays at one moment.
+/// The selection of relays at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectionStats {
-    /// So many relays are wanted.
+    /// The number of wanted relays.
     pub wanted: usize,
-    /// Those that are picked.
+    /// The picked relays.
     pub relays: Vec<SocketAddr>,
-    /// What would satisfy, over all paths.
+    /// The demand over all paths.
     pub demand: Option<Rate>,
-    /// How often it was judged whether it does.
+    /// How many iterations were judged.
     pub iterations: u64,
-    /// How often others were picked because it didn't.
+    /// How many of them led to other relays.
     pub reselections: u64,
-    /// What came through in the last of these iterations.
+    /// The rate over all paths in the last iteration.
     pub rate: Option<Rate>,
-    /// Whether that satisfied.
+    /// Whether that rate satisfied the demand.
     pub satisfied: Option<bool>,
 }
 
 /// A relay at one moment.
 #[derive(Clone, Debug)]
 pub struct RelayStats {
-    /// Where it is.
+    /// Its address.
     pub address: SocketAddr,
-    /// Who it is.
+    /// Its key.
     pub id: RelayId,
     /// How far it has come.
     pub state: RelayState,
-    /// The round-trip time to the listener through it, as it was last found.
+    /// The latest RTT to the listener through it.
     pub rtt: Option<Duration>,
-    /// Why it granted nothing the last time, in words.
+    /// Why it refused the last request, in words.
     pub refused: Option<String>,
 }
 
-/// What was seen of a path that was filled for a while.
+/// What the measurement of a filled path found.
 #[derive(Clone, Debug)]
 pub struct PathSurvey {
     /// Its counters.
     pub path: PathStats,
-    /// How long was looked.
+    /// How long the measurement took.
     pub span: Duration,
     /// Bytes of UDP payload that arrived in that time.
     pub bytes_acked: u64,
     /// Bytes of UDP payload that were lost.
     pub bytes_lost: u64,
-    /// Times when something was lost.
+    /// The number of loss events.
     pub loss_events: u64,
-    /// What its delays say of its queue; `None` if there were too few.
+    /// What its delays say about its queue; `None` if there were too few.
     pub estimate: Option<Estimate>,
     /// Paths with the same number share a bottleneck.
     pub group: usize,
@@ -136,22 +136,21 @@ pub struct PathStats {
     pub remote: SocketAddr,
     /// Whether the path leads through a relay.
     pub relay: bool,
-    /// What carries its packets.
+    /// Its carrier.
     pub carrier: CarrierKind,
-    /// The rate that the path is held to, if the source's rate controller has set one (on TCP
-    /// only), in bytes/s.
+    /// The rate limit that the source's rate controller has set, if any (on TCP only), in bytes/s.
     pub target: Option<f64>,
-    /// The rate at which it has been delivering (on TCP only), in bytes/s.
+    /// The recent delivery rate (on TCP only), in bytes/s.
     pub delivers: Option<f64>,
     /// Whether it carries data.
     pub state: PathState,
-    /// Smoothed round-trip time.
+    /// The smoothed RTT.
     pub rtt: Duration,
-    /// Smallest round-trip time seen.
+    /// The smallest RTT.
     pub min_rtt: Duration,
-    /// Congestion window in packets; 0 on TCP, where it is the kernel's.
+    /// The congestion window in packets; 0 on TCP, where the kernel has it.
     pub window: f64,
-    /// Bytes of a full datagram (UDP payload), as far as path MTU discovery has got.
+    /// Bytes of a full datagram (UDP payload), as found by path MTU discovery so far.
     pub packet_size: usize,
     /// UDP payload bytes sent and neither acknowledged nor lost.
     pub bytes_in_flight: u64,
@@ -167,7 +166,7 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
-    /// Window cuts after losses.
+    /// Cuts of the window after losses.
     pub loss_events: u64,
     /// Probe timeouts.
     pub timeouts: u64,

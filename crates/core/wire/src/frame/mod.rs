@@ -13,42 +13,42 @@ use crate::{AckFrame, ConnectionId, DecodeError, PathId, StreamId, address, vari
 /// Bytes of a path challenge and of its response.
 pub const CHALLENGE_LEN: usize = 8;
 
-/// Most bytes of a CLOSE frame's reason.
+/// The most bytes of a CLOSE frame's reason.
 pub const MAX_REASON_LEN: usize = 1024;
 
-/// Most streams a side can open in the life of a connection: their ids are 62 bits, one of which
-/// says whose they are.
+/// The most streams that a side can open in the life of a connection: their ids have 62 bits, one
+/// of which names the side.
 pub const MAX_STREAM_COUNT: u64 = 1 << 61;
 
-/// Relays that the initiator may name at a time: RELAY's slots are below this.
+/// The most relays that the initiator may name at a time: RELAY's slots are below this.
 pub const MAX_RELAYS: usize = 256;
 
 /// A frame: the payload of a packet is a sequence of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A run of zero bytes: nothing, at a length. Decoding makes one frame of the whole run.
+    /// A run of zero bytes, which only takes up space. Decoding makes one frame of the whole run.
     Padding {
         /// Bytes of the run.
         len: usize,
     },
     /// Asks for an ACK.
     Ping,
-    /// Asks for an ACK like data does: stands in for data where only the path matters.
+    /// Asks for an ACK like data does: stands in for data if only the path matters.
     Filler,
-    /// Says which packets of a path arrived. To send one see [`encode_ack`](crate::encode_ack).
+    /// Says which packets of a path arrived. [`encode_ack`](crate::encode_ack) writes one.
     Ack(AckFrame<'a>),
     /// Bytes of a stream.
     Stream {
         /// The stream.
         stream: StreamId,
-        /// Where in the stream the bytes begin.
+        /// The offset of the bytes in the stream.
         offset: u64,
-        /// Whether the stream ends behind them.
+        /// Whether the stream ends behind these bytes.
         fin: bool,
         /// The bytes, borrowed from the packet.
         data: &'a [u8],
     },
-    /// The sender gives up its direction of a stream.
+    /// The sender ends its direction of a stream early.
     ResetStream {
         /// The stream.
         stream: StreamId,
@@ -57,7 +57,7 @@ pub enum Frame<'a> {
         /// How many bytes of the stream were sent.
         final_size: u64,
     },
-    /// The sender doesn't want any more bytes of a stream.
+    /// The sender wants no more bytes of a stream.
     StopSending {
         /// The stream.
         stream: StreamId,
@@ -69,7 +69,7 @@ pub enum Frame<'a> {
         /// The sum of all streams' highest offsets.
         max: u64,
     },
-    /// The receiver may send this stream up to an offset.
+    /// The receiver may send on this stream up to an offset.
     MaxStreamData {
         /// The stream.
         stream: StreamId,
@@ -78,10 +78,10 @@ pub enum Frame<'a> {
     },
     /// The receiver may open this many streams in the life of the connection.
     MaxStreams {
-        /// How many; at most [`MAX_STREAM_COUNT`].
+        /// The number, at most [`MAX_STREAM_COUNT`].
         count: u64,
     },
-    /// Asks whether the address can be reached: to be answered on the same path.
+    /// Asks whether the address can be reached. The answer takes the same path.
     PathChallenge {
         /// Random bytes.
         data: [u8; CHALLENGE_LEN],
@@ -98,54 +98,54 @@ pub enum Frame<'a> {
         /// The id.
         cid: ConnectionId,
     },
-    /// The frame's sender uses a path no more, in either direction.
+    /// The frame's sender no longer uses a path, in either direction.
     PathAbandon {
         /// The path.
         path: PathId,
-        /// Why: 0 for no particular reason.
+        /// The reason: 0 for none in particular.
         code: u64,
     },
-    /// Addresses at which the frame's sender can be reached too.
+    /// Addresses at which the frame's sender can also be reached.
     Addresses {
-        /// Counts the sender's ADDRESSES frames: the highest one holds.
+        /// Counts the sender's ADDRESSES frames. The highest one counts.
         seq: u64,
-        /// The whole list; only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
+        /// The whole list. Only the first [`MAX_ADDRESSES`](crate::MAX_ADDRESSES) are encoded.
         addresses: Vec<SocketAddr>,
     },
     /// Asks the listener to let a relay forward to it, or withdraws the request.
     Relay {
-        /// Below [`MAX_RELAYS`]: what CONSENT names the relay by.
+        /// The number by which CONSENT names the relay, below [`MAX_RELAYS`].
         slot: u16,
-        /// Counts the slot's RELAY frames: the highest one holds. One more for the same relay asks
-        /// for a new consent.
+        /// Counts the slot's RELAY frames. The highest one counts. Another one for the same relay
+        /// asks for a new consent.
         seq: u64,
-        /// The relay, by one of its addresses; `None` empties the slot.
+        /// The relay, with one of its addresses; `None` empties the slot.
         relay: Option<(SocketAddr, RelayId)>,
     },
     /// The listener's consent to a relay.
     Consent {
         /// The relay's slot.
         slot: u16,
-        /// Of the newest RELAY frame of the slot.
+        /// The `seq` of the slot's newest RELAY frame.
         seq: u64,
-        /// What the relay has given.
+        /// The relay's consent.
         consent: Consent,
     },
     /// A grant, which the listener puts in front of its datagrams on a path through a relay.
     Grant {
         /// The path.
         path: PathId,
-        /// Counts the path's GRANT frames: the highest one holds.
+        /// Counts the path's GRANT frames. The highest one counts.
         seq: u64,
-        /// The relay's permission.
+        /// The grant.
         grant: Grant,
     },
     /// The connection is over.
     Close {
-        /// Why: below 0x100 the session's codes, above the application's.
+        /// The reason: below 0x100 the session's codes, from there on the application's.
         code: u64,
-        /// The same for people; only [`MAX_REASON_LEN`] bytes are encoded. Any characters may be
-        /// in it.
+        /// The reason for people, with any characters. Only the first [`MAX_REASON_LEN`] bytes are
+        /// encoded.
         reason: &'a str,
     },
 }
@@ -163,7 +163,8 @@ pub fn stream_frame_capacity(stream: StreamId, offset: u64, room: usize) -> Opti
 }
 
 impl<'a> Frame<'a> {
-    /// Whether the packet it is in has to be acknowledged: all but PADDING, ACK and CLOSE.
+    /// Whether the packet with this frame has to be acknowledged: all frames except PADDING, ACK
+    /// and CLOSE.
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
@@ -171,10 +172,10 @@ impl<'a> Frame<'a> {
         )
     }
 
-    /// Takes a frame from the front of `bytes`; on an error `bytes` stays as it was.
+    /// Takes a frame from the front of `bytes`. After an error, `bytes` is as before.
     ///
     /// # Errors
-    /// `bytes` is empty, or what it begins with is no frame.
+    /// `bytes` is empty, or doesn't begin with a frame.
     pub fn decode(bytes: &mut &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let frame = decode(&mut reader)?;
@@ -182,13 +183,13 @@ impl<'a> Frame<'a> {
         Ok(frame)
     }
 
-    /// Writes the frame: [`encoded_len`](Self::encoded_len) bytes. Numbers above [`varint::MAX`]
-    /// are written as that.
+    /// Writes the frame, [`encoded_len`](Self::encoded_len) bytes. Writes numbers above
+    /// [`varint::MAX`] as that.
     pub fn encode(&self, buf: &mut impl BufMut) {
         self.write(buf);
     }
 
-    /// Bytes that [`encode`](Self::encode) writes.
+    /// The number of bytes that [`encode`](Self::encode) writes.
     pub fn encoded_len(&self) -> usize {
         count(|out| self.write(out))
     }
@@ -274,7 +275,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The frames of a packet's payload, in order. Ends behind the first error.
+/// The frames of a packet's payload, in order. Ends after the first error.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: &'a [u8],
@@ -390,8 +391,8 @@ fn stream<'a>(reader: &mut Reader<'a>, fin: bool) -> Result<Frame<'a>, DecodeErr
     let offset = reader.varint("STREAM's offset")?;
     let len = reader.count("STREAM's data")?;
     let data = reader.take(len, "STREAM's data")?;
-    // Neither a STREAM's end nor anything that counts bytes may pass what a varint can say (RFC
-    // 9000, section 19.8).
+    // Neither the end of a STREAM nor a count of bytes may exceed the largest varint (RFC 9000,
+    // section 19.8).
     let (end, limit) = (offset + len as u64, varint::MAX);
     if end > limit {
         return Err(DecodeError::TooLarge {
@@ -432,7 +433,7 @@ fn put<const N: usize>(out: &mut impl Sink, kind: u8, fields: [u64; N]) {
     }
 }
 
-/// The part of a reason that is encoded: cut at a character.
+/// The part of a reason that is encoded. It ends between two characters.
 fn sendable(reason: &str) -> &str {
     let mut end = reason.len().min(MAX_REASON_LEN);
     while !reason.is_char_boundary(end) {

@@ -9,10 +9,10 @@ use super::{
 use crate::DecodeError;
 use crate::reader::Reader;
 
-/// Bytes of a HELLO, always: more than its answer's.
+/// Bytes of every HELLO: more than its answer has.
 pub const HELLO_LEN: usize = 64;
 
-/// Bytes of a LISTEN, always.
+/// Bytes of every LISTEN.
 pub const LISTEN_LEN: usize = 1 + NONCE_LEN + RelayId::LEN + ListenerName::LEN + Proof::LEN;
 
 /// Bytes of the answer to both.
@@ -22,13 +22,12 @@ const HELLO_PADDING: usize = HELLO_LEN - 1 - NONCE_LEN - RelayId::LEN;
 
 const _: () = assert!(CONSENT_LEN <= HELLO_LEN && CONSENT_LEN <= LISTEN_LEN);
 
-/// Asks a relay for a consent over the address it is sent from.
+/// Asks a relay for a consent to the address from which it is sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Comes back in the answer.
+    /// The answer contains it.
     pub nonce: Nonce,
-    /// The relay that is meant: another one doesn't answer, and neither does one whom a stranger
-    /// asks.
+    /// The relay. Another relay doesn't answer, so strangers who don't know it get no answer.
     pub relay: RelayId,
 }
 
@@ -46,7 +45,7 @@ impl Hello {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// It is no HELLO, has another length, or its padding isn't zero.
+    /// It isn't a HELLO, has another length, or its padding isn't zero.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = RelayType::Hello.open(datagram, HELLO_LEN)?;
         let hello = Self {
@@ -58,21 +57,21 @@ impl Hello {
     }
 }
 
-/// Asks a relay to let others reach the address it is sent from under a name, until it is silent
-/// for [`CONSENT_LIFE`](super::CONSENT_LIFE). Answered as a HELLO is.
+/// Asks a relay to let others reach the sender's address under a name, until the sender is silent
+/// for [`CONSENT_LIFE`](super::CONSENT_LIFE). The relay answers as to a HELLO.
 ///
-/// Without a name it is a HELLO from somebody who has shown to be there: a flood of HELLOs from
-/// spoofed addresses doesn't keep the relay from answering it, so renew a consent with this.
+/// Without a name, it is a HELLO from a sender who has proved its address. Renew a consent with it:
+/// a flood of HELLOs from spoofed addresses doesn't keep the relay from answering it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// Comes back in the answer.
+    /// The answer contains it.
     pub nonce: Nonce,
-    /// The relay that is meant.
+    /// The relay.
     pub relay: RelayId,
-    /// What to be found by, or [`ListenerName::NONE`]. Whoever knows it can take it over, so it
-    /// should be told to few and be hard to guess.
+    /// The name, or [`ListenerName::NONE`]. Anyone who knows it can take it over, so it should be
+    /// hard to guess, and few should know it.
     pub name: ListenerName,
-    /// From the last answer to the same source address: a spoofed source has none.
+    /// The proof from the last answer to the same source address. A spoofed source has none.
     pub proof: Proof,
 }
 
@@ -92,7 +91,7 @@ impl Listen {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// It is no LISTEN or has another length.
+    /// It isn't a LISTEN, or has another length.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = RelayType::Listen.open(datagram, LISTEN_LEN)?;
         Ok(Self {
@@ -107,12 +106,12 @@ impl Listen {
 /// A relay's answer to HELLO and LISTEN.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ConsentReply {
-    /// The request's.
+    /// The request's nonce.
     pub nonce: Nonce,
-    /// The consent over the address that the request came from: for those who may send there.
+    /// The consent to the request's source address, for those who may send there.
     pub consent: Consent,
-    /// That whoever holds it is at that address: for the relay alone, in LISTEN and MINT. It has a
-    /// MAC of its own, since others get the consent and could send from spoofed addresses.
+    /// A proof that its holder is at that address, for the relay alone, in LISTEN and MINT. It has
+    /// a MAC of its own, since others get the consent and could send from spoofed addresses.
     pub proof: Proof,
 }
 
@@ -131,7 +130,7 @@ impl ConsentReply {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// It is no CONSENT or has another length.
+    /// It isn't a CONSENT, or has another length.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = RelayType::Consent.open(datagram, CONSENT_LEN)?;
         let nonce = Nonce(reader.array("a CONSENT's nonce")?);
@@ -149,17 +148,17 @@ impl ConsentReply {
     }
 }
 
-/// A relay's statement that whoever is at `address` gets what is sent there, and asked for the
-/// relay's service. Its holder passes it on to those who may send to it through the relay.
+/// A relay's statement that somebody at `address` receives what is sent there, and has asked for
+/// the relay's service. Its holder passes it on to those who may send to it through the relay.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Consent {
-    /// Which of the relay's keys the MAC is made with.
+    /// The relay's key that made the MAC.
     pub key: u8,
     /// When it was issued: Unix time in seconds by the relay's clock.
     pub issued: u32,
-    /// The address that the relay has seen.
+    /// The address, as the relay sees it.
     pub address: SocketAddr,
-    /// Over all of these.
+    /// Covers all of these.
     pub mac: Mac,
 }
 
@@ -167,7 +166,7 @@ impl Consent {
     /// Bytes of a consent.
     pub const LEN: usize = 1 + 4 + ADDRESS_LEN + MAC_LEN;
 
-    /// The consent as it is passed on.
+    /// The consent's bytes.
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         let mut buf = &mut bytes[..];
@@ -178,7 +177,7 @@ impl Consent {
         bytes
     }
 
-    /// Reads a consent that was passed on. Only the relay can tell whether it is genuine.
+    /// Reads a consent. Only the relay can tell whether it is genuine.
     ///
     /// # Errors
     /// It has another length.
@@ -197,15 +196,15 @@ impl Consent {
     }
 }
 
-/// Shows the relay that the sender of a datagram gets what is sent to the address it comes from.
-/// Keep it secret.
+/// Proves to the relay that a datagram's sender receives what is sent to its source address. Keep
+/// it secret.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Which of the relay's keys the MAC is made with.
+    /// The relay's key that made the MAC.
     pub key: u8,
     /// When it was issued: Unix time in seconds by the relay's clock.
     pub issued: u32,
-    /// Over these and the address.
+    /// Covers these and the address.
     pub mac: Mac,
 }
 

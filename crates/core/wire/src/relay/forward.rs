@@ -7,29 +7,29 @@ use super::{MAC_LEN, Mac, RateClass, RelayType};
 use crate::DecodeError;
 use crate::reader::Reader;
 
-/// Bytes of a STALE, always: less than the shortest FORWARD.
+/// Bytes of every STALE: fewer than the shortest FORWARD has.
 pub const STALE_LEN: usize = 1 + 1 + 4 + MAC_LEN;
 
 const _: () = assert!(STALE_LEN < ForwardHeader::LEN_V4);
 
-/// What stands in front of a packet that a relay is to forward. Its fields make the permission:
-/// whoever holds one can send from the address it was minted for, and from no other, until it
-/// expires.
+/// The header of a packet for a relay to forward. Its fields are the grant: its holder can send
+/// from the address for which it was minted, and from no other, until it expires.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ForwardHeader {
-    /// Which of the relay's keys the codes are made with.
+    /// The relay's key that made the codes.
     pub key: u8,
-    /// How much may be sent.
+    /// The account's rate class.
     pub class: RateClass,
     /// When it ends: Unix time in seconds by the relay's clock.
     pub expires: u32,
-    /// On whose account the packets go: the relay's hash of who vouched for it and of the account.
+    /// The account whose rate the packets count against: the relay's hash of the signer and the
+    /// account.
     pub tag: [u8; 8],
-    /// Where the packet goes.
+    /// The packet's destination.
     pub destination: SocketAddr,
-    /// Over all of these: tells the relay, of a grant that doesn't hold, that it has made it.
+    /// Covers all of these. It shows the relay that it made a grant that doesn't hold.
     pub check: [u8; 4],
-    /// Over all of these and the address that the packet comes from.
+    /// Covers all of these and the packet's source address.
     pub mac: Mac,
 }
 
@@ -72,8 +72,8 @@ impl ForwardHeader {
     /// Reads the header in front of a datagram, which may be longer.
     ///
     /// # Errors
-    /// The datagram is no FORWARD or is cut short; its class is unknown, or its destination an IPv4
-    /// address in IPv6's clothes (one address has one header).
+    /// The datagram isn't a FORWARD or is cut short, its class is unknown, or its destination is an
+    /// IPv4 address mapped into IPv6 (an address has one header only).
     #[inline]
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let what = "a FORWARD's header";
@@ -105,7 +105,7 @@ impl ForwardHeader {
         }
     }
 
-    /// The fields of a whole header. Relays do this for every packet, so nothing is checked twice.
+    /// The fields of a whole header. Relays do this for every packet, so it checks nothing twice.
     #[inline]
     fn fields<const N: usize>(bytes: &[u8; N], ip: IpAddr) -> Result<Self, DecodeError> {
         let behind = N - MAC_LEN - 4 - 2;
@@ -126,7 +126,7 @@ impl ForwardHeader {
     }
 }
 
-/// `M` bytes from `at` on, which have to be there.
+/// `M` bytes from `at` on, which must exist.
 #[inline]
 fn part<const N: usize, const M: usize>(bytes: &[u8; N], at: usize) -> [u8; M] {
     let mut part = [0; M];
@@ -134,10 +134,10 @@ fn part<const N: usize, const M: usize>(bytes: &[u8; N], at: usize) -> [u8; M] {
     part
 }
 
-/// A [`ForwardHeader`] as it is sent: put it in front of a packet and send that to the relay.
+/// The bytes of a [`ForwardHeader`]: put them in front of a packet and send that to the relay.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct Grant {
-    // Zeros behind the header, so that equal grants are equal bytes.
+    // Zeros follow the header, so that equal grants are equal bytes.
     bytes: [u8; ForwardHeader::LEN_V6],
     header: ForwardHeader,
 }
@@ -146,17 +146,17 @@ impl Grant {
     /// Bytes of the longest grant.
     pub const MAX_LEN: usize = ForwardHeader::LEN_V6;
 
-    /// The bytes that stand in front of a packet.
+    /// The bytes in front of a packet.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.header.encoded_len()]
     }
 
-    /// What the bytes say.
+    /// The header's fields.
     pub fn header(&self) -> &ForwardHeader {
         &self.header
     }
 
-    /// Where packets go.
+    /// The packets' destination.
     pub fn destination(&self) -> SocketAddr {
         self.header.destination
     }
@@ -166,7 +166,7 @@ impl Grant {
         self.header.expires
     }
 
-    /// Reads a grant that was passed on, nothing behind it.
+    /// Reads a whole grant.
     ///
     /// # Errors
     /// As [`ForwardHeader::decode`], or the length is wrong.
@@ -196,7 +196,7 @@ impl Grant {
 }
 
 impl From<ForwardHeader> for Grant {
-    /// The header's bytes; an IPv4 destination in IPv6's clothes is written as what it is.
+    /// The header's bytes. Encodes a mapped IPv4 destination as IPv4.
     fn from(mut header: ForwardHeader) -> Self {
         header.destination = super::canonical(header.destination);
         let mut bytes = [0; ForwardHeader::LEN_V6];
@@ -214,14 +214,14 @@ impl fmt::Debug for Grant {
     }
 }
 
-/// A relay's word about a grant that it has made and that doesn't hold (for long).
+/// A relay's message that one of its grants doesn't hold, or soon won't.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// Why.
+    /// The reason.
     pub reason: StaleReason,
     /// The relay's clock: Unix time in seconds.
     pub now: u32,
-    /// The grant's, so that only those who have seen the grant can say this of it.
+    /// The grant's MAC, so that only those who have seen the grant can send this.
     pub mac: Mac,
 }
 
@@ -229,10 +229,10 @@ pub struct Stale {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StaleReason {
-    /// Its time is over.
+    /// It has expired.
     Expired = 1,
-    /// It was minted for another address than the packet came from: a NAT has changed its mapping,
-    /// say. Ask for a new consent, then for new grants.
+    /// It was minted for another source address, for example because a NAT has changed its mapping.
+    /// Ask for a new consent, then for new grants.
     Moved = 2,
     /// The relay still forwards, but is about to stop.
     Leaving = 3,
@@ -253,7 +253,7 @@ impl Stale {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// It is no STALE, has another length or an unknown reason.
+    /// It isn't a STALE, has another length or an unknown reason.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = RelayType::Stale.open(datagram, STALE_LEN)?;
         let what = "a STALE's reason";
@@ -270,7 +270,7 @@ impl Stale {
         })
     }
 
-    /// Whether it is about this grant.
+    /// Whether it concerns this grant.
     pub fn concerns(&self, grant: &Grant) -> bool {
         self.mac == grant.header().mac
     }

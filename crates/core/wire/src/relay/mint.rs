@@ -7,46 +7,46 @@ use super::{
 use crate::DecodeError;
 use crate::reader::Reader;
 
-/// Bytes of a MINT, always.
+/// Bytes of every MINT.
 pub const MINT_LEN: usize = UNSIGNED_LEN + SIGNATURE_LEN;
 
 /// Bytes of the longest MINTED.
 pub const MINTED_MAX_LEN: usize = 1 + NONCE_LEN + 4 + 2 * Grant::MAX_LEN;
 
-/// Bytes of a REFUSED, always.
+/// Bytes of every REFUSED.
 pub const REFUSED_LEN: usize = 1 + NONCE_LEN + 1 + 4;
 
 const UNSIGNED_LEN: usize = 1 + NONCE_LEN + Proof::LEN + Peer::LEN + VOUCHER_LEN;
 
 const _: () = assert!(MINTED_MAX_LEN <= MINT_LEN && REFUSED_LEN <= MINT_LEN);
 
-/// What stands in front of a MINT when it is signed.
+/// The context in front of a MINT when it is signed.
 const CONTEXT: &[u8] = b"manyway relay mint 1";
 
-/// Asks a relay for grants between the address it is sent from and a peer's, both ways.
+/// Asks a relay for grants between the sender's address and a peer's, in both directions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Mint {
-    /// Comes back in the answer.
+    /// The answer contains it.
     pub nonce: Nonce,
-    /// That the sender gets what is sent to the address it sends from, and agrees to get more.
+    /// A proof that the sender receives what is sent to its source address.
     pub proof: Proof,
     /// The other end.
     pub peer: Peer,
-    /// On whose account.
+    /// The voucher of the account that pays.
     pub voucher: Voucher,
 }
 
 /// The other end of a flow through a relay.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Who has passed on this consent.
+    /// The host that has passed on this consent.
     Consent(Consent),
-    /// Who listens at the relay under this name.
+    /// The host that listens at the relay under this name.
     Name(ListenerName),
 }
 
 impl Mint {
-    /// The datagram, signed by `sign` with the key that the voucher names as the client's.
+    /// The datagram. `sign` signs with the key that the voucher names as the client's.
     pub fn seal(&self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> [u8; MINT_LEN] {
         let mut bytes = [0; MINT_LEN];
         let mut buf = &mut bytes[..];
@@ -60,11 +60,11 @@ impl Mint {
         bytes
     }
 
-    /// Reads a whole datagram: the message and its signature, which is over [`Mint::signed_bytes`]
-    /// and *not* checked, and neither is the voucher's.
+    /// Reads a whole datagram: the message and its signature over [`Mint::signed_bytes`]. Checks
+    /// neither this signature nor the voucher's.
     ///
     /// # Errors
-    /// It is no MINT, has another length, or a field has a value that means nothing.
+    /// It isn't a MINT, has another length, or a field has a value without meaning.
     pub fn decode(datagram: &[u8]) -> Result<(Self, [u8; SIGNATURE_LEN]), DecodeError> {
         let mut reader = RelayType::Mint.open(datagram, MINT_LEN)?;
         let mint = Self {
@@ -76,7 +76,7 @@ impl Mint {
         Ok((mint, reader.array("a MINT's signature")?))
     }
 
-    /// What the signature of a MINT of [`MINT_LEN`] bytes is over.
+    /// The bytes of a MINT of [`MINT_LEN`] bytes that its signature covers.
     pub fn signed_bytes(datagram: &[u8; MINT_LEN]) -> Vec<u8> {
         signed_bytes(&datagram[..UNSIGNED_LEN])
     }
@@ -120,13 +120,13 @@ impl Peer {
 /// A relay's answer to a [`Mint`] that it grants.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Minted {
-    /// The request's.
+    /// The request's nonce.
     pub nonce: Nonce,
     /// The relay's clock: Unix time in seconds.
     pub now: u32,
-    /// For packets from the address that asked to its peer.
+    /// The grant for packets from the request's sender to its peer.
     pub there: Grant,
-    /// For packets from the peer to the address that asked: pass it on, encrypted.
+    /// The grant for packets from the peer to the request's sender: pass it on, encrypted.
     pub back: Grant,
 }
 
@@ -143,7 +143,7 @@ impl Minted {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// It is no MINTED, or one of the grants is malformed.
+    /// It isn't a MINTED, or one of the grants is malformed.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(datagram);
         RelayType::Minted.expect(&mut reader)?;
@@ -159,13 +159,12 @@ impl Minted {
     }
 }
 
-/// A relay's answer to a [`Mint`] that it doesn't grant. Only a sender whose address is proved gets
-/// one.
+/// A relay's answer to a [`Mint`] that it refuses. Only a sender with a proved address gets one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The request's.
+    /// The request's nonce.
     pub nonce: Nonce,
-    /// Why.
+    /// The reason.
     pub reason: Refusal,
     /// The relay's clock: Unix time in seconds.
     pub now: u32,
@@ -175,17 +174,17 @@ pub struct Refused {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum Refusal {
-    /// Nobody whom the relay trusts has signed the voucher, or the MINT isn't its client's.
+    /// No key that the relay trusts has signed the voucher, or its client hasn't signed the MINT.
     #[error("the relay doesn't accept the voucher: ask its operator for a new one")]
     Voucher = 1,
-    /// The voucher's time is over.
+    /// The voucher has expired.
     #[error("the voucher for the relay has expired: ask for a new one")]
     VoucherExpired = 2,
-    /// The peer's consent is not this relay's or too old.
-    #[error("the relay has no fresh consent from the receiver")]
+    /// The peer's consent isn't this relay's, or is too old.
+    #[error("the relay has no fresh consent from the listener")]
     Consent = 3,
     /// Nobody listens under the name.
-    #[error("the relay doesn't know the receiver")]
+    #[error("the relay doesn't know the listener")]
     UnknownName = 4,
     /// The relay doesn't forward to such addresses.
     #[error("the relay doesn't forward to or from addresses of this kind")]
@@ -193,7 +192,7 @@ pub enum Refusal {
     /// The relay is about to stop.
     #[error("the relay is about to stop")]
     Leaving = 6,
-    /// The relay has no time for it now.
+    /// The relay has no capacity for it now.
     #[error("the relay is too busy")]
     Busy = 7,
 }
@@ -213,7 +212,7 @@ impl Refused {
     /// Reads a whole datagram.
     ///
     /// # Errors
-    /// It is no REFUSED, has another length or an unknown reason.
+    /// It isn't a REFUSED, has another length or an unknown reason.
     pub fn decode(datagram: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = RelayType::Refused.open(datagram, REFUSED_LEN)?;
         let nonce = Nonce(reader.array("a REFUSED's nonce")?);

@@ -42,14 +42,14 @@ use crate::reader::Reader;
 use crate::text::{BASE32, encoded_len};
 use crate::{DecodeError, TextError};
 
-/// How long after its issue a consent can be used to mint, by the relay's clock.
+/// How long after its issue a relay accepts a consent for minting, by the relay's clock.
 pub const CONSENT_LIFE: Duration = Duration::from_secs(60);
 
-/// How long after the issue of its destination's consent a grant is honoured: nobody gets forwarded
-/// packets longer than this after its last sign of consent.
+/// How long after the issue of its destination's consent a grant is valid: nobody gets forwarded
+/// packets longer than this after its last consent.
 pub const GRANT_LIFE: Duration = Duration::from_secs(120);
 
-/// How often a listener that wants to be reached renews its consent, which also keeps its NAT's
+/// How often a listener that wants to be reachable renews its consent, which also keeps its NAT's
 /// mapping alive.
 pub const HELLO_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -62,10 +62,10 @@ pub const SIGNATURE_LEN: usize = 64;
 /// Bytes of a [`Nonce`].
 pub const NONCE_LEN: usize = 8;
 
-/// Bytes of an address in a message: IPv6 address (IPv4 ones mapped) and port.
+/// Bytes of an address in a message: IPv6 address (IPv4 mapped into it) and port.
 const ADDRESS_LEN: usize = 16 + 2;
 
-/// What a datagram to or from a relay is, by its first byte. The session's datagrams begin with
+/// The type of a datagram to or from a relay, by its first byte. The session's datagrams begin with
 /// 0x01 to 0x1f.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -82,7 +82,7 @@ pub enum RelayType {
     Mint = 0x24,
     /// Answers MINT: [`Minted`].
     Minted = 0x25,
-    /// Answers a packet whose grant doesn't hold any more: [`Stale`].
+    /// Answers a packet whose grant no longer holds: [`Stale`].
     Stale = 0x26,
     /// Asks to be reachable under a name: [`Listen`].
     Listen = 0x27,
@@ -91,7 +91,7 @@ pub enum RelayType {
 }
 
 impl RelayType {
-    /// What `datagram` claims to be; `None` if nothing that relays have to do with.
+    /// The type that `datagram` claims; `None` if it isn't a relay's.
     #[inline]
     pub fn of(datagram: &[u8]) -> Option<Self> {
         match datagram.first()? {
@@ -141,9 +141,9 @@ impl RelayType {
     }
 }
 
-/// Whether a datagram is of the kinds that only relays and their clients exchange, known to this
-/// release or not: its first byte is 0x20 to 0x2f. A relay never forwards such a datagram, so
-/// nothing that leaves a relay makes another relay act.
+/// Whether a datagram has a type that only relays and their clients exchange, known to this release
+/// or not: its first byte is 0x20 to 0x2f. A relay never forwards such a datagram, so nothing that
+/// leaves a relay makes another relay act.
 #[inline]
 pub fn is_relay_datagram(datagram: &[u8]) -> bool {
     datagram.first().is_some_and(|first| first >> 4 == 2)
@@ -154,17 +154,17 @@ pub fn is_relay_datagram(datagram: &[u8]) -> bool {
 pub enum RelayReply {
     /// The answer to HELLO or LISTEN.
     Consent(ConsentReply),
-    /// The grants that were asked for.
+    /// The requested grants.
     Minted(Minted),
-    /// Why there are no grants.
+    /// The refusal.
     Refused(Refused),
-    /// A grant doesn't hold any more.
+    /// A grant no longer holds.
     Stale(Stale),
 }
 
 impl RelayReply {
-    /// Reads whatever a relay sends to its clients. Match the nonce, or for STALE the grant, before
-    /// believing it: replies aren't authenticated otherwise.
+    /// Reads any datagram from a relay to its clients. Match the nonce, or for STALE the grant,
+    /// before you believe it: nothing else authenticates replies.
     ///
     /// # Errors
     /// The datagram is none of these, or malformed.
@@ -203,7 +203,7 @@ impl fmt::Debug for RelayId {
 impl FromStr for RelayId {
     type Err = TextError;
 
-    /// Reads an id's text; white space around it is ignored.
+    /// Reads an id's text. Ignores white space around it.
     fn from_str(text: &str) -> Result<Self, TextError> {
         let what = "key";
         let text = text.trim();
@@ -219,13 +219,11 @@ impl FromStr for RelayId {
     }
 }
 
-/// Random bytes of a request that its reply repeats: whoever doesn't see the request can't answer
-/// it.
+/// Random bytes of a request that its reply repeats: only those who see the request can answer it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Nonce(pub [u8; NONCE_LEN]);
 
-/// A relay's authentication code. `Debug` doesn't show it; compare in constant time where it
-/// decides.
+/// A relay's authentication code. `Debug` doesn't show it. Compare it in constant time.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct Mac(pub [u8; MAC_LEN]);
 
@@ -235,7 +233,7 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// The name under which callers find a listener at a relay. `Debug` doesn't show it.
+/// The name under which initiators find a listener at a relay. `Debug` doesn't show it.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct ListenerName(pub [u8; Self::LEN]);
 
@@ -253,8 +251,8 @@ impl fmt::Debug for ListenerName {
     }
 }
 
-/// `address` in the one form it has here: IPv4 as such, never mapped into IPv6, without scope and
-/// flow label.
+/// `address` in its only form here: IPv4 as such, never mapped into IPv6, without scope and flow
+/// label.
 #[inline]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())

@@ -12,10 +12,10 @@ use super::{
 use crate::DecodeError;
 use crate::reader::Reader;
 
-/// No message that a relay reads over TCP is longer.
+/// The longest message that a relay reads over TCP.
 pub const STREAM_REQUEST_MAX_LEN: usize = MINT_LEN;
 
-/// No message that a relay writes over TCP is longer.
+/// The longest message that a relay writes over TCP.
 pub const STREAM_REPLY_MAX_LEN: usize = 1 + TOKEN_LEN;
 
 const _: () = assert!(STREAM_REQUEST_MAX_LEN >= StreamConnect::LEN);
@@ -23,15 +23,15 @@ const _: () = assert!(STREAM_REQUEST_MAX_LEN >= StreamConnect::LEN);
 /// Bytes of a [`Challenge`] and of a [`CallToken`].
 const TOKEN_LEN: usize = 16;
 
-/// What stands in front of a CONNECT when it is signed.
+/// The context in front of a CONNECT when it is signed.
 const CONTEXT: &[u8] = b"manyway relay connect 1";
 
-/// What a message over TCP is, by its first byte. Neither a session's records nor a relay's
-/// datagrams begin so.
+/// The type of a message over TCP, by its first byte. Neither a session's records nor a relay's
+/// datagrams begin with these bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum StreamType {
-    /// Asks for a [`Challenge`]: a caller's first message.
+    /// Asks for a [`Challenge`]: an initiator's first message.
     Hello = 0x30,
     /// Answers HELLO.
     Welcome = 0x31,
@@ -39,15 +39,15 @@ pub enum StreamType {
     Connect = 0x32,
     /// Asks to be called: [`StreamListen`], a listener's first and only request on this connection.
     Listen = 0x33,
-    /// Tells a listener that somebody wants it.
+    /// Tells a listener that an initiator wants a connection.
     Call = 0x34,
-    /// Answers CALL: [`StreamAnswer`], the first message of a new connection of the listener's.
+    /// Answers CALL: [`StreamAnswer`], the first message of the listener's new connection.
     Answer = 0x35,
-    /// Answers LISTEN; and CONNECT and ANSWER, whose streams follow.
+    /// Accepts LISTEN, CONNECT or ANSWER. After the latter two, the stream follows.
     Ok = 0x36,
-    /// Answers CONNECT, LISTEN and ANSWER otherwise.
+    /// Refuses CONNECT, LISTEN or ANSWER.
     Refused = 0x37,
-    /// On a listener's connection: still there. Each is answered by one.
+    /// On a listener's connection: a sign of life, answered by another one.
     Ping = 0x38,
     /// On a listener's connection: the relay is about to stop.
     Leaving = 0x39,
@@ -71,7 +71,7 @@ impl StreamType {
         })
     }
 
-    /// Bytes of a message of this type, always.
+    /// Bytes of every message of this type.
     #[expect(clippy::len_without_is_empty, reason = "no message is empty")]
     pub const fn len(self) -> usize {
         match self {
@@ -86,8 +86,8 @@ impl StreamType {
     }
 }
 
-/// How long a request is that begins with this byte. Messages that belong on UDP have a length too,
-/// so that whoever sends one here can be told.
+/// The length of a request that begins with this byte. Messages of the UDP protocol have a length,
+/// too, so that the relay can refuse them with a reason.
 pub fn stream_request_len(first: u8) -> Option<usize> {
     match RelayType::of(&[first]) {
         Some(RelayType::Forward4) => return Some(ForwardHeader::LEN_V4),
@@ -107,7 +107,7 @@ pub fn stream_request_len(first: u8) -> Option<usize> {
     }
 }
 
-/// How long a reply is that begins with this byte.
+/// The length of a reply that begins with this byte.
 pub fn stream_reply_len(first: u8) -> Option<usize> {
     match StreamType::of(first)? {
         kind @ (StreamType::Welcome
@@ -120,12 +120,12 @@ pub fn stream_reply_len(first: u8) -> Option<usize> {
     }
 }
 
-/// Random bytes that a relay draws for one connection: a CONNECT that is signed over them is good
-/// for no other.
+/// Random bytes that a relay draws for one connection. A CONNECT that is signed over them is valid
+/// on no other.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Challenge(pub [u8; TOKEN_LEN]);
 
-/// Random bytes that a relay draws for one call: who shows them is the one that was called. `Debug`
+/// Random bytes that a relay draws for one call. Only the called listener can present them. `Debug`
 /// doesn't show them.
 #[derive(Copy, Clone, PartialEq, Eq, Hash)]
 pub struct CallToken(pub [u8; TOKEN_LEN]);
@@ -136,8 +136,8 @@ impl fmt::Debug for CallToken {
     }
 }
 
-/// What a listener shows to have a name at a relay over TCP: the name is a hash of it, so who knows
-/// the name can call the listener and can't take its place. `Debug` doesn't show it.
+/// A listener's key to its name at a relay over TCP. The name is a hash of it, so somebody who
+/// knows the name can call the listener but can't take its place. `Debug` doesn't show it.
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct ListenKey(pub [u8; Self::LEN]);
 
@@ -145,8 +145,8 @@ impl ListenKey {
     /// Bytes of a key.
     pub const LEN: usize = 16;
 
-    /// What the listener's name is the first [`ListenerName::LEN`](super::ListenerName::LEN) bytes
-    /// of the SHA-256 hash of.
+    /// The bytes whose SHA-256 hash begins with the listener's name, its first
+    /// [`ListenerName::LEN`](super::ListenerName::LEN) bytes.
     pub fn hashed_bytes(&self) -> Vec<u8> {
         [b"manyway relay listener 1", &self.0[..]].concat()
     }
@@ -161,10 +161,10 @@ impl fmt::Debug for ListenKey {
 /// A message to a relay over TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamRequest {
-    /// HELLO to the relay of this id.
+    /// HELLO to the relay with this id.
     Hello(RelayId),
-    /// CONNECT, and its signature, which is over [`StreamConnect::signed_bytes`] and *not* checked,
-    /// and neither is the voucher's.
+    /// CONNECT, with its signature over [`StreamConnect::signed_bytes`]. Decoding checks neither
+    /// this signature nor the voucher's.
     Connect(Box<StreamConnect>, [u8; SIGNATURE_LEN]),
     /// LISTEN.
     Listen(StreamListen),
@@ -177,9 +177,10 @@ pub enum StreamRequest {
 /// Asks a relay to connect this stream with a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamConnect {
-    /// Who is called. Over TCP that is a name; a consent is for UDP and gets refused.
+    /// The listener. Over TCP this has to be a name; a consent is for UDP, and the relay refuses
+    /// it.
     pub peer: Peer,
-    /// On whose account.
+    /// The voucher of the account that pays.
     pub voucher: Voucher,
 }
 
@@ -188,7 +189,7 @@ impl StreamConnect {
     pub const LEN: usize = Self::UNSIGNED_LEN + SIGNATURE_LEN;
     const UNSIGNED_LEN: usize = 1 + 1 + Consent::LEN + VOUCHER_LEN;
 
-    /// The message, signed by `sign` with the key that the voucher names as the client's.
+    /// The message. `sign` signs with the key that the voucher names as the client's.
     pub fn seal(
         &self,
         challenge: &Challenge,
@@ -204,7 +205,7 @@ impl StreamConnect {
         bytes
     }
 
-    /// What the signature is over, on the connection that got `challenge`.
+    /// The bytes that the signature covers, on the connection that got `challenge`.
     pub fn signed_bytes(&self, challenge: &Challenge) -> Vec<u8> {
         let len = CONTEXT.len() + TOKEN_LEN + Self::UNSIGNED_LEN;
         let mut bytes = Vec::with_capacity(len);
@@ -217,26 +218,26 @@ impl StreamConnect {
     }
 }
 
-/// Asks a relay to call when somebody wants to be connected. Nobody needs access for that.
+/// Asks a relay to call when an initiator wants a connection. That needs no access.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StreamListen {
-    /// The relay that is meant.
+    /// The relay.
     pub relay: RelayId,
-    /// Whose hash is the name to be found by.
+    /// The key, whose hash is the listener's name.
     pub key: ListenKey,
 }
 
-/// Takes a call, on a connection of its own.
+/// Accepts a call, on a new connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StreamAnswer {
-    /// The relay that is meant.
+    /// The relay.
     pub relay: RelayId,
-    /// The CALL's.
+    /// The CALL's token.
     pub token: CallToken,
 }
 
 impl StreamRequest {
-    /// The message; a CONNECT with the signature that it has.
+    /// The message; a CONNECT with its signature.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(STREAM_REQUEST_MAX_LEN);
         match self {
@@ -265,7 +266,7 @@ impl StreamRequest {
     /// Reads a whole message of [`stream_request_len`] bytes.
     ///
     /// # Errors
-    /// It is none of these, has another length, or a field has a value that means nothing.
+    /// It is none of these, has another length, or a field has a value without meaning.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
         let what = "a message to a relay";
         let (kind, mut reader) = open(message, what)?;
@@ -293,16 +294,16 @@ impl StreamRequest {
     }
 }
 
-/// A message of a relay's over TCP.
+/// A message from a relay over TCP.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum StreamReply {
-    /// What a CONNECT on this connection has to be signed over.
+    /// The bytes over which a CONNECT on this connection has to be signed.
     Welcome(Challenge),
-    /// Somebody wants to be connected.
+    /// An initiator wants a connection.
     Call(CallToken),
-    /// It is as asked. After CONNECT and ANSWER the next byte is the other end's.
+    /// The request is granted. After CONNECT and ANSWER, the next byte is the other end's.
     Ok,
-    /// It isn't, and the relay closes.
+    /// The request is refused, and the relay closes the connection.
     Refused(StreamRefusal),
     /// The answer to a PING.
     Ping,
@@ -347,21 +348,21 @@ impl StreamReply {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum StreamRefusal {
-    /// Nobody whom the relay trusts has signed the voucher, or the CONNECT isn't its client's, or
+    /// No key that the relay trusts has signed the voucher, or its client hasn't signed the CONNECT
     /// for this connection.
     #[error("the relay doesn't accept the voucher: ask its operator for a new one")]
     Voucher = 1,
-    /// The voucher's time is over.
+    /// The voucher has expired.
     #[error("the voucher for the relay has expired: ask for a new one")]
     VoucherExpired = 2,
-    /// A grant, a consent or another message for UDP.
+    /// The message is a grant, a consent or another one for UDP.
     #[error(
-        "that is for the relay's UDP port: over TCP there are no grants or consents, and callers \
-         name the listener"
+        "that is for the relay's UDP port: over TCP there are no grants or consents, and \
+         initiators name the listener"
     )]
     ForUdp = 3,
     /// Nobody listens under the name.
-    #[error("the receiver doesn't listen at the relay over TCP")]
+    #[error("the listener isn't at the relay over TCP")]
     UnknownName = 4,
     /// The relay doesn't serve such addresses.
     #[error(
@@ -372,19 +373,19 @@ pub enum StreamRefusal {
     /// The relay is about to stop.
     #[error("the relay is about to stop")]
     Leaving = 6,
-    /// The relay has no room or time for it now.
+    /// The relay has no capacity for it now.
     #[error("the relay is too busy")]
     Busy = 7,
-    /// The listener was called and didn't answer.
-    #[error("the receiver listens at the relay, but didn't answer its call")]
+    /// The listener didn't answer the call.
+    #[error("the listener is at the relay, but didn't answer its call")]
     NoAnswer = 8,
-    /// The caller is gone, or has waited too long, or the call was answered before.
+    /// The initiator is gone or has waited too long, or the call was answered before.
     #[error("the call is over")]
     CallOver = 9,
-    /// Somebody else with the same key listens now.
+    /// Another connection with the same key listens now.
     #[error("another listener has taken the name")]
     Replaced = 10,
-    /// The account has as many connections as it may.
+    /// The account has its most connections already.
     #[error("the account has reached its limit of connections at the relay")]
     Account = 11,
 }
@@ -413,7 +414,7 @@ impl StreamRefusal {
     }
 }
 
-/// A message's type, and a reader behind it; the length is that of the type.
+/// A message's type, and a reader behind it. Checks that the length is that of the type.
 fn open<'a>(
     message: &'a [u8],
     what: &'static str,

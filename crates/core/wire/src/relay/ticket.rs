@@ -9,26 +9,26 @@ use crate::reader::Reader;
 use crate::text::{TextError, TextFormat};
 use crate::{DecodeError, address};
 
-/// Most addresses in a [`RelayTicket`].
+/// The most addresses in a [`RelayTicket`].
 pub const MAX_RELAY_ADDRESSES: usize = 8;
 
-/// A relay as people paste it: who it is, where it is and, if there is one, the right to use it.
+/// A relay as people paste it: its key, its addresses and, for some, access to it.
 ///
-/// Written as `mr1` and base32 of the fields and a CRC-32, as a session's [`Ticket`](crate::Ticket)
-/// is. With [`Access`] in it, it is a secret, so `Debug` doesn't show that.
+/// It is `mr1` and base32 of the fields and a CRC-32, as a session's [`Ticket`](crate::Ticket).
+/// With [`Access`] in it, it is a secret, which `Debug` doesn't show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayTicket {
-    /// Who the relay is.
+    /// The relay's key.
     pub relay: RelayId,
-    /// Where it can be reached; only the first [`MAX_RELAY_ADDRESSES`] are written.
+    /// Its addresses. Only the first [`MAX_RELAY_ADDRESSES`] are encoded.
     pub addresses: Vec<SocketAddr>,
-    /// It is known to forward streams over TCP at these addresses too.
+    /// Whether it is known to forward streams over TCP at these addresses, too.
     pub tcp: bool,
-    /// What lets its holder ask for grants. A listener needs none.
+    /// Allows its holder to ask for grants. A listener needs none.
     pub access: Option<Access>,
 }
 
-/// A voucher and the key of the client it was given to.
+/// A voucher, and its client's key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Access {
     /// The voucher: `terms.client` is the public key of `seed`, and `terms.relay` the relay.
@@ -38,7 +38,7 @@ pub struct Access {
 }
 
 impl RelayTicket {
-    /// The same relay without the right to use it: for listeners, screens and logs.
+    /// The same relay without access: for listeners, screens and logs.
     pub fn without_access(&self) -> Self {
         Self {
             access: None,
@@ -56,7 +56,7 @@ impl fmt::Debug for Access {
 }
 
 impl fmt::Display for RelayTicket {
-    /// The relay's text: treat it as a secret if there is access in it.
+    /// The relay's text. Treat it as a secret if it has access.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let addresses = &self.addresses[..self.addresses.len().min(MAX_RELAY_ADDRESSES)];
         let mut bytes = Vec::with_capacity(MAX_LEN + 4);
@@ -76,7 +76,7 @@ impl fmt::Display for RelayTicket {
 impl FromStr for RelayTicket {
     type Err = TextError;
 
-    /// Reads a relay's text; white space around it is ignored.
+    /// Reads a relay's text. Ignores white space around it.
     fn from_str(text: &str) -> Result<Self, TextError> {
         let body = TEXT.decode(text)?;
         decode(&body).map_err(|error| TEXT.malformed(error))
@@ -90,13 +90,13 @@ pub(super) const TEXT: TextFormat = TextFormat {
     max: MAX_LEN,
 };
 
-/// What its last fixed byte may say.
+/// The flags that its last fixed byte may have.
 const ACCESS: u8 = 1;
 const TCP: u8 = 2;
 
 /// Bytes without addresses and access.
 pub(super) const MIN_LEN: usize = RelayId::LEN + 1 + 1;
-/// Bytes with all that there can be.
+/// Bytes with the most addresses and access.
 pub(super) const MAX_LEN: usize = MIN_LEN + MAX_RELAY_ADDRESSES * (1 + 16 + 2) + VOUCHER_LEN + 32;
 
 fn decode(body: &[u8]) -> Result<RelayTicket, DecodeError> {

@@ -11,11 +11,11 @@ pub const VOUCHER_LEN: usize = TERMS_LEN + SIGNATURE_LEN;
 
 const TERMS_LEN: usize = RelayId::LEN + 32 + 8 + 1 + 4 + 32;
 
-/// What stands in front of the terms when they are signed, so that the signature is good for
+/// The context in front of the terms when they are signed, so that the signature is valid for
 /// nothing else.
 const CONTEXT: &[u8] = b"manyway relay voucher 1";
 
-/// How much an account may send: 2ⁿ Mbit/s for class n, both directions together.
+/// An account's rate class: 2^class Mbit/s, both directions together.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateClass(u8);
 
@@ -60,35 +60,35 @@ impl RateClass {
     }
 }
 
-/// What somebody whom a relay trusts says about a client of it.
+/// What a key that a relay trusts says about one of the relay's clients.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct VoucherTerms {
-    /// The only relay that it holds for.
+    /// The relay. The voucher is valid at no other.
     pub relay: RelayId,
-    /// The Ed25519 public key of who says it.
+    /// The signer's Ed25519 public key.
     pub signer: RelayId,
-    /// Whom the traffic counts for: a number that means something to the signer alone.
+    /// The account whose traffic counts: a number with a meaning for the signer only.
     pub account: [u8; 8],
-    /// How much the account may send.
+    /// The account's rate class.
     pub class: RateClass,
-    /// Until when: Unix time in seconds.
+    /// When it ends: Unix time in seconds.
     pub expires: u32,
-    /// The client's Ed25519 public key: a MINT has to be signed with it, so who sees a voucher
-    /// can't use it.
+    /// The client's Ed25519 public key. It has to sign each MINT, so others who see a voucher can't
+    /// use it.
     pub client: RelayId,
 }
 
 /// Signed [`VoucherTerms`].
 #[derive(Copy, Clone, PartialEq, Eq)]
 pub struct Voucher {
-    /// What is said.
+    /// The terms.
     pub terms: VoucherTerms,
-    /// By `terms.signer`, over [`VoucherTerms::signed_bytes`]. Not checked by decoding.
+    /// By `terms.signer`, over [`VoucherTerms::signed_bytes`]. Decoding doesn't check it.
     pub signature: [u8; SIGNATURE_LEN],
 }
 
 impl VoucherTerms {
-    /// What the signature is over.
+    /// The bytes that the signature covers.
     pub fn signed_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(CONTEXT.len() + TERMS_LEN);
         bytes.put_slice(CONTEXT);
@@ -96,7 +96,7 @@ impl VoucherTerms {
         bytes
     }
 
-    /// The voucher, signed by `sign`.
+    /// The voucher with the signature that `sign` makes.
     pub fn seal(self, sign: impl FnOnce(&[u8]) -> [u8; SIGNATURE_LEN]) -> Voucher {
         Voucher {
             terms: self,
@@ -126,7 +126,7 @@ impl VoucherTerms {
 }
 
 impl Voucher {
-    /// The voucher as it is stored and sent.
+    /// The voucher's bytes.
     pub fn to_bytes(&self) -> [u8; VOUCHER_LEN] {
         let mut bytes = [0; VOUCHER_LEN];
         let mut buf = &mut bytes[..];
@@ -135,7 +135,7 @@ impl Voucher {
         bytes
     }
 
-    /// Reads a voucher. Its signature is *not* checked.
+    /// Reads a voucher. Doesn't check its signature.
     ///
     /// # Errors
     /// The length is wrong or the class unknown.

@@ -14,11 +14,11 @@ use super::{Client, ClientError, post};
 use crate::api::{self, Call, Callers, Listen, Listener, MAX_SEALED, MAX_WAIT_S};
 use crate::hkdf::Len32;
 
-/// Most bytes that a peer can leave.
+/// The most bytes that a peer can leave.
 pub const MAX_LEFT: usize = MAX_SEALED / 4 * 3 - NONCE_LEN - 16;
 
-/// A place that those who have a ticket can find. The registry learns neither the ticket nor what
-/// is left there.
+/// A meeting place that holders of a ticket can find. The registry learns neither the ticket nor
+/// what they leave there.
 pub struct Meeting {
     name: String,
     owner: [u8; 16],
@@ -26,23 +26,23 @@ pub struct Meeting {
     caller: LessSafeKey,
 }
 
-/// Why nothing was left.
+/// Why a meeting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MeetingError {
-    /// The registry.
+    /// The registry's answer.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Too much.
+    /// The text is too long.
     #[error("a peer can leave at most {MAX_LEFT} bytes")]
     TooLong,
-    /// The registry has changed what was left, or it was left by somebody without the ticket.
+    /// The registry has changed the text, or somebody without the ticket has left it.
     #[error("what was left isn't the listener's: don't trust this registry")]
     Forged,
 }
 
 impl Meeting {
-    /// The place for this ticket. Only the listener needs `rng` to be its own: whoever is there
-    /// first owns the place.
+    /// The meeting place of this ticket. Only a listener needs a random `rng`: the first one there
+    /// owns the place.
     pub fn new(ticket: &Ticket, rng: &mut (impl CryptoRng + ?Sized)) -> Self {
         let root = Salt::new(HKDF_SHA256, &ticket.id).extract(&ticket.secret);
         let derive = |purpose: &[u8]| {
@@ -67,8 +67,8 @@ impl Meeting {
     }
 
     /// As the listener: leaves `here` (addresses, consents) and waits up to `wait` for callers. Ask
-    /// again at once, and at least twice a minute. What callers have left is only what ticket
-    /// holders have sealed.
+    /// again at once, and at least twice a minute. Returns only texts that ticket holders have
+    /// sealed.
     ///
     /// # Errors
     /// [`MeetingError`].
@@ -98,7 +98,7 @@ impl Meeting {
         Ok(open.collect())
     }
 
-    /// As a caller: leaves `here` and gets what the listener has left.
+    /// As a caller: leaves `here` and returns what the listener has left.
     ///
     /// # Errors
     /// [`MeetingError`]; `nobody_listens` is [`ClientError::Refused`].
@@ -131,7 +131,8 @@ fn seal(
     if text.len() > MAX_LEFT {
         return Err(MeetingError::TooLong);
     }
-    // Random: a ticket is used a few thousand times at most, far from 2³² where they might repeat.
+    // Random: a ticket seals a few thousand texts at most, far from the 2³² at which nonces might
+    // repeat.
     let mut nonce = [0; NONCE_LEN];
     rng.fill_bytes(&mut nonce);
     let mut sealed = text.to_vec();

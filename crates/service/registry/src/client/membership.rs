@@ -15,13 +15,14 @@ use crate::api::{self, Challenge, EnrolRelay, Enrolled, Renewed};
 use crate::http::Ask;
 use crate::{RegistryUrl, Token};
 
-/// Before a heartbeat that failed is repeated: a registry that comes back isn't run over.
+/// The pause before a failed heartbeat is repeated, so that relays don't overload a registry that
+/// comes back.
 const RETRY: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
 
 /// A relay's Ed25519 signature.
 type Sign = Box<dyn Fn(&[u8]) -> [u8; 64] + Send + Sync>;
 
-/// A relay that wants to be found.
+/// A relay that enrols.
 pub struct RelayDescriptor {
     id: RelayId,
     addresses: Vec<SocketAddr>,
@@ -30,7 +31,7 @@ pub struct RelayDescriptor {
 }
 
 impl RelayDescriptor {
-    /// The relay with this key, reached at these addresses; `sign` is its Ed25519 signature.
+    /// The relay with this key at these addresses. `sign` makes its Ed25519 signatures.
     pub fn new(
         id: RelayId,
         addresses: Vec<SocketAddr>,
@@ -44,7 +45,7 @@ impl RelayDescriptor {
         }
     }
 
-    /// Whether it forwards streams over TCP at these addresses too. Not unless this says so.
+    /// Whether it also forwards streams over TCP at these addresses; false by default.
     #[must_use]
     pub fn over_tcp(self, tcp: bool) -> Self {
         Self { tcp, ..self }
@@ -61,7 +62,7 @@ impl fmt::Debug for RelayDescriptor {
     }
 }
 
-/// A relay's place in the fleet.
+/// A relay's membership in the fleet.
 pub struct Membership {
     registries: Registries,
     token: Token,
@@ -73,7 +74,7 @@ impl Membership {
     /// Not enrolled yet.
     ///
     /// # Errors
-    /// No URL, or no TLS.
+    /// There is no URL, or TLS can't be used.
     pub fn new(
         urls: &[RegistryUrl],
         token: Token,
@@ -92,8 +93,8 @@ impl Membership {
         self.relay.id
     }
 
-    /// Enrols; until when to send the next heartbeat. The relay has to be running: it is asked
-    /// whether it is there.
+    /// Enrols. Returns when to send the next heartbeat. The relay has to be running, since the
+    /// registry probes its addresses.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -121,7 +122,7 @@ impl Membership {
         ))
     }
 
-    /// Renews the lease, with a new one if it has ended.
+    /// Renews the lease, or enrols again if it has ended.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -146,7 +147,7 @@ impl Membership {
         }
     }
 
-    /// Gives the lease up, so that nobody is sent here any more.
+    /// Gives up the lease, so that no more clients get this relay.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -162,8 +163,8 @@ impl Membership {
         self.registries.ask::<()>(ask).await
     }
 
-    /// Keeps the lease until `stop` resolves, then gives it up. `tell` hears of the first success
-    /// after a failure, and of the first failure after a success.
+    /// Keeps the lease until `stop` resolves, and then gives it up. `tell` learns the first success
+    /// after a failure, and the first failure after a success.
     pub async fn run(
         mut self,
         stop: impl Future<Output = ()>,
@@ -184,7 +185,7 @@ impl Membership {
             let pause = match beat {
                 Ok(()) => {
                     failures = 0;
-                    // Held open, a hundred thousand of them would cost the registry gigabytes.
+                    // A hundred thousand open connections would cost the registry gigabytes.
                     self.registries.rest();
                     Duration::from_secs(api::HEARTBEAT_S.into())
                 }
@@ -200,7 +201,7 @@ impl Membership {
                 () = &mut stop => break,
             }
         }
-        // Not at the price of a registry that hangs.
+        // Don't wait for a registry that hangs.
         match timeout(Duration::from_secs(3), self.leave()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "couldn't leave"),

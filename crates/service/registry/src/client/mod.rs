@@ -1,6 +1,6 @@
-//! Clients of a registry: for relays ([`Membership`]), for those who look for relays ([`Client`])
-//! and for peers that want to meet ([`Meeting`]). Each takes the URLs of all registries that serve
-//! one fleet of relays, and asks the next when one doesn't answer.
+//! Clients of a registry: for relays ([`Membership`]), for users of relays ([`Client`]) and for
+//! peers that want to meet ([`Meeting`]). Each takes the URLs of all registries that serve one
+//! fleet of relays, and asks the next one if one doesn't answer.
 
 mod meeting;
 mod membership;
@@ -27,38 +27,38 @@ use crate::{RegistryUrl, Token, tls};
 pub use meeting::{MAX_LEFT, Meeting, MeetingError};
 pub use membership::{Membership, RelayDescriptor};
 
-/// For one answer.
+/// The time limit for one answer.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Why there is no answer that helps.
+/// Why a client got no useful answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No URL.
+    /// There is no URL.
     #[error("name at least one registry: --registry https://HOST:PORT#KEY")]
     NoRegistry,
     /// TLS can't be used.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
-    /// None answers.
+    /// No registry answers.
     #[error("no registry answers: {host}: {error}")]
     Unreachable {
-        /// The last that was asked.
+        /// The registry asked last.
         host: String,
-        /// What came instead.
+        /// Its error.
         #[source]
         error: HttpError,
     },
-    /// It says no.
+    /// The registry refuses.
     #[error("the registry says: {message}")]
     Refused {
-        /// HTTP's status.
+        /// The HTTP status.
         status: u16,
         /// For programs.
         code: String,
         /// For people; printable.
         message: String,
     },
-    /// It says something that makes no sense.
+    /// The answer makes no sense.
     #[error("can't understand the registry's answer ({0}): does it run the same release?")]
     Answer(&'static str),
 }
@@ -72,7 +72,7 @@ impl ClientError {
     }
 }
 
-/// Registries that serve one fleet, the one that answered last first.
+/// Registries of one fleet, the one that answered last first.
 pub(crate) struct Registries {
     endpoints: Vec<Endpoint>,
     pins: Vec<Option<RelayId>>,
@@ -104,8 +104,8 @@ impl Registries {
         })
     }
 
-    /// Asks one after the other until one answers; one that is out of order, or has nothing there,
-    /// is no answer.
+    /// Asks one registry after the other until one answers. A server error, or an unknown path,
+    /// doesn't count as an answer.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &mut self,
         ask: Ask<'_>,
@@ -147,7 +147,7 @@ impl Registries {
             .take()
             .filter(|(whose, link)| *whose == at && link.is_open());
         let answer = match kept {
-            // It may be closed just now; all requests can be repeated.
+            // The server may just have closed it. All requests can be repeated.
             Some((_, mut link)) => match link.ask(ask.clone()).await {
                 Ok(answer) => Ok((answer, link)),
                 Err(_) => self.ask_anew(at, ask).await,
@@ -174,17 +174,17 @@ impl Registries {
         Ok((link.ask(ask).await?, link))
     }
 
-    /// Ends the connection: nothing will be asked for a while.
+    /// Closes the connection, because no request will follow for a while.
     pub(crate) fn rest(&mut self) {
         self.link = None;
     }
 
-    /// The next request goes to another registry first.
+    /// Sends the next request to another registry first.
     pub(crate) fn turn(&mut self) {
         self.current = (self.current + 1) % self.endpoints.len();
     }
 
-    /// The key that the registries have: pinned, or as they say over TLS.
+    /// The registries' key: pinned, or as they state it over TLS.
     pub(crate) async fn id(&mut self) -> Result<RelayId, ClientError> {
         if let Some(pin) = self.pins[self.current] {
             return Ok(pin);
@@ -221,7 +221,8 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
     serde_json::from_slice(body).map_err(|_| ClientError::Answer("JSON"))
 }
 
-/// What a registry says goes to people's screens: only what can be printed, and not too much.
+/// People see a registry's messages on their screens, so only printable characters pass, and not
+/// too many.
 fn refused(status: StatusCode, body: &[u8]) -> ClientError {
     let error = serde_json::from_slice::<api::ErrorBody>(body).map(|body| body.error);
     let (code, message) = match error {
@@ -235,10 +236,10 @@ fn refused(status: StatusCode, body: &[u8]) -> ClientError {
     }
 }
 
-/// The key that registries vouch with: what a relay has to trust.
+/// The key that signs the registries' vouchers, which a relay has to trust.
 ///
 /// # Errors
-/// It isn't pinned by the URLs and no registry answers.
+/// The URLs don't pin it, and no registry answers.
 pub async fn registry_keys(urls: &[RegistryUrl]) -> Result<Vec<RelayId>, ClientError> {
     let mut keys: Vec<RelayId> = urls.iter().filter_map(|url| url.pin).collect();
     if let Some(open) = urls.iter().find(|url| url.pin.is_none()) {
@@ -249,7 +250,7 @@ pub async fn registry_keys(urls: &[RegistryUrl]) -> Result<Vec<RelayId>, ClientE
     Ok(keys)
 }
 
-/// Somebody who uses relays: it enrols by itself, again when its credential has expired.
+/// A user of relays. It enrols by itself, and again when its credential has expired.
 pub struct Client {
     registries: Registries,
     token: Token,
@@ -259,10 +260,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with a new key for the relays. Same generator state, same key.
+    /// A client with a new key for the relays. The same generator state gives the same key.
     ///
     /// # Errors
-    /// No URL, or no TLS.
+    /// There is no URL, or TLS can't be used.
     pub fn new(
         urls: &[RegistryUrl],
         token: Token,
@@ -279,7 +280,7 @@ impl Client {
         })
     }
 
-    /// Enrols now rather than with the first question: a wrong token is known at once.
+    /// Enrols now rather than with the first request, so that a wrong token shows at once.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -293,8 +294,8 @@ impl Client {
         Ok(())
     }
 
-    /// Where UDP datagrams learn which address they come from: at every registry that answers and
-    /// says so, with its key. They answer HELLO as relays do.
+    /// Where a UDP socket can learn its public address: every registry that answers and offers
+    /// that, with its key. They answer HELLO as relays do.
     pub async fn observers(&mut self) -> Vec<(SocketAddr, RelayId)> {
         let mut found = Vec::new();
         for at in 0..self.registries.endpoints.len() {
@@ -314,7 +315,7 @@ impl Client {
         found
     }
 
-    /// `count` relays at random, or as many as there are, with the right to use them for two hours.
+    /// `count` relays at random, or all if there are fewer, with vouchers for two hours.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -323,7 +324,7 @@ impl Client {
     }
 
     /// As [`Client::subset`], with at least `tcp` relays that forward streams over TCP, or all of
-    /// these if there aren't so many.
+    /// these if there are fewer.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -340,8 +341,8 @@ impl Client {
         .await
     }
 
-    /// These relays once more, with new vouchers; those that are gone are left out. Every hour is
-    /// often enough.
+    /// The same relays with new vouchers, without those that are gone. Once an hour is often
+    /// enough.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -367,7 +368,7 @@ impl Client {
             .ok_or(ClientError::Answer("a relay"))
     }
 
-    /// Asks with a credential, a new one if need be.
+    /// Sends a request with a credential, after enrolling if there is none.
     pub(crate) async fn with_credential<T: DeserializeOwned>(
         &mut self,
         path: &str,
@@ -393,8 +394,8 @@ impl Client {
         Err(ClientError::Answer("credential"))
     }
 
-    /// What a registry gives is used for asking relays only, but it has to be about the right relay
-    /// and key.
+    /// A voucher from a registry only helps to ask relays, but it has to name the right relay and
+    /// key.
     fn ticket(&self, relay: &VouchedRelay) -> Option<RelayTicket> {
         let id: RelayId = relay.relay.parse().ok()?;
         let voucher: [u8; manyway_wire::relay::VOUCHER_LEN] = api::decode(&relay.voucher)?;

@@ -26,9 +26,9 @@ use crate::core::source;
 /// Bounds on connections.
 #[derive(Copy, Clone, Debug)]
 pub struct Connections {
-    /// At a time, altogether: each takes about 40 kB.
+    /// The most connections altogether. Each takes about 40 kB.
     pub all: usize,
-    /// And from one address (IPv4, or IPv6 /64).
+    /// The most connections from one address (IPv4, or IPv6 /64).
     pub per_source: usize,
 }
 
@@ -41,24 +41,24 @@ impl Default for Connections {
     }
 }
 
-/// For TLS's handshake.
+/// The time limit for TLS's handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// For a request's head, and between requests: two heartbeats and a half.
+/// The time limit for a request's head, and between requests: two heartbeats and a half.
 const IDLE: Duration = Duration::from_secs(75);
-/// For requests under way at the end.
+/// The time that running requests get at the end.
 const LAST: Duration = Duration::from_secs(3);
-/// Bytes that are read ahead; heads are no longer.
+/// The most bytes to read ahead. Heads are never longer.
 const BUFFER: usize = 8192 + 4096;
 
-/// Where a request came from.
+/// The source of a request.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct From(pub(super) SocketAddr);
 
-/// How many connections each source has.
+/// The number of connections of each source.
 #[derive(Default)]
 struct Sources(Mutex<HashMap<[u8; 8], usize>>);
 
-/// A connection's place among those of its source.
+/// A connection's place in its source's count.
 struct Place {
     sources: Arc<Sources>,
     key: [u8; 8],
@@ -117,7 +117,7 @@ pub(super) async fn run(
         let (stream, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // No file descriptors left, say: it may pass.
+                // For example, no file descriptors are left. That may pass.
                 tracing::warn!(%error, "can't accept a connection");
                 sleep(Duration::from_millis(50)).await;
                 continue;

@@ -24,15 +24,16 @@ pub use accept::Connections;
 pub use routes::openapi;
 pub(crate) use routes::read;
 
-/// How a registry is set up.
+/// A registry's configuration.
 pub struct ServerConfig {
-    /// Where it listens for HTTPS, and on UDP for HELLOs of those who want to know their address.
+    /// The address for HTTPS, and for UDP, where it answers HELLOs of hosts that ask for their
+    /// address.
     pub listen: SocketAddr,
-    /// How it proves who it is.
+    /// Its certificate.
     pub tls: Arc<TlsConfig>,
-    /// What it decides with.
+    /// Its policy.
     pub core: Core,
-    /// Where it keeps leases.
+    /// Its store for leases.
     pub store: Store,
     /// Bounds on connections.
     pub connections: Connections,
@@ -44,9 +45,9 @@ pub enum ServerError {
     /// The address can't be bound.
     #[error("can't listen on {address}: {error}")]
     Bind {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
@@ -55,7 +56,7 @@ pub enum ServerError {
     Store(#[from] StoreError),
 }
 
-/// Listeners that wait for callers at a time.
+/// The most listeners that wait for callers at a time.
 const WAITING: usize = 20_000;
 
 /// What all requests share.
@@ -65,7 +66,7 @@ struct App {
     clock: UnixClock,
     prober: probe::Prober,
     about: api::About,
-    // A listener that waits is woken by calls to its name, and now and then by those to others.
+    // Calls to a listener's name wake it, and now and then so do calls to other names.
     calls: [Notify; 256],
     waiting: Semaphore,
 }
@@ -76,7 +77,7 @@ impl App {
     }
 }
 
-/// A registry with its sockets bound, not yet running.
+/// A registry with bound sockets that doesn't run yet.
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
@@ -87,7 +88,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the sockets, and fills the memory from the store.
+    /// Binds the sockets, and loads the relays from the store.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -143,7 +144,7 @@ impl Server {
         })
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// The address on which it listens, with the port that the system chose.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -153,13 +154,13 @@ impl Server {
         self.app.core().id()
     }
 
-    /// Relays that can be used, and listeners that can be met, now.
+    /// The numbers of usable relays and of listeners that can be found now.
     pub fn counts(&self) -> (usize, usize) {
         let core = self.app.core();
         (core.relays().usable(), core.listeners())
     }
 
-    /// Serves until `stop` resolves; requests under way get a few seconds.
+    /// Serves until `stop` resolves. Running requests then get a few seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let router = routes::router(Arc::clone(&self.app));
         accept::run(&self.listener, &self.tls, router, self.connections, stop).await;
@@ -172,7 +173,7 @@ impl Drop for Server {
     }
 }
 
-/// Ends leases, a second late at most.
+/// Ends leases, at most a second late.
 async fn tick(app: Arc<App>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;

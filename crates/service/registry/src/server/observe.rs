@@ -1,4 +1,4 @@
-//! Answers HELLO on UDP with the address it came from: what the sender's NAT has made of it.
+//! Answers a HELLO on UDP with the address it came from, as the sender's NAT has mapped it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub(super) async fn serve(
     let task = tokio::spawn(async move {
         let mut buffer = [0; HELLO_LEN + 1];
         loop {
-            // Errors are about what was sent before, to somebody who is gone.
+            // Errors concern earlier datagrams, to hosts that are gone.
             let Ok((len, from)) = socket.recv_from(&mut buffer).await else {
                 tokio::task::yield_now().await;
                 continue;

@@ -1,5 +1,5 @@
-//! Checks that a relay is at the addresses it claims, over UDP and, if it says so, over TCP: a
-//! relay answers only a HELLO that names its key.
+//! Checks that a relay is at the addresses it claims, over UDP and, if it takes TCP, over TCP, too.
+//! A relay answers only a HELLO that names its key.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,8 +19,8 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// How long each of the HELLOs to an address waits for its answer: 192 bytes at most go to a place
-/// that didn't ask, fewer than the enrolment had.
+/// How long to wait for the answer to each of the HELLOs to an address. At most 192 bytes go to an
+/// address that may not be the relay's, fewer than the enrolment had.
 const TRIES: [Duration; 3] = [
     Duration::from_millis(400),
     Duration::from_millis(800),
@@ -88,8 +88,8 @@ impl Prober {
     }
 }
 
-/// Whether `relay` answers at `address` over TCP. To be asked only where it has answered over UDP:
-/// so nobody else can be made to be connected to.
+/// Whether `relay` answers at `address` over TCP. Call it only after the relay has answered over
+/// UDP, so that the registry connects to no other hosts.
 pub(super) async fn answers_over_tcp(relay: RelayId, address: SocketAddr) -> bool {
     let asked = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -106,7 +106,7 @@ pub(super) async fn answers_over_tcp(relay: RelayId, address: SocketAddr) -> boo
     }
 }
 
-/// Also when the request goes away.
+/// Also if the request is dropped.
 struct Forget<'a>(&'a Pending, Nonce);
 
 impl Drop for Forget<'_> {

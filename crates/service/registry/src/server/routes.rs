@@ -30,7 +30,7 @@ use crate::api::{
 use crate::core::LEASE;
 use crate::{Problem, Record};
 
-/// For a body to arrive.
+/// The time limit for a body.
 const BODY: Duration = Duration::from_secs(10);
 
 #[derive(OpenApi)]
@@ -141,8 +141,7 @@ impl Asked {
     }
 }
 
-/// A body as what it should be. The error says where, and nothing of what is there: it may be
-/// secret.
+/// Parses a body. The error says where it is wrong and doesn't quote it, since it may be secret.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| {
         let what = match error.classify() {
@@ -215,7 +214,7 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
         true => Duration::MAX,
         false => app.clock.now() + LEASE,
     };
-    // The same may have been tried twice at a time.
+    // The relay may have sent the same enrolment twice.
     let known = core.relays().get(&record.relay);
     if known.is_some_and(|known| known.challenged > record.challenged)
         || known.is_some_and(|known| {
@@ -232,7 +231,7 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
     }))
 }
 
-/// All addresses at a time: they are eight at most.
+/// Probe all addresses at once; there are at most eight.
 async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
     let mut probes = tokio::task::JoinSet::new();
     for &address in &record.addresses {
@@ -315,7 +314,7 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
         .await
         .map_err(|error| store(&error))?;
     tracing::info!(relay = %record.relay, "left");
-    // What remains is there to know a repeated enrolment by.
+    // The entry stays to detect a replayed enrolment.
     let left = Record {
         left: true,
         ..record
@@ -410,7 +409,7 @@ async fn listen(
         .core()
         .listen(now, asked.from, &asked.bearer, &name, &request)?;
     let until = Instant::now() + Duration::from_secs(request.wait_s.min(MAX_WAIT_S).into());
-    // Too many wait: this one asks again sooner.
+    // Too many listeners wait, so this one has to ask again sooner.
     let permit = app.waiting.try_acquire();
     let waits = permit.is_ok();
     loop {

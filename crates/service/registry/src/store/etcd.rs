@@ -20,22 +20,22 @@ use crate::api::LEASE_S;
 use crate::http::{Ask, Endpoint, HttpError, Link};
 use crate::{Core, Record, RelayTable, tls};
 
-/// For one answer.
+/// The time limit for one answer.
 const WAIT: Duration = Duration::from_secs(5);
-/// Before a lost connection to etcd is made anew.
+/// The pause before a lost connection to etcd is opened again.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Renewals that are sent together, and that may wait.
+/// The most renewals in one request, and the most that wait.
 const BATCH: usize = 500;
 const QUEUE: usize = 8192;
-/// Relays that are read together.
+/// Relays read by one request.
 const PAGE: usize = 1000;
-/// Longest answer, and longest line of a stream.
+/// The longest answer, and the longest line of a stream.
 const LONGEST: usize = 16 << 20;
 
-/// Why the store didn't do it.
+/// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The URL.
+    /// The URL is invalid.
     #[error("a store is \"memory\" or etcd://HOST:PORT[,HOST:PORT…] (etcds:// with TLS)")]
     Url,
     /// TLS can't be used.
@@ -44,21 +44,21 @@ pub enum StoreError {
     /// No etcd answers.
     #[error("etcd doesn't answer: {0}")]
     Http(#[from] HttpError),
-    /// It says no.
+    /// etcd refuses.
     #[error("etcd refuses ({status}): {message}")]
     Refused {
-        /// HTTP's.
+        /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// Its message.
         message: String,
     },
-    /// It says something that we don't understand.
+    /// Its answer makes no sense to us.
     #[error("etcd's answer to {0} isn't understood: it has to be version 3.4 or newer")]
     Answer(&'static str),
-    /// Too much to do.
+    /// It didn't answer in time.
     #[error("etcd didn't answer in time")]
     Slow,
-    /// Another registry's.
+    /// The relays in it are another registry's.
     #[error(
         "the relays in this etcd are those of registry {0}: give all registries of a fleet the \
          same --key-file"
@@ -82,8 +82,8 @@ impl Drop for Etcd {
 }
 
 impl Etcd {
-    /// A client for `etcd://HOST:PORT[,HOST:PORT…]`, checked to hold the fleet of this registry.
-    /// Runs within tokio.
+    /// A client for `etcd://HOST:PORT[,HOST:PORT…]`, after a check that its relays are this
+    /// registry's. Runs within tokio.
     ///
     /// # Errors
     /// The URL is wrong, no etcd answers, or it has another registry's relays.
@@ -100,7 +100,7 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// One fleet, one key: relays trust nobody else's vouchers.
+    /// One fleet has one key: relays trust nobody else's vouchers.
     async fn claim(&self, registry: RelayId) -> Result<(), StoreError> {
         let (key, value) = (base64(REGISTRY), base64(&registry.to_string()));
         let txn = json!({
@@ -134,8 +134,8 @@ impl Etcd {
         }
         let grant = json!({"ID": record.lease.to_string(), "TTL": LEASE_S.to_string()});
         self.call::<Value>("/v3/lease/grant", &grant).await?;
-        // Somebody else may have enrolled it between: then this is the older one, or will be tried
-        // again.
+        // Somebody else may have enrolled the relay meanwhile. Then this record is the older one,
+        // or the next attempt will succeed.
         let txn: Txn = self
             .call("/v3/kv/txn", &put(record, unchanged_since))
             .await?;
@@ -165,7 +165,8 @@ impl Etcd {
         Ok(found.and_then(|kv| Some((kv.record()?, kv.mod_revision))))
     }
 
-    /// Whether the lease goes on. Those that come while one batch is under way make the next.
+    /// Whether the lease continues. Renewals that arrive while one batch is being processed form
+    /// the next one.
     pub(super) async fn renew(&self, lease: i64) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.renewals
@@ -174,7 +175,7 @@ impl Etcd {
         answered.await.ok().flatten().ok_or(StoreError::Slow)
     }
 
-    /// Replaces what the registry knows by what is there; the revision of that.
+    /// Replaces the registry's relays by those in etcd. Returns etcd's revision.
     pub(super) async fn load(&self, core: &Mutex<Core>) -> Result<i64, StoreError> {
         let mut relays = RelayTable::default();
         let (mut from, mut revision) = (base64(PREFIX), 0);
@@ -200,7 +201,7 @@ impl Etcd {
         Ok(revision)
     }
 
-    /// Applies changes as etcd tells them, for ever. What is known stays while no etcd answers.
+    /// Applies changes as etcd reports them, for ever. The relays stay known while no etcd answers.
     pub(super) async fn follow(&self, core: &Mutex<Core>, mut revision: i64) {
         loop {
             for endpoint in &*self.endpoints {
@@ -210,7 +211,7 @@ impl Etcd {
                 }
                 sleep(PAUSE).await;
             }
-            // What was missed may be forgotten there by now.
+            // etcd may have dropped the missed changes by now.
             match self.load(core).await {
                 Ok(loaded) => revision = loaded,
                 Err(error) => tracing::warn!(%error, "can't read the relays again"),
@@ -314,7 +315,7 @@ fn apply(core: &Mutex<Core>, watched: &Watched) {
     }
 }
 
-/// Sends renewals in batches over one connection, made anew when it breaks.
+/// Sends renewals in batches over one connection, and opens a new one when it breaks.
 async fn renew(endpoints: Arc<[Endpoint]>, mut queue: mpsc::Receiver<Renewal>) {
     let mut link = None;
     let mut batch: Vec<Renewal> = Vec::new();

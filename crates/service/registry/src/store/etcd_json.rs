@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use crate::Record;
 
 pub(super) const PREFIX: &str = "/manyway/relays/";
-/// The first key behind all with that prefix.
+/// The first key behind all keys with that prefix.
 pub(super) const PREFIX_END: &str = "/manyway/relays0";
-/// Whose fleet it is.
+/// The key that names the fleet's registry.
 pub(super) const REGISTRY: &str = "/manyway/registry";
 
 /// A record as etcd keeps it, under [`PREFIX`] and the relay's id.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     addresses: Vec<SocketAddr>,
-    /// Missing in what was written before there was TCP.
+    /// Missing in records from before relays took TCP.
     #[serde(default)]
     tcp: bool,
     owner: String,
@@ -90,14 +90,14 @@ pub(super) struct Event {
     kv: KeyValue,
 }
 
-/// What an event says of a relay.
+/// What an event says about a relay.
 pub(super) enum Change {
     Is(Record),
     Gone(RelayId),
 }
 
 impl Event {
-    /// `None` if it is about nothing of ours, or unreadable.
+    /// `None` if it doesn't concern a relay, or can't be parsed.
     pub(super) fn change(&self) -> Option<Change> {
         match &*self.kind {
             "DELETE" => self.kv.relay().map(Change::Gone),
@@ -140,7 +140,7 @@ pub(super) fn key(relay: &RelayId) -> String {
     base64(&format!("{PREFIX}{relay}"))
 }
 
-/// "Put this record if its key was last changed at that revision", 0 if never.
+/// "Put this record if its key was last changed at that revision", 0 for never.
 pub(super) fn put(record: &Record, unchanged_since: i64) -> Value {
     let key = key(&record.relay);
     let stored = Stored {

@@ -9,18 +9,18 @@ use crate::{Core, Record};
 
 pub use etcd::{Etcd, StoreError};
 
-/// Where leases are kept. Either way every registry has all relays in its own memory, and answers
+/// Where leases are. In both cases, every registry has all relays in its own memory and answers
 /// clients from there.
 pub enum Store {
-    /// In this registry's memory: leases are gone when it ends, and relays enrol again at their
-    /// next heartbeat.
+    /// In this registry's memory: leases end with it, and relays enrol again at their next
+    /// heartbeat.
     Memory,
-    /// In etcd, whose leases they are: several registries serve one fleet, and each may die.
+    /// In etcd, as etcd's leases: several registries serve one fleet, and each may die.
     Etcd(Box<Etcd>),
 }
 
 impl Store {
-    /// Keeps a new lease; `false` if what is there is as new or newer.
+    /// Stores a new lease. Returns `false` if the stored one is as new or newer.
     pub(crate) async fn enrol(&self, record: &Record) -> Result<bool, StoreError> {
         match self {
             Self::Memory => Ok(true),
@@ -28,8 +28,8 @@ impl Store {
         }
     }
 
-    /// Prolongs a lease; `false` if it has ended, `None` if that is for the registry's memory to
-    /// say.
+    /// Prolongs a lease. Returns `false` if it has ended, and `None` if the registry's memory
+    /// decides.
     pub(crate) async fn renew(&self, lease: i64) -> Result<Option<bool>, StoreError> {
         match self {
             Self::Memory => Ok(None),
@@ -45,13 +45,13 @@ impl Store {
         }
     }
 
-    /// Whether it is the store that ends leases.
+    /// Whether the store ends leases.
     pub(crate) fn ends_leases(&self) -> bool {
         matches!(self, Self::Etcd(_))
     }
 
-    /// Fills the registry's memory and keeps it up to date: resolves once it is filled, to what
-    /// keeps it.
+    /// Loads the registry's memory. Resolves once it is loaded, to a future that keeps it up to
+    /// date.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         core: &Arc<Mutex<Core>>,

@@ -20,21 +20,21 @@ use rustls::{
 #[cfg(feature = "server")]
 pub use server::{file_server, pinned_server};
 
-/// Why there is no TLS.
+/// Why TLS can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file of certificate or key.
+    /// A file with the certificate or the key can't be used.
     #[error("can't use {path}: {error}; it has to be PEM, readable by this program")]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: String,
     },
-    /// They don't fit.
+    /// Certificate and key don't match.
     #[error("the certificate can't be used with its key: {0}")]
     Config(String),
-    /// No certificates to trust.
+    /// The system trusts no certificates.
     #[error(
         "this system has no certificates that could vouch for a registry: install ca-certificates, \
          or use the URL that the registry prints, with its key after #"
@@ -42,10 +42,10 @@ pub enum TlsError {
     NoRoots,
 }
 
-/// For registries that have this key.
+/// For registries with this key.
 ///
 /// # Errors
-/// Never with the provider that is built in.
+/// Never with the built-in provider.
 pub fn pinned_client(pin: RelayId) -> Result<Arc<ClientConfig>, TlsError> {
     let verifier = Pinned {
         pin,
@@ -61,7 +61,7 @@ pub fn pinned_client(pin: RelayId) -> Result<Arc<ClientConfig>, TlsError> {
 /// For registries whose certificates this system trusts.
 ///
 /// # Errors
-/// It trusts none.
+/// The system trusts none.
 pub(crate) fn system_client() -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -92,7 +92,7 @@ struct Pinned {
     provider: Arc<CryptoProvider>,
 }
 
-/// How the DER of an Ed25519 public key begins (RFC 8410, section 4).
+/// The first bytes of an Ed25519 public key in DER (RFC 8410, section 4).
 const ED25519_DER: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];

@@ -13,7 +13,7 @@ use rustls::{Error, ServerConfig};
 use super::{TlsError, provider};
 use crate::RegistryKey;
 
-/// By a certificate for the registry's own key, made now: what clients look at is the key.
+/// A certificate for the registry's own key, made now: clients only check the key.
 ///
 /// # Errors
 /// It can't be made.
@@ -30,10 +30,10 @@ pub fn pinned_server(key: &RegistryKey) -> Result<Arc<ServerConfig>, TlsError> {
     )
 }
 
-/// By a certificate (with its chain) and its key from PEM files.
+/// A certificate (with its chain) and its key from PEM files.
 ///
 /// # Errors
-/// They can't be read or don't fit.
+/// The files can't be read, or don't match.
 pub fn file_server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
     let failed = |path: &Path, error: &dyn std::fmt::Display| TlsError::Pem {
         path: path.to_owned(),
@@ -60,7 +60,7 @@ fn server(
         .with_no_client_auth()
         .with_single_cert(chain, key)
         .map_err(config)?;
-    // A relay that comes again resumes: no signature, and nothing kept for it here.
+    // A returning relay resumes: no signature, and the registry stores nothing for it.
     server.ticketer = aws_lc_rs::Ticketer::new().map_err(config)?;
     server.send_tls13_tickets = 1;
     Ok(Arc::new(server))

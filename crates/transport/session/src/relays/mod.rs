@@ -1,10 +1,9 @@
-//! Relays, as both ends of a connection see them: who consents, who mints, and what is asked again
-//! when.
+//! Relays, as both ends of a connection see them: who consents, who mints, and when to ask again.
 //!
-//! A path through a relay is a path like any other, with a header in front of its datagrams that
-//! the relay takes off: a grant, which names where the datagram goes and can't be forged.
-//! `docs/protocol.md`, "Relays", has what the two ends say to each other about them,
-//! `docs/relays.md` what is said to a relay.
+//! A path through a relay is a path like any other. Its datagrams have a header, the grant, which
+//! the relay removes. A grant names the destination and can't be forged. `docs/protocol.md`,
+//! "Relays", specifies what the two ends tell each other about relays, `docs/relays.md` what they
+//! tell a relay.
 
 mod client;
 mod registrar;
@@ -25,16 +24,16 @@ pub(crate) use client::{HEED, News, RelayClient, RelayRoute};
 pub(crate) use manyway_wire::relay::RelayId;
 pub(crate) use registrar::{Fresh, Registrant, Registrar, is_host};
 
-/// Who a relay is, and one of its addresses.
+/// A relay's key, and one of its addresses.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelayAddress {
-    /// Where it is.
+    /// The address.
     pub address: SocketAddr,
-    /// Who it is: another one at this address isn't meant.
+    /// The key. Another relay at this address doesn't count.
     pub id: RelayId,
 }
 
-/// A relay that may be used: where it is, and the right to ask it for grants.
+/// A relay with access: its address, and the right to ask it for grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayAccess {
     /// The relay.
@@ -44,7 +43,7 @@ pub struct RelayAccess {
 }
 
 impl RelayAddress {
-    /// The addresses of a pasted relay that are tried: the first of each family.
+    /// The addresses of a pasted relay that are used: the first of each family.
     pub fn of(ticket: &RelayTicket) -> Vec<Self> {
         let first = |v4: bool| ticket.addresses.iter().find(|a| a.is_ipv4() == v4);
         let firsts = [first(true), first(false)].into_iter().flatten();
@@ -57,7 +56,7 @@ impl RelayAddress {
 }
 
 impl RelayAccess {
-    /// The same with the right to use it; none if the text gives none.
+    /// The same addresses with access; none if the text has no access.
     pub fn of(ticket: &RelayTicket) -> Vec<Self> {
         let Some(access) = &ticket.access else {
             return Vec::new();
@@ -72,8 +71,8 @@ impl RelayAccess {
             .collect()
     }
 
-    /// What asks the relay, over TCP, to connect this stream with who listens there under `name`.
-    /// It is good for the connection that got the challenge alone.
+    /// The request that asks the relay, over TCP, to connect this stream with the listener under
+    /// `name`. It is valid only on the connection that got the challenge.
     pub fn stream_connect(
         &self,
         challenge: &Challenge,
@@ -86,13 +85,13 @@ impl RelayAccess {
         connect.seal(challenge, |message| self.sign(message))
     }
 
-    /// What the right to use it allows, in bytes/s.
+    /// The rate that the voucher allows, in bytes/s.
     pub(crate) fn bound(&self) -> f64 {
         self.access.voucher.terms.class.bytes_per_second() as f64
     }
 
-    /// Signs as the client that the voucher names. Zeros if the seed isn't one of its key: the
-    /// relay will refuse them.
+    /// Signs as the client that the voucher names. Returns zeros if the seed doesn't belong to its
+    /// key: the relay will refuse them.
     fn sign(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
         let mut bytes = [0; SIGNATURE_LEN];
         if let Ok(pair) = Ed25519KeyPair::from_seed_unchecked(&self.access.seed) {
@@ -102,7 +101,7 @@ impl RelayAccess {
     }
 }
 
-/// A datagram to a relay that isn't on any path.
+/// A datagram to a relay that belongs to no path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) local: LocalId,
@@ -110,20 +109,18 @@ pub(crate) struct Datagram {
     pub(crate) data: Bytes,
 }
 
-/// A proof of ours is shown up to this age: the relay takes it for twice as long, by a clock that
-/// isn't ours.
+/// The age up to which we use a proof. The relay accepts it for twice as long, by its own clock.
 const PROOF_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
 
-/// Datagrams to relays leave this far apart on the average: two hundred relays at once are no
-/// burst.
+/// The mean interval of datagrams to relays, so that two hundred relays at once cause no burst.
 const SPACING: Duration = Duration::from_millis(4);
-/// So many may leave at once.
+/// How many may leave at once.
 const BURST: u32 = 16;
 
 /// A token bucket for datagrams to relays.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// When the bucket would be full.
+    /// When the bucket will be full.
     full_at: Time,
 }
 

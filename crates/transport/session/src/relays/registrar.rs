@@ -1,6 +1,6 @@
 //! The listener's side: HELLOs to the relays that authenticated peers name, so that these have its
-//! consent and its NAT lets them through. Relays of the listener's own choice hear LISTEN besides:
-//! strangers with a ticket find it there.
+//! consent and its NAT lets them through. The listener also sends LISTEN to relays of its own
+//! choice, where initiators with a ticket find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,27 +17,28 @@ use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
 use crate::driver::compatible;
 use crate::driver::{ConnectionHandle, Local, LocalId};
 
-/// A relay that doesn't answer is greeted again after this long, then after twice as long each
+/// The interval after which a relay that doesn't answer gets another greeting. It doubles each
 /// time, up to [`SELDOM`].
 const REPEAT: Backoff = Backoff::new(Duration::from_millis(500), SELDOM);
 const SELDOM: Duration = Duration::from_secs(60);
-/// After so many HELLOs without an answer a peer's relay is left alone until it is asked for again.
+/// After this many HELLOs without an answer, a peer's relay gets no more until somebody asks for it
+/// again.
 const PATIENCE: u32 = 12;
-/// After so many, the next local address is tried.
+/// After this many, the next local address is tried.
 const PER_LOCAL: u32 = 3;
-/// Two HELLOs to a relay that somebody asks for are at least this far apart.
+/// The smallest interval between two HELLOs to a relay that somebody asks for.
 const AT_LEAST: Duration = Duration::from_secs(1);
-/// Relays greeted at a time, over all connections.
+/// The most relays to greet at a time, over all connections.
 const MAX_KEPT: usize = 1024;
 
 /// On whose behalf a relay is greeted.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Registrant {
-    /// Whoever has a ticket that names the relay.
+    /// Those who have a ticket that names the relay.
     Ticket(NameKey),
     /// The peer of a connection.
     Connection(ConnectionHandle),
-    /// Ourselves: we want to know our address.
+    /// This endpoint: it wants to know its own address.
     Observation,
 }
 
@@ -57,7 +58,7 @@ impl From<ListenerName> for Registrant {
     }
 }
 
-/// A relay's consent, just in.
+/// A relay's new consent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fresh {
     pub(crate) relay: RelayAddress,
@@ -73,11 +74,11 @@ struct Registration {
     last_sent: Option<Time>,
     next: Option<Time>,
     consent: Option<(ConsentReply, Time)>,
-    /// Whose turn it is to be announced by LISTEN.
+    /// The name that LISTEN announces next.
     announced: Option<Registrant>,
 }
 
-/// All relays that this endpoint keeps in touch with.
+/// All relays with which this endpoint keeps in touch.
 #[derive(Debug)]
 pub(crate) struct Registrar {
     rng: Pcg64Mcg,
@@ -96,7 +97,7 @@ impl Registrar {
         }
     }
 
-    /// Greets a relay from now on; its consent, if one is there that is new enough.
+    /// Greets a relay from now on. Returns its consent, if there is a fresh one.
     pub(crate) fn want(
         &mut self,
         now: Time,
@@ -128,7 +129,8 @@ impl Registrar {
         })
     }
 
-    /// Somebody has a reason to believe that what the relay said doesn't hold any more.
+    /// Greets the relay again soon: somebody has reason to believe that its last answer no longer
+    /// holds.
     pub(crate) fn refresh(&mut self, now: Time, relay: RelayAddress) {
         if let Some(kept) = self.kept.get_mut(&relay) {
             kept.greet_soon(now);
@@ -136,7 +138,7 @@ impl Registrar {
         }
     }
 
-    /// As [`Registrar::refresh`], for whoever is at this address.
+    /// As [`Registrar::refresh`], for the relay at this address.
     pub(crate) fn refresh_at(&mut self, now: Time, address: SocketAddr) {
         for (_, kept) in self.kept.range_mut(all_at(address)) {
             kept.greet_soon(now);
@@ -144,7 +146,7 @@ impl Registrar {
         self.reschedule();
     }
 
-    /// The user needs the relay no more.
+    /// This user no longer needs the relay.
     pub(crate) fn drop_user(&mut self, relay: RelayAddress, user: Registrant) {
         if let Some(kept) = self.kept.get_mut(&relay) {
             kept.users.remove(&user);
@@ -167,8 +169,7 @@ impl Registrar {
         self.reschedule();
     }
 
-    /// The sockets have changed: relays that were greeted from one that is gone are greeted from
-    /// another.
+    /// The sockets have changed: relays greeted from a lost one will be greeted from another.
     pub(crate) fn on_locals(&mut self, now: Time, locals: &BTreeMap<LocalId, Local>) {
         for kept in self.kept.values_mut() {
             let gone = kept.local.is_some_and(|id| !locals.contains_key(&id));
@@ -180,7 +181,7 @@ impl Registrar {
         self.reschedule();
     }
 
-    /// Where those see us who are asked for nobody else's sake.
+    /// Our addresses, as seen by relays that we greet for our own sake.
     pub(crate) fn observed(&self) -> Vec<SocketAddr> {
         let own = |user: &Registrant| !matches!(user, Registrant::Connection(_));
         let kept = self.kept.values().filter(|kept| kept.users.iter().any(own));
@@ -257,7 +258,7 @@ impl Registrar {
         })
     }
 
-    /// Takes a relay's answer to our last greeting: the consent, and who wants to know.
+    /// Takes a relay's answer to our last greeting. Returns the consent, and who wants it.
     pub(crate) fn on_reply(
         &mut self,
         now: Time,
@@ -268,7 +269,7 @@ impl Registrar {
         let (&relay, kept) = there.find(|(_, kept)| {
             kept.unanswered > 0 && kept.nonce == reply.nonce && kept.local == Some(local)
         })?;
-        // Names are announced one after the other, each with the consent that this one brought.
+        // Names are announced one after the other, each with the consent that this answer brought.
         let more = kept.next_name();
         kept.unanswered = 0;
         kept.consent = Some((*reply, now));
@@ -313,7 +314,7 @@ impl Registration {
         })
     }
 
-    /// Moves on to the next name; false if all have had their turn.
+    /// Moves on to the next name. Returns false if all have had their turn.
     fn next_name(&mut self) -> bool {
         let last = self.announced;
         let next = self
@@ -324,9 +325,9 @@ impl Registration {
     }
 
     /// LISTEN, for the name whose turn it is or for none, while there is a proof to show: relays
-    /// answer those who show one even when a flood of spoofed HELLOs uses up everybody else's
-    /// share. Every other repetition is a HELLO: the proof may not hold any more, because our NAT
-    /// has bound anew or the relay has lost its keys.
+    /// answer senders with a proof even if a flood of spoofed HELLOs uses up the share of all
+    /// others. Every other repetition is a HELLO: the proof may no longer hold, because our NAT has
+    /// rebound or the relay has lost its keys.
     fn greeting(&self, now: Time, relay: RelayId) -> Vec<u8> {
         let nonce = self.nonce;
         let name = self.announced.and_then(|user| {
@@ -350,7 +351,7 @@ impl Registration {
     }
 }
 
-/// The socket after this one, of those from which the relay can be reached.
+/// The next socket, of those that can reach the relay.
 fn next_local(
     last: Option<LocalId>,
     relay: IpAddr,
