@@ -1,10 +1,12 @@
 //! System calls that an endpoint, a relay and a registry share: UDP socket options, a Unix clock
-//! that never jumps, files with secrets. No protocol lives here.
+//! that never jumps, how many files may be open, files with secrets. No protocol lives here.
 //!
 //! It is a crate of its own because relay and registry must build without the runtime.
 
 mod clock;
+mod files;
 pub mod secret;
 pub mod udp;
 
 pub use clock::UnixClock;
+pub use files::open_files;

@@ -8,9 +8,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use manyway_os::UnixClock;
+use manyway_os::{UnixClock, open_files};
 use manyway_wire::relay::{STREAM_REQUEST_MAX_LEN, StreamRefusal, StreamReply, stream_request_len};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rand::rngs::ChaCha20Rng;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -148,13 +147,7 @@ impl Drop for Member {
 /// The most connections that the process can have, once it has raised its limit of open files as
 /// far as it may. Half a stream is a socket and a pipe. `None` if the system doesn't say.
 pub fn affordable_connections() -> Option<usize> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
-    let files = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
-        Ok(()) => hard,
-        Err(_) => soft,
-    };
-    let files = usize::try_from(files).unwrap_or(usize::MAX);
-    Some((files.saturating_sub(64) / 3).max(2))
+    Some((open_files()?.saturating_sub(64) / 3).max(2))
 }
 
 /// Binds a socket that accepts at `address`.
