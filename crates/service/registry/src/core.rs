@@ -268,9 +268,10 @@ impl Core {
         let issued = self.codes.open(Code::Challenge, challenge);
         let issued = u64::from_be_bytes(issued.ok_or(Problem::Challenge)?);
         let age = now.checked_sub(Duration::from_millis(issued));
-        // Another registry of the fleet may have issued it by a clock that is slightly ahead.
-        match age.unwrap_or_default() <= CHALLENGE_LIFE
-            && Duration::from_millis(issued) <= now + CHALLENGE_LIFE
+        // Another registry of the fleet may have issued it by a clock that is slightly ahead. Even
+        // then it ends before the lease that an enrolment with it gets.
+        match age.unwrap_or_default() < CHALLENGE_LIFE
+            && Duration::from_millis(issued) < now + CHALLENGE_LIFE
         {
             true => Ok(issued),
             false => Err(Problem::Challenge),
@@ -334,6 +335,12 @@ impl Core {
             relay: RelayId(*relay),
             number: i64::from_be_bytes(number.try_into().expect("8 bytes are left")),
         })
+    }
+
+    /// Renews a lease unless it has ended. Returns whether it did.
+    pub(crate) fn renew(&mut self, now: Duration, lease: &Lease) -> bool {
+        self.tick(now);
+        self.relays.renew(&lease.relay, lease.number, now + LEASE)
     }
 
     /// Whether a relay is known to have given up this lease, or to have another one.
@@ -552,3 +559,6 @@ pub(crate) fn source(from: SocketAddr) -> [u8; 8] {
         IpAddr::V6(ip) => ((ip.to_bits() >> 64) as u64).to_be_bytes(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -186,12 +186,47 @@ mod tests {
         assert_eq!(meetings.call(at(1), &[1; 16], "me").unwrap(), "here");
         assert_eq!(meetings.callers(at(2), &[1; 16]), ["me"]);
         assert!(meetings.callers(at(2), &[1; 16]).is_empty());
-        meetings.call(at(3), &[1; 16], "late").unwrap();
-        assert!(meetings.callers(at(33), &[1; 16]).is_empty(), "too old");
-        assert_eq!(
-            meetings.call(at(60), &[1; 16], "me"),
-            Err(Problem::NobodyListens)
-        );
+    }
+
+    #[test]
+    fn calls_and_what_listeners_leave_end_to_the_tick() {
+        let tick = Duration::from_nanos(1);
+        let mut meetings = Meetings::default();
+        for (asked, heard) in [(at(30) - tick, 1), (at(30), 0)] {
+            meetings
+                .publish(at(0), publication(1, 1, 1), BOUNDS)
+                .unwrap();
+            meetings.call(at(0), &[1; 16], "me").unwrap();
+            assert_eq!(meetings.callers(asked, &[1; 16]).len(), heard, "{asked:?}");
+        }
+        let over = Err(Problem::NobodyListens);
+        let here = Ok("here".to_owned());
+        assert_eq!(meetings.call(at(60) - tick, &[1; 16], "me"), here);
+        assert_eq!(meetings.call(at(60), &[1; 16], "me"), over);
+        // From the renewal on; swept or not.
+        meetings
+            .publish(at(60), publication(1, 1, 1), BOUNDS)
+            .unwrap();
+        meetings
+            .publish(at(100), publication(1, 1, 1), BOUNDS)
+            .unwrap();
+        meetings.sweep(at(160) - tick);
+        assert_eq!(meetings.call(at(160) - tick, &[1; 16], "me"), here);
+        assert_eq!(meetings.call(at(160), &[1; 16], "me"), over);
+        // Its owner has the name for as long, and the account its place.
+        let mut meetings = Meetings::default();
+        meetings
+            .publish(at(0), publication(1, 1, 1), BOUNDS)
+            .unwrap();
+        let other = meetings.publish(at(60) - tick, publication(1, 2, 2), BOUNDS);
+        assert_eq!(other, Err(Problem::NotOwner));
+        let mut meetings = Meetings::default();
+        meetings
+            .publish(at(0), publication(1, 1, 1), BOUNDS)
+            .unwrap();
+        meetings
+            .publish(at(60), publication(1, 2, 2), BOUNDS)
+            .unwrap();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a relay does, on real sockets and without.
 
 mod common;
+mod expiry;
 mod load;
 mod security;
 #[cfg(feature = "server")]

@@ -433,3 +433,22 @@ fn private_addresses_are_refused_unless_allowed() {
     tcp.listener(private);
     token(tcp.connect("10.0.0.1:7"));
 }
+
+/// An invitation's, and a registry's.
+#[test]
+fn a_voucher_ends_to_the_tick() {
+    let end = Duration::from_secs(30);
+    let tick = Duration::from_nanos(1);
+    let expired = Step::Refuse(StreamRefusal::VoucherExpired);
+    for (age, good) in [(end - tick, true), (end, false)] {
+        let mut tcp = Tcp::new();
+        tcp.listener(R);
+        let client = public_key(&tcp.seed);
+        let expires = (START + end).as_secs() as u32;
+        let voucher = tcp.keys.vouch([1; 8], RateClass::MAX, expires, client);
+        tcp.now = START + age;
+        let step = tcp.connect_with(S, Peer::Name(name_of(&KEY)), voucher);
+        assert_eq!(step == expired, !good, "{step:?}");
+        assert_eq!(matches!(step, Step::Call(..)), good, "{step:?}");
+    }
+}
