@@ -79,6 +79,7 @@ fn serve() {
             connections: Connections {
                 all: 100_000,
                 per_source: 100_000,
+                ..Connections::default()
             },
         };
         let server = Server::bind(config).await.expect("a port");

@@ -2,7 +2,9 @@
 
 mod accept;
 mod observe;
+mod places;
 mod probe;
+mod prompt;
 mod routes;
 
 use std::future::Future;
@@ -56,9 +58,6 @@ pub enum ServerError {
     Store(#[from] StoreError),
 }
 
-/// The most listeners that wait for callers at a time.
-const WAITING: usize = 20_000;
-
 /// What all requests share.
 struct App {
     core: Arc<Mutex<Core>>,
@@ -69,6 +68,8 @@ struct App {
     // Calls to a listener's name wake it, and now and then so do calls to other names.
     calls: [Notify; 256],
     waiting: Semaphore,
+    /// The time limit for a body.
+    body: Duration,
 }
 
 impl App {
@@ -97,6 +98,7 @@ impl Server {
             address: config.listen,
             error,
         };
+        let connections = config.connections.affordable();
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let id = config.core.id();
@@ -116,7 +118,9 @@ impl Server {
                 None
             }
         };
-        let prober = probe::Prober::start().await.map_err(failed)?;
+        let prober = probe::Prober::start(connections.outgoing())
+            .await
+            .map_err(failed)?;
         let about = api::About {
             registry: id.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -131,7 +135,8 @@ impl Server {
             prober,
             about,
             calls: std::array::from_fn(|_| Notify::new()),
-            waiting: Semaphore::new(WAITING),
+            waiting: Semaphore::new(connections.waiting()),
+            body: connections.body,
         });
         tasks.push(tokio::spawn(tick(Arc::clone(&app))).abort_handle());
         Ok(Self {
@@ -139,7 +144,7 @@ impl Server {
             listener,
             address,
             tls: config.tls,
-            connections: config.connections,
+            connections,
             tasks,
         })
     }

@@ -15,7 +15,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -36,6 +36,8 @@ pub(super) struct Prober {
     v4: UdpSocketTask,
     v6: Option<UdpSocketTask>,
     pending: Pending,
+    /// Bounds the probes over TCP that run at a time.
+    over_tcp: Semaphore,
 }
 
 struct UdpSocketTask {
@@ -50,7 +52,8 @@ impl Drop for UdpSocketTask {
 }
 
 impl Prober {
-    pub(super) async fn start() -> io::Result<Self> {
+    /// At most `over_tcp` probes over TCP run at a time, since each takes a file.
+    pub(super) async fn start(over_tcp: usize) -> io::Result<Self> {
         let pending = Pending::default();
         Ok(Self {
             v4: receive((Ipv4Addr::UNSPECIFIED, 0).into(), &pending).await?,
@@ -58,6 +61,7 @@ impl Prober {
                 .await
                 .ok(),
             pending,
+            over_tcp: Semaphore::new(over_tcp),
         })
     }
 
@@ -86,23 +90,24 @@ impl Prober {
         }
         false
     }
-}
 
-/// Whether `relay` answers at `address` over TCP. Call it only after the relay has answered over
-/// UDP, so that the registry connects to no other hosts.
-pub(super) async fn answers_over_tcp(relay: RelayId, address: SocketAddr) -> bool {
-    let asked = async {
-        let mut stream = TcpStream::connect(address).await?;
-        stream
-            .write_all(&StreamRequest::Hello(relay).to_bytes())
-            .await?;
-        let mut reply = [0; StreamType::Welcome.len()];
-        stream.read_exact(&mut reply).await?;
-        io::Result::Ok(reply)
-    };
-    match timeout(OVER_TCP, asked).await {
-        Ok(Ok(reply)) => matches!(StreamReply::decode(&reply), Ok(StreamReply::Welcome(_))),
-        _ => false,
+    /// Whether `relay` answers at `address` over TCP. Call it only after the relay has answered
+    /// over UDP, so that the registry connects to no other hosts.
+    pub(super) async fn probe_over_tcp(&self, relay: RelayId, address: SocketAddr) -> bool {
+        let _permit = self.over_tcp.acquire().await;
+        let asked = async {
+            let mut stream = TcpStream::connect(address).await?;
+            stream
+                .write_all(&StreamRequest::Hello(relay).to_bytes())
+                .await?;
+            let mut reply = [0; StreamType::Welcome.len()];
+            stream.read_exact(&mut reply).await?;
+            io::Result::Ok(reply)
+        };
+        match timeout(OVER_TCP, asked).await {
+            Ok(Ok(reply)) => matches!(StreamReply::decode(&reply), Ok(StreamReply::Welcome(_))),
+            _ => false,
+        }
     }
 }
 

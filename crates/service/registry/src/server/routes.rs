@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use super::App;
 use super::accept::From;
-use super::probe::answers_over_tcp;
+use super::places::Place;
 use crate::api::{
     About, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient, EnrolRelay,
     Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S, Renewed,
@@ -29,9 +29,6 @@ use crate::api::{
 };
 use crate::core::LEASE;
 use crate::{Problem, Record};
-
-/// The time limit for a body.
-const BODY: Duration = Duration::from_secs(10);
 
 #[derive(OpenApi)]
 #[openapi(
@@ -106,24 +103,22 @@ fn json<T: Serialize>(value: &T) -> Response {
 /// A request, with its body.
 struct Asked {
     from: SocketAddr,
+    place: Arc<Place>,
     bearer: String,
     body: Bytes,
 }
 
-impl<S: Send + Sync> FromRequest<S> for Asked {
+impl FromRequest<Arc<App>> for Asked {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
-        let from = request
-            .extensions()
-            .get::<From>()
-            .ok_or(Problem::NotFound)?
-            .0;
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let from = request.extensions().get::<From>();
+        let From { address, place } = from.cloned().ok_or(Problem::NotFound)?;
         let bearer = request.headers().get(AUTHORIZATION);
         let bearer = bearer.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         let bearer = bearer.unwrap_or_default().to_owned();
         let body = Limited::new(request.into_body(), MAX_BODY).collect();
-        let body = match timeout(BODY, body).await {
+        let body = match timeout(app.body, body).await {
             Err(_) => return Err(Problem::Slow),
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
@@ -131,7 +126,12 @@ impl<S: Send + Sync> FromRequest<S> for Asked {
             }
             Ok(Err(_)) => return Err(Problem::Slow),
         };
-        Ok(Self { from, bearer, body })
+        Ok(Self {
+            from: address,
+            place,
+            bearer,
+            body,
+        })
     }
 }
 
@@ -200,6 +200,7 @@ async fn enrol_relay(State(app): State<Arc<App>>, asked: Asked) -> Result<Respon
     let candidate = app
         .core()
         .enrol_relay(now, asked.from, &asked.bearer, &request)?;
+    asked.place.prove();
     let record = candidate.record;
     prove(&app, &record).await?;
     match app.store.enrol(&record).await {
@@ -240,7 +241,7 @@ async fn prove(app: &Arc<App>, record: &Record) -> Result<(), Problem> {
             if !app.prober.probe(relay, address).await {
                 return Err(Problem::Unproved(address));
             }
-            match tcp && !answers_over_tcp(relay, address).await {
+            match tcp && !app.prober.probe_over_tcp(relay, address).await {
                 true => Err(Problem::NoTcp(address)),
                 false => Ok(()),
             }
@@ -275,6 +276,7 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
     let lease = {
         let mut core = app.core();
         let lease = core.open_lease(now, asked.from, &asked.bearer)?;
+        asked.place.prove();
         if core.superseded(&lease) {
             return Err(Problem::LeaseEnded);
         }
@@ -282,12 +284,7 @@ async fn heartbeat(State(app): State<Arc<App>>, asked: Asked) -> Result<Response
     };
     let renewed = match app.store.renew(lease.number).await {
         Ok(Some(renewed)) => renewed,
-        Ok(None) => {
-            let mut core = app.core();
-            core.tick(now);
-            core.relays_mut()
-                .renew(&lease.relay, lease.number, now + LEASE)
-        }
+        Ok(None) => app.core().renew(now, &lease),
         Err(error) => return Err(store(&error)),
     };
     match renewed {
@@ -305,6 +302,7 @@ async fn leave(State(app): State<Arc<App>>, asked: Asked) -> Result<StatusCode, 
     let record = {
         let mut core = app.core();
         let lease = core.open_lease(now, asked.from, &asked.bearer)?;
+        asked.place.prove();
         let known = core.relays().get(&lease.relay).cloned();
         let known = known.filter(|record| record.lease == lease.number && !record.left);
         known.ok_or(Problem::LeaseEnded)?
@@ -348,6 +346,7 @@ async fn enrol_client(State(app): State<Arc<App>>, asked: Asked) -> Result<Respo
         .core()
         .enrol_client(now, asked.from, &asked.bearer, &request);
     let (credential, expires) = enrolled?;
+    asked.place.prove();
     Ok(json(&ClientEnrolled {
         credential,
         expires,
@@ -374,6 +373,7 @@ async fn vouchers(State(app): State<Arc<App>>, asked: Asked) -> Result<Response,
     let relays = app
         .core()
         .vouchers(now, asked.from, &asked.bearer, &request)?;
+    asked.place.prove();
     Ok(json(&Vouchers { relays }))
 }
 
@@ -408,6 +408,7 @@ async fn listen(
     let name = app
         .core()
         .listen(now, asked.from, &asked.bearer, &name, &request)?;
+    asked.place.prove();
     let until = Instant::now() + Duration::from_secs(request.wait_s.min(MAX_WAIT_S).into());
     // Too many listeners wait, so this one has to ask again sooner.
     let permit = app.waiting.try_acquire();

@@ -1,6 +1,7 @@
 //! The registry and its clients, on real sockets and without.
 
 mod common;
+mod crowds;
 mod etcd;
 mod fuzz;
 mod load;

@@ -65,13 +65,26 @@ impl Registry {
         Self::with(&key(1), limits(), Store::Memory).await
     }
 
+    pub(crate) async fn bounded(connections: Connections) -> Self {
+        Self::with_all(&key(1), limits(), Store::Memory, connections).await
+    }
+
     pub(crate) async fn with(key: &RegistryKey, limits: Limits, store: Store) -> Self {
+        Self::with_all(key, limits, store, Connections::default()).await
+    }
+
+    async fn with_all(
+        key: &RegistryKey,
+        limits: Limits,
+        store: Store,
+        connections: Connections,
+    ) -> Self {
         let config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             tls: tls::pinned_server(key).unwrap(),
             core: core(key, limits),
             store,
-            connections: Connections::default(),
+            connections,
         };
         let server = Server::bind(config).await.unwrap();
         let address = server.address();
