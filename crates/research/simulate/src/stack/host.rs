@@ -1,6 +1,7 @@
 //! A session's endpoint as a host.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use manyway_session::{
     Config, ConfigError, ConnectError, ConnectionHandle, ConnectionStats, Ecn, Endpoint, Incoming,
@@ -8,6 +9,7 @@ use manyway_session::{
 };
 use manyway_units::Time;
 
+use super::clock::Clock;
 use super::traffic::{Traffic, TrafficConfig};
 use crate::events::mix;
 use crate::{Arrival, Departure, Host, SocketId};
@@ -17,6 +19,7 @@ use crate::{Arrival, Departure, Host, SocketId};
 pub struct SessionHost {
     endpoint: Endpoint,
     traffic: Traffic,
+    clock: Clock,
 }
 
 /// Datagrams taken from the endpoint at a time, as a runtime with segmentation offload does.
@@ -35,7 +38,27 @@ impl SessionHost {
         Ok(Self {
             endpoint: Endpoint::new(Arc::new(config), key)?,
             traffic: Traffic::new(traffic),
+            clock: Clock::default(),
         })
+    }
+
+    /// Gives the host a clock of its own. Every `now` that others hand in is the world's; what
+    /// [`SessionHost::traffic`] records is by this clock.
+    pub fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
+    /// The host's clock leaps ahead, as after its machine was suspended.
+    pub fn leap(&mut self, by: Duration) {
+        self.clock.leap(by);
+    }
+
+    /// Whether the application reads what arrives. What has arrived until it reads again is read
+    /// then.
+    pub fn set_reading(&mut self, now: Time, reading: bool) {
+        let own = self.clock.own(now);
+        self.traffic.set_reading(own, &mut self.endpoint, reading);
+        self.run_application(own);
     }
 
     /// Tells the endpoint of a socket that the world gave this host, and how large its interface's
@@ -54,14 +77,16 @@ impl SessionHost {
             addr,
             mtu,
         };
-        self.endpoint.add_local(now, local);
-        self.run_application(now);
+        let own = self.clock.own(now);
+        self.endpoint.add_local(own, local);
+        self.run_application(own);
     }
 
     /// Tells the endpoint that a socket is gone.
     pub fn remove_local(&mut self, now: Time, socket: SocketId) {
-        self.endpoint.remove_local(now, LocalId(socket.0));
-        self.run_application(now);
+        let own = self.clock.own(now);
+        self.endpoint.remove_local(own, LocalId(socket.0));
+        self.run_application(own);
     }
 
     /// Accepts connections from those who hold the ticket of these secrets.
@@ -78,15 +103,16 @@ impl SessionHost {
         now: Time,
         ticket: &Ticket,
     ) -> Result<ConnectionHandle, ConnectError> {
-        self.endpoint.connect(now, ticket)
+        self.endpoint.connect(self.clock.own(now), ticket)
     }
 
     /// Closes a connection.
     pub fn close(&mut self, now: Time, handle: ConnectionHandle, code: u64, reason: &str) {
+        let own = self.clock.own(now);
         if let Some(connection) = self.endpoint.connection(handle) {
-            connection.close(now, code, reason);
+            connection.close(own, code, reason);
         }
-        self.run_application(now);
+        self.run_application(own);
     }
 
     /// The application's record of what happened.
@@ -126,12 +152,14 @@ impl Host for SessionHost {
             },
             data: arrival.data,
         };
-        self.endpoint.handle_datagram(now, incoming);
-        self.run_application(now);
+        let own = self.clock.own(now);
+        self.endpoint.handle_datagram(own, incoming);
+        self.run_application(own);
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Departure> {
-        let transmit = self.endpoint.poll_transmit(now, MAX_SEGMENTS, buf)?;
+        let own = self.clock.own(now);
+        let transmit = self.endpoint.poll_transmit(own, MAX_SEGMENTS, buf)?;
         Some(Departure {
             socket: SocketId(transmit.local.0),
             remote: transmit.remote,
@@ -141,11 +169,12 @@ impl Host for SessionHost {
     }
 
     fn timeout(&self) -> Option<Time> {
-        self.endpoint.timeout()
+        self.endpoint.timeout().map(|own| self.clock.world(own))
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.endpoint.handle_timeout(now);
-        self.run_application(now);
+        let own = self.clock.own(now);
+        self.endpoint.handle_timeout(own);
+        self.run_application(own);
     }
 }

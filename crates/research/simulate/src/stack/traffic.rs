@@ -62,6 +62,8 @@ pub struct Traffic {
     own: BTreeSet<(ConnectionHandle, StreamId)>,
     sending: BTreeMap<(ConnectionHandle, StreamId), Sending>,
     received: BTreeMap<(ConnectionHandle, StreamId), Received>,
+    /// Streams with something to read while the application doesn't.
+    unread: Option<BTreeSet<(ConnectionHandle, StreamId)>>,
     finished: Vec<(Time, StreamId)>,
     goodput: Goodput,
 }
@@ -103,6 +105,7 @@ impl Traffic {
             own: BTreeSet::new(),
             sending: BTreeMap::new(),
             received: BTreeMap::new(),
+            unread: None,
             finished: Vec::new(),
         }
     }
@@ -140,6 +143,18 @@ impl Traffic {
     /// Bytes read, over all streams, by interval of time.
     pub fn goodput(&self) -> &Goodput {
         &self.goodput
+    }
+
+    pub(super) fn set_reading(&mut self, now: Time, endpoint: &mut Endpoint, reading: bool) {
+        if !reading {
+            self.unread.get_or_insert_default();
+            return;
+        }
+        for (handle, stream) in self.unread.take().unwrap_or_default() {
+            if let Some(connection) = endpoint.connection(handle) {
+                self.read(now, handle, connection, stream);
+            }
+        }
     }
 
     pub(super) fn on_event(
@@ -237,6 +252,10 @@ impl Traffic {
         connection: &mut Connection,
         stream: StreamId,
     ) {
+        if let Some(unread) = &mut self.unread {
+            unread.insert((handle, stream));
+            return;
+        }
         if self.own.contains(&(handle, stream)) {
             // Its end is to be read, or the stream stays.
             while matches!(connection.read(now, stream, CHUNK), Ok(Some(_))) {}

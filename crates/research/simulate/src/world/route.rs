@@ -35,7 +35,7 @@ impl Route {
 
 /// What goes wrong with datagrams on a route, each with a probability per datagram. Losses are the
 /// links'.
-#[derive(Debug, Copy, Clone, Default)]
+#[derive(Debug, Copy, Clone, Default, PartialEq)]
 pub struct Impairments {
     /// Two copies are sent.
     pub duplicate: f64,

@@ -1,6 +1,7 @@
 //! The simulator and, under the virtual clock, complete sessions.
 
 mod common;
+mod faults;
 mod flood;
 mod hostile;
 mod meeting;
