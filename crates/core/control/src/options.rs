@@ -94,7 +94,7 @@ impl Options {
         grows && !ack.app_limited
     }
 
-    /// The packets by which a window grows at an acknowledgement of `packets`.
+    /// What an acknowledgement of so many packets counts for when a window grows, in packets.
     #[inline]
     pub(crate) fn counted(&self, packets: f64) -> f64 {
         match self.growth {

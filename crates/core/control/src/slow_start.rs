@@ -99,8 +99,8 @@ impl SlowStart {
         self.set_threshold(threshold.max(floor));
     }
 
-    /// The window after an acknowledgement that counts for this number of packets, in slow start
-    /// (the caller has asked `active`). It doesn't exceed the threshold.
+    /// The window after an acknowledgement that counts for so many packets, in slow start (the
+    /// caller has asked `active`); not beyond the threshold.
     pub(crate) fn grow(&mut self, window: f64, packets: f64) -> f64 {
         let growth = match self.state {
             HyStartState::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,

@@ -92,8 +92,7 @@ pub struct Flow {
 /// path manager opens and closes them.
 #[derive(Debug, Copy, Clone, PartialEq, Default)]
 pub struct Relays {
-    /// The number of relays that the server gives at a time, drawn at random from all; `None` for
-    /// all of them.
+    /// The server gives so many relays at a time, drawn at random from all; `None` for all of them.
     pub subset: Option<usize>,
     /// The manager's rules; `β` is the law's.
     pub manager: ManagerConfig,
@@ -113,7 +112,7 @@ pub struct Lifetime {
 /// When a receiver acknowledges. A packet out of order is always acknowledged at once.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct AckPolicy {
-    /// The number of packets after which it acknowledges; 1 is at once.
+    /// After so many packets; 1 is at once.
     pub every: u32,
     /// At the latest this long after the first packet that is not acknowledged yet.
     pub max_delay: Duration,

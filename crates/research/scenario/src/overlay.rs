@@ -33,11 +33,11 @@ pub struct OverlayExperiment {
     pub sharing: Sharing,
     /// Control intervals of a run, or of each iteration.
     pub intervals: usize,
-    /// How many of the last intervals count.
+    /// The last so many count.
     pub judged: usize,
     /// A run has settled when it stays within this share of its mean.
     pub band: f64,
-    /// The most iterations in which sources choose again; `None` if the first choice stays.
+    /// Sources choose again, in so many iterations at most.
     pub iterations: Option<usize>,
     /// The packet level.
     pub packets: Option<OverlayNetwork>,
@@ -48,7 +48,7 @@ pub struct OverlayExperiment {
 pub enum RelayBandwidths {
     /// These.
     Given(Vec<f64>),
-    /// `count` relays, that of rank j in proportion to 1/j^b, and f times the sum of the demands.
+    /// So many, that of rank j in proportion to 1/j^b, and f times the demands in sum.
     Skewed {
         /// How many.
         count: usize,
@@ -79,9 +79,9 @@ pub struct OverlayNetwork {
     pub queue: Limit,
     /// Length of a control interval.
     pub interval: Duration,
-    /// How many packets may wait in a connection's socket; at least 1.
+    /// So many packets may wait in a connection's socket; at least 1.
     pub send_buffer: u32,
-    /// How many intervals the maxmin procedure takes; at least 2.
+    /// The maxmin procedure takes so many intervals; at least 2.
     pub fill_intervals: usize,
 }
 

@@ -53,7 +53,7 @@ impl Extent {
         self.size == Size::Full
     }
 
-    /// This number of repetitions in full or in short, with seeds of this extent.
+    /// So many repetitions in full or in short, with seeds of this extent.
     pub(crate) fn runs(self, full: u32, short: u32) -> Runs {
         Runs {
             repeat: if self.full() { full } else { short },

@@ -39,8 +39,7 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// A connection attempt ends after this long.
     pub connect_timeout: Duration,
-    /// The number of ack-eliciting packets after which an ACK is due at the latest (mPath's rule:
-    /// 10).
+    /// Acknowledge at the latest after so many ack-eliciting packets (mPath's rule: 10).
     pub ack_every: u32,
     /// Acknowledge at the latest after this long (mPath's rule: 10 ms).
     pub ack_delay: Duration,

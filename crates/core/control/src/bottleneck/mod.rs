@@ -44,7 +44,7 @@ pub struct BottleneckConfig {
     pub congested: f64,
     /// `p_l`: a path that loses a larger share of its packets is congested.
     pub lossy: f64,
-    /// `p_v`: how many mean deviations the mean has to move for an oscillation to count.
+    /// `p_v`: the mean has to move so many mean deviations away for an oscillation to count.
     pub significant: f64,
     /// Correlation of the changes of the interval means, from -1 to 1, from which on two paths'
     /// delays count as the same queue's: 0.7 is about where half of the variance is in common.

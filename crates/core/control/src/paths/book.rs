@@ -38,7 +38,7 @@ pub(super) struct Record {
 
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub(super) enum State {
-    /// Waits for a probe, after this number of probes without an answer in time.
+    /// Waits for a probe, after so many without an answer in time.
     Waiting { strikes: u32 },
     /// Its probe is to be answered in time.
     Probed { strikes: u32, until: Time },

@@ -6,19 +6,20 @@ use std::time::Duration;
 #[derive(Copy, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ManagerConfig {
-    /// `β`, the number of new paths per packet of the direct path's window at a loss; in (0, 1].
+    /// `β`: so many new paths per packet of the direct path's window are created at a loss; in (0,
+    /// 1].
     pub beta: f64,
     /// The time between two probes.
     pub probe_interval: Duration,
     /// `τ/RTT_0`: a probe is answered in time within this many of the direct path's round-trip
     /// times; at least 1.
     pub probe_patience: f64,
-    /// The number of probes in a row without an answer in time that make a relay unusable; at least
+    /// A relay that leaves so many probes in a row without an answer in time is unusable; at least
     /// 1.
     pub strikes: u32,
-    /// The largest number of proxied paths that are open at a time; at least 1.
+    /// At most so many proxied paths are open at a time; at least 1.
     pub max_open: usize,
-    /// The largest number of relays that are remembered; more are ignored. At least 1.
+    /// At most so many relays are remembered; more are ignored. At least 1.
     pub max_relays: usize,
     /// Which path is created once every relay has been used.
     pub reuse: Reuse,

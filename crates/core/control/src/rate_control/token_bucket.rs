@@ -160,7 +160,7 @@ mod tests {
             ms in 1u64..2000,
         ) {
             let amount = burst * share;
-            // Bounds the number of turns.
+            // So many turns at most.
             prop_assume!(rate * ms as f64 / 1e3 / amount < 1e5);
             let mut bucket = TokenBucket::new(rate, burst, Time::ZERO);
             let sent = drain(&mut bucket, Time::ZERO, Time::from_millis(ms), amount);

@@ -15,8 +15,8 @@ use crate::rtt::Rtt;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The carrier's rate is measured over so long, or a round trip if that is longer.
 const RATE_WINDOW: Duration = Duration::from_millis(50);
-/// The unwritten bytes that the owner may hold, as a time at the carrier's rate, and their limits
-/// in packets.
+/// Unwritten bytes that the owner may hold: so much time at the carrier's rate, between so many
+/// packets.
 const UNWRITTEN: Duration = Duration::from_millis(20);
 const UNWRITTEN_PACKETS: [u64; 2] = [2, 16];
 /// How long a path that is held to a rate may save up.
@@ -169,7 +169,7 @@ impl<P> Carried<P> {
         self.flight.push(now, packet)
     }
 
-    /// Notes how many more bytes were written to the carrier.
+    /// So many bytes more were written to the carrier.
     pub fn on_written(&mut self, bytes: u64) {
         self.unwritten = self.unwritten.saturating_sub(bytes);
     }

@@ -12,7 +12,7 @@ use super::{Newly, Sender};
 use crate::controller::{Controller, Loss};
 use crate::rtt::Rtt;
 
-/// How many lost packets are remembered, to notice that they weren't lost.
+/// So many lost packets are remembered, to notice that they weren't.
 const MAX_REMEMBERED: usize = 1024;
 
 /// Loss detection (RFC 9002 §6.1), recovery periods (§7.3.2) and persistent congestion (§7.6).

@@ -171,7 +171,7 @@ impl<P> Outcome<P> {
 /// Whether a path may send.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Permit {
-    /// The number of full packets that may leave now; at least one.
+    /// So many full packets may leave now; at least one.
     Now {
         /// What the window and the pacer's burst allow.
         packets: u32,

@@ -86,7 +86,7 @@ pub(crate) fn time_per_byte(rate: Rate) -> u64 {
     u64::try_from(quotient).unwrap_or(u64::MAX)
 }
 
-/// The time that `bytes` take at `per_byte` units of 2^-31 ns each.
+/// Time that so many bytes take at so many 2^-31 ns each.
 #[inline]
 pub(crate) fn service_time(per_byte: u64, bytes: u32) -> Fine {
     Fine::from_bits(u128::from(per_byte) * u128::from(bytes))

@@ -97,7 +97,7 @@ impl Schedule {
         self.service.state.delay
     }
 
-    /// Serves `bytes` from `start` on, across changes of the rate, until the link goes down.
+    /// Serves so many bytes from `start` on, across changes of the rate, until the link goes down.
     pub(crate) fn serve(&mut self, start: Fine, bytes: u32) -> Service {
         if self.is_down_at(start.floor()) {
             return Service::new(start, start, false);
@@ -282,8 +282,8 @@ impl Track {
         start.saturating_add(self.step(number).at)
     }
 
-    /// When the link goes down for the first time after `changes` changes, in ns; [`NEVER`] if it
-    /// doesn't.
+    /// When the link goes down for the first time after so many changes, in ns; [`NEVER`] if it
+    /// does not.
     fn next_down(&self, changes: u64) -> u64 {
         let Some(&first) = self.downs.first() else {
             return NEVER;

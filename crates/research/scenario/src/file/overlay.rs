@@ -10,34 +10,34 @@ use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 
 use crate::quantity::{Bandwidth, QueueLimit, TimeSpan, WholePackets};
 
-/// An overlay: sources that send to one destination through relays of their choice, with the
+/// An overlay: sources that send to one destination through relays which they choose, with the
 /// application-level rate control of the overlay paper.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Overlay {
-    /// The number of sources. Default: as many as `selection` has.
+    /// How many sources there are. Default: as many as `selection` has.
     #[schemars(range(min = 1))]
     pub sources: Option<u32>,
-    /// What each source has to send: one rate for all, or a list from which each source draws one
-    /// by the seed, all with the same probability.
+    /// What each source has to send: one rate for all, or a list of which each source draws one by
+    /// the seed, all alike probable.
     #[schemars(required)]
     pub demand: Option<Demand>,
-    /// The number of relays. Default: as many as sources.
+    /// How many relays there are. Default: as many as sources.
     #[schemars(range(min = 1))]
     pub relays: Option<u32>,
-    /// b: relay j's bandwidth to the destination is proportional to 1/j^b; 0 to 10. Default: 0.
+    /// b: relay j has a bandwidth to the destination in proportion to 1/j^b; 0 to 10. Default: 0.
     #[schemars(range(min = 0, max = 10))]
     pub skew: Option<f64>,
-    /// f: the sum of the relays' bandwidths over the sum of the demands. Default: 1.
+    /// f: the relays' bandwidths in sum over the demands in sum. Default: 1.
     pub ratio: Option<f64>,
     /// The bandwidth of each relay to the destination, in place of `relays`, `skew` and `ratio`.
     pub bandwidths: Option<Vec<Bandwidth>>,
-    /// k: the number of paths of each source, through different relays; at most 256. Default: 2.
+    /// k: so many paths of each source, through different relays; at most 256. Default: 2.
     #[schemars(range(min = 1, max = 256))]
     pub paths: Option<u32>,
-    /// How a source chooses its relays. Default: "uniform".
+    /// By what a source chooses its relays. Default: "uniform".
     pub choice: Option<RelayChoice>,
-    /// With proportional choice: the largest relative error of a source's estimate of a relay's
+    /// Of proportional choice: the largest relative error of what a source takes for a relay's
     /// bandwidth; 0 to below 1. Default: 0.5, the paper's.
     pub bandwidth_error: Option<f64>,
     /// The relays of each source, counted from 1, in place of a choice.
@@ -46,43 +46,44 @@ pub struct Overlay {
     pub control: Option<RateControl>,
     /// Who loses on an overloaded link, at the flow level. Default: "max-min".
     pub sharing: Option<Sharing>,
-    /// The number of control intervals in a run, or in each iteration of a search; at most
-    /// 1,000,000. Default: 1000.
+    /// How many control intervals a run, or each iteration of a search, has; at most 1,000,000.
+    /// Default: 1000.
     #[schemars(range(min = 1))]
     pub intervals: Option<u32>,
-    /// How many of the last intervals count. Default: half of them.
+    /// The last so many of them count. Default: half of them.
     #[schemars(range(min = 1))]
     pub judged: Option<u32>,
     /// A run has settled when all further values are within this share of the mean of the last
     /// ones; 0.5 to below 1. Default: 0.98, the paper's for exact rates.
     pub band: Option<f64>,
-    /// Unsatisfied sources choose other relays, again and again. Default: the first choice stays.
+    /// Sources without enough choose other relays, again and again. Default: the first choice
+    /// stays.
     pub reselect: Option<Reselect>,
-    /// What the packet level needs in addition: `manyway run --level packet`. `[defaults]` has the
+    /// What the packet level has to know beside: `manyway run --level packet`. `[defaults]` has the
     /// TCP connections' keys. Default: flow level only.
     pub packets: Option<OverlayPackets>,
 }
 
-/// The rate controller's parameters: the constants of Fig. 2.
+/// What the rate controller is told: the constants of Fig. 2.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateControl {
-    /// ε, what every increment adds: a share of the source's demand, or a rate. Default: 0.01.
+    /// ε: a share of the source's demand, or a rate. Default: 0.01.
     pub increment: Option<Increment>,
-    /// δ: an increment succeeds if at most this share of the rate is missing at the receiver; 0 to
-    /// below 1. Default: 0 at the flow level, where rates are exact, 0.03 at the packet level.
+    /// δ: an increment has succeeded if this share of the rate or less is missing at the receiver;
+    /// 0 to below 1. Default: 0 at the flow level, where rates are exact, 0.03 at the packet level.
     pub tolerance: Option<f64>,
-    /// α: a success multiplies the path's increment term β by it; more than 1. Default: 1.1.
+    /// α: success multiplies a path's increment term by it; more than 1. Default: 1.1.
     pub grow: Option<f64>,
-    /// γ: a failure divides β by it; more than 1. Default: 2.
+    /// γ: failure divides it; more than 1. Default: 2.
     pub shrink: Option<f64>,
-    /// β(0): the first increment term. 0 is AIAD, 0.1 the paper's MIMD. Default: 0.
+    /// β(0): the increment term at first. 0 is AIAD, 0.1 the paper's MIMD. Default: 0.
     pub boost: Option<f64>,
-    /// The initial rates. Default: "zero".
+    /// Rates to begin with. Default: "zero".
     pub start: Option<Start>,
 }
 
-/// How unsatisfied sources choose again.
+/// How sources that don't have enough choose again.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reselect {
@@ -90,13 +91,13 @@ pub struct Reselect {
     pub scheme: Option<Scheme>,
     /// A source is satisfied with this share of its demand; more than 0, at most 1. Default: 0.95.
     pub satisfied: Option<f64>,
-    /// The largest number of iterations; the first selection counts as one. Default: 1000.
+    /// Iterations at most; the first selection counts as one. Default: 1000.
     #[schemars(range(min = 1))]
     pub iterations: Option<u32>,
 }
 
-/// The overlay at the packet level: each path is a TCP connection over its relay's link. Its first
-/// hop is never the bottleneck.
+/// The overlay at the packet level: each path is a TCP connection over its relay's link, of which
+/// the first hop never is the bottleneck.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayPackets {
@@ -107,22 +108,22 @@ pub struct OverlayPackets {
     pub queue: Option<QueueLimit>,
     /// Length of a control interval. Default: ten round-trip times.
     pub interval: Option<TimeSpan>,
-    /// How many packets may wait in a connection's socket before it takes no more. This also bounds
-    /// the token bucket. Default: "4 packets".
+    /// So many packets may wait in a connection's socket before it takes no more; their number
+    /// bounds the token bucket, too. Default: "4 packets".
     pub send_buffer: Option<WholePackets>,
-    /// With `start = "maxmin"`: how many intervals the procedure takes before the first control
-    /// interval. The rates of the last half of them are the initial rates. Default: 10.
+    /// With `start = "maxmin"`: the procedure goes on for so many intervals before the first one,
+    /// and the rates of the last half of them are those to begin with. Default: 10.
     #[schemars(range(min = 2))]
     pub fill_intervals: Option<u32>,
 }
 
-/// How a relay is chosen.
+/// By what a relay is chosen.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RelayChoice {
-    /// All relays with the same probability.
+    /// All relays alike.
     Uniform,
-    /// In proportion to the source's estimates of their bandwidths.
+    /// In proportion to what the source takes for their bandwidths.
     Proportional,
 }
 
@@ -133,12 +134,12 @@ pub enum RelayChoice {
 #[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// Flows that want more than the common share get that share; the others get all they want.
+    /// Flows that want more than the common share get that, the others all they want.
     #[default]
     MaxMin,
-    /// Every flow gets the same part of what it offers.
+    /// Everyone gets the same part of what he offers.
     Proportional,
-    /// Every flow loses the same rate, at most its own.
+    /// Everyone loses the same rate, at most his own.
     EqualLoss,
 }
 
@@ -162,28 +163,28 @@ impl Sharing {
     }
 }
 
-/// The initial rates.
+/// Rates to begin with.
 #[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
     /// 0 on every path.
     #[default]
     Zero,
-    /// The result of the maxmin procedure: each unit of data goes to the next path in turn that
+    /// What the maxmin procedure comes to: each unit of data goes to the next path in turn that
     /// takes it.
     MaxMin,
 }
 
-/// Which sources choose again, and what.
+/// Who chooses what again.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 pub enum Scheme {
-    /// k-reselection: an unsatisfied source replaces all its relays.
+    /// k-reselection: an unsatisfied source, all of its paths.
     #[serde(rename = "k")]
     All,
-    /// 1-reselection: an unsatisfied source replaces the relay of its slowest path.
+    /// 1-reselection: an unsatisfied source, its slowest path.
     #[serde(rename = "1")]
     Slowest,
-    /// The baseline: every source replaces all its relays.
+    /// The baseline: every source, all paths.
     #[serde(rename = "everyone")]
     Everyone,
 }
@@ -191,7 +192,7 @@ pub enum Scheme {
 /// What sources have to send: `"1.2 Mbps"`, or `["1.2 Mbps", "6 Mbps"]` to draw from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Demand {
-    /// The same for all.
+    /// All alike.
     Equal(Bandwidth),
     /// Each draws one of these.
     Drawn(Vec<Bandwidth>),

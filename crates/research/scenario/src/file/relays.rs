@@ -10,21 +10,20 @@ use crate::quantity::TimeSpan;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Relays {
-    /// The number of relays that the registration server gives at a time, drawn at random from all.
-    /// Default: all of them.
+    /// The registration server gives so many relays at a time, drawn at random from all. Default:
+    /// all of them.
     #[schemars(range(min = 1))]
     pub subset: Option<u32>,
-    /// The largest number of relays that the manager knows; it then asks for no more. Default:
-    /// 4096.
+    /// The manager knows at most so many, and asks for no more then. Default: 4096.
     #[schemars(range(min = 1))]
     pub max_known: Option<u32>,
-    /// The largest number of proxied paths that are open at a time. Default: 256.
+    /// At most so many proxied paths are open at a time. Default: 256.
     #[schemars(range(min = 1))]
     pub max_open: Option<u32>,
-    /// Which relay gets a path once every relay has been used. Default: "best".
+    /// Whose path is opened once every relay has been used. Default: "best".
     pub reuse: Option<Reuse>,
-    /// How long the manager leaves a relay alone after closing its path for now; twice as long
-    /// after the second time, and so on up to an hour. Default: "60 s".
+    /// A relay whose path was closed for now is left alone for so long, twice as long after the
+    /// second time, and so on up to an hour. Default: "60 s".
     pub rest: Option<TimeSpan>,
 }
 
@@ -33,10 +32,10 @@ pub struct Relays {
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// The best relay without an open path, if it did better than the worst one with an open path,
-    /// or if no relay has one.
+    /// The best of those without an open path, if it did better than the worst of those with one,
+    /// or if there are none.
     Best,
-    /// The best relay without an open path.
+    /// The best of those without an open path.
     BestIdle,
 }
 

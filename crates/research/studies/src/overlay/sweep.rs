@@ -11,7 +11,7 @@ use crate::runs::{Runs, Source, threads};
 use crate::statistics::summary;
 use crate::table::{Row, Table};
 
-/// The most values of series of all repetitions that are kept in all.
+/// Series of all repetitions are kept up to so many values in all.
 const KEPT: usize = 2_000_000;
 
 /// The runs of a scenario.

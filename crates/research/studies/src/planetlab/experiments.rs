@@ -10,8 +10,8 @@ use super::scenario::{Law, Run};
 use super::statistics::Sample;
 use crate::failure::Failure;
 
-/// With many pairs at work, each source gets a list of this number of relays: four times as many as
-/// it needs, and a scenario has its limits.
+/// Where many pairs are at work, each source is told of so many relays: four times as many as it
+/// needs, and a scenario has its limits.
 const LISTED: Law = Law::Mpath(200);
 
 /// How much of it is done.
@@ -20,8 +20,7 @@ pub(crate) struct Size {
     /// Synthetic networks, each with a seed of its own, and pairs in each.
     pub(crate) networks: u64,
     pub(crate) pairs: usize,
-    /// How many pairs of each network, from the first on, try lists of relays and other
-    /// assumptions.
+    /// The first so many pairs of each network for lists of relays, and for other assumptions.
     pub(crate) few: usize,
     pub(crate) varied: usize,
     pub(crate) duration_s: u32,
@@ -89,7 +88,7 @@ pub(crate) struct Listed {
     pub(crate) useless: Sample,
 }
 
-/// Ratios with this number of pairs at the same time.
+/// Ratios with so many pairs at the same time.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Together {
     pub(crate) pairs: usize,

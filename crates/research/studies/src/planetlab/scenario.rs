@@ -30,7 +30,7 @@ pub(crate) struct Run {
 /// Who carries the data.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub(crate) enum Law {
-    /// mPath with a list of this number of relays.
+    /// mPath with a list of so many relays.
     Mpath(usize),
     /// One Reno flow on the direct path.
     Tcp,
@@ -82,7 +82,7 @@ impl Network {
         paths
     }
 
-    /// The relays that the registration server names to a source: the first `count` of a random
+    /// The relays that the registration server names to a source: the first so many of a random
     /// order, so that longer lists contain shorter ones.
     fn candidates(&self, (from, to): (Node, Node), count: usize) -> Vec<usize> {
         let purpose = format!("candidates {} {}", from.name(), to.name());

@@ -55,7 +55,7 @@ impl Sample {
     }
 }
 
-/// The number of intervals whose mean counts as the rate of a moment.
+/// The mean over so many intervals counts as the rate of a moment.
 const SMOOTHED: usize = 4;
 /// A rate has settled when it gets to this share of its mean over the second half.
 const SETTLED: f64 = 0.9;

@@ -82,8 +82,8 @@ impl Endpoint {
         }
     }
 
-    /// The driver has written `bytes` more bytes of packets to a carrier, which has room for as
-    /// many again.
+    /// The driver has written so many bytes of packets more to a carrier: there is room for as
+    /// many.
     pub fn on_carrier_written(&mut self, now: Time, id: LocalId, bytes: u64) {
         let owner = self.carriers.get(&id).and_then(|held| held.owner);
         if let Some((handle, _)) = owner

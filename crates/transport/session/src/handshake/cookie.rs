@@ -28,16 +28,16 @@ const SECRET_LIFETIME: Duration = Duration::from_secs(60);
 pub struct LoadLimits {
     /// Half-open handshakes without a cookie. 128 by default.
     pub unproven_half_open: usize,
-    /// Handshakes begun without a cookie: the burst. 64 by default.
+    /// Handshakes begun without a cookie: so many at once. 64 by default.
     pub unproven_burst: f64,
-    /// … and the number per second in the long run. 32 by default.
+    /// And so many per second in the long run. 32 by default.
     pub unproven_rate: f64,
     /// Handshakes begun with a cookie, per second, and at once. 256 by default.
     pub proven_rate: f64,
     /// Handshakes begun for INITs that came through one of the listener's relays, beyond those
-    /// without a cookie: the burst. 8 by default.
+    /// without a cookie: so many at once. 8 by default.
     pub relayed_burst: f64,
-    /// … and the number per second in the long run, for each relay. 4 by default.
+    /// And so many per second in the long run, for each relay. 4 by default.
     pub relayed_rate: f64,
     /// Half-open ones of each relay. 16 by default.
     pub relayed_half_open: usize,

@@ -304,7 +304,7 @@ impl BmcPath {
     }
 }
 
-/// A span of `s` seconds, no longer than a century.
+/// A span of so many seconds, no longer than a century.
 fn seconds(s: f64) -> std::time::Duration {
     std::time::Duration::try_from_secs_f64(s.min(3e9)).unwrap_or_default()
 }

@@ -114,7 +114,7 @@ impl Weights {
         self.total
     }
 
-    /// Checks that there is a weight for each of this number of paths, or an equal split.
+    /// Whether there is a weight for each of so many paths, or an equal split.
     ///
     /// # Errors
     /// What is wrong and how to mend it, if there are more paths than weights given.

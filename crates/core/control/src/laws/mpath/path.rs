@@ -8,7 +8,7 @@ use crate::controller::{Loss, NewPath, PathVerdict};
 use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slow_start::SlowStart;
 
-/// For how many round trips an acknowledgement counts as recent.
+/// An acknowledgement counts as recent for so many round-trip times.
 const RECENT_RTTS: u32 = 2;
 
 /// One path as mPath sees it.

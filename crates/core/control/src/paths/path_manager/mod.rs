@@ -24,7 +24,7 @@ pub enum Event<'a> {
     Relays(&'a [RelayKey]),
     /// A relay's probe was acknowledged.
     Answered(RelayKey),
-    /// Bytes were acknowledged on the path through a relay.
+    /// So many bytes were acknowledged on the path through a relay.
     Delivered {
         /// The relay.
         relay: RelayKey,

@@ -25,7 +25,7 @@ pub struct LiveConfig {
     pub settle: Duration,
     /// The second part, by which the source is judged.
     pub judge: Duration,
-    /// Each part lasts at least this number of round trips of the slowest path.
+    /// Either part has at least so many round trips of the slowest path.
     pub round_trips: u32,
     /// A source that its relays have satisfied stays with them as long as it has this share of its
     /// demand; not more than what satisfies. With one threshold satisfied sources over TCP chose

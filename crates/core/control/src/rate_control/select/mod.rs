@@ -35,7 +35,7 @@ pub enum Reselection {
 #[derive(Copy, Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SelectConfig {
-    /// `k`, the number of paths; at least 1.
+    /// `k`: so many paths; at least 1.
     pub paths: usize,
     /// By what a relay is chosen.
     pub choice: Choice,
@@ -47,8 +47,8 @@ pub struct SelectConfig {
 }
 
 impl SelectConfig {
-    /// Uniform choice of this number of paths, with k-reselection by sources that have less than
-    /// 0.95 of their demand.
+    /// Uniform choice of so many paths, k-reselection by sources that have less than 0.95 of their
+    /// demand.
     pub fn new(paths: usize) -> Self {
         SelectConfig {
             paths,

@@ -28,6 +28,10 @@ impl Core {
             let in_flight = self.paths.rebind(now, index, local);
             self.send_all_again(in_flight);
             self.paths.refresh(now, index);
+            let path = &self.paths[index];
+            if let Some(pairs) = &mut self.pairs {
+                pairs.on_opened(local.id, path.remote(), path.id());
+            }
         }
     }
 

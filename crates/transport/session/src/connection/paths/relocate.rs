@@ -12,7 +12,7 @@ use crate::handshake::Places;
 use crate::stats::PathState;
 
 use super::super::packet::Payload;
-use super::{Moved, PathSet};
+use super::{Moved, Path, PathSet, PathTransport};
 
 impl PathSet {
     /// Path 0 begins at one of the places where the handshake was answered, and has to find out at
@@ -41,6 +41,16 @@ impl PathSet {
         let mut paths = self.slab.iter();
         let (index, _) = paths.find(|(_, p)| p.local.id == local && p.remote == remote)?;
         Some(index)
+    }
+
+    /// The path that an initiator goes on with from another socket once all have lost theirs: a
+    /// direct one, for a relay's grants are for the old address; an active one, if there is any.
+    pub(crate) fn to_go_on_from(&self) -> Option<usize> {
+        let direct = |p: &&Path| p.relay().is_none() && p.transport() == PathTransport::Coupled;
+        let direct = self.slab.iter().filter(|(_, p)| direct(p));
+        direct
+            .min_by_key(|(_, p)| (p.state != PathState::Active, p.id()))
+            .map(|(index, _)| index)
     }
 
     /// The path's socket is gone, and it waits for another one. Whether it carried data.

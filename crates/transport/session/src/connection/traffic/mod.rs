@@ -209,6 +209,7 @@ impl Traffic {
     /// A socket was added: the initiator pairs it up.
     pub(super) fn add_local(&mut self, now: Time, local: &Local) {
         if self.core.add_local(local) {
+            self.core.rebind(now, local);
             self.open_paths(now);
             self.relayed.add_local(now, local);
             self.carry_out(now);
@@ -229,19 +230,27 @@ impl Traffic {
         id: LocalId,
         locals: &BTreeMap<LocalId, Local>,
     ) {
-        let core = &mut self.core;
-        let gone = core.paths().indices(|path| path.local().id == id);
-        if !self.initiator && gone.len() == core.paths().len() {
-            // A listener can't open paths: without any, nobody could tell the peer where we are
-            // now.
-            gone.into_iter().for_each(|index| core.unbind(now, index));
-            locals.values().for_each(|local| core.rebind(now, local));
-            return;
+        let mut gone = self.core.paths().indices(|path| path.local().id == id);
+        let mut kept = Vec::new();
+        if gone.len() == self.core.paths().len() {
+            // Without any path, nobody could tell the peer where we are now: a listener can't open
+            // one, and an initiator only if it has ids for it and the peer is still where it was.
+            // An initiator opens all but one anew.
+            kept = match self.initiator {
+                true => Vec::from_iter(self.core.paths().to_go_on_from()),
+                false => gone.clone(),
+            };
+            gone.retain(|index| !kept.contains(index));
         }
         for index in gone {
             self.close_path(now, index, PathDownReason::LocalGone, true);
         }
         self.core.remove_local(id);
+        kept.into_iter()
+            .for_each(|index| self.core.unbind(now, index));
+        locals
+            .values()
+            .for_each(|local| self.core.rebind(now, local));
         self.relayed.remove_local(id);
         self.carry_out(now);
     }
