@@ -3,6 +3,8 @@
 //! `docs/protocol.md` has them in one table ("What a peer may cost"), beside the bounds that
 //! [`Config`](crate::Config) sets, and names the test of each.
 
+use std::time::Duration;
+
 /// Path ids whose connection ids are announced ahead of use.
 pub(crate) const SPARE_PATHS: u32 = 16;
 /// The peer may announce this many ahead.
@@ -18,3 +20,25 @@ pub(crate) const MAX_CONTROL: usize = 2048;
 pub(crate) const MAX_BARE: usize = 16 << 10;
 /// Those with stream data are taken to carry so many bytes of it on average.
 pub(crate) const LEAST_IN_PACKET: u32 = 512;
+
+/// What a connection is charged for itself, in bytes: keys, controllers, tables.
+pub(crate) const CONNECTION_MEMORY: usize = 24 << 10;
+/// And for each of its paths: sender, replay window, challenges.
+pub(crate) const PATH_MEMORY: usize = 14 << 10;
+/// And for each packet whose fate is open, and each control frame that waits.
+pub(crate) const PACKET_MEMORY: usize = 256;
+/// A connection that has transferred nothing is safe from others that want its place for this long.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+/// One that has transferred something, for this long since.
+pub(crate) const IDLE: Duration = Duration::from_secs(10);
+
+/// What a connection says of itself.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Usage {
+    /// Memory that it takes, in bytes.
+    pub(crate) memory: usize,
+    /// Stream bytes that the application has read, and that the peer has acknowledged.
+    pub(crate) moved: u64,
+    /// It is over, though not forgotten.
+    pub(crate) closed: bool,
+}

@@ -33,6 +33,15 @@ pub struct Config {
     pub receive_window: u64,
     /// Most bytes written by the application and not yet acknowledged, in bytes.
     pub send_buffer: u64,
+    /// Connections that peers may have open at a time. One more takes the place of one that has
+    /// transferred nothing for some seconds, or is refused.
+    pub max_connections: usize,
+    /// As `max_connections`, for one host: an IPv4 address, or an IPv6 prefix of 64 bits. All
+    /// clients of a relay count as one.
+    pub max_connections_per_host: usize,
+    /// Memory that all connections may take together, in bytes. When they take more, those that
+    /// peers opened and that have transferred nothing are closed first, then those that are idle.
+    pub memory: u64,
     /// Streams the peer may have open at a time.
     pub max_streams: u64,
     /// The connection ends when nothing was heard on any path for this long.
@@ -75,6 +84,9 @@ impl Default for Config {
             ecn: true,
             receive_window: 64 << 20,
             send_buffer: 32 << 20,
+            max_connections: 1024,
+            max_connections_per_host: 64,
+            memory: 1 << 30,
             max_streams: 128,
             idle_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(15),
@@ -133,6 +145,24 @@ impl Config {
             return Err(ConfigError::OutOfRange {
                 field: "send_buffer",
                 range: "64 KiB to 1 TiB",
+            });
+        }
+        if !(1..=1 << 20).contains(&self.max_connections) {
+            return Err(ConfigError::OutOfRange {
+                field: "max_connections",
+                range: "1 to 1048576",
+            });
+        }
+        if !(1..=1 << 20).contains(&self.max_connections_per_host) {
+            return Err(ConfigError::OutOfRange {
+                field: "max_connections_per_host",
+                range: "1 to 1048576",
+            });
+        }
+        if !(1 << 20..=1 << 50).contains(&self.memory) {
+            return Err(ConfigError::OutOfRange {
+                field: "memory",
+                range: "1 MiB to 1 PiB",
             });
         }
         if !(1..=1 << 20).contains(&self.max_streams) {

@@ -166,6 +166,9 @@ pub enum CloseReason {
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
     Protocol(String),
+    /// It would have taken more than this side can spare.
+    #[error("this side has no room for it: {0}")]
+    Overloaded(String),
     /// Sealing or opening has reached a limit.
     #[error("encryption stopped: {0}")]
     Crypto(String),
@@ -177,4 +180,6 @@ pub(crate) mod code {
     pub(crate) const PROTOCOL: u64 = 1;
     /// An AEAD limit was reached.
     pub(crate) const CRYPTO: u64 = 2;
+    /// The endpoint has too many connections, or too little memory for them.
+    pub(crate) const OVERLOADED: u64 = 3;
 }

@@ -254,6 +254,17 @@ mod tests {
         assert!(!received.is_due() && received.deadline().is_none());
     }
 
+    #[test]
+    fn ranges_are_bounded() {
+        let mut received = Received::new();
+        for n in 0..1000 {
+            received.record(Time::ZERO, 2 * n, true, POLICY);
+            received.record(Time::ZERO, 1_000_000 - 2 * n, true, POLICY);
+            assert!(received.ranges.len() <= MAX_RANGES);
+        }
+        assert_eq!(received.largest(), Some(1_000_000), "the newest are kept");
+    }
+
     proptest! {
         #[test]
         fn ranges_and_replay_window_agree_with_a_set(

@@ -308,7 +308,10 @@ impl State {
     ) {
         let told_by_us = matches!(
             reason,
-            CloseReason::Local | CloseReason::Protocol(_) | CloseReason::Crypto(_)
+            CloseReason::Local
+                | CloseReason::Protocol(_)
+                | CloseReason::Crypto(_)
+                | CloseReason::Overloaded(_)
         );
         let drain = if told_by_us {
             self.drain_time(handle)

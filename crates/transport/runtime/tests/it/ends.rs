@@ -244,3 +244,32 @@ async fn a_peer_that_falls_silent_times_out() {
         CloseReason::TimedOut { .. }
     ));
 }
+
+#[tokio::test]
+async fn who_waits_to_be_accepted_is_bounded() {
+    let config = Config {
+        max_connections_per_host: 1000,
+        ..config()
+    };
+    let listener = endpoint(&["127.0.0.1"], config.clone()).await;
+    let connector = endpoint(&["127.0.0.1"], config).await;
+    let ticket = listener.listen().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..64 {
+        waiting.push(connector.connect(&ticket).await.unwrap());
+    }
+    let refused = connector.connect(&ticket).await.unwrap();
+    let reason = refused.closed().await;
+    assert!(
+        matches!(reason, CloseReason::Peer { code: 0x100, .. }),
+        "{reason:?}"
+    );
+    assert!(
+        waiting
+            .iter()
+            .all(|connection| connection.close_reason().is_none())
+    );
+    listener.accept().await.unwrap();
+    let late = connector.connect(&ticket).await.unwrap();
+    assert_eq!(late.close_reason(), None);
+}

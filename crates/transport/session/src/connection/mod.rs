@@ -22,6 +22,8 @@ mod rate_control;
 mod receive;
 mod relayed;
 mod start;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod transmit;
 mod violation;
@@ -36,7 +38,7 @@ use manyway_units::{Time, printable};
 use manyway_wire::relay::{RelayReply, Stale};
 use manyway_wire::{ConnectionId, Frame, Frames, MAX_REASON_LEN, PathId, StreamId};
 
-use crate::budget::MAX_CONTROL;
+use crate::budget::{MAX_CONTROL, Usage};
 use crate::carrier::Carrier;
 use crate::config::Config;
 use crate::driver::{Local, LocalId, SendErrorKind, Transmit};
@@ -408,6 +410,32 @@ impl Connection {
     /// A relay doesn't honour what goes in front of some datagrams. Whether they are ours.
     pub(crate) fn on_stale_grant(&mut self, now: Time, relay: SocketAddr, stale: &Stale) -> bool {
         self.traffic.on_stale_grant(now, relay, stale)
+    }
+
+    // What it costs.
+
+    /// What the connection takes and has brought.
+    pub(crate) fn usage(&self) -> Usage {
+        let (memory, moved) = self.traffic.usage();
+        Usage {
+            memory,
+            moved,
+            closed: self.is_closed(),
+        }
+    }
+
+    /// How far the receive window may grow, in bytes.
+    pub(crate) fn limit_window(&mut self, share: u64) {
+        let most = self.config.receive_window.min(share);
+        let most = most.max(self.config.initial_receive_window());
+        self.traffic.streams().limit_window(most);
+    }
+
+    /// Closes the connection because there is no room for it, and lets go of what it holds.
+    pub(crate) fn turn_away(&mut self, now: Time, why: &str) {
+        let reason = CloseReason::Overloaded(why.to_owned());
+        self.close_with(now, code::OVERLOADED, why, reason);
+        self.traffic.streams().discard();
     }
 
     // What concerns several components.

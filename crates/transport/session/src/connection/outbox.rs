@@ -101,6 +101,11 @@ impl Outbox {
         self.control.push_back(frame);
     }
 
+    /// Control frames that wait.
+    pub(super) fn frames(&self) -> usize {
+        self.control.len()
+    }
+
     /// Whether frames wait for a datagram.
     pub(super) fn has_frames(&self) -> bool {
         !self.control.is_empty()

@@ -1,3 +1,4 @@
+mod accounts;
 mod attempt;
 mod carriers;
 mod error;
@@ -5,7 +6,7 @@ mod meeting;
 mod relays;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,9 +21,10 @@ use crate::connection::{Arrival, Change, Connection, Opened, RelayHeader, Start}
 use crate::crypto::KeyLimits;
 use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::Event;
-use crate::handshake::{Outcome, Place, Responder, ResponderConfig, ResponderStats, Secrets};
+use crate::handshake::{Outcome, Place, Responder, ResponderConfig, ResponderStats, Secrets, host};
 use crate::relays::{Pace, Registrant, Registrar};
 
+use accounts::{Accounts, Admission};
 use attempt::Attempt;
 use carriers::CarrierEntry;
 pub use error::ConnectError;
@@ -44,6 +46,7 @@ pub struct Endpoint {
     responders: BTreeMap<[u8; 8], Responder>,
     attempts: BTreeMap<ConnectionHandle, Attempt>,
     connections: BTreeMap<ConnectionHandle, Connection>,
+    accounts: Accounts,
     next_handle: u64,
     /// Looked up, never iterated over: its order doesn't matter.
     cids: HashMap<ConnectionId, Owner>,
@@ -86,6 +89,7 @@ impl Endpoint {
     pub fn new(config: Arc<Config>, seed: [u8; 32]) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut rng = ChaCha20Rng::from_seed(seed);
+        let accounts = Accounts::new(&config);
         Ok(Self {
             config,
             registrar: Registrar::new(rng.random()),
@@ -94,6 +98,7 @@ impl Endpoint {
             responders: BTreeMap::new(),
             attempts: BTreeMap::new(),
             connections: BTreeMap::new(),
+            accounts,
             next_handle: 0,
             cids: HashMap::new(),
             queue: VecDeque::new(),
@@ -194,6 +199,7 @@ impl Endpoint {
                 }
             }
         }
+        self.accounts.close(handle);
         self.forget_carriers(handle);
         self.registrar.forget(Registrant::Connection(handle));
         self.dirty.remove(&handle);
@@ -439,9 +445,46 @@ impl Endpoint {
                 plain: opened.payload,
             },
         );
+        if !self.make_room(now, host(remote)) {
+            let text = "it has as many connections as it takes: try again later";
+            connection.turn_away(now, text);
+            self.say_last(now, &mut connection);
+            return;
+        }
         self.connections.insert(handle, connection);
+        self.accounts.open(now, handle, host(remote));
         self.settle(now, handle);
         self.touch(handle);
+    }
+
+    /// Whether a host may open one more connection, once another has made room if need be.
+    fn make_room(&mut self, now: Time, host: IpAddr) -> bool {
+        match self.accounts.admit(now, host) {
+            Admission::Granted => true,
+            Admission::InPlaceOf(handle) => {
+                self.turn_away(now, handle, "others wait, and nothing is transferred on it");
+                true
+            }
+            Admission::Refused => false,
+        }
+    }
+
+    /// Closes a connection that there is no room for; what waits on it is gone.
+    fn turn_away(&mut self, now: Time, handle: ConnectionHandle, text: &str) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            connection.turn_away(now, text);
+            self.account(now, handle);
+            self.register(now, handle);
+            self.touch(handle);
+        }
+    }
+
+    /// What a connection that is never heard of has to say.
+    fn say_last(&mut self, now: Time, connection: &mut Connection) {
+        let mut buf = Vec::new();
+        if let Some(transmit) = connection.poll_transmit(now, 1, &mut buf) {
+            self.enqueue(transmit.local, transmit.remote, buf.into());
+        }
     }
 
     fn on_init(&mut self, now: Time, incoming: Incoming<'_>) {
@@ -486,7 +529,7 @@ impl Endpoint {
         }
     }
 
-    /// After anything happened to a connection: its ids and its timer.
+    /// After anything happened to a connection: its ids, its timer and what it costs.
     fn settle(&mut self, now: Time, handle: ConnectionHandle) {
         if let Some(connection) = self.connections.get_mut(&handle) {
             for change in connection.take_changes() {
@@ -494,6 +537,17 @@ impl Endpoint {
             }
         }
         self.register(now, handle);
+        self.account(now, handle);
+        while let Some(excess) = self.accounts.excess(now) {
+            self.turn_away(now, excess, "all connections together take too much memory");
+        }
+    }
+
+    fn account(&mut self, now: Time, handle: ConnectionHandle) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            connection.limit_window(self.accounts.share());
+            self.accounts.update(now, handle, connection.usage());
+        }
     }
 
     fn on_change(&mut self, now: Time, handle: ConnectionHandle, change: Change) {

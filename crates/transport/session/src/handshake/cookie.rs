@@ -214,7 +214,7 @@ impl Gate {
 }
 
 /// The host that an address belongs to, as far as limits are concerned.
-pub(super) fn host(remote: SocketAddr) -> IpAddr {
+pub(crate) fn host(remote: SocketAddr) -> IpAddr {
     match remote.ip().to_canonical() {
         IpAddr::V4(ip) => ip.into(),
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),

@@ -29,6 +29,7 @@ mod secrets;
 mod tests;
 
 pub use cookie::LoadLimits;
+pub(crate) use cookie::host;
 pub use initiator::{HandshakeError, Initiator, InitiatorConfig};
 pub use places::{Place, Places};
 pub use responder::{Ignored, Opened, Outcome, Responder, ResponderConfig, ResponderStats};

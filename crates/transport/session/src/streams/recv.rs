@@ -246,6 +246,11 @@ impl RecvHalf {
         self.assembler.allocated()
     }
 
+    /// Lets go of what wasn't read: it never will be, and nothing more comes.
+    pub(super) fn discard(&mut self) {
+        self.throw_away();
+    }
+
     fn at_end(&self) -> bool {
         self.final_size == Some(self.assembler.read_offset())
     }

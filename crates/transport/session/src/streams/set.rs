@@ -33,6 +33,8 @@ pub struct Streams {
     pub(super) window: Window,
     /// Bytes received: the sum of all streams' highest offsets.
     pub(super) received: u64,
+    /// Bytes that the application has read.
+    read: u64,
     /// New bytes sent, over all streams.
     pub(super) sent: u64,
     /// Round-trip time as last told.
@@ -89,6 +91,7 @@ impl Streams {
             ours: Ours::default(),
             peer: Peer::default(),
             received: 0,
+            read: 0,
             sent: 0,
             rtt: Duration::ZERO,
             waiting_writers: BTreeSet::new(),
@@ -205,6 +208,7 @@ impl Streams {
         let result = stream.recv.read(now, self.rtt, max);
         if let Ok(Some(data)) = &result {
             self.window.read(now, self.rtt, data.len() as u64);
+            self.read += data.len() as u64;
         }
         if stream.settle_control(id, &mut self.ledger) {
             self.drop_stream(id);
@@ -251,6 +255,29 @@ impl Streams {
     pub fn memory(&self) -> usize {
         let buffered = usize::try_from(self.ledger.buffered).unwrap_or(usize::MAX);
         (self.ledger.received + self.streams.len() * size_of::<Stream>()).saturating_add(buffered)
+    }
+
+    /// Stream bytes that the application has read.
+    pub fn bytes_read(&self) -> u64 {
+        self.read
+    }
+
+    /// How far the connection's receive window may grow from now on, in bytes.
+    pub fn limit_window(&mut self, most: u64) {
+        self.window.limit_to(most.min(MAX_OFFSET));
+    }
+
+    /// Lets go of all that wasn't read or acknowledged: the connection is over.
+    pub fn discard(&mut self) {
+        let ids: Vec<_> = self.streams.keys().copied().collect();
+        for id in ids {
+            // Errors say that there is nothing left.
+            let _ = self.reset(id, 0);
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.recv.discard();
+                stream.settle_control(id, &mut self.ledger);
+            }
+        }
     }
 
     /// The connection's receive window in bytes, as tuned so far.

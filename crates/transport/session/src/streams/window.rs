@@ -43,6 +43,13 @@ impl Window {
         self.size
     }
 
+    /// How far the window may grow from now on, in bytes. One that is larger shrinks as it is
+    /// used up.
+    pub(super) fn limit_to(&mut self, cap: u64) {
+        self.cap = cap;
+        self.size = self.size.min(cap);
+    }
+
     /// The first offset (or total) that the peer may not send.
     pub(super) fn limit(&self) -> u64 {
         self.limit

@@ -19,6 +19,7 @@ use manyway_wire::{AckFrame, ConnectionId, Frame, PathId, StreamId, TransportPar
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use crate::budget::{CONNECTION_MEMORY, PACKET_MEMORY, PATH_MEMORY};
 use crate::config::Config;
 use crate::driver::{Local, LocalId};
 use crate::event::{Event, PathDownReason};
@@ -152,6 +153,15 @@ impl Core {
     /// Tells the peer what makes an older frame void that waits still.
     pub(super) fn say_instead(&mut self, frame: Frame<'static>) {
         self.outbox.say_instead(frame);
+    }
+
+    /// Memory that the connection takes, in bytes, as far as a peer can make it grow.
+    pub(super) fn memory(&self) -> usize {
+        let packets = self.paths.unsettled() + self.outbox.frames();
+        CONNECTION_MEMORY
+            + self.paths.len() * PATH_MEMORY
+            + packets * PACKET_MEMORY
+            + self.data.streams.memory()
     }
 
     /// Whether the peer makes us say more than it lets us.

@@ -148,6 +148,18 @@ impl Traffic {
         self.core.data().streams.unacked_bytes()
     }
 
+    /// Memory that the connection takes, in bytes, and the stream bytes that it has moved: read here,
+    /// or acknowledged by the peer.
+    pub(super) fn usage(&self) -> (usize, u64) {
+        let data = self.core.data();
+        (self.core.memory(), data.acked() + data.streams.bytes_read())
+    }
+
+    #[cfg(test)]
+    pub(super) fn outbox(&mut self) -> &mut super::outbox::Outbox {
+        self.core.parts().outbox
+    }
+
     /// Filler that hasn't left yet, in bytes.
     pub(super) fn unsent_filler(&self) -> u64 {
         self.core.data().filler()

@@ -1,6 +1,11 @@
 //! Peers that hold a ticket and do their worst: what they make an endpoint keep stays within the
 //! bounds of `docs/protocol.md`.
 
+mod bounds;
+mod charges;
+mod connections;
 mod ids;
 mod memory;
 mod peer;
+mod table;
+mod worst;

@@ -164,15 +164,7 @@ impl Peer {
 
     /// As [`Peer::connect`], before the first sealed packet.
     pub(crate) fn begin(victim: &mut Victim, address: SocketAddr, seed: u64) -> Self {
-        let mut rng = ChaCha20Rng::seed_from_u64(seed);
-        let cid = ConnectionId(rng.random());
-        let config = InitiatorConfig {
-            ticket: &victim.ticket,
-            params: params(cid),
-            suite: Suite::default(),
-            limits: KeyLimits::default(),
-        };
-        let mut initiator = Initiator::new(config, &mut rng).expect("a sound ticket");
+        let mut initiator = initiator(victim, seed);
         victim.take(address, initiator.datagram().to_vec());
         let sent = victim.drain();
         let answer = |sent: Sent| sent.into_iter().next_back().expect("an answer").1;
@@ -184,6 +176,11 @@ impl Peer {
         }
         let established = initiator.on_reply(&reply).expect("a reply");
         Self::new(address, established)
+    }
+
+    /// An INIT for the victim.
+    pub(crate) fn init(victim: &Victim, seed: u64) -> Vec<u8> {
+        initiator(victim, seed).datagram().to_vec()
     }
 
     /// One datagram with these frames, on path 0.
@@ -217,6 +214,16 @@ impl Peer {
         *number += 1;
         self.sent += datagram.len() as u64;
         victim.take(self.address, datagram);
+    }
+
+    /// The next packet on a path has a number so far above the last.
+    pub(crate) fn skip(&mut self, path: PathId, numbers: u64) {
+        *self.next.entry(path).or_default() += numbers;
+    }
+
+    /// Hears a datagram and answers nothing.
+    pub(crate) fn overhear(&mut self, now: Time, mut datagram: Vec<u8>) {
+        self.open(now, &mut datagram, &mut Vec::new());
     }
 
     /// Hears all that the victim sends us now, and answers its challenges.
@@ -287,6 +294,18 @@ impl Peer {
             }
         }
     }
+}
+
+fn initiator(victim: &Victim, seed: u64) -> Initiator {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let cid = ConnectionId(rng.random());
+    let config = InitiatorConfig {
+        ticket: &victim.ticket,
+        params: params(cid),
+        suite: Suite::default(),
+        limits: KeyLimits::default(),
+    };
+    Initiator::new(config, &mut rng).expect("a sound ticket")
 }
 
 fn params(cid: ConnectionId) -> TransportParameters {

@@ -1,0 +1,80 @@
+//! What one connection may cost, structure by structure.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway_session::{Config, PathId};
+use manyway_wire::Frame;
+
+use super::memory::held;
+use super::peer::{Peer, Victim, dialled};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn there() -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 1], 4433))
+}
+
+fn listener(config: Config) -> (Victim, Peer) {
+    let mut victim = Victim::listener(config);
+    let peer = Peer::connect(&mut victim, there(), 1);
+    (victim, peer)
+}
+
+#[test]
+fn paths_beyond_those_allowed_are_not_opened() {
+    let (mut victim, mut peer) = listener(Config {
+        max_paths: 4,
+        ..Config::default()
+    });
+    let handle = victim.events[0].0;
+    for round in 0..3 {
+        for path in (1..=20).map(PathId) {
+            peer.say_on(&mut victim, path, &[Frame::Ping]);
+        }
+        peer.listen(&mut victim);
+        let connection = victim.end.connection(handle).expect("alive");
+        assert_eq!(connection.stats().paths.len(), 4, "round {round}");
+    }
+}
+
+/// A peer that acknowledges nothing asks for as many answers as it can.
+#[test]
+fn packets_that_nobody_acknowledges_are_bounded() {
+    for (victim, peer) in [listener(Config::default()), dialled(Config::default())] {
+        let (mut victim, mut peer) = (victim, peer);
+        let handle = victim.events[0].0;
+        let (before, mut most) = (held(), 0);
+        for n in 0..40_000u64 {
+            let challenge = Frame::PathChallenge {
+                data: n.to_be_bytes(),
+            };
+            let frame = if n % 2 == 0 { Frame::Ping } else { challenge };
+            peer.say(&mut victim, &[frame]);
+            victim.drain();
+            most = most.max(held() - before);
+        }
+        assert!((1 << 20..2 << 20).contains(&most), "{most}");
+        // Once it acknowledges, it is answered again.
+        peer.say(&mut victim, &[Frame::Ping]);
+        assert!(victim.drain().is_empty());
+        let sent = victim.wait(2000 * MS);
+        peer.hear(&mut victim, sent);
+        peer.acknowledge(&mut victim);
+        peer.say(&mut victim, &[Frame::Ping]);
+        assert!(!victim.drain().is_empty());
+        assert!(!victim.end.connection(handle).expect("alive").is_closed());
+    }
+}
+
+/// Answers that no driver takes are dropped.
+#[test]
+fn answers_that_wait_are_bounded() {
+    let mut victim = Victim::listener(Config::default());
+    let init = Peer::init(&victim, 1);
+    for port in 1..5000 {
+        let from = SocketAddr::from(([198, 51, 100, 2], port));
+        victim.take(from, init.clone());
+    }
+    assert_eq!(victim.drain().len(), 1024);
+}

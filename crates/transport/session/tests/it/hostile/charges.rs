@@ -1,0 +1,67 @@
+//! What a connection and a path are charged is what they take.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use manyway_session::{Config, PathId};
+use manyway_wire::Frame;
+
+use super::memory::held;
+use super::peer::{Peer, Victim};
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([198, 51, 100, 1], port))
+}
+
+/// Bytes that the endpoint takes, and nobody else: it is dropped to know.
+fn taken(victim: Victim) -> isize {
+    let all = held();
+    drop(victim);
+    all - held()
+}
+
+fn config() -> Config {
+    Config {
+        max_connections_per_host: 1000,
+        ..Config::default()
+    }
+}
+
+fn connections(count: u16) -> isize {
+    let mut victim = Victim::listener(config());
+    for n in 0..count {
+        Peer::connect(&mut victim, address(1 + n), u64::from(n));
+        victim.wait(Duration::from_millis(20));
+    }
+    victim.events = Vec::new();
+    taken(victim)
+}
+
+#[test]
+fn a_connection_takes_what_it_is_charged() {
+    let each = (connections(200) - connections(100)) / 100;
+    // With its first path.
+    assert!((28 << 10..38 << 10).contains(&each), "{each}");
+}
+
+fn paths(count: u32) -> isize {
+    let mut victim = Victim::listener(config());
+    let mut peer = Peer::connect(&mut victim, address(1), 1);
+    for path in (1..=count).map(PathId) {
+        // The replay window grows with the numbers.
+        for _ in 0..2 {
+            peer.skip(path, 40_000);
+            peer.say_on(&mut victim, path, &[Frame::Ping]);
+        }
+        let sent = victim.wait(Duration::from_millis(20));
+        peer.hear(&mut victim, sent);
+    }
+    victim.events = Vec::new();
+    taken(victim)
+}
+
+#[test]
+fn a_path_takes_what_it_is_charged() {
+    let each = (paths(200) - paths(100)) / 100;
+    assert!((10 << 10..14 << 10).contains(&each), "{each}");
+}
