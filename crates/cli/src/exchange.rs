@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use manyway::files::{self, Progress, ReceiveOptions, Sources, TransferError};
 use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
+use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -24,6 +25,8 @@ use crate::summary::{Outcome, Summary};
 /// The side that receives the last message closes the connection. The other side waits this long
 /// for that before it closes the connection itself.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
+/// A peer that opens a stream says hello on it within this time.
+const HELLO_WAIT: Duration = Duration::from_secs(15);
 /// Application codes of CLOSE frames.
 const DONE: u64 = 0x100;
 const FAILED: u64 = 0x101;
@@ -52,18 +55,26 @@ impl Job {
 pub(crate) enum Role {
     /// We dialled.
     Initiator,
-    /// The peer dialled and opened this stream.
-    Responder(SendStream, RecvStream),
+    /// The peer dialled, opened this stream and said these first bytes: a hello.
+    Responder(SendStream, RecvStream, Vec<u8>),
 }
 
 impl Role {
-    /// Waits for the peer's stream. `None` if the connection ends without one: the peer only
-    /// measured the paths, or changed its mind.
+    /// Waits for the peer's stream and its hello. `None` if the connection ends without: the peer
+    /// only measured the paths, changed its mind, or has no transfer in mind.
     pub(crate) async fn answer(connection: &Connection) -> Option<Self> {
-        match connection.accept_bi().await {
-            Ok((send, receive)) => Some(Self::Responder(send, receive)),
+        let (send, mut receive) = match connection.accept_bi().await {
+            Ok(streams) => streams,
             Err(error) => {
                 tracing::info!(%error, "a connection ended before a transfer began");
+                return None;
+            }
+        };
+        match files::first_message(&mut receive, HELLO_WAIT).await {
+            Ok(hello) => Some(Self::Responder(send, receive, hello)),
+            Err(error) => {
+                tracing::info!(%error, "a peer has no transfer in mind");
+                connection.close(FAILED, &words(&anyhow::Error::from(error)));
                 None
             }
         }
@@ -136,8 +147,8 @@ impl Exchange<'_> {
         job: Job,
         progress: Arc<Progress>,
     ) -> anyhow::Result<Outcome> {
-        let (send, receive) = self.streams(role).await?;
-        let streams = (receive, send);
+        let (send, receive, hello) = self.streams(role).await?;
+        let streams = (io::Cursor::new(hello).chain(receive), send);
         Ok(match job {
             Job::Send(sources) => {
                 let sent = files::send(streams, sources, progress).await;
@@ -150,12 +161,15 @@ impl Exchange<'_> {
         })
     }
 
-    async fn streams(&self, role: Role) -> anyhow::Result<(SendStream, RecvStream)> {
-        let opened = match role {
-            Role::Initiator => self.connection.open_bi().await,
-            Role::Responder(send, receive) => Ok((send, receive)),
+    async fn streams(&self, role: Role) -> anyhow::Result<(SendStream, RecvStream, Vec<u8>)> {
+        let (send, receive) = match role {
+            Role::Initiator => {
+                let opened = self.connection.open_bi().await;
+                opened.context("the connection ended before the transfer began")?
+            }
+            Role::Responder(send, receive, hello) => return Ok((send, receive, hello)),
         };
-        opened.context("the connection ended before the transfer began")
+        Ok((send, receive, Vec::new()))
     }
 
     async fn close(&self, result: &anyhow::Result<Outcome>) {
@@ -197,5 +211,54 @@ fn spoke_last(result: &anyhow::Result<Outcome>) -> bool {
     match result {
         Ok(outcome) => matches!(outcome, Outcome::Sent(_)),
         Err(error) => matches!(error.downcast_ref(), Some(TransferError::Here(_))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use manyway::{EndpointOptions, PathSelector};
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    async fn endpoint() -> Endpoint {
+        let options = EndpointOptions {
+            paths: vec![PathSelector::Address(Ipv4Addr::LOCALHOST.into())],
+            ..EndpointOptions::default()
+        };
+        Endpoint::bind(options).await.unwrap()
+    }
+
+    /// Peers that open a stream and say no hello don't hold a receiver of one transfer.
+    #[tokio::test]
+    async fn the_first_to_say_hello_is_the_first() {
+        let (receiver, idle, honest) = (endpoint().await, endpoint().await, endpoint().await);
+        let ticket = receiver.listen().unwrap();
+        let stalled = idle.connect(&ticket).await.unwrap();
+        let (mut silent, _receive) = stalled.open_bi().await.unwrap();
+        silent.write_all(&[1]).await.unwrap();
+        let garbage = idle.connect(&ticket).await.unwrap();
+        let (mut loud, _receive_too) = garbage.open_bi().await.unwrap();
+        loud.write_all(&[0xff; 100]).await.unwrap();
+
+        let (first, ()) = tokio::join!(first(&receiver), async {
+            // Refused as soon as it has said what it has to say.
+            garbage.closed().await;
+            let connection = honest.connect(&ticket).await.unwrap();
+            let (send, receive) = connection.open_bi().await.unwrap();
+            let sources = Sources::new([concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+            let sources = sources.unwrap();
+            tokio::spawn(async move {
+                let _connection = connection;
+                let _ = files::send((receive, send), sources, Progress::new()).await;
+            });
+        });
+        let (_connection, role) = first.unwrap();
+        let Role::Responder(_, _, hello) = role else {
+            panic!("the peer dialled");
+        };
+        assert!(!hello.is_empty() && stalled.close_reason().is_none());
     }
 }

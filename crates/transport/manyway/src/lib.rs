@@ -79,7 +79,7 @@ pub mod relay {
 pub mod files {
     pub use manyway_runtime::files::{
         FileSummary, Phase, Progress, ReceiveOptions, ReceiveSummary, SendSummary, Skipped,
-        Sources, TransferError, receive, send,
+        Sources, TransferError, first_message, receive, send,
     };
     pub use manyway_transfer::{Digest, Failure, FailureCode, Policy};
 }

@@ -52,6 +52,7 @@ pub use progress::{Phase, Progress};
 pub use receive::{ReceiveOptions, receive};
 pub use send::{Sources, send};
 pub use summary::{FileSummary, ReceiveSummary, SendSummary, Skipped};
+pub use talk::first_message;
 
 #[cfg(test)]
 mod tests;

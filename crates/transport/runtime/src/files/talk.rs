@@ -55,6 +55,28 @@ where
     Ok(())
 }
 
+/// Reads the other side's first message and returns its bytes, for the one who runs the transfer to
+/// find in front of the rest. Whoever is dialled knows by it that a transfer begins.
+///
+/// # Errors
+/// [`TransferError`]: `patience` is over, the stream has ended, or what came is neither a hello nor
+/// the reason why there will be none.
+pub async fn first_message<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    patience: Duration,
+) -> Result<Vec<u8>, TransferError> {
+    let doing = || "before it began".to_owned();
+    let Ok(heard) = timeout(patience, read_message(reader)).await else {
+        let seconds = patience.as_secs();
+        let text = format!("the peer opened a stream and said no hello on it for {seconds} s");
+        return Err(lost(doing(), io::Error::new(io::ErrorKind::TimedOut, text)));
+    };
+    match heard.map_err(|error| error.into_transfer_error(doing))? {
+        message @ (Message::Hello(_) | Message::Failure(_)) => Ok(message.to_bytes()),
+        other => Err(ProtocolError::Unexpected(other.kind()).into()),
+    }
+}
+
 pub(super) async fn write_message<W: AsyncWrite + Unpin>(
     writer: &mut W,
     message: &Message,

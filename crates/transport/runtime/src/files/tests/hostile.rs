@@ -384,3 +384,30 @@ async fn receivers_that_break_the_rules() {
         assert!(error.to_string().contains(problem), "{error}");
     }
 }
+
+/// Whoever opens a stream has some time to say hello; what it says then is the transfer's beginning.
+#[tokio::test(start_paused = true)]
+async fn who_says_no_hello_is_not_waited_for() {
+    let patience = Duration::from_secs(15);
+    let hello = Message::Hello(Hello::new(Role::Sender)).to_bytes();
+    for said in [&[][..], &hello[..3], &hello[..hello.len() - 1]] {
+        let ((mut reader, _), (_theirs, mut writer)) = pair();
+        writer.write_all(said).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let error = first_message(&mut reader, patience).await.unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 15);
+        assert!(error.to_string().contains("no hello"), "{error}");
+    }
+    for said in [Message::Accept.to_bytes(), vec![0xff; 9]] {
+        let ((mut reader, _), (_theirs, mut writer)) = pair();
+        writer.write_all(&said).await.unwrap();
+        assert!(first_message(&mut reader, patience).await.is_err());
+    }
+    let ((mut reader, _), (_theirs, mut writer)) = pair();
+    writer.write_all(&hello).await.unwrap();
+    writer.write_all(b"more").await.unwrap();
+    assert_eq!(first_message(&mut reader, patience).await.unwrap(), hello);
+    let mut more = [0; 4];
+    reader.read_exact(&mut more).await.unwrap();
+    assert_eq!(&more, b"more");
+}
