@@ -175,10 +175,11 @@ fn streams(args: &TcpArgs) -> StreamConfig {
     StreamConfig {
         listen: args.tcp_listen.clone(),
         limits: StreamLimits {
-            connections,
+            connections: wanted,
             buffer: args.tcp_buffer.map(|size| size.bytes() as usize),
             ..StreamLimits::default()
-        },
+        }
+        .within(connections),
     }
 }
 

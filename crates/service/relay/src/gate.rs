@@ -1,5 +1,6 @@
 //! Decides whether, and to whom, a TCP connection's bytes are forwarded.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,8 +69,11 @@ pub struct Gate {
     keys: Keys,
     rates: Arc<Rates>,
     connections: HashMap<ConnectionId, Connection>,
-    /// Connections that haven't yet said what they are for, the oldest first.
-    new: BTreeSet<ConnectionId>,
+    /// How many connections haven't yet said what they are for.
+    new: usize,
+    /// For each source, how many of these it has and the oldest of them. The last entry names the
+    /// first one to make way.
+    crowds: BTreeSet<(usize, Reverse<ConnectionId>)>,
     names: HashMap<ListenerName, ConnectionId>,
     calls: HashMap<CallToken, ConnectionId>,
     sources: HashMap<[u8; 8], Source>,
@@ -82,12 +86,18 @@ pub struct Gate {
     counters: StreamCounters,
 }
 
-/// The number of connections of each source.
-#[derive(Copy, Clone, Default)]
+/// The connections of a source.
+#[derive(Default)]
 struct Source {
     all: usize,
-    new: usize,
+    new: BTreeSet<ConnectionId>,
     listeners: usize,
+}
+
+impl Source {
+    fn crowd(&self) -> Option<(usize, Reverse<ConnectionId>)> {
+        Some((self.new.len(), Reverse(*self.new.first()?)))
+    }
 }
 
 struct Connection {
@@ -132,7 +142,8 @@ impl Gate {
             keys,
             rates,
             connections: HashMap::new(),
-            new: BTreeSet::new(),
+            new: 0,
+            crowds: BTreeSet::new(),
             names: HashMap::new(),
             calls: HashMap::new(),
             sources: HashMap::new(),
@@ -183,35 +194,41 @@ impl Gate {
             self.counters.end(why);
             return None;
         }
-        let evicted = match self.new.len() < self.limits.new {
+        let evicted = match self.new < self.limits.new && !self.is_full() {
             true => None,
-            // A genuine client has sent its first message within some round trips.
-            false => self.new.first().copied(),
+            // A genuine client has sent its first message within some round trips, and a few
+            // sources push out only each other.
+            false => self.crowds.last().map(|(_, Reverse(oldest))| *oldest),
         };
         if let Some(id) = evicted {
             self.counters.end(Ending::Evicted);
-            self.leave_role(id, Role::Over);
+            self.closed(id);
         }
         let id = ConnectionId(self.next);
         self.next += 1;
         let role = Role::New(None);
         self.connections.insert(id, Connection { from, role });
-        self.new.insert(id);
-        let counts = self.sources.entry(source(from)).or_default();
-        counts.new += 1;
-        counts.all += 1;
+        self.sources.entry(source(from)).or_default().all += 1;
+        self.set_new(id, true);
         Some((id, evicted))
+    }
+
+    fn is_full(&self) -> bool {
+        self.connections.len() >= self.limits.connections
     }
 
     fn refuses(&self, from: SocketAddr) -> Option<Ending> {
         if kind(from) == Kind::Never || self.config.own.contains(&from) {
             return Some(Ending::Address);
         }
-        let counts = self.sources.get(&source(from)).copied().unwrap_or_default();
-        if counts.new >= self.limits.new_per_source || counts.all >= self.limits.per_source {
+        let (new, all) = self
+            .sources
+            .get(&source(from))
+            .map_or((0, 0), |own| (own.new.len(), own.all));
+        if new >= self.limits.new_per_source || all >= self.limits.per_source {
             return Some(Ending::Source);
         }
-        (self.connections.len() >= self.limits.connections).then_some(Ending::Full)
+        (self.is_full() && self.new == 0).then_some(Ending::Full)
     }
 
     /// Decides on a connection's message, which has as many bytes as [`stream_request_len`] says,
@@ -501,11 +518,7 @@ impl Gate {
 
     /// Gives a connection another role, and frees what it held in the old one.
     fn leave_role(&mut self, id: ConnectionId, next: Role) {
-        if self.new.remove(&id)
-            && let Some(counts) = self.source_of(id)
-        {
-            counts.new -= 1;
-        }
+        self.set_new(id, false);
         match self.set_role(id, next) {
             Some(Role::Listener { name, .. }) => {
                 if let Some(counts) = self.source_of(id) {
@@ -531,6 +544,26 @@ impl Gate {
             }
             Some(Role::Spliced(Some(tag))) => self.give_back(tag),
             _ => {}
+        }
+    }
+
+    /// Counts a connection among the new ones, or no longer.
+    fn set_new(&mut self, id: ConnectionId, is_new: bool) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        let Some(own) = self.sources.get_mut(&source(connection.from)) else {
+            return;
+        };
+        if let Some(crowd) = own.crowd() {
+            self.crowds.remove(&crowd);
+        }
+        match is_new {
+            true => self.new += usize::from(own.new.insert(id)),
+            false => self.new -= usize::from(own.new.remove(&id)),
+        }
+        if let Some(crowd) = own.crowd() {
+            self.crowds.insert(crowd);
         }
     }
 

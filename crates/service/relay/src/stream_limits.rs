@@ -5,7 +5,8 @@ use std::time::Duration;
 pub struct StreamLimits {
     /// Connections altogether. A stream takes two, a listener one.
     pub connections: usize,
-    /// Connections that haven't said what they are for. When more come, the oldest makes way.
+    /// Connections that haven't said what they are for. When more come, the oldest of the source
+    /// that has most of them makes way.
     pub new: usize,
     /// The same from one source: an IPv4 address or an IPv6 /64.
     pub new_per_source: usize,
@@ -50,6 +51,25 @@ impl Default for StreamLimits {
             idle: Duration::from_secs(120),
             buffer: None,
             splice: true,
+        }
+    }
+}
+
+impl StreamLimits {
+    /// These limits with at most so many connections. Of fewer than 4096, newcomers get an eighth,
+    /// listeners a quarter, and one source a quarter of each kind.
+    #[must_use]
+    pub fn within(self, connections: usize) -> Self {
+        let connections = connections.min(self.connections);
+        let (new, listeners) = (connections.div_ceil(8), connections.div_ceil(4));
+        Self {
+            connections,
+            new: self.new.min(new),
+            new_per_source: self.new_per_source.min(new.div_ceil(4)),
+            per_source: self.per_source.min(connections.div_ceil(4)),
+            listeners: self.listeners.min(listeners),
+            listeners_per_source: self.listeners_per_source.min(listeners.div_ceil(4)),
+            ..self
         }
     }
 }

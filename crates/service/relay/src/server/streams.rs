@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::requests::Requests;
 use super::splice::{Passed, Splicer};
@@ -373,11 +373,16 @@ async fn listen(member: &Member, mut stream: TcpStream, mut posts: mpsc::Receive
     let limits = &member.hub.limits;
     let (mut read, mut write) = stream.split();
     let mut reader = MessageReader::default();
+    // Calls don't prolong it.
+    let mut silent_at = Instant::now() + limits.silence;
     loop {
         let (reply, ends) = tokio::select! {
-            message = timeout(limits.silence, reader.read(&mut read)) => match message {
+            message = timeout_at(silent_at, reader.read(&mut read)) => match message {
                 Ok(Ok(message)) => match member.hub.receive(member.id, message) {
-                    Step::Reply(reply) => (reply, false),
+                    Step::Reply(reply) => {
+                        silent_at = Instant::now() + limits.silence;
+                        (reply, false)
+                    }
                     Step::Refuse(reason) => (StreamReply::Refused(reason), true),
                     _ => return,
                 },

@@ -365,6 +365,32 @@ fn silent_listeners_are_forgotten_and_others_are_not() {
     assert_eq!(hear(&mut first), Ok(replaced));
 }
 
+/// Neither calls nor a message byte by byte keep it.
+#[test]
+fn a_listener_that_only_gets_calls_is_silent() {
+    let limits = StreamLimits {
+        silence: Duration::from_millis(600),
+        call: Duration::from_millis(100),
+        ..StreamLimits::default()
+    };
+    let relay = start(Setup {
+        limits,
+        ..Setup::default()
+    });
+    let mut listener = relay.listener();
+    let ping = StreamRequest::Ping.to_bytes();
+    say(&mut listener, &ping[..ping.len() - 1]);
+    let forgotten = (0..300).any(|_| {
+        let mut caller = relay.open();
+        relay.connect(&mut caller);
+        let refused = hear(&mut caller);
+        thread::sleep(Duration::from_millis(50));
+        refused == Ok(StreamReply::Refused(StreamRefusal::UnknownName))
+    });
+    assert!(forgotten);
+    relay.eventually("forgotten", |it| it.ended_by(Ending::Idle) == 1);
+}
+
 /// One end is gone without a word, or never reads: the stream ends, and not as if it were complete.
 #[test]
 fn streams_that_stand_still_are_reset() {

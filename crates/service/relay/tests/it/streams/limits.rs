@@ -81,7 +81,7 @@ fn connections_are_bounded_by_source_account_and_altogether() {
     for host in 100..200 {
         opened += usize::from(tcp.gate.open(from(host, 1)).is_some());
     }
-    assert!(opened < 100);
+    assert_eq!(opened, 100, "in place of those that have said nothing");
     assert!(tcp.gate.counters().connections <= 40);
 }
 
@@ -206,4 +206,106 @@ fn memory_ends_with_the_connection() {
     }
     let text = format!("{:?}", tcp.gate);
     assert!(!text.contains("4, 4, 4"), "{text}");
+}
+
+/// With as few connections as a process with 1024 files can have, two sources take all that they
+/// can: connections that say nothing, HELLOs, and listeners. A third one gets a stream.
+#[test]
+fn two_sources_dont_shut_out_a_third() {
+    let limits = StreamLimits::default().within(320);
+    let mut tcp = Tcp::with(Config::default(), limits);
+    let relay = tcp.id();
+    let mut key = 0u128;
+    let mut crowd = |tcp: &mut Tcp| {
+        for host in [1, 2] {
+            for port in 1..=1000 {
+                tcp.now += Duration::from_millis(60);
+                let Some((id, _)) = tcp.gate.open(SocketAddr::from(([192, 0, 2, host], port)))
+                else {
+                    continue;
+                };
+                key += 1;
+                let listen = StreamListen {
+                    relay,
+                    key: ListenKey(key.to_be_bytes()),
+                };
+                match port % 3 {
+                    0 => tcp.say(id, StreamRequest::Listen(listen)),
+                    1 => tcp.say(id, StreamRequest::Hello(relay)),
+                    _ => continue,
+                };
+            }
+        }
+    };
+    crowd(&mut tcp);
+    tcp.listener(R);
+    crowd(&mut tcp);
+    let (caller, challenge) = tcp.caller(S);
+    crowd(&mut tcp);
+    let message = tcp.signed(Peer::Name(name_of(&KEY)), tcp.voucher(), &challenge);
+    let token = token(tcp.say_bytes(caller, &message));
+    crowd(&mut tcp);
+    assert!(matches!(tcp.answer(R, token), Step::Splice(..)));
+}
+
+/// However many sources push: as long as one of them has more connections that say nothing than an
+/// honest client has, the client isn't the one to go.
+#[test]
+fn a_crowded_source_makes_way_first() {
+    let limits = StreamLimits {
+        connections: 30,
+        new: 20,
+        new_per_source: 4,
+        ..StreamLimits::default()
+    };
+    let mut tcp = Tcp::with(Config::default(), limits);
+    let honest = tcp.open(S);
+    for round in 0..50 {
+        for host in 0..6 {
+            let from = SocketAddr::from(([192, 0, 2, host], 1 + round));
+            if let Some((_, evicted)) = tcp.gate.open(from) {
+                assert_ne!(evicted, Some(honest));
+            }
+        }
+        let counters = tcp.gate.counters();
+        assert!(counters.connections <= 20, "{}", counters.connections);
+    }
+    // Nor are newcomers refused as long as there is one that says nothing.
+    let mut tcp = Tcp::with(
+        Config::default(),
+        StreamLimits {
+            connections: 3,
+            ..StreamLimits::default()
+        },
+    );
+    let silent = tcp.open(V);
+    tcp.listener(R);
+    tcp.open(S);
+    let (newcomer, evicted) = tcp.gate.open(addr("198.51.100.9:1")).unwrap();
+    assert_eq!(evicted, Some(silent), "the oldest");
+    assert_eq!(tcp.gate.counters().connections, 3);
+    let key = ListenKey([9; 16]);
+    let relay = tcp.id();
+    tcp.say(newcomer, StreamRequest::Listen(StreamListen { relay, key }));
+    let (last, evicted) = tcp.gate.open(addr("198.51.100.8:1")).unwrap();
+    assert!(evicted.is_some());
+    let key = ListenKey([8; 16]);
+    tcp.say(last, StreamRequest::Listen(StreamListen { relay, key }));
+    assert_eq!(tcp.gate.counters().ended_by(Ending::Full), 0);
+    assert_eq!(tcp.gate.open(addr("198.51.100.7:1")), None, "all listen");
+    assert_eq!(tcp.gate.counters().ended_by(Ending::Full), 1);
+}
+
+#[test]
+fn limits_fit_into_the_connections_that_there_are() {
+    let of = |connections| {
+        let limits = StreamLimits::default().within(connections);
+        let new = (limits.new, limits.new_per_source);
+        let listeners = (limits.listeners, limits.listeners_per_source);
+        (limits.connections, limits.per_source, new, listeners)
+    };
+    assert_eq!(of(320), (320, 80, (40, 10), (80, 20)));
+    assert_eq!(of(2), (2, 1, (1, 1), (1, 1)));
+    assert_eq!(of(4096), (4096, 256, (512, 32), (1024, 64)));
+    assert_eq!(of(9999), of(4096));
 }
