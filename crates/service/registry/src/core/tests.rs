@@ -1,4 +1,4 @@
-//! Each credential is valid until just before its end.
+//! Expiry to the tick, bounds to the unit.
 
 use manyway_relay::keys::{public_key, sign};
 use manyway_wire::relay::{VOUCHER_LEN, Voucher};
@@ -17,24 +17,27 @@ fn from(host: u8) -> SocketAddr {
 }
 
 fn core() -> Core {
+    with(Limits::default())
+}
+
+fn with(limits: Limits) -> Core {
     let key = RegistryKey::generate(&mut ChaCha20Rng::seed_from_u64(1));
-    Core::new(
-        key,
-        Tokens::parse(TOKENS).unwrap(),
-        Limits::default(),
-        [7; 32],
-    )
+    Core::new(key, Tokens::parse(TOKENS).unwrap(), limits, [7; 32])
 }
 
 /// An enrolment with a challenge issued at `issued`.
 fn request(core: &Core, issued: Duration) -> EnrolRelay {
-    let addresses = vec!["9.9.9.9:5".parse().unwrap()];
+    request_at(core, issued, "9.9.9.9:5", false)
+}
+
+fn request_at(core: &Core, issued: Duration, address: &str, tcp: bool) -> EnrolRelay {
+    let addresses = vec![address.parse().unwrap()];
     let challenge = core.challenge(issued);
-    let signed = api::enrolment_bytes(&core.id().0, &challenge, &addresses, false);
+    let signed = api::enrolment_bytes(&core.id().0, &challenge, &addresses, tcp);
     EnrolRelay {
         relay: public_key(&[1; 32]).to_string(),
         addresses,
-        tcp: false,
+        tcp,
         challenge,
         signature: api::encode(&sign(&[1; 32], &signed)),
     }
@@ -168,4 +171,163 @@ fn a_voucher_says_when_it_ends() {
         let voucher = Voucher::decode(&bytes).unwrap();
         assert_eq!(voucher.terms.expires, NOW.as_secs() as u32 + end);
     }
+}
+
+/// Altogether, and with one token; who is enrolled may enrol again.
+#[test]
+fn relays_are_bounded() {
+    let other = |n: u8, owner: &str| Record {
+        relay: RelayId([n; 32]),
+        owner: owner.into(),
+        ..record()
+    };
+    let full = Some(Problem::Full { what: "relays" });
+    for (relays, relays_per_token, owner, expected) in [
+        (3, 9, "other", None),
+        (2, 9, "other", full.clone()),
+        (9, 3, "cheap", None),
+        (9, 2, "cheap", full),
+        (9, 2, "other", None),
+    ] {
+        let mut core = with(Limits {
+            relays,
+            relays_per_token,
+            ..Limits::default()
+        });
+        core.relays_mut().insert(other(8, owner), NOW + LEASE);
+        core.relays_mut().insert(other(9, owner), NOW + LEASE);
+        let body = request(&core, NOW);
+        let enrolled = core.enrol_relay(NOW, from(1), RELAY_TOKEN, &body);
+        assert_eq!(
+            enrolled.err(),
+            expected,
+            "{relays} {relays_per_token} {owner}"
+        );
+        core.relays_mut().insert(record(), NOW + LEASE);
+        let again = core.enrol_relay(NOW, from(2), RELAY_TOKEN, &body);
+        assert!(again.is_ok());
+    }
+}
+
+/// To one host, and altogether. A HELLO over TCP is one more.
+#[test]
+fn hellos_to_claimed_addresses_are_bounded() {
+    for (tcp, to_one, to_all) in [(false, 200, 20), (true, 100, 10)] {
+        let enrolled = |probes, one_host: bool| {
+            let mut core = with(Limits {
+                probes,
+                ..Limits::default()
+            });
+            let enrolled = (0..250u8).filter(|n| {
+                let address = match one_host {
+                    true => format!("9.9.9.9:{}", 1 + u16::from(*n)),
+                    false => format!("9.9.{n}.9:5"),
+                };
+                let body = request_at(&core, NOW, &address, tcp);
+                core.enrol_relay(NOW, from(*n), RELAY_TOKEN, &body).is_ok()
+            });
+            enrolled.count()
+        };
+        assert_eq!(enrolled(10_000, true), to_one);
+        assert_eq!(enrolled(10, false), to_all);
+    }
+}
+
+/// Of 200 requests at once, one for each answer, and one more for each five vouchers.
+#[test]
+fn vouchers_weigh_as_much_as_they_cost() {
+    for (more, answered) in [(0, 200), (4, 200), (50, 200 / 11), (200, 200 / 41)] {
+        let mut core = core();
+        let (credential, _) = credential(&mut core, NOW);
+        let ask = AskVouchers {
+            more: Some(more),
+            ..AskVouchers::default()
+        };
+        let asked = (0..300).filter(|_| core.vouchers(NOW, from(2), &credential, &ask).is_ok());
+        assert_eq!(asked.count(), answered, "{more}");
+    }
+}
+
+#[test]
+fn named_relays_come_first_and_random_ones_after_them_without_repetition() {
+    let mut core = core();
+    let (credential, _) = credential(&mut core, NOW);
+    for n in 0..20 {
+        let enrolled = Record {
+            relay: RelayId([n; 32]),
+            tcp: n < 10,
+            left: n == 19,
+            ..record()
+        };
+        core.relays_mut().insert(enrolled, Duration::MAX);
+    }
+    let id = |n: u8| RelayId([n; 32]).to_string();
+    let mut source = 2;
+    let mut ask = |named: &[u8], more, tcp| {
+        let ask = AskVouchers {
+            relays: named.iter().map(|n| id(*n)).collect(),
+            more: Some(more),
+            tcp,
+        };
+        source += 1;
+        core.vouchers(NOW, from(source), &credential, &ask)
+    };
+    // Named twice, one that left, and all the others.
+    let relays = ask(&[3, 3, 19, 4], 16, 0).unwrap();
+    let mut ids: Vec<_> = relays.iter().map(|relay| relay.relay.clone()).collect();
+    assert_eq!(ids[..2], [id(3), id(4)]);
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 18);
+    assert!(!ids.contains(&id(19)));
+    // Those at random over TCP, whether some are named or none.
+    for named in [&[0, 1, 2, 3][..], &[]] {
+        let relays = ask(named, 6, 6).unwrap();
+        assert_eq!(relays.len(), named.len() + 6);
+        assert!(relays.iter().all(|relay| relay.tcp));
+    }
+    assert!(ask(&[], 200, 0).is_ok());
+    assert!(ask(&[1], 199, 0).is_ok());
+    assert!(matches!(ask(&[1], 200, 0), Err(Problem::Field { .. })));
+}
+
+#[test]
+fn a_lease_is_superseded_by_another_and_by_leaving() {
+    let mut core = core();
+    let lease = |number| Lease {
+        relay: record().relay,
+        number,
+    };
+    assert!(!core.superseded(&lease(7)), "nothing is known");
+    core.relays_mut().insert(record(), Duration::MAX);
+    assert!(!core.superseded(&lease(7)) && core.superseded(&lease(8)));
+    let left = Record {
+        left: true,
+        ..record()
+    };
+    core.relays_mut().insert(left, Duration::MAX);
+    assert!(core.superseded(&lease(7)) && core.superseded(&lease(8)));
+}
+
+#[test]
+fn sealed_texts_are_ascii_of_bounded_length() {
+    for (text, good) in [
+        (String::new(), false),
+        ("x".to_owned(), true),
+        ("x".repeat(2048), true),
+        ("x".repeat(2049), false),
+        ("\u{e9}".to_owned(), false),
+    ] {
+        assert_eq!(sealed(&text).ok(), good.then_some(&*text));
+    }
+}
+
+#[test]
+fn a_source_is_an_ipv4_address_or_an_ipv6_network() {
+    let of = |text: &str| source(format!("{text}:5").parse().unwrap());
+    assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    assert_eq!(of("192.0.2.1"), of("[::ffff:192.0.2.1]"));
+    assert_eq!(of("[2001:db8::1]"), of("[2001:db8::ffff:1]"));
+    assert_ne!(of("[2001:db8::1]"), of("[2001:db8:0:1::1]"));
+    assert_ne!(of("192.0.2.1"), of("[0:0:c000:201::1]"));
 }
