@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::events;
-use crate::exit::{Interrupted, Stop, words};
+use crate::exit::{Interrupted, Stop};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::screen::Screen;
@@ -74,7 +74,7 @@ impl Role {
             Ok(hello) => Some(Self::Responder(send, receive, hello)),
             Err(error) => {
                 tracing::info!(%error, "a peer has no transfer in mind");
-                connection.close(FAILED, &words(&anyhow::Error::from(error)));
+                connection.close(FAILED, &for_peer(&error.into()));
                 None
             }
         }
@@ -176,7 +176,7 @@ impl Exchange<'_> {
         let (code, reason) = match result {
             Ok(_) => (DONE, String::new()),
             Err(_) if interrupted(result) => (INTERRUPTED, "its user stopped it".to_owned()),
-            Err(error) => (FAILED, words(error)),
+            Err(error) => (FAILED, for_peer(error)),
         };
         if spoke_last(result) {
             timeout(CLOSE_WAIT, self.connection.closed()).await.ok();
@@ -189,6 +189,14 @@ fn interrupted(result: &anyhow::Result<Outcome>) -> bool {
     result
         .as_ref()
         .is_err_and(|error| error.is::<Interrupted>())
+}
+
+/// What the peer may know of an error: not where files are here.
+fn for_peer(error: &anyhow::Error) -> String {
+    match error.downcast_ref() {
+        Some(TransferError::Here(failure)) => failure.for_peer().to_string(),
+        _ => "the transfer failed there".to_owned(),
+    }
 }
 
 /// The peer's reason for closing the connection says more than the stream's error.

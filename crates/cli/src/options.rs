@@ -1,13 +1,17 @@
 //! From the options of a transfer to a bound endpoint.
 
+use std::sync::Arc;
+
 use anyhow::Context;
 use manyway::control::bottleneck::BottleneckConfig;
 use manyway::control::rate_control::LiveConfig;
-use manyway::files::{Policy, ReceiveOptions};
+use manyway::files::{Allowance, Dotfiles, Policy, ReceiveOptions, SafeName};
 use manyway::{Carriers, Config, ConfigError, Endpoint, EndpointOptions, TcpOptions};
+use manyway_units::printable;
 
-use crate::args::{ConflictArgs, NetworkArgs};
+use crate::args::{ArrivalArgs, GuardArgs, NetworkArgs};
 use crate::exit::usage;
+use crate::screen::Screen;
 
 /// Checks the options and binds the sockets.
 pub(crate) async fn bind(network: &NetworkArgs) -> anyhow::Result<Endpoint> {
@@ -88,15 +92,51 @@ fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// What to do with existing names.
-pub(crate) fn receive(conflict: ConflictArgs) -> ReceiveOptions {
-    let policy = match (conflict.overwrite, conflict.rename) {
+/// What to take, and what to do with it. `ask` is whether the user can answer questions.
+pub(crate) fn receive(
+    screen: &Screen,
+    arrival: ArrivalArgs,
+    guard: &GuardArgs,
+    ask: bool,
+) -> ReceiveOptions {
+    let policy = match (arrival.overwrite, arrival.rename) {
         (true, _) => Policy::Overwrite,
         (_, true) => Policy::Rename,
         _ => Policy::Refuse,
     };
+    let dotfiles = match guard.allow_dotfiles {
+        true => Dotfiles::Allow,
+        false if ask => {
+            let screen = screen.clone();
+            Dotfiles::Ask(Arc::new(move |names, count| {
+                screen.confirm(&question(names, count))
+            }))
+        }
+        false => Dotfiles::Refuse,
+    };
     ReceiveOptions {
         policy,
+        keep_modes: arrival.perms,
+        dotfiles,
+        allowance: guard.max_total.map(|size| Allowance::new(size.bytes())),
+        keep_parts: guard.keep_parts,
         ..ReceiveOptions::default()
     }
+}
+
+fn question(names: &[SafeName], count: u64) -> String {
+    let shown: Vec<String> = names
+        .iter()
+        .map(|name| printable(name.as_str(), 80))
+        .collect();
+    let more = if count > names.len() as u64 {
+        ", …"
+    } else {
+        ""
+    };
+    format!(
+        "The sender offers {count} name(s) that begin with a dot: {}{more}. In a home directory, \
+         such files decide which programs run. Take them?",
+        shown.join(", ")
+    )
 }

@@ -25,12 +25,17 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         relays.check_access()?;
     }
     prepare(&dir)?;
+    // Standard input that stands for the caller's life has no answers.
+    let ask = screen.can_ask() && !args.while_stdin;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
     let receiver = Receiver {
         screen: screen.clone(),
         stop,
-        job: Job::Receive(dir, options::receive(args.conflict)),
+        job: Job::Receive(
+            dir,
+            options::receive(screen, args.arrival, &args.guard, ask),
+        ),
         json: args.network.json,
         named: !args.network.interfaces.is_empty(),
     };
@@ -75,7 +80,13 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> 
 fn prepare(dir: &Path) -> anyhow::Result<()> {
     let shown = dir.display();
     match fs::create_dir(dir) {
-        Ok(()) => Ok(()),
+        Ok(()) => {
+            // It is to survive a crash as its contents will; not every file system can sync it.
+            let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+            let above = fs::File::open(above.unwrap_or(Path::new(".")));
+            above.and_then(|above| above.sync_all()).ok();
+            Ok(())
+        }
         Err(_) if dir.is_dir() => Ok(()),
         Err(error) => Err(match error.kind() {
             io::ErrorKind::AlreadyExists => {

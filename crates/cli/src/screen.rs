@@ -1,6 +1,6 @@
 //! Standard error, which messages, the log and the live view share.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use indicatif::{MultiProgress, ProgressDrawTarget};
 
@@ -15,12 +15,8 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new(quiet: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        let target = match terminal && !quiet {
-            true => ProgressDrawTarget::stderr_with_hz(8),
-            false => ProgressDrawTarget::hidden(),
-        };
         Self {
-            bars: MultiProgress::with_draw_target(target),
+            bars: MultiProgress::with_draw_target(target(terminal && !quiet)),
             terminal,
             quiet,
         }
@@ -53,6 +49,22 @@ impl Screen {
         self.write(format!("{message}\n").as_bytes());
     }
 
+    /// Whether the user sees a question and can answer it.
+    pub(crate) fn can_ask(&self) -> bool {
+        self.terminal && !self.quiet && io::stdin().is_terminal()
+    }
+
+    /// Asks a question on the terminal. The bars make room for it; other questions wait.
+    pub(crate) fn confirm(&self, question: &str) -> bool {
+        let mut input = io::stdin().lock();
+        self.bars.clear().ok();
+        self.bars.set_draw_target(ProgressDrawTarget::hidden());
+        self.write(format!("{question} [y/N] ").as_bytes());
+        let yes = is_yes(&mut input);
+        self.bars.set_draw_target(target(true));
+        yes
+    }
+
     /// Writes above the bars. A closed standard error is no failure.
     fn write(&self, bytes: &[u8]) {
         self.bars.suspend(|| {
@@ -60,6 +72,21 @@ impl Screen {
             stderr.write_all(bytes).and_then(|()| stderr.flush()).ok();
         });
     }
+}
+
+fn target(visible: bool) -> ProgressDrawTarget {
+    match visible {
+        true => ProgressDrawTarget::stderr_with_hz(8),
+        false => ProgressDrawTarget::hidden(),
+    }
+}
+
+/// Reads an answer: `y` or `yes`. Anything else, and the end of input, is no.
+fn is_yes(input: &mut impl BufRead) -> bool {
+    let mut answer = String::new();
+    let read = input.read_line(&mut answer);
+    let answer = answer.trim().to_lowercase();
+    read.is_ok() && (answer == "y" || answer == "yes")
 }
 
 /// A line of the log.
@@ -81,5 +108,24 @@ impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Screen {
 
     fn make_writer(&'a self) -> LogLine {
         LogLine(self.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_yes_is_yes() {
+        for (answer, yes) in [
+            ("y\n", true),
+            (" YES \n", true),
+            ("n\n", false),
+            ("\n", false),
+            ("", false),
+            ("yesterday\n", false),
+        ] {
+            assert_eq!(is_yes(&mut answer.as_bytes()), yes, "{answer:?}");
+        }
     }
 }

@@ -25,9 +25,12 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
     if connects {
         relays.check_access()?;
     }
-    if !matches!(target, Target::Ssh(_)) && (args.conflict.overwrite || args.conflict.rename) {
-        screen
-            .say("`--overwrite` and `--rename` have no effect here: the receiver has to set them");
+    let arrival = args.arrival;
+    if !matches!(target, Target::Ssh(_)) && (arrival.overwrite || arrival.rename || arrival.perms) {
+        screen.say(
+            "`--overwrite`, `--rename` and `--perms` have no effect here: the receiver has to set \
+             them",
+        );
     }
     let stop = Stop::listen(false);
     let endpoint = options::bind_selecting(&args.network, selected).await?;
@@ -101,7 +104,7 @@ impl Sender<'_> {
         let invocation = Invocation {
             remote,
             ssh: &self.args.ssh,
-            conflict: self.args.conflict,
+            arrival: self.args.arrival,
         };
         let (receiver, ticket): (RemoteReceiver, Ticket) = tokio::select! {
             started = ssh::start(self.screen, &invocation) => started?,

@@ -14,7 +14,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::args::{ConflictArgs, SshArgs};
+use crate::args::{ArrivalArgs, SshArgs};
 use crate::destination::Remote;
 use crate::exit::usage;
 use crate::screen::Screen;
@@ -32,7 +32,7 @@ const MAX_LINE: usize = 4096;
 pub(crate) struct Invocation<'a> {
     pub(crate) remote: &'a Remote,
     pub(crate) ssh: &'a SshArgs,
-    pub(crate) conflict: ConflictArgs,
+    pub(crate) arrival: ArrivalArgs,
 }
 
 /// A receiver on the remote host. Dropping it ends ssh. That ends the receiver's standard input and
@@ -103,12 +103,16 @@ fn remote_command(what: &Invocation<'_>) -> anyhow::Result<String> {
             .map_err(|error| usage(format!("ssh can't pass {text:?} on: {error}")))
     };
     let mut command = quoted(&what.ssh.remote_bin)?;
-    command.push_str(" recv --once --quiet --while-stdin");
-    if what.conflict.overwrite {
+    // Who may run commands there may send any files.
+    command.push_str(" recv --once --quiet --while-stdin --allow-dotfiles");
+    if what.arrival.overwrite {
         command.push_str(" --overwrite");
     }
-    if what.conflict.rename {
+    if what.arrival.rename {
         command.push_str(" --rename");
+    }
+    if what.arrival.perms {
+        command.push_str(" --perms");
     }
     if let Some(port) = what.ssh.remote_port {
         command.push_str(&format!(" --port {port}"));
@@ -219,9 +223,10 @@ mod tests {
         remote_command(&Invocation {
             remote: &remote,
             ssh: &ssh,
-            conflict: ConflictArgs {
+            arrival: ArrivalArgs {
                 overwrite: false,
                 rename: true,
+                perms: true,
             },
         })
         .unwrap()
@@ -244,7 +249,9 @@ mod tests {
             let said = String::from_utf8(sh.stdout).unwrap();
             assert_eq!(
                 said,
-                format!("--once|--quiet|--while-stdin|--rename|--port|4433|--|{dir}|")
+                format!(
+                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--port|4433|--|{dir}|"
+                )
             );
         }
     }

@@ -40,7 +40,7 @@ pub(crate) use selection::SelectionArgs;
 pub(crate) use selection::{ChoiceName, ReselectName};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
-pub(crate) use transfer::{ConflictArgs, RecvArgs, SendArgs, SshArgs, TicketArgs};
+pub(crate) use transfer::{ArrivalArgs, GuardArgs, RecvArgs, SendArgs, SshArgs, TicketArgs};
 
 /// Move data over every path you have.
 ///

@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use manyway::ByteSize;
 
 use super::network::{NetworkArgs, RelaySourceArgs};
 use super::selection::SelectionArgs;
@@ -30,7 +32,7 @@ pub(crate) struct SendArgs {
     pub(crate) to: Option<String>,
 
     #[command(flatten)]
-    pub(crate) conflict: ConflictArgs,
+    pub(crate) arrival: ArrivalArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]
@@ -82,7 +84,9 @@ pub(crate) struct RecvArgs {
     pub(crate) while_stdin: bool,
 
     #[command(flatten)]
-    pub(crate) conflict: ConflictArgs,
+    pub(crate) arrival: ArrivalArgs,
+    #[command(flatten)]
+    pub(crate) guard: GuardArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]
@@ -103,10 +107,10 @@ Examples:
   manyway recv mw1… ~/Downloads --rename
   MANYWAY_TICKET=@ticket manyway recv";
 
-/// What the receiver does with names that exist already.
+/// What the receiver does with what arrives.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Existing files")]
-pub(crate) struct ConflictArgs {
+#[command(next_help_heading = "At the receiver")]
+pub(crate) struct ArrivalArgs {
     /// Replace files that exist [default: refuse them]; when sending, only with HOST:DIR
     #[arg(long, conflicts_with = "rename")]
     pub(crate) overwrite: bool,
@@ -114,6 +118,42 @@ pub(crate) struct ConflictArgs {
     /// Keep files that exist and save new ones as "name (1).ext"; when sending, only with HOST:DIR
     #[arg(long)]
     pub(crate) rename: bool,
+
+    /// Keep all permission bits [default: those that the umask allows]; when sending, only with
+    /// HOST:DIR
+    #[arg(long)]
+    pub(crate) perms: bool,
+}
+
+/// What the receiver takes from a sender whom its user doesn't know well.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "What a sender may do")]
+pub(crate) struct GuardArgs {
+    /// Take names at the top of DIR that begin with a dot, such as .ssh and .bashrc
+    ///
+    /// In a home directory, such files decide which programs run. By default, manyway asks if it
+    /// has a terminal, and refuses them otherwise.
+    #[arg(long)]
+    pub(crate) allow_dotfiles: bool,
+
+    /// Receive at most SIZE of content in all, as long as this receiver runs
+    ///
+    /// manyway refuses a transfer that would exceed this before any content flows. Without this
+    /// option, the limit is the free space, of which 1 % of the file system, at most 100 MB, stays
+    /// free.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_total: Option<ByteSize>,
+
+    /// How long to keep the incomplete files of receivers that were killed
+    ///
+    /// manyway removes older ones from DIR when a transfer begins.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "7 d",
+        value_parser = manyway_units::parse_duration
+    )]
+    pub(crate) keep_parts: Duration,
 }
 
 /// The ticket that a listener prints.

@@ -78,8 +78,8 @@ pub mod relay {
 /// [`receive`](files::receive).
 pub mod files {
     pub use manyway_runtime::files::{
-        FileSummary, Phase, Progress, ReceiveOptions, ReceiveSummary, SendSummary, Skipped,
-        Sources, TransferError, first_message, receive, send,
+        Allowance, AskDotfiles, Dotfiles, FileSummary, Phase, Progress, ReceiveOptions,
+        ReceiveSummary, SendSummary, Skipped, Sources, TransferError, first_message, receive, send,
     };
-    pub use manyway_transfer::{Digest, Failure, FailureCode, Policy};
+    pub use manyway_transfer::{Digest, Failure, FailureCode, Policy, SafeName};
 }

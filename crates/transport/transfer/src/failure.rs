@@ -21,6 +21,9 @@ pub struct Failure {
     pub name: Option<String>,
     /// What happened and how to mend it, for people.
     pub reason: String,
+    /// What is nobody's business on the other side, such as where files are here. It doesn't
+    /// travel.
+    pub here: Option<String>,
 }
 
 impl Failure {
@@ -35,6 +38,21 @@ impl Failure {
             code,
             name: None,
             reason: tidy(&reason.to_string(), Self::MAX_REASON),
+            here: None,
+        }
+    }
+
+    /// The same failure, with what is only for people on this side.
+    pub fn only_here(mut self, here: impl fmt::Display) -> Self {
+        self.here = Some(tidy(&here.to_string(), Self::MAX_REASON));
+        self
+    }
+
+    /// What the other side is told.
+    pub fn for_peer(&self) -> Self {
+        Self {
+            here: None,
+            ..self.clone()
         }
     }
 
@@ -58,9 +76,13 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "{name}: {}", self.reason),
-            None => f.write_str(&self.reason),
+        if let Some(name) = &self.name {
+            write!(f, "{name}: ")?;
+        }
+        f.write_str(&self.reason)?;
+        match &self.here {
+            Some(here) => write!(f, " ({here})"),
+            None => Ok(()),
         }
     }
 }
@@ -114,10 +136,12 @@ pub enum FailureCode {
     Mismatch,
     /// 11: whoever runs that side stopped it.
     Cancelled,
+    /// 12: the receiver's user doesn't want what is offered, or not so much.
+    Refused,
 }
 
 impl FailureCode {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Other,
         Self::Protocol,
         Self::UnsafeName,
@@ -130,6 +154,7 @@ impl FailureCode {
         Self::Vanished,
         Self::Mismatch,
         Self::Cancelled,
+        Self::Refused,
     ];
 
     /// The number on the wire.
@@ -216,6 +241,7 @@ fn tidy(text: &str, max_bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Message;
 
     #[test]
     fn numbers_round_trip_and_unknown_ones_read_as_other() {
@@ -233,6 +259,15 @@ mod tests {
         assert!(failure.reason.len() <= Failure::MAX_REASON);
         assert!(failure.name.as_ref().unwrap().len() <= Failure::MAX_NAME);
         assert!(!failure.to_string().chars().any(char::is_control));
+    }
+
+    #[test]
+    fn what_is_only_for_this_side_does_not_travel() {
+        let failure = Failure::new(FailureCode::DiskFull, "no room").only_here("/home/ann: 7\n");
+        assert_eq!(failure.to_string(), r"no room (/home/ann: 7\n)");
+        assert_eq!(failure.for_peer().to_string(), "no room");
+        let bytes = Message::Failure(failure).to_bytes();
+        assert!(!bytes.windows(4).any(|four| four == b"home"));
     }
 
     #[test]

@@ -12,13 +12,16 @@
 //! following symbolic links and used by descriptor. A file appears under its final name once,
 //! complete, verified and synced to disk; until then it is `.NAME.manyway-part-XXXXXXXX` beside it,
 //! and is removed if the transfer ends early, by error or by dropping the future (in which case the
-//! blocking thread removes it moments later). Success is reported after files and directories are
-//! synced.
+//! blocking thread removes it moments later). Those of receivers that were killed are removed when
+//! a transfer begins after [`ReceiveOptions::keep_parts`]. Success is reported after files and
+//! directories are synced. The other side is told of a failure what concerns it: no path outside of
+//! what is transferred, no free space.
 //!
-//! **What travels.** Regular files and directories, the permission bits (as sent; never setuid,
-//! setgid or sticky) and modification times. A path given to [`Sources::new`] may be a symbolic
-//! link and is followed; links and special files *inside* a directory are left out and counted in
-//! [`SendSummary::skipped`]. Directories that exist at the receiver keep their own mode and time.
+//! **What travels.** Regular files and directories, the permission bits (within the receiver's
+//! umask; never setuid, setgid or sticky) and modification times. A path given to [`Sources::new`]
+//! may be a symbolic link and is followed; links and special files *inside* a directory are left
+//! out and counted in [`SendSummary::skipped`]. Directories that exist at the receiver keep their
+//! own mode and time.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), manyway_runtime::files::TransferError> {
@@ -49,7 +52,7 @@ mod talk;
 
 pub use error::TransferError;
 pub use progress::{Phase, Progress};
-pub use receive::{ReceiveOptions, receive};
+pub use receive::{Allowance, AskDotfiles, Dotfiles, ReceiveOptions, receive};
 pub use send::{Sources, send};
 pub use summary::{FileSummary, ReceiveSummary, SendSummary, Skipped};
 pub use talk::first_message;

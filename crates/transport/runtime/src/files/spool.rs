@@ -12,27 +12,38 @@ const IN_MEMORY: usize = 2 << 20;
 
 /// A manifest being written.
 #[derive(Debug)]
-pub(super) struct Spool(SpooledTempFile);
+pub(super) struct Spool {
+    file: SpooledTempFile,
+    len: u64,
+}
 
 impl Spool {
     /// A spool whose file, should it need one, is in `dir`, or in the system's directory for such
     /// files.
     pub(super) fn new(dir: Option<&Path>) -> Self {
-        Self(match dir {
+        let file = match dir {
             Some(dir) => tempfile::spooled_tempfile_in(IN_MEMORY, dir),
             None => tempfile::spooled_tempfile(IN_MEMORY),
-        })
+        };
+        Self { file, len: 0 }
     }
 
     pub(super) fn append(&mut self, entries: &Message) -> io::Result<()> {
-        self.0.write_all(&entries.to_bytes())
+        let bytes = entries.to_bytes();
+        self.len += bytes.len() as u64;
+        self.file.write_all(&bytes)
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> u64 {
+        self.len
     }
 
     /// The entries, from the first.
     pub(super) fn entries(mut self) -> io::Result<Entries> {
-        self.0.seek(SeekFrom::Start(0))?;
+        self.file.seek(SeekFrom::Start(0))?;
         Ok(Entries {
-            spool: BufReader::with_capacity(128 << 10, self.0),
+            spool: BufReader::with_capacity(128 << 10, self.file),
             batch: Vec::new().into_iter(),
         })
     }

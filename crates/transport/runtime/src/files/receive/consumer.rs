@@ -2,7 +2,8 @@
 
 use super::super::progress::{Phase, Progress};
 use super::super::spool::{Entries, Spool};
-use super::super::summary::ReceiveSummary;
+use super::super::summary::{FileSummary, ReceiveSummary};
+use super::allowance::Reservation;
 use super::commit::{BATCH, Committer, Job};
 use super::disk::Disk;
 use super::end::End;
@@ -10,14 +11,19 @@ use super::inbox::{Frame, Inbox};
 use super::options::ReceiveOptions;
 use super::outgoing::Outgoing;
 use super::part::{Complete, MOST_NUMBERS, Part, write_failure};
-use super::tree::{Dir, Level, Tree};
+use super::preview::{Dots, Preview};
+use super::space::Space;
+use super::sweep;
+use super::tree::{Dir, Level, RECEIVING_DIR, Tree};
+use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Conflict, Decision, Entry, Failure, FailureCode, Kind, Manifest, Message, Policy,
-    ProtocolError, Totals, Verifier, decide, numbered,
+    Conflict, Decision, Entry, Failure, FailureCode, Kind, Manifest, Message, ProtocolError,
+    Totals, Verifier, decide, numbered,
 };
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -53,11 +59,14 @@ impl Consumer {
     /// Everything, from the manifest to the sender's farewell.
     pub(super) fn run(mut self) -> Result<ReceiveSummary, End> {
         let root = self.open_dir()?;
-        let (entries, totals) = self.take_manifest(&root)?;
+        sweep::begin(root.as_fd(), self.options.disk(), self.options.keep_parts);
+        let offer = self.take_manifest(&root)?;
+        let totals = offer.totals;
         let started = Instant::now();
         self.progress.enter(Phase::Transferring);
         self.say(Outgoing::Frame(Message::Accept.to_bytes()));
-        let files = self.take_content(&root, entries)?;
+        let files = self.take_content(&root, offer)?;
+        self.check_place(&root)?;
         let seconds = started.elapsed().as_secs_f64();
         self.say(Outgoing::Last(Message::Done(totals).to_bytes()));
         // All is on disk: that the sender hears of it is worth waiting for, but changes nothing
@@ -76,17 +85,33 @@ impl Consumer {
         let disk = self.options.disk();
         let opened = make_dir(&self.dir, &disk).and_then(|()| Dir::root(&self.dir, disk));
         opened.map_err(|error| {
-            let name = self.dir.display().to_string();
-            Failure::disk(Side::Receiver, "opening", name, &error)
+            let failure = Failure::disk(Side::Receiver, "opening", RECEIVING_DIR, &error);
+            failure.only_here(self.dir.display())
         })
+    }
+
+    /// Everything is in the directory that was opened: is that the one its user will look into?
+    fn check_place(&self, root: &Dir) -> Result<(), Failure> {
+        if root.is_at(&self.dir) {
+            return Ok(());
+        }
+        let reason = "the receiving directory was renamed or replaced during the transfer";
+        let dir = self.dir.display();
+        let here = match root.path() {
+            Some(path) => format!("{dir}: the files are in {}", path.display()),
+            None => format!("{dir}: the files are where it is now"),
+        };
+        Err(Failure::new(FailureCode::Write, reason).only_here(here))
     }
 
     /// Takes the whole manifest, checks it, and refuses what cannot be received before any content
     /// is sent.
-    fn take_manifest(&mut self, root: &Arc<Dir>) -> Result<(Entries, Totals), End> {
+    fn take_manifest(&mut self, root: &Arc<Dir>) -> Result<Offer, End> {
         let mut manifest = Manifest::new();
         let mut spool = Spool::new(Some(&self.dir));
         let mut preview = Preview::new(root.clone(), self.options.policy);
+        let mut dots = Dots::default();
+        let allowance = self.options.allowance.clone();
         loop {
             let message = self.inbox.message()?;
             match &message {
@@ -94,6 +119,10 @@ impl Consumer {
                     for entry in entries {
                         manifest.push(entry)?;
                         preview.look(entry)?;
+                        dots.look(&entry.name);
+                    }
+                    if let Some(allowance) = &allowance {
+                        allowance.check(manifest.totals(), spool.len())?;
                     }
                     spool.append(&message).map_err(spool_failure)?;
                     self.progress.set_totals(manifest.totals());
@@ -101,10 +130,18 @@ impl Consumer {
                 Message::Offered(claimed) => {
                     let totals = manifest.finish(*claimed)?;
                     preview.verdict()?;
-                    if self.options.check_space {
-                        check_space(root, &self.dir, totals)?;
+                    let space = self.options.check_space.then(|| Space::new(root.clone()));
+                    if let Some(space) = &space {
+                        space.admit(totals)?;
                     }
-                    return Ok((spool.entries().map_err(spool_failure)?, totals));
+                    dots.verdict(&self.options.dotfiles)?;
+                    let reservation = allowance.map(|all| all.reserve(totals, spool.len()));
+                    return Ok(Offer {
+                        totals,
+                        entries: spool.entries().map_err(spool_failure)?,
+                        space,
+                        reservation: reservation.transpose()?,
+                    });
                 }
                 other => return Err(ProtocolError::Unexpected(other.kind()).into()),
             }
@@ -112,11 +149,7 @@ impl Consumer {
     }
 
     /// Takes the content of all files, with the committer at work beside it.
-    fn take_content(
-        &mut self,
-        root: &Arc<Dir>,
-        entries: Entries,
-    ) -> Result<Vec<super::super::summary::FileSummary>, End> {
+    fn take_content(&mut self, root: &Arc<Dir>, offer: Offer) -> Result<Vec<FileSummary>, End> {
         let committer = Committer {
             policy: self.options.policy,
             out: self.out.clone(),
@@ -127,12 +160,19 @@ impl Consumer {
         let (jobs, queue) = sync_channel(BATCH);
         std::thread::scope(|scope| {
             let committer = scope.spawn(move || committer.run(queue));
+            let mask = match self.options.keep_modes {
+                true => 0,
+                false => umask(),
+            };
             let mut intake = Intake {
                 consumer: self,
+                mask,
+                space: offer.space,
+                reservation: offer.reservation,
                 tree: Tree::new(root.clone()),
                 jobs,
             };
-            let taken = intake.take(entries);
+            let taken = intake.take(offer.entries);
             // Also after a failure: what is complete stays, with the right modes.
             let left = intake.leave_all();
             drop(intake);
@@ -154,9 +194,21 @@ impl Consumer {
     }
 }
 
+/// A manifest that can be accepted.
+struct Offer {
+    entries: Entries,
+    totals: Totals,
+    space: Option<Space>,
+    reservation: Option<Reservation>,
+}
+
 /// The content phase.
 struct Intake<'a> {
     consumer: &'a mut Consumer,
+    /// Permission bits that nothing gets.
+    mask: u16,
+    space: Option<Space>,
+    reservation: Option<Reservation>,
     tree: Tree,
     jobs: SyncSender<Job>,
 }
@@ -164,7 +216,8 @@ struct Intake<'a> {
 impl Intake<'_> {
     fn take(&mut self, entries: Entries) -> Result<(), End> {
         for entry in entries {
-            let entry = entry.map_err(spool_failure)?;
+            let mut entry = entry.map_err(spool_failure)?;
+            entry.mode &= !self.mask;
             for level in self.tree.leave_for(&entry.name) {
                 finish(&self.jobs, level)?;
             }
@@ -241,6 +294,9 @@ impl Intake<'_> {
                         updated.map_err(|error| Failure::content(&part.entry.name, error))?;
                         part.write(bytes)?;
                         progress.add_bytes(bytes.len() as u64);
+                        if let Some(space) = &mut self.space {
+                            space.wrote(bytes.len() as u64)?;
+                        }
                     }
                 }
                 Frame::Message(Message::Trailer(digest)) => break digest,
@@ -250,6 +306,9 @@ impl Intake<'_> {
         let verified = verifier.verify(expected);
         let digest = verified.map_err(|error| Failure::content(&part.entry.name, error))?;
         part.restore()?;
+        if let Some(reservation) = &mut self.reservation {
+            reservation.used(part.entry.size);
+        }
         send(&self.jobs, Job::File(Box::new(Complete { part, digest })))
     }
 
@@ -294,100 +353,11 @@ fn send(jobs: &SyncSender<Job>, job: Job) -> Result<(), End> {
     jobs.send(job).map_err(|_| End::Gone)
 }
 
-/// A look at what exists, before anything is accepted.
-struct Preview {
-    tree: Tree,
-    policy: Policy,
-    conflicts: Vec<(Entry, Conflict)>,
-    count: u64,
-}
-
-impl Preview {
-    fn new(root: Arc<Dir>, policy: Policy) -> Self {
-        Self {
-            tree: Tree::new(root),
-            policy,
-            conflicts: Vec::new(),
-            count: 0,
-        }
-    }
-
-    fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
-        if self.policy == Policy::Rename {
-            // Whatever exists, there will be another name.
-            return Ok(());
-        }
-        self.tree.leave_for(&entry.name).for_each(drop);
-        let failure = |error| write_failure("looking it up", &entry.name, error);
-        let mut inside = None;
-        if let Some(parent) = self.tree.innermost() {
-            let existing = parent.existing(entry.name.file_name()).map_err(failure)?;
-            match decide(self.policy, entry.kind, existing) {
-                Decision::Merge => {
-                    inside = Some(parent.open(entry.name.file_name()).map_err(failure)?)
-                }
-                Decision::Refuse(conflict) => self.note(entry, conflict),
-                Decision::Create | Decision::Replace | Decision::Rename => {}
-            }
-        }
-        if entry.kind == Kind::Directory {
-            self.tree.enter(Level {
-                dir: inside,
-                made: None,
-            });
-        }
-        Ok(())
-    }
-
-    fn note(&mut self, entry: &Entry, conflict: Conflict) {
-        self.count += 1;
-        if self.conflicts.len() < 4 {
-            self.conflicts.push((entry.clone(), conflict));
-        }
-    }
-
-    fn verdict(&self) -> Result<(), Failure> {
-        let Some(((first, conflict), others)) = self.conflicts.split_first() else {
-            return Ok(());
-        };
-        if self.count == 1 {
-            return Err(Failure::conflict(&first.name, *conflict));
-        }
-        let others: Vec<&str> = others
-            .iter()
-            .map(|(entry, _)| entry.name.as_str())
-            .collect();
-        let more = if self.count > 4 { ", …" } else { "" };
-        let reason = format_args!(
-            "{conflict} (and {} more: {}{more})",
-            self.count - 1,
-            others.join(", ")
-        );
-        Err(Failure::new(FailureCode::Conflict, reason).of(&first.name))
-    }
-}
-
-fn check_space(root: &Arc<Dir>, path: &Path, totals: Totals) -> Result<(), Failure> {
-    let Ok(stat) = nix::sys::statvfs::fstatvfs(&**root) else {
-        return Ok(());
-    };
-    let free = stat.blocks_available().saturating_mul(stat.fragment_size());
-    if totals.bytes <= free {
-        return Ok(());
-    }
-    let reason = format_args!(
-        "the receiver's disk has {free} bytes free, and {} are to come; make room there, or \
-         receive into a directory on another disk",
-        totals.bytes
-    );
-    Err(Failure::new(FailureCode::DiskFull, reason).of(path.display().to_string()))
-}
-
 fn spool_failure(error: io::Error) -> Failure {
     Failure::disk(
         Side::Receiver,
         "storing the list of files",
-        "the receiving directory",
+        RECEIVING_DIR,
         &error,
     )
 }

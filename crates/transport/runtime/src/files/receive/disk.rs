@@ -47,7 +47,10 @@ impl Disk for Os {
     fn create(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<File> {
         let flags =
             OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        Ok(openat(dir, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?.into())
+        let file: File = openat(dir, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?.into();
+        // The lock tells sweeps that somebody is at work. Some file systems have none.
+        let _ = file.try_lock();
+        Ok(file)
     }
 
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The receiving side. The async side moves bytes; one blocking thread runs the protocol and
 //! writes; another syncs complete files and gives them their final names.
 
+mod allowance;
 mod commit;
 mod consumer;
 mod disk;
@@ -9,6 +10,9 @@ mod inbox;
 mod options;
 mod outgoing;
 mod part;
+mod preview;
+mod space;
+mod sweep;
 mod tree;
 
 use super::buffers::{Buffer, Pool, QUEUE};
@@ -30,9 +34,10 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
+pub use allowance::Allowance;
 #[cfg(test)]
 pub(super) use disk::{Disk, Os};
-pub use options::ReceiveOptions;
+pub use options::{AskDotfiles, Dotfiles, ReceiveOptions};
 
 /// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).
 ///

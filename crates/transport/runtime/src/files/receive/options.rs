@@ -1,16 +1,30 @@
+use super::allowance::Allowance;
 use super::disk::{Disk, Os};
-use manyway_transfer::Policy;
+use manyway_transfer::{Policy, SafeName};
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a receiver may choose.
 #[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     /// What to do about names that exist.
     pub policy: Policy,
-    /// Refuse a transfer that is larger than the free space, before it begins (default). Without,
-    /// it fails when the disk is full; a file system that compresses may have room for more than it
-    /// says.
+    /// Give files and directories all permission bits that the sender's have. By default, the
+    /// process's umask holds for them, as for any new file.
+    pub keep_modes: bool,
+    /// What to do about names at the top that begin with a dot.
+    pub dotfiles: Dotfiles,
+    /// How much content to take; default: no limit.
+    pub allowance: Option<Allowance>,
+    /// Refuse a transfer that is larger than the free space, before it begins, and end one that
+    /// comes to leave no more than a reserve: 1 % of the file system, at most 100 MB (default).
+    /// Without, a transfer fails when the disk is full; a file system that compresses may have room
+    /// for more than it says.
     pub check_space: bool,
+    /// How long the incomplete files of receivers that were killed are kept; default: 7 days. What
+    /// is older is removed when a transfer into the directory begins.
+    pub keep_parts: Duration,
     #[cfg(test)]
     pub(in crate::files) disk: Option<Arc<dyn Disk>>,
 }
@@ -30,9 +44,40 @@ impl Default for ReceiveOptions {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
+            keep_modes: false,
+            dotfiles: Dotfiles::default(),
+            allowance: None,
             check_space: true,
+            keep_parts: Duration::from_secs(7 * 86_400),
             #[cfg(test)]
             disk: None,
         }
+    }
+}
+
+/// What a receiver does about names at the top that begin with a dot, such as `.ssh` and `.bashrc`:
+/// in a home directory, such files decide which programs run.
+#[derive(Clone, Default)]
+pub enum Dotfiles {
+    /// Refuses the transfer.
+    #[default]
+    Refuse,
+    /// Takes them.
+    Allow,
+    /// Asks, once for each transfer, with the first names and the number of all; `true` takes them.
+    /// The call may block.
+    Ask(AskDotfiles),
+}
+
+/// See [`Dotfiles::Ask`].
+pub type AskDotfiles = Arc<dyn Fn(&[SafeName], u64) -> bool + Send + Sync>;
+
+impl fmt::Debug for Dotfiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dotfiles::Refuse => "Refuse",
+            Dotfiles::Allow => "Allow",
+            Dotfiles::Ask(_) => "Ask",
+        })
     }
 }

@@ -138,13 +138,29 @@ pub(super) fn write_failure(doing: &str, name: &SafeName, error: io::Error) -> F
     Failure::disk(Side::Receiver, doing, name, &error)
 }
 
+/// What is between the name and the number of an incomplete file.
+const MARK: &str = ".manyway-part-";
+
 /// `.NAME.manyway-part-XXXXXXXX`, with NAME cut to what a component may hold.
 fn temporary_name(name: &str) -> String {
-    const MARK: &str = ".manyway-part-";
     // Uniqueness is the kernel's O_EXCL; this only has to be unlikely to clash.
     let random = RandomState::new().hash_one(0) as u32;
     let room = SafeName::MAX_COMPONENT - 1 - MARK.len() - 8;
     format!(".{}{MARK}{random:08x}", cut(name, room))
+}
+
+/// Is it a name that [`temporary_name`] gives?
+pub(super) fn is_temporary(name: &str) -> bool {
+    let parts = name
+        .strip_prefix('.')
+        .and_then(|name| name.rsplit_once(MARK));
+    parts.is_some_and(|(name, number)| {
+        !name.is_empty()
+            && number.len() == 8
+            && number
+                .bytes()
+                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    })
 }
 
 #[cfg(test)]
@@ -157,6 +173,7 @@ mod tests {
             let temporary = temporary_name(name);
             assert!(SafeName::parse(&temporary).is_ok(), "{temporary}");
             assert!(temporary.starts_with(&format!(".{}", cut(name, 60))));
+            assert!(is_temporary(&temporary) && !is_temporary(name));
         }
     }
 }

@@ -7,10 +7,10 @@
 use super::disk::{Disk, existing};
 use manyway_transfer::{Entry, Existing, SafeName};
 use nix::fcntl::{OFlag, open, openat};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, fstat, stat};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What failures call the receiving directory: its path is nobody else's business.
@@ -35,6 +35,19 @@ impl Dir {
         )?;
         let local = None;
         Ok(Arc::new(Self { fd, disk, local }))
+    }
+
+    /// Does the path still lead here?
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        match (fstat(&self.fd), stat(path)) {
+            (Ok(here), Ok(there)) => (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino),
+            _ => false,
+        }
+    }
+
+    /// Where it is now, if the system knows.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()
     }
 
     /// Opens the directory `name` in this one; fails if it is a symbolic link.

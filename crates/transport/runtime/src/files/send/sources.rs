@@ -101,6 +101,12 @@ impl Sources {
 }
 
 impl Source {
+    /// What the receiver may know of a path: where it is below what was given.
+    fn below(&self, path: &Path) -> PathBuf {
+        let below = path.strip_prefix(&self.path).unwrap_or(Path::new(""));
+        Path::new(self.name.as_str()).join(below)
+    }
+
     /// The name of something at or below this source.
     fn name_of(&self, path: &Path) -> Result<SafeName, Failure> {
         let below = path.strip_prefix(&self.path).unwrap_or(Path::new(""));
@@ -111,7 +117,7 @@ impl Source {
             .to_str()
             .ok_or_else(|| not_utf8(path))
             .and_then(|below| SafeName::parse(&format!("{}/{below}", self.name.as_str())));
-        name.map_err(|error| unsendable(path, &error))
+        name.map_err(|error| unsendable(&self.below(path), &error).only_here(path.display()))
     }
 }
 
@@ -175,9 +181,10 @@ fn not_there(shown: &str, error: &io::Error) -> Failure {
 }
 
 fn walk_failure(source: &Source, error: walkdir::Error) -> Failure {
-    let path = error.path().unwrap_or(&source.path).display().to_string();
+    let path = error.path().unwrap_or(&source.path).to_owned();
     let error = error
         .into_io_error()
         .unwrap_or_else(|| io::Error::other("a loop of directories"));
-    Failure::disk(Side::Sender, "listing", path, &error)
+    let shown = source.below(&path).display().to_string();
+    Failure::disk(Side::Sender, "listing", shown, &error).only_here(path.display())
 }

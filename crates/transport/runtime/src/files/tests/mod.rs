@@ -5,6 +5,7 @@ mod conflicts;
 mod disk;
 mod hostile;
 mod interruptions;
+mod limits;
 mod round_trip;
 
 use super::*;

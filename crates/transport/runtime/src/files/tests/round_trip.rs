@@ -25,7 +25,11 @@ async fn a_tree_arrives_as_it_is() {
         set_time(&top.join(path), seconds, nanos);
     }
 
-    let (sent, received) = transfer([&top], to.path(), ReceiveOptions::default()).await;
+    let options = ReceiveOptions {
+        keep_modes: true,
+        ..ReceiveOptions::default()
+    };
+    let (sent, received) = transfer([&top], to.path(), options).await;
     let (sent, received) = (sent.unwrap(), received.unwrap());
     assert_eq!(snapshot(to.path()), snapshot(from.path()));
     assert_eq!(sent.files, received.files);
@@ -50,7 +54,11 @@ async fn several_paths_and_no_special_bits() {
     }
     set_mode(&from.path().join("m"), 0o6755);
     let paths = ["z", "a", "m"].map(|name| from.path().join(name));
-    let (sent, received) = transfer(&paths, to.path(), ReceiveOptions::default()).await;
+    let options = ReceiveOptions {
+        keep_modes: true,
+        ..ReceiveOptions::default()
+    };
+    let (sent, received) = transfer(&paths, to.path(), options).await;
     assert_eq!(sent.unwrap().files.len(), 3);
     received.unwrap();
     assert_eq!(names(to.path()), ["a", "m", "z"]);
@@ -232,9 +240,10 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (ours, theirs) = duplex(pipe);
+            let options = ReceiveOptions { keep_modes: true, ..ReceiveOptions::default() };
             let (sent, received) = tokio::join!(
                 send(split(ours), Sources::new([&top]).unwrap(), Progress::new()),
-                receive(split(theirs), to.path(), ReceiveOptions::default(), Progress::new())
+                receive(split(theirs), to.path(), options, Progress::new())
             );
             prop_assert_eq!(sent.unwrap().files, received.unwrap().files);
             Ok(())

@@ -1,0 +1,111 @@
+//! How much senders may fill.
+
+use manyway_transfer::{Failure, FailureCode, Totals};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A list of entries may be so much longer than the content that may come: it isn't kept.
+const LIST: u64 = 2 << 20;
+
+/// How many bytes of content may still be received, by all transfers that share it (its clones do).
+///
+/// A transfer takes what its manifest announces before any content flows, and gives back what
+/// didn't become a complete file. No file can be longer than announced.
+#[derive(Clone, Debug)]
+pub struct Allowance(Arc<AtomicU64>);
+
+impl Allowance {
+    /// An allowance of so many bytes.
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
+
+    /// The bytes left.
+    pub fn left(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Whether a manifest of so many bytes that announces this much so far can still be accepted.
+    pub(super) fn check(&self, announced: Totals, list: u64) -> Result<(), Failure> {
+        let left = self.left();
+        if announced.bytes <= left && list <= left.saturating_add(LIST) {
+            return Ok(());
+        }
+        let reason = "that is more than the receiver takes (its `--max-total`)";
+        let here = format_args!(
+            "{} bytes of content and a list of {list} bytes are announced so far, and {left} bytes \
+             may still come",
+            announced.bytes
+        );
+        Err(Failure::new(FailureCode::Refused, reason).only_here(here))
+    }
+
+    pub(super) fn reserve(&self, totals: Totals, list: u64) -> Result<Reservation, Failure> {
+        loop {
+            self.check(totals, list)?;
+            let left = self.left();
+            if let Some(rest) = left.checked_sub(totals.bytes)
+                && let Ok(_) = self.0.compare_exchange(left, rest, Relaxed, Relaxed)
+            {
+                return Ok(Reservation {
+                    allowance: self.clone(),
+                    unused: totals.bytes,
+                });
+            }
+        }
+    }
+}
+
+/// A transfer's part of the allowance; dropping it gives back what wasn't used.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    allowance: Allowance,
+    unused: u64,
+}
+
+impl Reservation {
+    /// A file is complete.
+    pub(super) fn used(&mut self, bytes: u64) {
+        self.unused = self.unused.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.allowance.0.fetch_add(self.unused, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals(bytes: u64) -> Totals {
+        Totals {
+            entries: 1,
+            files: 1,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn transfers_share_it_to_the_last_byte() {
+        let allowance = Allowance::new(10);
+        let mut first = allowance.clone().reserve(totals(7), 0).unwrap();
+        let refused = allowance.reserve(totals(4), 0).unwrap_err();
+        assert_eq!(refused.code, FailureCode::Refused);
+        let second = allowance.reserve(totals(3), 0).unwrap();
+        assert_eq!(allowance.left(), 0);
+        first.used(5);
+        drop(first);
+        drop(second);
+        assert_eq!(allowance.left(), 5);
+    }
+
+    #[test]
+    fn the_list_counts_too() {
+        let allowance = Allowance::new(10);
+        assert!(allowance.check(totals(0), LIST + 10).is_ok());
+        assert!(allowance.check(totals(0), LIST + 11).is_err());
+    }
+}

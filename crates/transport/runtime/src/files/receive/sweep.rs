@@ -1,0 +1,170 @@
+//! Removes what receivers that were killed have left behind.
+
+use super::disk::Disk;
+use super::part::is_temporary;
+use manyway_transfer::SafeName;
+use nix::dir::{Dir, Type};
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::unistd::geteuid;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Most names looked at: a home directory may have millions.
+const MOST: usize = 100_000;
+const DIRECTORY: OFlag = OFlag::O_DIRECTORY
+    .union(OFlag::O_NOFOLLOW)
+    .union(OFlag::O_CLOEXEC)
+    .union(OFlag::O_RDONLY);
+
+/// Looks for incomplete files in a directory and below it, in a thread of its own, and removes
+/// those that nobody writes and that nobody has touched for so long. The transfer doesn't wait.
+pub(super) fn begin(root: BorrowedFd<'_>, disk: Arc<dyn Disk>, keep: Duration) {
+    let Some(before) = SystemTime::now().checked_sub(keep) else {
+        return;
+    };
+    let begun = Dir::openat(root, ".", DIRECTORY, Mode::empty()).map_err(Into::into);
+    let begun = begun.and_then(|root| {
+        let thread = std::thread::Builder::new().name("sweep".to_owned());
+        thread.spawn(move || Sweep::new(&*disk, before).visit(root, 0))
+    });
+    if let Err(error) = begun {
+        tracing::debug!(%error, "can't look for incomplete files of former transfers");
+    }
+}
+
+struct Sweep<'a> {
+    disk: &'a dyn Disk,
+    /// What was touched since stays; seconds and nanoseconds since 1970.
+    before: (i64, i64),
+    left: usize,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(disk: &'a dyn Disk, before: SystemTime) -> Self {
+        let since = before.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            disk,
+            before: (since.as_secs() as i64, since.subsec_nanos().into()),
+            left: MOST,
+        }
+    }
+
+    /// Goes through a directory, then through those in it; never through a link.
+    fn visit(&mut self, mut dir: Dir, depth: usize) {
+        let mut below = Vec::new();
+        // The stream of names must not be borrowed while one of them is opened.
+        let mut parts = Vec::new();
+        for entry in dir.iter().flatten() {
+            if self.left == 0 {
+                break;
+            }
+            self.left -= 1;
+            let Ok(name) = entry.file_name().to_str() else {
+                continue;
+            };
+            match entry.file_type() {
+                Some(Type::Directory) if name != "." && name != ".." => below.push(name.to_owned()),
+                Some(Type::File) | None if is_temporary(name) => parts.push(name.to_owned()),
+                _ => {}
+            }
+        }
+        for name in parts {
+            if self.is_dead(dir.as_fd(), &name) {
+                tracing::info!(file = %name, "removing an incomplete file of a former transfer");
+                if let Err(error) = self.disk.remove(dir.as_fd(), &name) {
+                    tracing::warn!(file = %name, %error, "can't remove an incomplete file");
+                }
+            }
+        }
+        for name in below {
+            if depth < SafeName::MAX_DEPTH
+                && let Ok(dir) = Dir::openat(dir.as_fd(), name.as_str(), DIRECTORY, Mode::empty())
+            {
+                self.visit(dir, depth + 1);
+            }
+        }
+    }
+
+    /// Is it a regular file of ours that is old and that no receiver has open?
+    fn is_dead(&self, dir: BorrowedFd<'_>, name: &str) -> bool {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let Ok(file) = openat(dir, name, flags, Mode::empty()).map(File::from) else {
+            return false;
+        };
+        let Ok(stat) = fstat(&file) else {
+            return false;
+        };
+        SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+            && stat.st_uid == geteuid().as_raw()
+            // Not the time of modification: the receiver sets that to the sender's.
+            && (stat.st_ctime, stat.st_ctime_nsec) < self.before
+            && file.try_lock().is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk::Os;
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    fn sweep(at: &Path, before: SystemTime) -> Vec<String> {
+        let root = File::open(at).unwrap();
+        let root = Dir::openat(&root, ".", DIRECTORY, Mode::empty()).unwrap();
+        Sweep::new(&Os, before).visit(root, 0);
+        let mut left = Vec::new();
+        for item in walkdir::WalkDir::new(at).min_depth(1).sort_by_file_name() {
+            let item = item.unwrap();
+            if !item.file_type().is_dir() {
+                left.push(item.file_name().to_str().unwrap().to_owned());
+            }
+        }
+        left
+    }
+
+    #[test]
+    fn only_dead_parts_are_removed() {
+        let (at, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let others = [
+            ".a.manyway-part-0123456",
+            ".a.manyway-part-0123456g",
+            ".a.manyway-part-012345678",
+            ".a.manyway-part-0123456A",
+            ".manyway-part-01234567",
+            "a.manyway-part-01234567",
+            "notes.txt",
+        ];
+        fs::create_dir_all(at.path().join("d/e")).unwrap();
+        let parts = [".a.manyway-part-01234567", "d/e/.b.c.manyway-part-89abcdef"];
+        for name in others.iter().chain(&parts) {
+            fs::write(at.path().join(name), "x").unwrap();
+        }
+        let linked = elsewhere.path().join(".l.manyway-part-01234567");
+        fs::write(&linked, "x").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), at.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(&linked, at.path().join(".s.manyway-part-01234567")).unwrap();
+        let live = Os.create(
+            File::open(at.path()).unwrap().as_fd(),
+            ".live.manyway-part-01234567",
+        );
+        let all = others.len() + parts.len() + 3;
+
+        // Nothing is old enough yet.
+        let now = SystemTime::now();
+        assert_eq!(sweep(at.path(), now - Duration::from_secs(60)).len(), all);
+        let left = sweep(at.path(), now + Duration::from_secs(60));
+        assert_eq!(left.len(), all - 2, "{left:?}");
+        for part in [".a.manyway-part-01234567", ".b.c.manyway-part-89abcdef"] {
+            assert!(!left.iter().any(|name| name == part), "{left:?}");
+        }
+        assert!(linked.exists());
+        // Once its receiver is dead, it goes.
+        drop(live);
+        let left = sweep(at.path(), now + Duration::from_secs(60));
+        assert_eq!(left.len(), all - 3, "{left:?}");
+    }
+}
