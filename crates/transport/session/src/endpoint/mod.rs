@@ -448,7 +448,7 @@ impl Endpoint {
         if !self.make_room(now, host(remote)) {
             let text = "it has as many connections as it takes: try again later";
             connection.turn_away(now, text);
-            self.say_last(now, &mut connection);
+            self.say_last(now, connection);
             return;
         }
         self.connections.insert(handle, connection);
@@ -480,7 +480,7 @@ impl Endpoint {
     }
 
     /// What a connection that is never heard of has to say.
-    fn say_last(&mut self, now: Time, connection: &mut Connection) {
+    fn say_last(&mut self, now: Time, mut connection: Connection) {
         let mut buf = Vec::new();
         if let Some(transmit) = connection.poll_transmit(now, 1, &mut buf) {
             self.enqueue(transmit.local, transmit.remote, buf.into());

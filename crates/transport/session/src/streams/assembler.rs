@@ -19,9 +19,9 @@ const EARNED_FRACTION: u64 = 4;
 
 /// The received, unread bytes of a stream.
 ///
-/// Memory is charged for what has arrived: a block is whole, with a bit per byte for its holes, only
-/// when as many bytes wait for the reader, or many pieces lie loose in it. Before, it holds its
-/// beginning, and copies of the pieces behind holes. So memory is at most some eight times the
+/// Memory is charged for what has arrived: a block is whole, with a bit per byte for its holes,
+/// only when as many bytes wait for the reader, or many pieces lie loose in it. Before, it holds
+/// its beginning, and copies of the pieces behind holes. So memory is at most some nine times the
 /// bytes of the frames that fill it, besides [`MOST_EARNED`], and at most 9/8 of what lies between
 /// the reader and the highest byte received, rounded outwards to blocks.
 #[derive(Default, Debug)]

@@ -16,7 +16,7 @@
 //!   new limit is told when half a window was consumed; a window doubles when that took less than
 //!   two round trips.
 //! - *Hostile peers.* Every frame is checked against the limits before anything is stored. Received
-//!   bytes take memory as they arrive, some eight times their frames at most, and never more than
+//!   bytes take memory as they arrive, some nine times their frames at most, and never more than
 //!   9/8 of the window, whatever the sizes of the fragments, and two blocks of 64 KiB per stream.
 
 mod assembler;

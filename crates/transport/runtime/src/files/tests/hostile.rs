@@ -392,7 +392,7 @@ async fn receivers_that_break_the_rules() {
     }
 }
 
-/// Whoever opens a stream has some time to say hello; what it says then is the transfer's beginning.
+/// Who opens a stream has some time to say hello; what it says then is the transfer's beginning.
 #[tokio::test(start_paused = true)]
 async fn who_says_no_hello_is_not_waited_for() {
     let patience = Duration::from_secs(15);

@@ -148,8 +148,8 @@ impl Traffic {
         self.core.data().streams.unacked_bytes()
     }
 
-    /// Memory that the connection takes, in bytes, and the stream bytes that it has moved: read here,
-    /// or acknowledged by the peer.
+    /// Memory that the connection takes, in bytes, and the stream bytes that it has moved: read
+    /// here, or acknowledged by the peer.
     pub(super) fn usage(&self) -> (usize, u64) {
         let data = self.core.data();
         (self.core.memory(), data.acked() + data.streams.bytes_read())
