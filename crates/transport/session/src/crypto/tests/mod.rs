@@ -9,6 +9,7 @@ use manyway_units::Time;
 
 use super::*;
 
+mod epochs;
 mod model;
 
 const PTO: Duration = Duration::from_millis(100);
