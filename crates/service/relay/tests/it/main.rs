@@ -3,6 +3,7 @@
 mod common;
 mod expiry;
 mod load;
+mod model;
 mod security;
 #[cfg(feature = "server")]
 mod server;
