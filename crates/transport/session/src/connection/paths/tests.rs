@@ -8,6 +8,8 @@ use super::*;
 use crate::carrier::Facts;
 use crate::driver::{Ecn, LocalId};
 
+mod model;
+
 const T0: Time = Time::ZERO;
 const LOCAL: LocalId = LocalId(1);
 const RTT: Duration = Duration::from_millis(40);
