@@ -16,6 +16,7 @@ use manyway_control::TimerEvent;
 use manyway_units::Time;
 use manyway_wire::relay::Grant;
 use manyway_wire::{AckFrame, ConnectionId, Frame, PathId, StreamId, TransportParameters};
+use rand::RngExt;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -253,7 +254,7 @@ impl Core {
         if let PathTransport::Carrier(_) = transport {
             self.outbox.change(Change::CarrierOpened(local, id));
         }
-        self.paths.add(now, new)
+        self.paths.add(now, new, self.rng.random())
     }
 
     /// Challenges a path's address: it carries data only after the answer.

@@ -12,6 +12,7 @@ mod frames;
 mod ids;
 mod migration;
 mod mtu;
+mod numbers;
 mod order;
 mod pairs;
 mod path;
@@ -44,6 +45,7 @@ use super::packet::Payload;
 use controllers::Controllers;
 use migration::Ranges;
 use mtu::Mtu;
+use numbers::Numbers;
 use order::PathOrder;
 
 pub(super) use ids::ConnectionIds;
@@ -223,8 +225,9 @@ impl PathSet {
         !self.initiator && self.len() < self.config.max_paths as usize
     }
 
-    /// Adds a path that nobody has been asked about yet.
-    pub(super) fn add(&mut self, now: Time, new: NewPath) -> usize {
+    /// Adds a path that nobody has been asked about yet. `seed` decides which packet numbers it
+    /// leaves out.
+    pub(super) fn add(&mut self, now: Time, new: NewPath, seed: [u8; 32]) -> usize {
         let (id, transport) = (new.id, new.transport);
         let mtu = match transport {
             // Nothing to look for: it takes what it says.
@@ -235,7 +238,9 @@ impl PathSet {
             }
         };
         let controller = self.controllers.of_mut(transport);
-        let path = Path::new(now, new, mtu, &self.config, self.peer.ack_delay, controller);
+        let delay = self.peer.ack_delay;
+        let numbers = Numbers::new(seed);
+        let path = Path::new(now, new, numbers, mtu, &self.config, delay, controller);
         let index = self.slab.insert(path);
         self.by_id.insert(id, index);
         if let PathTransport::Carrier(_) = transport {

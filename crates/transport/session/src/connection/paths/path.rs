@@ -19,6 +19,7 @@ use super::super::packet::{Packet, Payload, SMALLEST_CHUNK};
 use super::ecn::EcnMarks;
 use super::migration::{Migration, Origin, Ranges};
 use super::mtu::Mtu;
+use super::numbers::Numbers;
 use super::sender::PathSender;
 use super::types::{NewPath, PathTransport, RelayHeader, Response};
 use super::validation::Validation;
@@ -49,6 +50,7 @@ pub(crate) struct Path {
     pub(super) remote_cid: Option<ConnectionId>,
     pub(super) state: PathState,
     pub(super) sender: PathSender,
+    numbers: Numbers,
     /// What carries it.
     facts: Facts,
     pub(super) received: Received,
@@ -92,6 +94,7 @@ impl Path {
     pub(super) fn new(
         now: Time,
         new: NewPath,
+        numbers: Numbers,
         mtu: Mtu,
         config: &Config,
         peer_ack_delay: Duration,
@@ -130,6 +133,7 @@ impl Path {
             remote_cid: new.remote_cid,
             state: PathState::Validating,
             sender,
+            numbers,
             facts,
             received: Received::new(),
             validation: Validation::new(!facts.reliable),
@@ -441,14 +445,16 @@ impl Path {
     ) -> Result<Option<bool>, String> {
         ranges.clear();
         ranges.extend(ack.ranges());
-        let mut largest = ack.largest();
-        if self.migration.went_elsewhere() && largest < self.sender.next_packet_number() {
+        let sent = self.sender.next_packet_number();
+        let translated = self.numbers.to_packets(ranges, sent);
+        translated.map_err(|untrue| untrue.to_string())?;
+        if self.migration.went_elsewhere() {
             self.migration.without_elsewhere(ranges);
-            let Some(first) = ranges.first() else {
-                return Ok(None);
-            };
-            largest = *first.end();
         }
+        let Some(first) = ranges.first() else {
+            return Ok(None);
+        };
+        let largest = *first.end();
         let info = AckedRanges {
             largest,
             ranges,
@@ -525,14 +531,20 @@ impl Path {
         DataHeader {
             cid,
             epoch,
-            pn_low: self.sender.next_packet_number() as u32,
+            pn_low: self.next_number() as u32,
         }
         .encode(buf);
         Some(head)
     }
 
+    /// The number in the header of the path's next packet.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.of_next(self.sender.next_packet_number())
+    }
+
     /// A sealed packet of `len` bytes leaves: the path's sender keeps what it carries.
     pub(crate) fn on_sent(&mut self, now: Time, len: usize, app_limited: bool, mut packet: Packet) {
+        self.numbers.on_sent(self.sender.next_packet_number());
         packet.payload.large = self.mtu.is_large(len);
         self.sender.on_sent(
             now,

@@ -366,7 +366,7 @@ impl Transmitter {
         packet.payload.epoch = self.sealer.epoch();
         let app_limited = !core.data.has_any();
         let path = &mut core.paths[index];
-        let number = path.sender().next_packet_number();
+        let number = path.next_number();
         let sealed = self
             .sealer
             .seal(path.id().0, number, buf, head, DATA_HEADER_LEN);

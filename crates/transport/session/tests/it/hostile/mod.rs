@@ -4,6 +4,7 @@
 mod bounds;
 mod charges;
 mod connections;
+mod acks;
 mod ids;
 mod memory;
 mod peer;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,8 +120,8 @@ pub(crate) struct Peer {
     /// The victim's connection ids, by path.
     pub(crate) cids: BTreeMap<PathId, ConnectionId>,
     next: BTreeMap<PathId, u64>,
-    /// Packets that came, by path.
-    heard: BTreeMap<PathId, u64>,
+    /// Packets that came, by path: ranges, ascending.
+    heard: BTreeMap<PathId, Vec<RangeInclusive<u64>>>,
     /// The path of each of our own connection ids.
     ours: BTreeMap<ConnectionId, PathId>,
     /// Bytes sent, and received.
@@ -248,17 +249,43 @@ impl Peer {
 
     /// Says that everything has arrived that did.
     pub(crate) fn acknowledge(&mut self, victim: &mut Victim) {
-        for (path, largest) in self.heard.clone() {
-            let mut plain = Vec::new();
-            let info = AckInfo {
-                path,
-                delay_us: 0,
-                receive_time_us: 0,
-                ecn: None,
-            };
-            encode_ack(&mut plain, &info, std::iter::once(0..=largest), ROOM);
-            self.send(victim, PathId(0), &plain);
+        for (path, ranges) in self.heard.clone() {
+            self.claim(victim, path, ranges.into_iter().rev());
         }
+    }
+
+    /// Says that these packets have arrived, newest first.
+    pub(crate) fn claim(
+        &mut self,
+        victim: &mut Victim,
+        path: PathId,
+        ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone,
+    ) {
+        let mut plain = Vec::new();
+        let info = AckInfo {
+            path,
+            delay_us: 0,
+            receive_time_us: 0,
+            ecn: None,
+        };
+        encode_ack(&mut plain, &info, ranges, ROOM);
+        self.send(victim, PathId(0), &plain);
+    }
+
+    /// The newest packet that came on a path.
+    pub(crate) fn largest(&self, path: PathId) -> Option<u64> {
+        self.heard.get(&path)?.last().map(|range| *range.end())
+    }
+
+    fn note(&mut self, path: PathId, number: u64) {
+        let ranges = self.heard.entry(path).or_default();
+        match ranges.last_mut() {
+            Some(last) if last.end() + 1 == number => *last = *last.start()..=number,
+            _ => ranges.push(number..=number),
+        }
+        // As many as an honest receiver reports.
+        let surplus = ranges.len().saturating_sub(32);
+        ranges.drain(..surplus);
     }
 
     fn open(&mut self, now: Time, datagram: &mut [u8], answers: &mut Vec<(PathId, [u8; 8])>) {
@@ -266,7 +293,7 @@ impl Peer {
             return;
         };
         let path = self.ours.get(&header.cid).copied().unwrap_or(PathId(0));
-        let largest = self.heard.get(&path).copied();
+        let largest = self.largest(path);
         let number = manyway_wire::expand_pn(header.pn_low, largest);
         let second = Duration::from_secs(1);
         let opened = self.opener.open(
@@ -281,8 +308,7 @@ impl Peer {
         let Ok(plain) = opened else {
             return;
         };
-        self.heard
-            .insert(path, largest.map_or(number, |known| known.max(number)));
+        self.note(path, number);
         for frame in Frames::new(plain).map_while(Result::ok) {
             match frame {
                 Frame::PathId { path, cid } => {
@@ -357,7 +383,7 @@ pub(crate) fn dialled(config: Config) -> (Victim, Peer) {
             _ => {}
         }
     }
-    peer.heard.insert(PathId(0), opened.packet_number);
+    peer.note(PathId(0), opened.packet_number);
     for data in answers {
         peer.say(&mut victim, &[Frame::PathResponse { data }]);
     }
