@@ -32,6 +32,21 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 /// One that has transferred something, for this long since.
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
 
+/// Bytes that may go to addresses which the peer has named and which haven't answered: as many as
+/// it sent, and so many more once.
+pub(crate) const NAMED_ONCE: u64 = 30_000;
+/// And so many a second, by one connection and by all of an endpoint.
+pub(crate) const NAMED_PER_SECOND: u64 = 10_000;
+pub(crate) const NAMED_PER_SECOND_IN_ALL: u64 = 100_000;
+/// All connections may send so many at once.
+pub(crate) const NAMED_AT_ONCE_IN_ALL: u64 = 300_000;
+/// A path to such an address may send so many: five challenges.
+pub(crate) const NAMED_ATTEMPT: u64 = 5 * 1200;
+/// What dialling such an address by TCP is taken to cost: a SYN and its repetitions.
+pub(crate) const NAMED_DIAL: u64 = 300;
+/// So often such an address is tried from each of our sockets.
+pub(crate) const NAMED_TRIES: u32 = 8;
+
 /// What a connection says of itself.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Usage {

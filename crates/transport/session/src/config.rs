@@ -28,6 +28,9 @@ pub struct Config {
     pub pacing: bool,
     /// Mark packets ECN-capable and treat CE marks as congestion.
     pub ecn: bool,
+    /// Leave out packet numbers at random, so that who acknowledges what it didn't get is found
+    /// out. Experiments without it compare to the packet.
+    pub leave_out_numbers: bool,
     /// Most bytes buffered for the application over all streams, in bytes (the window is tuned up
     /// to it).
     pub receive_window: u64,
@@ -82,6 +85,7 @@ impl Default for Config {
             slow_start: SlowStartKind::HyStart,
             pacing: true,
             ecn: true,
+            leave_out_numbers: true,
             receive_window: 64 << 20,
             send_buffer: 32 << 20,
             max_connections: 1024,

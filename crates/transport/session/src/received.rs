@@ -9,9 +9,6 @@ use manyway_units::Time;
 const REPLAY_WINDOW: u64 = 1 << 16;
 /// Ranges an ACK reports; older ones are forgotten, which costs at worst a spurious retransmission.
 const MAX_RANGES: usize = 32;
-/// Ranges are forgotten when they have been reported for so long, and before twice as long: a peer
-/// that leaves out numbers on purpose parts them for ever.
-const MEMORY: Duration = Duration::from_secs(1);
 
 /// What arrived on one path: the replay window, the ranges to acknowledge and when to do so.
 #[derive(Debug)]
@@ -19,10 +16,6 @@ pub(crate) struct Received {
     replay: ReplayWindow,
     /// Newest first, disjoint, not adjacent.
     ranges: VecDeque<RangeInclusive<u64>>,
-    /// Ranges below this number are old.
-    floor: u64,
-    /// The next floor, and since when.
-    mark: (u64, Time),
     largest_at: Time,
     unacked: u32,
     deadline: Option<Time>,
@@ -41,8 +34,6 @@ impl Received {
         Self {
             replay: ReplayWindow::default(),
             ranges: VecDeque::new(),
-            floor: 0,
-            mark: (0, Time::ZERO),
             largest_at: Time::ZERO,
             unacked: 0,
             deadline: None,
@@ -69,38 +60,20 @@ impl Received {
     ) {
         self.replay.insert(number);
         let previous = self.largest();
-        // One missing number is most likely one that the sender left out. If it was lost, the next
-        // ACK is soon enough: the sender waits for two packets more anyway.
-        let in_order = previous.is_none_or(|p| number == p + 1 || number == p + 2);
+        let in_order = previous.is_none_or(|p| number == p + 1);
         if previous.is_none_or(|p| number > p) {
             self.largest_at = now;
         }
         self.insert(number);
-        if previous.is_some_and(|p| number != p + 1) {
-            self.forget_old(now, number);
-        }
         if !ack_eliciting {
             return;
         }
         self.unacked += 1;
-        // A wider gap is told at once: the sender's loss detection waits for it.
+        // A gap is told at once: the sender's loss detection waits for it.
         if self.unacked >= policy.every || !in_order || policy.delay.is_zero() {
             self.due = true;
         } else if self.deadline.is_none() {
             self.deadline = Some(now + policy.delay);
-        }
-    }
-
-    /// Drops ranges whose newest packet is old; that of the packet that just came is new.
-    fn forget_old(&mut self, now: Time, number: u64) {
-        let (mark, since) = self.mark;
-        if since + MEMORY <= now {
-            self.floor = mark;
-            self.mark = (self.largest().unwrap_or(0), now);
-        }
-        let is_old = |r: &RangeInclusive<u64>| *r.end() < self.floor && !r.contains(&number);
-        while self.ranges.len() > 1 && self.ranges.back().is_some_and(is_old) {
-            self.ranges.pop_back();
         }
     }
 
@@ -267,55 +240,9 @@ mod tests {
     fn a_gap_is_told_at_once() {
         let mut received = Received::new();
         received.record(Time::ZERO, 0, true, POLICY);
-        received.record(Time::ZERO, 3, true, POLICY);
-        assert!(received.is_due());
-        assert_eq!(received.ranges().collect::<Vec<_>>(), [3..=3, 0..=0]);
-        received.on_ack_sent();
-        // Behind a gap, too.
         received.record(Time::ZERO, 2, true, POLICY);
         assert!(received.is_due());
-        received.on_ack_sent();
-        // Most likely a number that was left out.
-        received.record(Time::ZERO, 5, true, POLICY);
-        assert!(!received.is_due() && received.deadline().is_some());
-        assert_eq!(received.ranges().collect::<Vec<_>>(), [5..=5, 2..=3, 0..=0]);
-    }
-
-    /// A sender that leaves out one number in 256 costs no ACK more, and no more ranges than two
-    /// seconds have gaps.
-    #[test]
-    fn numbers_left_out_cost_little() {
-        let mut received = Received::new();
-        let (mut acks, mut most) = (0, 0);
-        for n in (0..100_000u64).filter(|n| n % 256 != 200) {
-            // A packet each millisecond: four gaps in a second.
-            let now = Time::from_millis(n);
-            received.on_timer(now);
-            received.record(now, n, true, POLICY);
-            if received.is_due() {
-                received.on_ack_sent();
-                acks += 1;
-                most = most.max(received.ranges().count());
-            }
-        }
-        assert!(acks <= 100_000 / 10, "{acks}");
-        assert!((5..=10).contains(&most), "{most}");
-    }
-
-    #[test]
-    fn a_range_is_reported_for_a_second_and_a_late_packet_at_all() {
-        let mut received = Received::new();
-        let reports = |received: &Received, n| received.ranges().any(|r| r.contains(&n));
-        for (ms, n) in [(0, 0), (10, 2), (500, 4), (1001, 6), (1009, 8)] {
-            received.record(Time::from_millis(ms), n, true, POLICY);
-            assert!(reports(&received, 0) && reports(&received, n));
-        }
-        for (ms, n) in [(2100, 10), (3200, 12)] {
-            received.record(Time::from_millis(ms), n, true, POLICY);
-        }
-        assert!(!reports(&received, 0) && reports(&received, 10) && reports(&received, 12));
-        received.record(Time::from_millis(3300), 1, true, POLICY);
-        assert!(reports(&received, 1));
+        assert_eq!(received.ranges().collect::<Vec<_>>(), [2..=2, 0..=0]);
     }
 
     #[test]

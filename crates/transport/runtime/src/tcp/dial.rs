@@ -238,7 +238,7 @@ impl Dialler {
             wanted.retain(|pair| self.is_picked(view, pair));
         }
         for pair in wanted {
-            if !self.is_taken(view, &pair) {
+            if !self.is_taken(view, &pair) && self.may_dial(shared, view, &pair) {
                 self.dial(shared, view, pair);
             }
         }
@@ -290,6 +290,24 @@ impl Dialler {
                 since.is_some_and(|since| since + UDP_PATIENCE <= now)
             }
         }
+    }
+
+    /// Whether the session lets this address be dialled: the peer may have named somebody else's.
+    fn may_dial(&self, shared: &Shared, view: &View, pair: &Pair) -> bool {
+        let named = self
+            .lines
+            .get(pair)
+            .is_some_and(|line| line.route.is_none())
+            && !self.targets.iter().any(|target| target.address == pair.1);
+        if !named {
+            return true;
+        }
+        let local = view.locals[&pair.0].1.ip();
+        let now = shared.clock.now();
+        shared.look(|state| {
+            let connection = state.session.connection(self.handle);
+            connection.is_some_and(|c| c.may_dial(now, local, pair.1))
+        })
     }
 
     /// Tells the session which relays it may pick: those that could be dialled.

@@ -29,7 +29,7 @@ mod transmit;
 mod violation;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ use traffic::Traffic;
 use violation::Violation;
 
 pub(crate) use outbox::Change;
-pub(crate) use paths::RelayHeader;
+pub(crate) use paths::{NamedInAll, RelayHeader};
 pub(crate) use receive::{Arrival, Opened};
 pub(crate) use start::Start;
 
@@ -178,6 +178,13 @@ impl Connection {
     /// Addresses that the listener has gained since it wrote the ticket, as it says; at most 32.
     pub fn peer_addresses(&self) -> &[SocketAddr] {
         self.addresses.peer()
+    }
+
+    /// Whether a TCP connection from `local` to this address of the listener's may be dialled now.
+    /// One that isn't in the ticket is the peer's choice: it has to be in a network that it may
+    /// know of, and is charged to what the peer may make us send to others.
+    pub fn may_dial(&mut self, now: Time, local: IpAddr, remote: SocketAddr) -> bool {
+        self.traffic.may_dial(now, local, remote)
     }
 
     /// Sends `bytes` bytes of filler beside all other data, as fast as congestion control and

@@ -6,7 +6,7 @@ use crate::driver::Local;
 use crate::handshake::{Established, Places};
 use crate::relays::RelayClient;
 
-use super::paths::RelayHeader;
+use super::paths::{NamedInAll, RelayHeader};
 
 /// What a connection starts from, once the handshake is through.
 pub(crate) struct Start {
@@ -26,6 +26,8 @@ pub(crate) struct Start {
     pub(crate) locals: Vec<Local>,
     pub(crate) remotes: Vec<SocketAddr>,
     pub(crate) seed: [u8; 16],
+    /// What all connections may send to addresses that their peers name.
+    pub(crate) named_in_all: NamedInAll,
     /// What the initiator knows of relays by now.
     pub(crate) relays: Option<RelayClient>,
 }

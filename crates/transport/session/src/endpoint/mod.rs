@@ -17,7 +17,7 @@ use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::config::{Config, ConfigError};
-use crate::connection::{Arrival, Change, Connection, Opened, RelayHeader, Start};
+use crate::connection::{Arrival, Change, Connection, NamedInAll, Opened, RelayHeader, Start};
 use crate::crypto::KeyLimits;
 use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::Event;
@@ -54,6 +54,8 @@ pub struct Endpoint {
     /// Datagrams that open our NAT, by the time they are due.
     openings: BTreeSet<meeting::Opening>,
     opening_pace: Pace,
+    /// What all connections may send to addresses that their peers name.
+    named: NamedInAll,
     registrar: Registrar,
     carriers: BTreeMap<LocalId, CarrierEntry>,
     /// Carriers that are to be closed.
@@ -106,6 +108,7 @@ impl Endpoint {
             carriers_over: VecDeque::new(),
             openings: BTreeSet::new(),
             opening_pace: Pace::default(),
+            named: NamedInAll::default(),
             events: VecDeque::new(),
             dirty: BTreeSet::new(),
             telling: BTreeSet::new(),
@@ -431,6 +434,7 @@ impl Endpoint {
             locals: Vec::new(),
             remotes: Vec::new(),
             seed: self.rng.random(),
+            named_in_all: self.named.clone(),
             relays: None,
         };
         let mut connection = Connection::new(now, self.config.clone(), start);

@@ -8,7 +8,7 @@ mod relocate;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use super::data::Data;
 use super::outbox::{Change, Outbox};
 use super::packet::Payload;
 use super::paths::{
-    Acked, ConnectionIds, Fate, NewPath, Origin, Pairs, PathSet, PathTransport, PeerLimits,
+    Acked, ConnectionIds, Fate, NewPath, Next, Origin, Pairs, PathSet, PathTransport, PeerLimits,
     RelayHeader, Response,
 };
 use super::receive::Opened;
@@ -254,7 +254,8 @@ impl Core {
         if let PathTransport::Carrier(_) = transport {
             self.outbox.change(Change::CarrierOpened(local, id));
         }
-        self.paths.add(now, new, self.rng.random())
+        let seed = self.paths.leaves_out_numbers().then(|| self.rng.random());
+        self.paths.add(now, new, seed)
     }
 
     /// Challenges a path's address: it carries data only after the answer.
@@ -283,15 +284,16 @@ impl Core {
 
     /// Opens paths on the pairs of addresses that have none.
     pub(super) fn open_pairs(&mut self, now: Time) {
-        while let Some(pairs) = &mut self.pairs
-            && let Some((local, remote)) = pairs.next(now)
+        // Nothing is charged for that can't be opened.
+        while let Some((id, remote_cid)) = self.next_path()
+            && let Some(pairs) = &mut self.pairs
+            && let Some(next) = pairs.next(now)
         {
-            let Some((id, remote_cid)) = self.ids.next_path() else {
-                return;
-            };
-            if !self.paths.has_room() {
-                return;
-            }
+            let Next {
+                local,
+                remote,
+                quota,
+            } = next;
             pairs.on_opened(local.id, remote, id);
             let new = NewPath {
                 id,
@@ -303,8 +305,17 @@ impl Core {
                 initial_rtt: self.paths.best_rtt(),
             };
             let index = self.open_path(now, new);
+            if let Some(bytes) = quota {
+                self.paths[index].limit(bytes);
+            }
             self.paths.refresh(now, index);
         }
+    }
+
+    /// Whether this address of the peer's may be dialled by TCP now.
+    pub(super) fn may_dial(&mut self, now: Time, local: IpAddr, remote: SocketAddr) -> bool {
+        let pairs = self.pairs.as_mut();
+        pairs.is_some_and(|pairs| pairs.may_dial(now, local, remote))
     }
 
     /// The ids of the next path that we open; `None` if there may be no more now.
@@ -356,6 +367,9 @@ impl Core {
     pub(super) fn on_packet(&mut self, now: Time, index: usize, opened: &Opened<'_>) -> Origin {
         let source = (opened.local, opened.remote);
         let seen = (opened.len, opened.ecn);
+        if let Some(pairs) = &mut self.pairs {
+            pairs.on_received(opened.len);
+        }
         self.paths[index].on_packet(now, opened.number, source, seen, &mut self.rng)
     }
 

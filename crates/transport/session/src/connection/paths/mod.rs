@@ -12,6 +12,7 @@ mod frames;
 mod ids;
 mod migration;
 mod mtu;
+mod named;
 mod numbers;
 mod order;
 mod pairs;
@@ -50,7 +51,8 @@ use order::PathOrder;
 
 pub(super) use ids::ConnectionIds;
 pub(crate) use migration::Origin;
-pub(super) use pairs::Pairs;
+pub(crate) use named::NamedInAll;
+pub(super) use pairs::{Next, Pairs};
 pub(crate) use path::Path;
 pub(crate) use types::{NewPath, PathTransport, RelayHeader, Response};
 
@@ -225,9 +227,14 @@ impl PathSet {
         !self.initiator && self.len() < self.config.max_paths as usize
     }
 
+    /// Whether its paths leave out packet numbers.
+    pub(super) fn leaves_out_numbers(&self) -> bool {
+        self.config.leave_out_numbers
+    }
+
     /// Adds a path that nobody has been asked about yet. `seed` decides which packet numbers it
-    /// leaves out.
-    pub(super) fn add(&mut self, now: Time, new: NewPath, seed: [u8; 32]) -> usize {
+    /// leaves out; none without it.
+    pub(super) fn add(&mut self, now: Time, new: NewPath, seed: Option<[u8; 32]>) -> usize {
         let (id, transport) = (new.id, new.transport);
         let mtu = match transport {
             // Nothing to look for: it takes what it says.

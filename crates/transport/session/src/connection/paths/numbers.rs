@@ -23,7 +23,8 @@ const MAX_SKIPPED: usize = 512;
 /// Which numbers a path's packets have.
 #[derive(Debug)]
 pub(crate) struct Numbers {
-    rng: ChaCha20Rng,
+    /// Without it, none is left out.
+    rng: Option<ChaCha20Rng>,
     /// The newest numbers left out, ascending.
     skipped: VecDeque<u64>,
     /// How many were left out before these.
@@ -42,9 +43,9 @@ pub(crate) enum Untrue {
 }
 
 impl Numbers {
-    pub(crate) fn new(seed: [u8; 32]) -> Self {
+    pub(crate) fn new(seed: Option<[u8; 32]>) -> Self {
         let mut numbers = Self {
-            rng: ChaCha20Rng::from_seed(seed),
+            rng: seed.map(ChaCha20Rng::from_seed),
             skipped: VecDeque::new(),
             forgotten: 0,
             next: 0,
@@ -80,8 +81,12 @@ impl Numbers {
     /// Each number from `from` on is left out with a probability of 1/256, whatever came before:
     /// the gaps tell nothing of the next one.
     fn draw(&mut self, from: u64) {
+        let Some(rng) = &mut self.rng else {
+            self.next = u64::MAX;
+            return;
+        };
         self.next = from;
-        while self.rng.random::<u8>() != 0 {
+        while rng.random::<u8>() != 0 {
             self.next += 1;
         }
     }
@@ -140,10 +145,10 @@ mod tests {
 
     use super::*;
 
-    fn seed(n: u64) -> [u8; 32] {
+    fn seed(n: u64) -> Option<[u8; 32]> {
         let mut seed = [7; 32];
         seed[..8].copy_from_slice(&n.to_be_bytes());
-        seed
+        Some(seed)
     }
 
     /// The numbers of the first `count` packets.

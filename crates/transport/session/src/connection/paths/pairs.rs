@@ -1,10 +1,12 @@
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use manyway_units::{Backoff, Time};
 use manyway_wire::{MAX_ADDRESSES, PathId};
 
+use super::named::{Named, NamedInAll, may_be_named};
+use crate::budget::{NAMED_ATTEMPT, NAMED_DIAL, NAMED_TRIES};
 use crate::driver::{Local, LocalId, compatible};
 
 /// A pair that didn't answer is tried again after this long, then after twice as long, up to a
@@ -16,11 +18,24 @@ const MOST_REMOTES: usize = 2 * MAX_ADDRESSES;
 
 /// The initiator's list of address pairs: every local socket with every address the peer
 /// advertised.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pairs {
     locals: Vec<Local>,
     remotes: Vec<SocketAddr>,
+    /// Those of the ticket: who took it wants to reach them.
+    ticket: BTreeSet<SocketAddr>,
     attempts: BTreeMap<(LocalId, SocketAddr), Attempt>,
+    /// What goes to the others before they answer.
+    named: Named,
+}
+
+/// A pair to open a path on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    pub(crate) local: Local,
+    pub(crate) remote: SocketAddr,
+    /// The most that may go there before it answers, in bytes, if the peer has named it.
+    pub(crate) quota: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -28,14 +43,22 @@ struct Attempt {
     path: Option<PathId>,
     failures: u32,
     retry_at: Time,
+    /// It was charged for, and hasn't answered.
+    charged: bool,
 }
 
 impl Pairs {
-    pub(crate) fn new(locals: Vec<Local>, remotes: Vec<SocketAddr>) -> Self {
+    pub(crate) fn new(
+        locals: Vec<Local>,
+        remotes: Vec<SocketAddr>,
+        named_in_all: NamedInAll,
+    ) -> Self {
         let mut pairs = Self {
             locals,
+            ticket: remotes.iter().copied().collect(),
             remotes,
             attempts: BTreeMap::new(),
+            named: Named::new(named_in_all),
         };
         pairs.complete();
         pairs
@@ -77,6 +100,7 @@ impl Pairs {
             return false;
         };
         let forgotten = self.remotes.remove(oldest);
+        self.ticket.remove(&forgotten);
         self.attempts.retain(|(_, remote), _| *remote != forgotten);
         true
     }
@@ -111,33 +135,74 @@ impl Pairs {
     pub(crate) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.failures = 0;
+            if std::mem::take(&mut attempt.charged) {
+                self.named.refund(NAMED_ATTEMPT);
+            }
         }
+    }
+
+    /// A datagram of the peer's has opened.
+    pub(crate) fn on_received(&mut self, bytes: usize) {
+        self.named.on_received(bytes);
+    }
+
+    /// Whether an address may be dialled by TCP now, which is charged for if the peer has named it.
+    pub(crate) fn may_dial(&mut self, now: Time, local: IpAddr, remote: SocketAddr) -> bool {
+        self.ticket.contains(&remote)
+            || may_be_named(local, remote) && self.named.charge(now, NAMED_DIAL).is_ok()
     }
 
     /// The pair's path is over; it may be tried again after a pause.
     pub(crate) fn on_closed(&mut self, now: Time, local: LocalId, remote: SocketAddr) {
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.path = None;
+            attempt.charged = false;
             attempt.retry_at = now + RETRY.delay(attempt.failures);
             attempt.failures += 1;
         }
     }
 
-    /// A pair to open a path on now.
-    pub(crate) fn next(&self, now: Time) -> Option<(Local, SocketAddr)> {
-        let ((local, remote), _) = self
-            .attempts
-            .iter()
-            .find(|(_, a)| a.path.is_none() && a.retry_at <= now)?;
-        let local = self.locals.iter().find(|l| l.id == *local)?;
-        Some((local.clone(), *remote))
+    /// A pair to open a path on now. An address that the peer has named is charged for.
+    pub(crate) fn next(&mut self, now: Time) -> Option<Next> {
+        for (&(local, remote), attempt) in &mut self.attempts {
+            if attempt.path.is_some() || attempt.retry_at > now {
+                continue;
+            }
+            let Some(local) = self.locals.iter().find(|l| l.id == local) else {
+                continue;
+            };
+            let local = local.clone();
+            if self.ticket.contains(&remote) {
+                return Some(Next {
+                    local,
+                    remote,
+                    quota: None,
+                });
+            }
+            if attempt.failures >= NAMED_TRIES {
+                attempt.retry_at = Time::MAX;
+                continue;
+            }
+            if let Err(later) = self.named.charge(now, NAMED_ATTEMPT) {
+                attempt.retry_at = later;
+                continue;
+            }
+            attempt.charged = true;
+            let quota = Some(NAMED_ATTEMPT);
+            return Some(Next {
+                local,
+                remote,
+                quota,
+            });
+        }
+        None
     }
 
     /// When a pair may be tried again.
     pub(crate) fn timer(&self, now: Time) -> Option<Time> {
         self.attempts
             .values()
-            .filter(|a| a.path.is_none() && a.retry_at > now)
+            .filter(|a| a.path.is_none() && a.retry_at > now && a.retry_at < Time::MAX)
             .map(|a| a.retry_at)
             .min()
     }
@@ -145,7 +210,10 @@ impl Pairs {
     fn complete(&mut self) {
         for local in &self.locals {
             for remote in &self.remotes {
-                if compatible(local.addr.ip(), remote.ip()) {
+                let local_ip = local.addr.ip();
+                let named = !self.ticket.contains(remote);
+                if compatible(local_ip, remote.ip()) && (!named || may_be_named(local_ip, *remote))
+                {
                     self.attempts.entry((local.id, *remote)).or_default();
                 }
             }
@@ -170,9 +238,13 @@ mod tests {
         addr.parse().expect("an address")
     }
 
+    fn pairs(locals: Vec<Local>, remotes: Vec<SocketAddr>) -> Pairs {
+        Pairs::new(locals, remotes, NamedInAll::default())
+    }
+
     #[test]
     fn all_compatible_pairs_are_tried_once() {
-        let mut pairs = Pairs::new(
+        let mut pairs = pairs(
             vec![
                 local(0, "192.0.2.1:1"),
                 local(1, "[2001:db8::1]:1"),
@@ -181,7 +253,7 @@ mod tests {
             vec![remote("198.51.100.1:9"), remote("[2001:db8::9]:9")],
         );
         let mut opened = Vec::new();
-        while let Some((local, remote)) = pairs.next(Time::ZERO) {
+        while let Some(Next { local, remote, .. }) = pairs.next(Time::ZERO) {
             pairs.on_opened(local.id, remote, PathId(opened.len() as u32));
             opened.push((local.id, remote));
         }
@@ -197,7 +269,7 @@ mod tests {
     /// A peer that tells other addresses for ever costs no more memory, and no path that there is.
     #[test]
     fn a_peers_addresses_are_bounded() {
-        let mut pairs = Pairs::new(
+        let mut pairs = pairs(
             vec![local(0, "192.0.2.1:1")],
             vec![remote("198.51.100.1:9")],
         );
@@ -213,11 +285,11 @@ mod tests {
     /// Nor does one that tells more while all have a path.
     #[test]
     fn addresses_with_paths_are_kept() {
-        let mut pairs = Pairs::new(vec![local(0, "192.0.2.1:1")], Vec::new());
+        let mut pairs = pairs(vec![local(0, "192.0.2.1:1")], Vec::new());
         for port in 1..=100 {
             let told = SocketAddr::from(([203, 0, 113, 1], port));
             pairs.add_remotes(&[told]);
-            if let Some((local, remote)) = pairs.next(Time::ZERO) {
+            if let Some(Next { local, remote, .. }) = pairs.next(Time::ZERO) {
                 pairs.on_opened(local.id, remote, PathId(port.into()));
             }
         }
@@ -228,16 +300,60 @@ mod tests {
         assert_eq!(pairs.remotes[0], remote("203.0.113.1:1"));
     }
 
+    /// An address that the peer has named after the ticket was written is tried eight times; what
+    /// it costs is charged each time, and refunded if it answers.
+    #[test]
+    fn a_named_address_is_tried_eight_times() {
+        let mut pairs = pairs(vec![local(0, "192.0.2.1:1")], Vec::new());
+        let named = [remote("203.0.113.1:9"), remote("10.0.0.1:9")];
+        pairs.add_remotes(&named);
+        pairs.on_received(1 << 20);
+        let (mut now, mut tries) = (Time::ZERO, 0);
+        loop {
+            while let Some(next) = pairs.next(now) {
+                assert_eq!((next.remote, next.quota), (named[0], Some(NAMED_ATTEMPT)));
+                tries += 1;
+                pairs.on_opened(next.local.id, next.remote, PathId(tries));
+                pairs.on_closed(now, next.local.id, next.remote);
+            }
+            let Some(at) = pairs.timer(now) else { break };
+            now = at;
+        }
+        assert_eq!(tries, 8);
+    }
+
+    #[test]
+    fn named_addresses_that_answer_leave_the_budget_to_others() {
+        let mut pairs = pairs(vec![local(0, "192.0.2.1:1")], Vec::new());
+        for port in 1..=40 {
+            pairs.add_remotes(&[SocketAddr::from(([203, 0, 113, 1], port))]);
+            let next = pairs.next(Time::ZERO).expect("others have answered");
+            pairs.on_opened(next.local.id, next.remote, PathId(port.into()));
+            pairs.on_validated(next.local.id, next.remote);
+        }
+        // Without an answer, five attempts take all there is.
+        let more: Vec<_> = (41..=50)
+            .map(|port| SocketAddr::from(([203, 0, 113, 1], port)))
+            .collect();
+        pairs.add_remotes(&more);
+        let mut opened = 0;
+        while let Some(next) = pairs.next(Time::ZERO) {
+            opened += 1;
+            pairs.on_opened(next.local.id, next.remote, PathId(40 + opened));
+        }
+        assert_eq!(opened, 5);
+    }
+
     #[test]
     fn a_failed_pair_is_tried_again_ever_more_rarely() {
-        let mut pairs = Pairs::new(
+        let mut pairs = pairs(
             vec![local(0, "192.0.2.1:1")],
             vec![remote("198.51.100.1:9")],
         );
         let mut now = Time::ZERO;
         let mut pauses = Vec::new();
         for n in 0..6 {
-            let (local, remote) = pairs.next(now).expect("due");
+            let Next { local, remote, .. } = pairs.next(now).expect("due");
             pairs.on_opened(local.id, remote, PathId(n));
             assert!(pairs.next(now).is_none() && pairs.timer(now).is_none());
             pairs.on_closed(now, local.id, remote);

@@ -268,6 +268,11 @@ impl Path {
         self.validation.start(now, rng.random());
     }
 
+    /// The peer has named its address: so many bytes may go there before it answers.
+    pub(crate) fn limit(&mut self, bytes: u64) {
+        self.validation.limit(bytes);
+    }
+
     /// Other datagrams carry this header from now on.
     pub(crate) fn set_relay(&mut self, relay: RelayHeader) {
         self.relay = Some(relay);

@@ -50,7 +50,7 @@ fn add(set: &mut PathSet, id: u32, transport: PathTransport) -> usize {
         relay: None,
         initial_rtt: None,
     };
-    set.add(T0, new, [1; 32])
+    set.add(T0, new, None)
 }
 
 /// A path that carries data.

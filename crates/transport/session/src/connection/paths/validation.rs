@@ -30,6 +30,8 @@ pub(crate) struct Validation {
     limited: bool,
     /// The handshake was answered there.
     of_handshake: bool,
+    /// The most that may go there before it answers, whoever we are.
+    quota: Option<u64>,
     received: u64,
     sent: u64,
 }
@@ -52,6 +54,7 @@ impl Validation {
             validated: false,
             limited,
             of_handshake: false,
+            quota: None,
             received: 0,
             sent: 0,
         }
@@ -150,13 +153,20 @@ impl Validation {
         self.validated || (!initiator && self.allowance(initiator) > 0)
     }
 
-    /// Bytes the next datagram may have. The initiator isn't limited: the ticket or the
-    /// authenticated peer told it the address, and it sends challenges only.
+    /// The peer has named the address: so many bytes may go there before it answers.
+    pub(crate) fn limit(&mut self, quota: u64) {
+        self.quota = Some(quota);
+    }
+
+    /// Bytes the next datagram may have. The initiator isn't limited where the ticket told it the
+    /// address.
     pub(crate) fn allowance(&self, initiator: bool) -> usize {
-        if self.validated || initiator || !self.limited {
-            return usize::MAX;
-        }
-        let left = (self.received * AMPLIFICATION).saturating_sub(self.sent);
+        let left = match self.quota {
+            _ if self.validated => return usize::MAX,
+            Some(quota) => quota.saturating_sub(self.sent),
+            None if initiator || !self.limited => return usize::MAX,
+            None => (self.received * AMPLIFICATION).saturating_sub(self.sent),
+        };
         if left < SMALLEST_DATAGRAM {
             0
         } else {

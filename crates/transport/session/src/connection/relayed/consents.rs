@@ -277,7 +277,7 @@ mod tests {
         );
         let header = consents.take_early_grant(PathId(3)).expect("it waits");
         assert_eq!((header.seq, header.grant), (2, grant(2)));
-        let index = paths.add(T0, new_path(3), [1; 32]);
+        let index = paths.add(T0, new_path(3), None);
         let action = consents.on_grant(ours, 5, grant(5), &paths);
         let Some(Action::Renew(of, header, None)) = action else {
             panic!("{action:?}");

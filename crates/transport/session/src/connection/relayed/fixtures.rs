@@ -132,5 +132,5 @@ pub(super) fn begin(
         relay: Some(start.header),
         ..new_path(id)
     };
-    paths.add(T0, new, [1; 32])
+    paths.add(T0, new, None)
 }

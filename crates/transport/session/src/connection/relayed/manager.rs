@@ -223,7 +223,7 @@ mod tests {
     fn two() -> (PathSet, [usize; 2], RelayRoute) {
         let (mut routes, all) = granted(&[local(1, "if")], &[relay(1)]);
         let mut paths = paths(true);
-        let direct = paths.add(T0, new_path(0), [1; 32]);
+        let direct = paths.add(T0, new_path(0), None);
         let via = begin(&mut paths, &mut routes, (all[0], 1), PathTransport::Coupled);
         for index in [direct, via] {
             paths.on_validated(index, Some(RTT));
@@ -272,7 +272,7 @@ mod tests {
     fn relays_are_probed_once_the_direct_path_has_answered_and_there_is_more_to_send() {
         let mut manager = manager();
         let mut paths = paths(true);
-        let direct = paths.add(T0, new_path(0), [1; 32]);
+        let direct = paths.add(T0, new_path(0), None);
         manager.on_candidate(T0, RelayRoute(7));
         assert!(!manager.report(T0, (&paths, true), None, None));
         assert_eq!((manager.next_command(), manager.timeout()), (None, None));

@@ -39,7 +39,7 @@ impl Owner {
         let mut rng = Pcg64Mcg::seed_from_u64(1);
         let mut relayed = RelayedPaths::new(&Arc::new(config), true, &mut rng);
         let mut paths = paths(true);
-        let direct = paths.add(T0, new_path(0), [1; 32]);
+        let direct = paths.add(T0, new_path(0), None);
         paths.on_validated(direct, Some(Duration::from_millis(40)));
         let added = relayed.add(T0, relays, &[local(1, "a"), local(2, "b")], &mut rng);
         assert_eq!(added, relays.len());
@@ -112,7 +112,7 @@ impl Owner {
             return Done::NotOpened;
         };
         self.next += 1;
-        self.paths.add(now, new, [1; 32]);
+        self.paths.add(now, new, None);
         Done::Opened(self.next - 1)
     }
 }

@@ -11,7 +11,7 @@ mod relays;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +57,9 @@ impl Traffic {
         start: Start,
     ) -> (Self, Opener) {
         let (initiator, established) = (start.initiator, start.established);
-        let pairs = (initiator && config.udp).then(|| Pairs::new(start.locals, start.remotes));
+        // Without UDP there are no pairs, but what the peer names may be dialled.
+        let locals = if config.udp { start.locals } else { Vec::new() };
+        let pairs = initiator.then(|| Pairs::new(locals, start.remotes, start.named_in_all));
         let mut core = Core::new(
             now,
             config,
@@ -218,9 +220,14 @@ impl Traffic {
         self.core.survey(now)
     }
 
+    /// Whether this address of the peer's may be dialled by TCP now.
+    pub(super) fn may_dial(&mut self, now: Time, local: IpAddr, remote: SocketAddr) -> bool {
+        self.core.may_dial(now, local, remote)
+    }
+
     /// A socket was added: the initiator pairs it up.
     pub(super) fn add_local(&mut self, now: Time, local: &Local) {
-        if self.core.add_local(local) {
+        if self.config.udp && self.core.add_local(local) {
             self.core.rebind(now, local);
             self.open_paths(now);
             self.relayed.add_local(now, local);

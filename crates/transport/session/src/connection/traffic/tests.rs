@@ -51,6 +51,7 @@ fn traffic(initiator: bool, config: Config) -> Traffic {
         locals: vec![local()],
         remotes: vec![address(0)],
         seed: [5; 16],
+        named_in_all: Default::default(),
         relays: None,
     };
     let idle = Duration::from_secs(30);

@@ -325,6 +325,7 @@ impl Endpoint {
             locals: self.locals.values().cloned().collect(),
             remotes: attempt.addresses,
             seed: self.rng.random(),
+            named_in_all: self.named.clone(),
             relays: attempt.relayed.map(Relayed::into_client),
         };
         self.connections

@@ -1,12 +1,13 @@
 //! Peers that hold a ticket and do their worst: what they make an endpoint keep stays within the
 //! bounds of `docs/protocol.md`.
 
+mod acks;
 mod bounds;
 mod charges;
 mod connections;
-mod acks;
 mod ids;
 mod memory;
+mod named;
 mod peer;
 mod table;
 mod worst;

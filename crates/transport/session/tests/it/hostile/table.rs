@@ -35,6 +35,7 @@ fn every_row_of_the_table_names_its_test() {
     assert!(rows.len() > 20, "{}", rows.len());
     let mut known = BTreeSet::new();
     functions(&root.join("crates/transport"), &mut known);
+    functions(&root.join("crates/research/simulate"), &mut known);
     for row in &rows[1..] {
         let cells: Vec<_> = row.trim_matches('|').split(" | ").collect();
         let [_, _, _, tests] = cells[..] else {

@@ -130,7 +130,7 @@ impl End {
             relay: None,
             initial_rtt: None,
         };
-        self.set.add(T0, new)
+        self.set.add(T0, new, None)
     }
 }
 

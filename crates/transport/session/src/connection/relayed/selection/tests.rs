@@ -29,7 +29,7 @@ fn carrier(paths: &mut PathSet, last: u8) -> usize {
         transport: PathTransport::Carrier(facts),
         ..new_path(last.into())
     };
-    let index = paths.add(T0, new, [1; 32]);
+    let index = paths.add(T0, new, None);
     paths.on_validated(index, None);
     index
 }
@@ -137,7 +137,7 @@ fn a_path_is_left_for_others_that_carry_data() {
     let mut selection = selection(1);
     let mut paths = paths(true);
     selection.set_over_tcp(&relays(1..2));
-    let direct = paths.add(T0, new_path(0), [1; 32]);
+    let direct = paths.add(T0, new_path(0), None);
     let (used, unused) = (carrier(&mut paths, 1), carrier(&mut paths, 2));
     assert_eq!(
         selection.unchosen(&paths, None).0,

@@ -1,0 +1,246 @@
+//! What a peer may make us send to addresses that it names and that haven't answered.
+//!
+//! It owns the budget of one connection and a share in the endpoint's. It knows no paths: each
+//! attempt is charged in advance, and refunded when the address has answered.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use crate::budget::{NAMED_AT_ONCE_IN_ALL, NAMED_ONCE, NAMED_PER_SECOND, NAMED_PER_SECOND_IN_ALL};
+
+/// An attempt for which the peer hasn't sent enough yet is looked at again after this.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A token bucket for bytes.
+#[derive(Debug)]
+struct Bucket {
+    /// Bytes/s, and bytes that may go at once.
+    rate: u64,
+    burst: u64,
+    /// When it will be full.
+    full_at: Time,
+}
+
+impl Bucket {
+    fn new(rate: u64, burst: u64) -> Self {
+        Self {
+            rate,
+            burst,
+            full_at: Time::ZERO,
+        }
+    }
+
+    fn time(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.rate as f64)
+    }
+
+    /// When so many bytes may go.
+    fn ready(&self, bytes: u64) -> Time {
+        let full = self.full_at.since(Time::ZERO) + self.time(bytes);
+        Time::ZERO + full.saturating_sub(self.time(self.burst))
+    }
+
+    fn take(&mut self, now: Time, bytes: u64) {
+        self.full_at = self.full_at.max(now) + self.time(bytes);
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        let full = self.full_at.since(Time::ZERO);
+        self.full_at = Time::ZERO + full.saturating_sub(self.time(bytes));
+    }
+}
+
+/// What all connections of an endpoint may send to such addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedInAll(Arc<Mutex<Bucket>>);
+
+impl Default for NamedInAll {
+    fn default() -> Self {
+        let bucket = Bucket::new(NAMED_PER_SECOND_IN_ALL, NAMED_AT_ONCE_IN_ALL);
+        Self(Arc::new(Mutex::new(bucket)))
+    }
+}
+
+impl NamedInAll {
+    fn with<R>(&self, act: impl FnOnce(&mut Bucket) -> R) -> R {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What one connection may.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// Bytes that came from the peer.
+    received: u64,
+    /// Bytes that went, or may still go.
+    charged: u64,
+    bucket: Bucket,
+    in_all: NamedInAll,
+}
+
+impl Named {
+    pub(super) fn new(in_all: NamedInAll) -> Self {
+        Self {
+            received: 0,
+            charged: 0,
+            bucket: Bucket::new(NAMED_PER_SECOND, NAMED_ONCE),
+            in_all,
+        }
+    }
+
+    /// A datagram of the peer's has opened.
+    pub(super) fn on_received(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+    }
+
+    /// Charges an attempt of so many bytes.
+    ///
+    /// # Errors
+    /// Not before this time.
+    pub(super) fn charge(&mut self, now: Time, bytes: u64) -> Result<(), Time> {
+        if self.charged + bytes > self.received + NAMED_ONCE {
+            return Err(now + PATIENCE);
+        }
+        let ready = self.bucket.ready(bytes);
+        let ready = self.in_all.with(|bucket| bucket.ready(bytes)).max(ready);
+        if ready > now {
+            return Err(ready);
+        }
+        self.charged += bytes;
+        self.bucket.take(now, bytes);
+        self.in_all.with(|bucket| bucket.take(now, bytes));
+        Ok(())
+    }
+
+    /// The address has answered: nobody was sent anything that he didn't ask for.
+    pub(super) fn refund(&mut self, bytes: u64) {
+        self.charged = self.charged.saturating_sub(bytes);
+        self.bucket.give_back(bytes);
+        self.in_all.with(|bucket| bucket.give_back(bytes));
+    }
+}
+
+/// Whether a peer may send us from `local` to `remote`: to a private network only from an address
+/// of one, to our own host only from it, and never to more than one host.
+pub(crate) fn may_be_named(local: IpAddr, remote: SocketAddr) -> bool {
+    let (local, ip) = (local.to_canonical(), remote.ip().to_canonical());
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    if remote.port() == 0 || ip.is_unspecified() || ip.is_multicast() || broadcast {
+        return false;
+    }
+    if ip.is_loopback() {
+        return local.is_loopback();
+    }
+    !is_private(ip) || is_private(local)
+}
+
+/// Addresses that mean another host in another network.
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => {
+            let [first, second, ..] = v4.octets();
+            // The last are those of a provider's own network (RFC 6598).
+            v4.is_private() || v4.is_link_local() || (first == 100 && second & 0xc0 == 64)
+        }
+        IpAddr::V6(v6) => v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KB: u64 = 1000;
+
+    /// What attempts of a kilobyte are charged from 0 to 60 s, tried every 10 ms by so many
+    /// connections, whose peers send so many bytes each 10 ms.
+    fn charged(connections: usize, received: usize) -> Vec<u64> {
+        let in_all = NamedInAll::default();
+        let mut each: Vec<_> = (0..connections)
+            .map(|_| Named::new(in_all.clone()))
+            .collect();
+        for step in 0..6000 {
+            for named in &mut each {
+                named.on_received(received);
+                while named.charge(Time::from_millis(10 * step), KB).is_ok() {}
+            }
+        }
+        each.iter().map(|named| named.charged).collect()
+    }
+
+    #[test]
+    fn no_more_than_came_and_thirty_kilobytes_once() {
+        assert_eq!(charged(1, 0), [30 * KB]);
+        assert_eq!(charged(1, 50), [330 * KB], "6000 times 50 bytes");
+    }
+
+    #[test]
+    fn ten_kilobytes_a_second_however_much_comes() {
+        assert_eq!(charged(1, 1 << 20), [(30 + 599) * KB]);
+    }
+
+    #[test]
+    fn an_endpoint_sends_a_hundred_kilobytes_a_second() {
+        let all: u64 = charged(100, 1 << 20).iter().sum();
+        assert_eq!(all, (300 + 5999) * KB);
+    }
+
+    #[test]
+    fn what_is_refused_is_said_to_be_ready_later() {
+        let mut named = Named::new(NamedInAll::default());
+        let now = Time::from_millis(5000);
+        named.on_received(1 << 20);
+        assert_eq!(named.charge(now, 30 * KB), Ok(()));
+        let ready = now + Duration::from_millis(600);
+        assert_eq!(named.charge(now, 6 * KB), Err(ready));
+        assert_eq!(named.charge(ready, 6 * KB), Ok(()));
+        named.refund(6 * KB);
+        assert_eq!(
+            named.charge(ready, 6 * KB),
+            Ok(()),
+            "the other has answered"
+        );
+    }
+
+    #[test]
+    fn a_peer_names_hosts_of_our_own_networks_at_most() {
+        let may = |local: &str, remote: &str| {
+            may_be_named(
+                local.parse().expect("an address"),
+                remote.parse().expect("an address"),
+            )
+        };
+        let public = ["203.0.113.5:9", "[2001:db8::5]:9"];
+        let private = [
+            "10.1.2.3:9",
+            "192.168.0.1:9",
+            "169.254.1.1:9",
+            "100.64.0.1:9",
+        ];
+        let private6 = ["[fd00::1]:9", "[fe80::1]:9", "[::ffff:10.1.2.3]:9"];
+        for local in ["192.0.2.1", "10.0.0.1", "0.0.0.0", "2001:db8::1", "fd00::2"] {
+            let inside = local.starts_with("10.") || local.starts_with("fd");
+            assert!(public.iter().all(|remote| may(local, remote)));
+            for remote in private.iter().chain(&private6) {
+                assert_eq!(may(local, remote), inside, "{local} {remote}");
+            }
+            for remote in [
+                "127.0.0.1:9",
+                "[::1]:9",
+                "0.0.0.0:9",
+                "[::]:9",
+                "224.0.0.1:9",
+                "[ff02::1]:9",
+                "255.255.255.255:9",
+                "203.0.113.5:0",
+                "[::ffff:127.0.0.1]:9",
+            ] {
+                assert!(!may(local, remote), "{local} {remote}");
+            }
+        }
+        assert!(may("127.0.0.1", "127.0.0.1:9") && may("::1", "[::1]:9"));
+    }
+}
