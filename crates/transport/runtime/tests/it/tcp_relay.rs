@@ -58,7 +58,7 @@ async fn refusals_reach_the_caller_in_words() {
     let relay = start(keys.path(), "127.0.0.1:0");
     let nobody = call(&relay.access).await.unwrap_err();
     let text = nobody.to_string();
-    assert!(text.contains("doesn't listen at the relay"), "{text}");
+    assert!(text.contains("isn't at the relay"), "{text}");
     let mut stolen = relay.access.clone();
     stolen.access.seed = [6; 32];
     let _listener = listening(relay.access.relay).await;

@@ -191,7 +191,7 @@ mod tests {
         let caught = (0..1000).filter(|&n| {
             let mut numbers = Numbers::new(seed(n));
             let sent = send(&mut numbers, 5000);
-            // It got the first 2000, and claims to have got all of the thousand numbers that follow.
+            // It got the first 2000, and claims to have got all of the next thousand numbers.
             let from = sent[1999];
             let mut ranges = vec![from..=from + 1000];
             numbers.to_packets(&mut ranges, 5000).is_err()
