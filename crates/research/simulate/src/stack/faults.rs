@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use manyway_network::{Limit, LinkConfig, Loss, Queue};
-use manyway_session::{CloseReason, Config};
+use manyway_session::{CloseReason, Config, PathState, PathStats};
 use manyway_units::{Rate, Time};
 use rand::rngs::ChaCha20Rng;
 use rand::{RngExt, SeedableRng};
@@ -359,9 +359,11 @@ impl Storm {
                 complete += usize::from(received.ended.is_some());
             }
             if let Some((at, reason)) = traffic.closed() {
-                // The handshake has 15 s, and several silences may leave it none of them.
-                let hopeless = matches!(reason, CloseReason::ConnectTimedOut { .. });
-                if hopeless && plan.silence() > LONGEST {
+                // The handshake has 15 s, and several silences may leave it none of them. A burst
+                // of losses lasts for a number of packets, not for a time: all INITs may be in one.
+                let bursty = |path: &PathPlan| matches!(path.loss, Loss::GilbertElliott { .. });
+                let hopeless = plan.silence() > LONGEST || plan.paths.iter().all(bursty);
+                if hopeless && matches!(reason, CloseReason::ConnectTimedOut { .. }) {
                     return Ok(());
                 }
                 return Err(format!("{name} ended at {at:?}: {reason}"));
@@ -455,25 +457,54 @@ impl Storm {
             true => SocketAddr::from(([198, 51, 100, self.rebound as u8], old.port())),
             false => SocketAddr::new(old.ip(), 50_000 + self.rebound),
         };
+        let before = self.pair.addresses.clone();
         match end {
-            End::Client => {
-                let to = moved(client);
-                let socket = self.sockets.0[path];
-                self.world.rebind(self.pair.client, socket, to, false);
-                self.pair.addresses[path].0 = to;
-                self.route(path);
-            }
+            End::Client => self.pair.addresses[path].0 = moved(client),
             // The server has one socket for all paths.
             End::Server => {
                 let to = moved(server);
-                self.world
-                    .rebind(self.pair.server, self.sockets.1, to, false);
-                for path in 0..self.links.len() {
-                    self.pair.addresses[path].1 = to;
-                    self.route(path);
-                }
+                self.pair.addresses.iter_mut().for_each(|pair| pair.1 = to);
             }
         }
+        // If both move before either has heard of it, nobody finds the other any more.
+        if !self.finds(End::Client) && !self.finds(End::Server) {
+            self.pair.addresses = before;
+            return;
+        }
+        let (host, socket) = match end {
+            End::Client => (self.pair.client, self.sockets.0[path]),
+            End::Server => (self.pair.server, self.sockets.1),
+        };
+        let (client, server) = self.pair.addresses[path];
+        let to = if end == End::Client { client } else { server };
+        self.world.rebind(host, socket, to, false);
+        for path in 0..self.links.len() {
+            self.route(path);
+        }
+    }
+
+    /// Whether one of this end's paths leads to where the other end is.
+    fn finds(&mut self, end: End) -> bool {
+        let host = self.host(end);
+        let Some(stats) = self.world.host_mut(host).stats() else {
+            // The listener is where the ticket says until the handshake is through.
+            return end == End::Client
+                && self
+                    .pair
+                    .ticket
+                    .addresses
+                    .contains(&self.pair.addresses[0].1);
+        };
+        let leads = |path: &PathStats| {
+            self.pair.addresses.iter().any(|(client, server)| {
+                path.remote == if end == End::Client { *server } else { *client }
+            })
+        };
+        let mut open = stats
+            .paths
+            .iter()
+            .filter(|path| path.state != PathState::Closed);
+        open.any(leads)
     }
 
     fn remove(&mut self, path: usize, begins: bool) {

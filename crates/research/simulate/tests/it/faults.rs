@@ -20,15 +20,26 @@ fn three_hundred_storms() {
     );
 }
 
+fn fault(at: u32, lasts: u32, what: What) -> Fault {
+    Fault {
+        at: MS * at,
+        lasts: MS * lasts,
+        what,
+    }
+}
+
+fn path(delay: u32) -> PathPlan {
+    PathPlan {
+        mbps: 2.0,
+        delay: MS * delay,
+        loss: Loss::None,
+    }
+}
+
 /// The client's only interface goes and comes back: when it has no ids for another path yet, in
 /// mid-transfer, and after the listener has moved.
 #[test]
 fn an_only_interface_may_go_and_come_back() {
-    let fault = |at: u32, lasts: u32, what| Fault {
-        at: MS * at,
-        lasts: MS * lasts,
-        what,
-    };
     let gone = |at| fault(at, 3_000, What::Removed(0));
     let moved = fault(300, 1, What::Rebound(0, End::Server, false));
     for faults in [
@@ -39,11 +50,7 @@ fn an_only_interface_may_go_and_come_back() {
     ] {
         let plan = FaultPlan {
             seed: 1,
-            paths: vec![PathPlan {
-                mbps: 2.0,
-                delay: 50 * MS,
-                loss: Loss::None,
-            }],
+            paths: vec![path(50)],
             upload: 400_000,
             download: 100_000,
             drift: [0, 0],
@@ -51,4 +58,21 @@ fn an_only_interface_may_go_and_come_back() {
         };
         assert_eq!(plan.run(), Ok(()), "{plan:?}");
     }
+}
+
+/// The listener moves before the client's second path is up, and the first one goes.
+#[test]
+fn other_paths_find_a_listener_that_has_moved() {
+    let plan = FaultPlan {
+        seed: 1,
+        paths: vec![path(47), path(98)],
+        upload: 400_000,
+        download: 100_000,
+        drift: [0, 0],
+        faults: vec![
+            fault(160, 1, What::Rebound(0, End::Server, false)),
+            fault(900, 2_000, What::Removed(0)),
+        ],
+    };
+    assert_eq!(plan.run(), Ok(()));
 }

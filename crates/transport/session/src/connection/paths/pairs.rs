@@ -24,6 +24,8 @@ pub(crate) struct Pairs {
     remotes: Vec<SocketAddr>,
     /// Those of the ticket: who took it wants to reach them.
     ticket: BTreeSet<SocketAddr>,
+    /// Where a path has last found the peer, of which nobody told.
+    found: Option<SocketAddr>,
     attempts: BTreeMap<(LocalId, SocketAddr), Attempt>,
     /// What goes to the others before they answer.
     named: Named,
@@ -57,6 +59,7 @@ impl Pairs {
             locals,
             ticket: remotes.iter().copied().collect(),
             remotes,
+            found: None,
             attempts: BTreeMap::new(),
             named: Named::new(named_in_all),
         };
@@ -110,8 +113,8 @@ impl Pairs {
         self.attempts.entry((local, remote)).or_default().path = Some(path);
     }
 
-    /// The path leads to another address of the peer's. The one it had is tried again, but not
-    /// soon.
+    /// The path leads to another address of the peer's, which is tried from the other sockets, too.
+    /// The one it had is tried again, but not soon.
     pub(crate) fn on_moved(
         &mut self,
         now: Time,
@@ -121,7 +124,7 @@ impl Pairs {
         path: PathId,
     ) {
         self.attempts.remove(&(local, from));
-        // Only what we were told is tried again: the list doesn't grow with the peer's moves.
+        // Only what we were told is tried again.
         if self.remotes.contains(&from) {
             let later = Attempt {
                 retry_at: now + LAST_RETRY,
@@ -130,6 +133,13 @@ impl Pairs {
             self.attempts.insert((local, from), later);
         }
         self.on_opened(local, to, path);
+        if self.found != Some(to) && !self.remotes.contains(&to) {
+            // One of them at a time: the list doesn't grow with the peer's moves.
+            let last = self.found.replace(to);
+            self.attempts
+                .retain(|(_, remote), attempt| Some(*remote) != last || attempt.path.is_some());
+            self.complete();
+        }
     }
 
     pub(crate) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
@@ -209,7 +219,7 @@ impl Pairs {
 
     fn complete(&mut self) {
         for local in &self.locals {
-            for remote in &self.remotes {
+            for remote in self.remotes.iter().chain(&self.found) {
                 let local_ip = local.addr.ip();
                 let named = !self.ticket.contains(remote);
                 if compatible(local_ip, remote.ip()) && (!named || may_be_named(local_ip, *remote))
@@ -342,6 +352,30 @@ mod tests {
             pairs.on_opened(next.local.id, next.remote, PathId(40 + opened));
         }
         assert_eq!(opened, 5);
+    }
+
+    /// Where one path has followed the peer, paths from other sockets may, too.
+    #[test]
+    fn a_peer_that_has_moved_is_tried_from_every_socket() {
+        let home = remote("198.51.100.1:9");
+        let locals = vec![local(0, "192.0.2.1:1"), local(1, "192.0.2.2:1")];
+        let mut pairs = pairs(locals, vec![home]);
+        pairs.on_opened(LocalId(0), home, PathId(0));
+        pairs.on_opened(LocalId(1), home, PathId(1));
+        assert!(pairs.next(Time::ZERO).is_none());
+        let mut last = home;
+        for port in 1..=1000 {
+            let to = SocketAddr::from(([203, 0, 113, 1], port));
+            pairs.on_moved(Time::ZERO, LocalId(0), last, to, PathId(0));
+            // Each costs as much as an address that the peer names.
+            let next = pairs.next(Time::ZERO);
+            assert!(next.is_some() || port > 1);
+            if let Some(next) = next {
+                assert_eq!((next.local.id, next.remote), (LocalId(1), to));
+            }
+            assert!(pairs.attempts.len() <= 4, "{:?}", pairs.attempts);
+            last = to;
+        }
     }
 
     #[test]

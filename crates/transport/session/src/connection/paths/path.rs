@@ -351,8 +351,9 @@ impl Path {
             return Origin::Stray;
         }
         let newest = self.received.largest().is_none_or(|l| number > l);
-        // Another socket of ours is another path: those don't move.
-        if self.local.id != local || !newest || self.migration.is_quiet(now) {
+        // The peer may answer to another socket of ours than the one we send from: only a new
+        // address says that it has moved.
+        if self.remote == remote || !newest || self.migration.is_quiet(now) {
             return Origin::Stray;
         }
         let deadline = validated.then(|| now + self.sender.pto());

@@ -149,17 +149,20 @@ fn an_address_under_challenge_gets_three_times_what_it_sent() {
 }
 
 #[test]
-fn only_newer_packets_from_this_socket_make_a_candidate() {
+fn only_newer_packets_from_new_addresses_make_a_candidate() {
     let mut set = set(false);
     let index = active(&mut set, 1, RTT);
     let path = &mut set[index];
     let policy = path.ack_policy(10, Duration::from_millis(10));
     path.record(T0, 5, true, policy, false);
     assert_eq!(arrive(path, 4, address(9), 100), Origin::Stray, "older");
-    let elsewhere = (LocalId(2), address(9));
+    let elsewhere = (LocalId(2), path.remote());
     let origin = path.on_packet(T0, 6, elsewhere, (100, None), &mut rng());
-    assert_eq!(origin, Origin::Stray, "another socket is another path");
-    assert_eq!(arrive(path, 6, address(9), 100), Origin::Candidate(0));
+    assert_eq!(origin, Origin::Stray, "the peer is where it was");
+    let moved = (LocalId(2), address(9));
+    let origin = path.on_packet(T0, 6, moved, (100, None), &mut rng());
+    assert_eq!(origin, Origin::Candidate(0), "it leads us elsewhere");
+    assert_eq!(arrive(path, 7, address(9), 100), Origin::Candidate(0));
     let carrier = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
     let origin = arrive(&mut set[carrier], 6, address(9), 100);
     assert_eq!(origin, Origin::Stray, "a carrier has one end");
