@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_session::{Config, PathId};
 
-use super::peer::{Peer, Victim};
+use super::peer::Peer;
+use super::victim::Victim;
 
 const RTT: Duration = Duration::from_millis(40);
 

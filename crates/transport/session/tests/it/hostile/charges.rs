@@ -7,7 +7,8 @@ use manyway_session::{Config, PathId};
 use manyway_wire::Frame;
 
 use super::memory::held;
-use super::peer::{Peer, Victim};
+use super::peer::Peer;
+use super::victim::Victim;
 
 fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([198, 51, 100, 1], port))

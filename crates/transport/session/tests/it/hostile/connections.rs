@@ -7,7 +7,8 @@ use manyway_session::{Config, StreamId};
 use manyway_wire::Frame;
 
 use super::memory::held;
-use super::peer::{Peer, Victim};
+use super::peer::Peer;
+use super::victim::Victim;
 
 /// The code of CLOSE for a connection that there is no room for.
 const OVERLOADED: u64 = 3;

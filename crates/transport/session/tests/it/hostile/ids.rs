@@ -7,7 +7,8 @@ use manyway_session::{Config, PathId};
 use manyway_wire::Frame;
 
 use super::memory::held;
-use super::peer::{Peer, Victim, dialled};
+use super::peer::Peer;
+use super::victim::{Victim, dialled};
 
 const MS: Duration = Duration::from_millis(1);
 

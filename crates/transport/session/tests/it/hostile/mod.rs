@@ -9,5 +9,7 @@ mod ids;
 mod memory;
 mod named;
 mod peer;
+mod repertoire;
 mod table;
+mod victim;
 mod worst;

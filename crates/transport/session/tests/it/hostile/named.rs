@@ -6,7 +6,7 @@ use std::time::Duration;
 use manyway_session::{Config, PathId};
 use manyway_wire::{ConnectionId, DataHeader, Frame, MAX_ADDRESSES};
 
-use super::peer::dialled;
+use super::victim::dialled;
 
 const STEP: Duration = Duration::from_millis(20);
 
