@@ -441,8 +441,8 @@ impl Connection {
     /// Closes the connection because there is no room for it, and lets go of what it holds.
     pub(crate) fn turn_away(&mut self, now: Time, why: &str) {
         let reason = CloseReason::Overloaded(why.to_owned());
+        self.traffic.discard(now);
         self.close_with(now, code::OVERLOADED, why, reason);
-        self.traffic.streams().discard();
     }
 
     // What concerns several components.

@@ -4,6 +4,7 @@
 //! have to go out again on another one. It keeps no state of its own beside the random numbers, and
 //! knows neither relays nor carriers nor keys.
 
+mod discard;
 mod relocate;
 #[cfg(test)]
 pub(super) mod tests;

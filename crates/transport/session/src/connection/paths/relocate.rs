@@ -82,6 +82,12 @@ impl PathSet {
         self.lead_elsewhere(now, index, None, true)
     }
 
+    /// Nobody waits any more for what is in flight.
+    pub(crate) fn abandon_flight(&mut self, now: Time, index: usize) {
+        let sender = &mut self.slab[index].sender;
+        sender.abandon_flight(now, &mut Outcome::default());
+    }
+
     /// Moves the path if the peer's address has changed for good.
     pub(crate) fn migrate(&mut self, now: Time, index: usize) -> Option<Moved> {
         let path = &mut self.slab[index];

@@ -150,6 +150,11 @@ impl Traffic {
         self.core.data().streams.unacked_bytes()
     }
 
+    /// Lets go of all that the end can be said without.
+    pub(super) fn discard(&mut self, now: Time) {
+        self.core.discard(now, self.initiator);
+    }
+
     /// Memory that the connection takes, in bytes, and the stream bytes that it has moved: read
     /// here, or acknowledged by the peer.
     pub(super) fn usage(&self) -> (usize, u64) {

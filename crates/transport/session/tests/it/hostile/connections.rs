@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_session::{Config, StreamId};
+use manyway_session::{Config, PathId, StreamId};
 use manyway_wire::Frame;
 
 use super::memory::held;
@@ -138,4 +138,32 @@ fn memory_is_taken_from_those_that_nobody_reads() {
     assert!(closed.iter().all(|(closed, _)| *closed != handle));
     assert!(closed.len() > 40, "{}", closed.len());
     assert!((16 << 20..36 << 20).contains(&most), "{most}");
+}
+
+/// Peers with many paths go one by one, until there is room: not all of them, and not the one that
+/// transfers.
+#[test]
+fn so_many_go_as_make_room() {
+    let (paths, peers) = (200, 4);
+    let config = |memory| Config {
+        memory,
+        ..Config::default()
+    };
+    // What one of them is charged: its paths, 14 KiB each, with what they carry and itself.
+    let each = 200 * (14 << 10);
+    let mut victim = Victim::listener(config(peers * each));
+    let mut honest = Peer::connect(&mut victim, address(200, 1), 1);
+    honest.say(&mut victim, &[stream(0, b"something")]);
+    assert_eq!(read_all(&mut victim), 9);
+    for n in 1..=peers {
+        let mut peer = Peer::connect(&mut victim, address(n as u8, 1), 1000 + n);
+        for path in (1..=paths).map(PathId) {
+            peer.say_on(&mut victim, path, &[Frame::Ping]);
+            let sent = victim.wait(Duration::from_millis(5));
+            peer.hear(&mut victim, sent);
+        }
+    }
+    let closed = victim.closed();
+    assert_eq!(closed.len(), 1, "{closed:?}");
+    assert_ne!(closed[0].0, victim.events[0].0, "the one that transfers");
 }
