@@ -320,6 +320,10 @@ impl Connection {
         match opened {
             Ok(opened) => {
                 let known = self.traffic.index_of(id);
+                if let Some(index) = known {
+                    let from = (local, remote);
+                    self.traffic.follow_relay(now, index, from, opened.number);
+                }
                 let mut accept = || self.traffic.accept_path(now, id, local, remote, transport);
                 if let Some(index) = known.or_else(&mut accept) {
                     self.handle_opened(now, (id, index), opened);

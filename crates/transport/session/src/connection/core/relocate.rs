@@ -1,6 +1,7 @@
 //! Paths that lead elsewhere: the pairs and the application hear of it, and what was in flight goes
 //! out again.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_units::Time;
@@ -25,14 +26,32 @@ impl Core {
     /// Gives paths that have lost their socket this one.
     pub(crate) fn rebind(&mut self, now: Time, local: &Local) {
         for index in self.paths.unbound(local) {
-            let in_flight = self.paths.rebind(now, index, local);
-            self.send_all_again(in_flight);
-            self.paths.refresh(now, index);
+            self.go_on_from(now, index, local);
             let path = &self.paths[index];
             if let Some(pairs) = &mut self.pairs {
                 pairs.on_opened(local.id, path.remote(), path.id());
             }
         }
+    }
+
+    /// A relay forwards to the socket from which it was asked last, and its grants back are for
+    /// that one: a listener's path goes on from where its newest packet came.
+    pub(crate) fn follow_relay(
+        &mut self,
+        now: Time,
+        index: usize,
+        (local, remote): (&Local, SocketAddr),
+        number: u64,
+    ) {
+        if self.paths[index].is_led_to(local.id, remote, number) {
+            self.go_on_from(now, index, local);
+        }
+    }
+
+    fn go_on_from(&mut self, now: Time, index: usize, local: &Local) {
+        let in_flight = self.paths.rebind(now, index, local);
+        self.send_all_again(in_flight);
+        self.paths.refresh(now, index);
     }
 
     /// Moves a path if the peer's address has changed for good; the round-trip time to the new one,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use manyway_control::LawSpec;
 use manyway_wire::StreamId;
+use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
 use rand::SeedableRng;
 
 use super::super::packet::Packet;
-use super::super::paths::PeerLimits;
+use super::super::paths::{PeerLimits, RelayHeader};
 use super::*;
 use crate::config::Config;
 use crate::driver::LocalId;
@@ -176,4 +177,38 @@ fn a_path_needs_the_peers_id_and_room() {
         open(&mut core, id);
     }
     assert_eq!(core.next_path(), None, "the peer wants eight at most");
+}
+
+/// A listener that asks a relay from another socket is led there, and answers from there: the
+/// grants that it gets are for that socket's address.
+#[test]
+fn a_listeners_path_follows_its_relay_to_another_socket() {
+    let grant = |kind: RelayType| {
+        let mut bytes = [0; ForwardHeader::LEN_V4];
+        bytes[0] = kind as u8;
+        Grant::decode(&bytes).expect("a grant")
+    };
+    let other = Local {
+        id: LocalId(2),
+        ..new_path(1).local
+    };
+    let from = |core: &Core, index: usize| core.paths[index].local().id;
+    for relayed in [true, false] {
+        let mut core = core(false);
+        let index = up(&mut core, 1);
+        let policy = core.paths[index].ack_policy(10, Duration::from_millis(10));
+        if relayed {
+            core.paths[index].set_relay(RelayHeader::back(grant(RelayType::Forward4), 1));
+        }
+        send(&mut core, index);
+        core.record(T0, index, (7, true), policy, false);
+        core.follow_relay(T0, index, (&other, address(1)), 7);
+        assert_eq!(from(&core, index), LocalId(1), "not the newest packet");
+        core.follow_relay(T0, index, (&other, address(9)), 8);
+        assert_eq!(from(&core, index), LocalId(1), "not from the relay");
+        core.follow_relay(T0, index, (&other, address(1)), 8);
+        let expected = if relayed { LocalId(2) } else { LocalId(1) };
+        assert_eq!(from(&core, index), expected);
+        assert_eq!(core.data.has_any(), relayed, "what was in flight");
+    }
 }

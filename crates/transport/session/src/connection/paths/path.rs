@@ -361,6 +361,15 @@ impl Path {
         Origin::Candidate(at)
     }
 
+    /// Whether a packet that came from the relay shows that this has been asked from another
+    /// socket of ours, a listener's, than the one that the path sends from.
+    pub(crate) fn is_led_to(&self, local: LocalId, remote: SocketAddr, number: u64) -> bool {
+        let back = |relay: &RelayHeader| relay.route.is_none();
+        self.relay.as_ref().is_some_and(back)
+            && (self.remote, self.local.id != local) == (remote, true)
+            && self.received.largest().is_none_or(|l| number > l)
+    }
+
     /// The packet's frames were handled: it is acknowledged by the policy, or at once.
     pub(crate) fn record(
         &mut self,

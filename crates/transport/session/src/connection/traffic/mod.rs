@@ -375,6 +375,17 @@ impl Traffic {
         self.core.on_unopened(path, came, self.initiator)
     }
 
+    /// A packet of a path that there is has opened, at this socket.
+    pub(super) fn follow_relay(
+        &mut self,
+        now: Time,
+        index: usize,
+        from: (&Local, SocketAddr),
+        number: u64,
+    ) {
+        self.core.follow_relay(now, index, from, number);
+    }
+
     /// A packet has opened. Where it came from.
     pub(super) fn on_packet(&mut self, now: Time, index: usize, opened: &Opened<'_>) -> Origin {
         self.core.on_packet(now, index, opened)
