@@ -78,6 +78,8 @@ fn lines_have_at_most_100_characters() {
         ".md",
         ".sh",
         ".ci/run",
+        ".ci/chaos",
+        ".ci/hostile",
         ".ci/loopback",
         ".ci/nat",
         ".ci/tcp-share",
