@@ -2,7 +2,6 @@
 
 use crate::manifest::Kind;
 use crate::name::SafeName;
-use std::fmt;
 
 /// How a receiver treats names that exist already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,16 +15,6 @@ pub enum Policy {
     /// What exists is left alone, directories included; what arrives gets a new name: `name
     /// (1).ext`.
     Rename,
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Policy::Refuse => "refuse",
-            Policy::Overwrite => "overwrite",
-            Policy::Rename => "rename",
-        })
-    }
 }
 
 /// What a name stands for on the receiver's disk; symbolic links are not followed.
@@ -196,6 +185,19 @@ mod tests {
         tar (1).gz
         .tar (1).gz
         ");
+    }
+
+    #[test]
+    fn only_short_endings_are_extensions() {
+        assert_eq!(numbered("a.b.c", 1), "a.b (1).c");
+        // With its dot, the longest extension has 32 bytes.
+        let longest = format!("long name.{}", "e".repeat(31));
+        assert_eq!(
+            numbered(&longest, 1),
+            format!("long name (1).{}", "e".repeat(31))
+        );
+        let longer = format!("{longest}e");
+        assert_eq!(numbered(&longer, 1), format!("{longer} (1)"));
     }
 
     proptest! {

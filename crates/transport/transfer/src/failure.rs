@@ -271,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn conflicts_and_damage_name_the_file() {
+        let name = SafeName::parse("d/f").unwrap();
+        let failure = Failure::conflict(&name, Conflict::IsSpecial);
+        assert_eq!(failure.code, FailureCode::Conflict);
+        assert!(failure.to_string().starts_with("d/f: at the receiver"));
+        let failure = Failure::content(&name, VerifyError::TooLong { announced: 1 });
+        assert_eq!(failure.code, FailureCode::Protocol);
+        assert_eq!(failure.name.as_deref(), Some("d/f"));
+    }
+
+    #[test]
     fn disk_errors_name_file_side_cause_and_remedy() {
         let full = io::Error::from_raw_os_error(28);
         let failure = Failure::disk(Side::Receiver, "writing", "big.iso", &full);

@@ -263,6 +263,38 @@ mod tests {
         ));
     }
 
+    /// Each limit may be reached, and none passed.
+    #[test]
+    fn a_transfer_has_limits() {
+        let full = |entries, bytes, name_bytes| Manifest {
+            last: None,
+            totals: Totals {
+                entries,
+                files: 0,
+                bytes,
+            },
+            name_bytes,
+        };
+        let (entries, names) = (Manifest::MAX_ENTRIES, Manifest::MAX_NAME_BYTES);
+        let bytes = Manifest::MAX_BYTES;
+        let mut nearly = full(entries - 1, bytes - 1, names - 2);
+        assert_eq!(nearly.push(&entry("ab", F, 1)), Ok(()));
+        for mut over in [
+            full(entries, 0, 0),
+            full(0, bytes, 0),
+            full(0, 0, names - 1),
+        ] {
+            let name = SafeName::parse("ab").unwrap();
+            let error = over.push(&entry("ab", F, 1));
+            assert_eq!(error, Err(ManifestError::TooMuch(name)));
+        }
+        // The names of all entries count, with their directories'.
+        let mut manifest = full(0, 0, names - 4);
+        manifest.push(&entry("a", D, 0)).unwrap();
+        manifest.push(&entry("a/b", F, 0)).unwrap();
+        assert!(manifest.push(&entry("b", F, 0)).is_err());
+    }
+
     #[test]
     fn totals_must_agree() {
         let mut manifest = Manifest::new();

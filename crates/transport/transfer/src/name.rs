@@ -241,6 +241,21 @@ mod tests {
             assert_eq!(SafeName::parse(name).unwrap().as_str(), name);
         }
         assert!(SafeName::parse(&"x".repeat(255)).is_ok());
+        let longest = "x".repeat(240) + &format!("/{}", "x".repeat(240)).repeat(16);
+        assert_eq!(longest.len(), SafeName::MAX_LEN);
+        assert!(SafeName::parse(&longest).is_ok());
+        assert_eq!(
+            problem(&format!("{longest}x")),
+            NameProblem::TooLong(SafeName::MAX_LEN + 1)
+        );
+    }
+
+    #[test]
+    fn a_name_knows_its_ends() {
+        for (name, top, last) in [("a", "a", "a"), ("a/b", "a", "b"), ("a/b/c", "a", "c")] {
+            let name = SafeName::parse(name).unwrap();
+            assert_eq!((name.top(), name.file_name()), (top, last));
+        }
     }
 
     #[test]

@@ -168,5 +168,6 @@ mod tests {
             verifier(0).digest().unwrap().to_string(),
             "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
         );
+        assert_eq!(format!("{:?}", Digest([10; 32])), "0a".repeat(32));
     }
 }

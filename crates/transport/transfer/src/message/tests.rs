@@ -251,6 +251,43 @@ fn modes_lose_their_special_bits_and_times_their_magic() {
 }
 
 #[test]
+fn a_body_ends_where_its_fields_end() {
+    for message in [
+        Message::Accept,
+        Message::Trailer(Digest([1; 32])),
+        Message::Done(Totals::default()),
+        Message::Failure(Failure::new(FailureCode::Other, "no")),
+    ] {
+        let kind = message.kind();
+        let mut body = message.to_bytes().split_off(HEADER_LEN);
+        body.push(0);
+        let error = Message::decode(kind, &body).unwrap_err();
+        assert_eq!(error, ProtocolError::Malformed(kind));
+        assert_eq!(error.to_string(), format!("malformed {kind:?} frame"));
+    }
+}
+
+#[test]
+fn frames_follow_each_other() {
+    let mut bytes = Message::Accept.to_bytes();
+    Message::Trailer(Digest([7; 32])).encode(&mut bytes);
+    let trailer = bytes.split_off(HEADER_LEN);
+    assert_eq!(decode(&trailer), Ok(Message::Trailer(Digest([7; 32]))));
+}
+
+/// What doesn't fit into a message by itself still makes a batch; a batch takes all that fits.
+#[test]
+fn batches_take_as_much_as_fits() {
+    let text = |items: usize| vec![b'n'; Batch::TARGET / items - Batch::OVERHEAD];
+    let mut batch = Batch::default();
+    assert!(batch.is_empty());
+    assert!(batch.add(text(2)) && !batch.is_empty());
+    assert!(batch.add(text(2)));
+    assert!(!batch.add(""));
+    assert!(Batch::default().add(vec![b'n'; MAX_MESSAGE]));
+}
+
+#[test]
 fn a_full_batch_fits_a_message() {
     let longest = SafeName::parse(&[&"n".repeat(255); 16].map(String::as_str).join("/")).unwrap();
     let entry = |name: &SafeName| Entry {
