@@ -85,6 +85,31 @@ fn connections_are_bounded_by_source_account_and_altogether() {
     assert!(tcp.gate.counters().connections <= 40);
 }
 
+/// A source's listeners are bounded, and each that goes makes room for another.
+#[test]
+fn a_source_has_so_many_listeners_at_a_time() {
+    let limits = StreamLimits {
+        listeners_per_source: 2,
+        ..StreamLimits::default()
+    };
+    let mut tcp = Tcp::with(Config::default(), limits);
+    let relay = tcp.id();
+    let listen = |tcp: &mut Tcp, key: u8| {
+        let id = tcp.open(R);
+        let key = ListenKey([key; 16]);
+        let step = tcp.say(id, StreamRequest::Listen(StreamListen { relay, key }));
+        (step == Step::Listening(None)).then_some(id)
+    };
+    let first = listen(&mut tcp, 1).expect("room");
+    listen(&mut tcp, 2).expect("room");
+    assert_eq!(listen(&mut tcp, 3), None);
+    tcp.gate.closed(first);
+    let third = listen(&mut tcp, 3).expect("room");
+    assert_eq!(listen(&mut tcp, 4), None);
+    tcp.gate.closed(third);
+    listen(&mut tcp, 4).expect("room");
+}
+
 #[test]
 fn a_flood_of_connects_costs_a_bounded_number_of_signature_checks() {
     let mut tcp = Tcp::new();
@@ -205,6 +230,7 @@ fn memory_ends_with_the_connection() {
         assert_eq!(left, (0, 0, 0));
     }
     let text = format!("{:?}", tcp.gate);
+    assert!(text.contains("connections: 0"), "{text}");
     assert!(!text.contains("4, 4, 4"), "{text}");
 }
 

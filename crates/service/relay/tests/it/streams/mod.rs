@@ -13,7 +13,7 @@ use manyway_relay::gate::{ConnectionId, Gate, Step, name_of};
 use manyway_relay::keys::{public_key, sign};
 use manyway_relay::{Action, Config, Ending, Keys, Rates, StreamLimits};
 use manyway_wire::relay::{
-    CallToken, Challenge, Hello, ListenKey, ListenerName, Nonce, Peer, RateClass, RelayId,
+    CallToken, Challenge, Hello, Listen, ListenKey, ListenerName, Nonce, Peer, RateClass, RelayId,
     StreamAnswer, StreamConnect, StreamListen, StreamRefusal, StreamReply, StreamRequest, Voucher,
     VoucherTerms,
 };
@@ -196,7 +196,14 @@ fn what_is_for_udp_is_refused_with_a_clear_reason() {
     let mint = world.mint_datagram(proof, Peer::Consent(consent), world.voucher());
     let (nonce, relay) = (Nonce([1; 8]), tcp.id());
     let hello = Hello { nonce, relay }.to_bytes();
-    for message in [grant.as_bytes(), &mint, &hello] {
+    let listen = |relay| Listen {
+        nonce,
+        relay,
+        name: ListenerName([5; 16]),
+        proof,
+    };
+    let own = listen(relay).to_bytes();
+    for message in [grant.as_bytes(), &mint, &hello, &own] {
         let id = tcp.open(S);
         let step = tcp.say_bytes(id, message);
         assert_eq!(step, Step::Refuse(StreamRefusal::ForUdp));
@@ -211,11 +218,59 @@ fn what_is_for_udp_is_refused_with_a_clear_reason() {
     let voucher = tcp.voucher();
     let step = tcp.connect_with(S, Peer::Consent(others.hello(R).0), voucher);
     assert_eq!(step, Step::Refuse(StreamRefusal::ForUdp));
+    // What is for another relay gets no answer.
+    let id = tcp.open(S);
+    let step = tcp.say_bytes(id, &listen(others.relay.id()).to_bytes());
+    assert_eq!(step, Step::Close);
+    assert_eq!(tcp.gate.counters().ended_by(Ending::OtherRelay), 1);
     // A grant that this relay hasn't made tells that somebody guesses.
     let id = tcp.open(S);
     let step = tcp.say_bytes(id, others.grants(S, R).there.as_bytes());
     assert_eq!(step, Step::Close);
     assert_eq!(tcp.gate.counters().ended_by(Ending::Forged), 1);
+}
+
+/// A relay that has rotated its keys knows the grants of its UDP side by the new ones.
+#[test]
+fn after_a_rotation_the_gate_decides_with_the_new_keys() {
+    let mut tcp = Tcp::new();
+    let mut world = World::new();
+    world.later(3600.0);
+    let mut keys = Keys::from_text(&tcp.keys.to_text()).unwrap();
+    assert!(keys.rotate(world.now, &mut tcp.rng));
+    let copy = || Keys::from_text(&keys.to_text()).unwrap();
+    world.relay.set_keys(copy());
+    let grant = world.grants(S, R).there;
+    let id = tcp.open(S);
+    assert_eq!(tcp.say_bytes(id, grant.as_bytes()), Step::Close, "unknown");
+    tcp.gate.set_keys(copy());
+    let id = tcp.open(S);
+    let step = tcp.say_bytes(id, grant.as_bytes());
+    assert_eq!(step, Step::Refuse(StreamRefusal::ForUdp));
+}
+
+/// Each connection and each refusal is counted once, under its reason.
+#[test]
+fn the_counters_tell_what_happened() {
+    let mut tcp = Tcp::new();
+    let first = tcp.listener(R);
+    let again = tcp.open(R);
+    let request = tcp.listen_request();
+    assert_eq!(tcp.say(again, request), Step::Listening(Some(first)));
+    let (caller, challenge) = tcp.caller(S);
+    let message = tcp.signed(Peer::Name(name_of(&KEY)), tcp.voucher(), &challenge);
+    token(tcp.say_bytes(caller, &message));
+    tcp.gate.unanswered(caller);
+    tcp.gate.ended(Ending::Slow);
+    assert!(tcp.gate.open(addr("0.0.0.0:1")).is_none());
+    let counters = tcp.gate.counters();
+    assert_eq!(counters.accepted, 4);
+    assert_eq!(counters.connections, 3);
+    assert_eq!(counters.refused_for(StreamRefusal::Replaced), 1);
+    assert_eq!(counters.refused_for(StreamRefusal::NoAnswer), 1);
+    assert_eq!(counters.ended_by(Ending::Slow), 1);
+    assert_eq!(counters.ended_by(Ending::Address), 1);
+    assert_eq!((counters.calls, counters.spliced), (1, 0));
 }
 
 #[test]
