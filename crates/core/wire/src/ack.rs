@@ -372,6 +372,17 @@ mod tests {
     }
 
     #[test]
+    fn acks_are_equal_if_they_say_the_same() {
+        let one = encoded(&INFO, &[10..=20, 0..=1], 1000);
+        let other_ranges = encoded(&INFO, &[10..=20, 0..=2], 1000);
+        let path = PathId(INFO.path.0 + 1);
+        let other_path = encoded(&AckInfo { path, ..INFO }, &[10..=20, 0..=1], 1000);
+        assert_eq!(ack(&one), ack(&one.clone()));
+        assert_ne!(ack(&one), ack(&other_ranges));
+        assert_ne!(ack(&one), ack(&other_path));
+    }
+
+    #[test]
     fn a_count_beyond_the_packet_costs_nothing() {
         let mut bytes = vec![0x02, 0, 9, 0, 0];
         varint::put(&mut bytes, varint::MAX);

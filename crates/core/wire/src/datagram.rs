@@ -200,6 +200,13 @@ mod tests {
             prop_assert_eq!(expand_pn(number as u32, Some(largest)), number);
         }
 
+        /// Of two that are equally near, it is the later one, as in RFC 9000, appendix A.3.
+        #[test]
+        fn a_tie_goes_to_the_later_number(expected in 1u64 << 31..1 << 62) {
+            let later = expected + (1 << 31);
+            prop_assert_eq!(expand_pn(later as u32, Some(expected - 1)), later);
+        }
+
         #[test]
         fn any_number_expands_to_one_with_its_low_bits(low: u32, largest: Option<u64>) {
             prop_assert_eq!(expand_pn(low, largest) as u32, low);

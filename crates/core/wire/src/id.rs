@@ -72,6 +72,11 @@ mod tests {
     }
 
     #[test]
+    fn paths_and_streams_print_as_numbers() {
+        assert_eq!(format!("{} {:>3}", PathId(7), StreamId(12)), "7  12");
+    }
+
+    #[test]
     fn connection_ids_print_as_hexadecimal() {
         assert_eq!(
             ConnectionId([0, 1, 2, 3, 0xfc, 0xfd, 0xfe, 0xff]).to_string(),

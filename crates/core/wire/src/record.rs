@@ -47,12 +47,9 @@ impl RecordReader {
             (self.start, self.end) = (0, 0);
         }
         // A read has filled all of it, so there is probably more.
-        let full = self.end == self.buf.len();
-        if full && self.start > 0 {
+        if self.end == self.buf.len() {
             self.buf.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
-        }
-        if full && self.buf.len() < CAPACITY {
             let len = (2 * self.buf.len()).clamp(FIRST_CAPACITY, CAPACITY);
             self.buf.resize(len, 0);
         }
@@ -128,6 +125,23 @@ mod tests {
             assert!(record_header(usize::from(len)).is_err());
         }
         assert!(record_header(1 << 20).is_err());
+    }
+
+    /// A stream may end between records only, and its buffer grows in few steps.
+    #[test]
+    fn a_record_is_whole_at_its_last_byte() {
+        let mut reader = RecordReader::new();
+        let mut record = record_header(MAX_RECORD).unwrap().to_vec();
+        record.resize(RECORD_HEADER_LEN + MAX_RECORD, 7);
+        let mut capacities = std::collections::BTreeSet::new();
+        assert!(reader.is_between());
+        for (at, byte) in record.iter().enumerate() {
+            let taken = feed(&mut reader, &[*byte], 1).unwrap();
+            let last = at + 1 == record.len();
+            assert_eq!((taken.len(), reader.is_between()), (last.into(), last));
+            capacities.insert(reader.buf.len());
+        }
+        assert!(capacities.len() <= 8, "{capacities:?}");
     }
 
     #[test]

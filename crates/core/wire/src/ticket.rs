@@ -309,6 +309,29 @@ mod tests {
     }
 
     #[test]
+    fn texts_have_exactly_their_length() {
+        let error = |bytes: Vec<u8>| TEXT.encode(bytes).parse::<Ticket>().unwrap_err();
+        for len in [MIN_LEN - 1, MAX_LEN + 1] {
+            let error = error(vec![0; len]);
+            assert!(matches!(error, TextError::WrongLength { .. }), "{error}");
+        }
+        let relays = vec![("192.0.2.1:1".parse().unwrap(), RelayId([1; 32]))];
+        let ticket = Ticket {
+            relays,
+            ..example()
+        };
+        let mut bytes = TEXT.decode(&ticket.to_string()).unwrap();
+        let expected = bytes.len();
+        bytes.push(0);
+        let too_long = DecodeError::WrongLength {
+            what: "it",
+            expected,
+            found: expected + 1,
+        };
+        assert_eq!(error(bytes), TEXT.malformed(too_long));
+    }
+
+    #[test]
     fn every_wrong_character_is_found() {
         let text = example().to_string();
         for at in 0..text.len() {

@@ -207,10 +207,7 @@ impl StreamConnect {
 
     /// The bytes that the signature covers, on the connection that got `challenge`.
     pub fn signed_bytes(&self, challenge: &Challenge) -> Vec<u8> {
-        let len = CONTEXT.len() + TOKEN_LEN + Self::UNSIGNED_LEN;
-        let mut bytes = Vec::with_capacity(len);
-        bytes.put_slice(CONTEXT);
-        bytes.put_slice(&challenge.0);
+        let mut bytes = [CONTEXT, &challenge.0].concat();
         bytes.put_u8(StreamType::Connect as u8);
         self.peer.encode(&mut bytes);
         bytes.put_slice(&self.voucher.to_bytes());

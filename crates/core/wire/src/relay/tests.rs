@@ -138,6 +138,75 @@ fn what_relays_speak_is_told_from_what_they_forward() {
     assert!(!is_relay_datagram(&[]));
 }
 
+/// Each type byte has one message, and a text for errors.
+#[test]
+fn type_bytes_are_those_of_the_document() {
+    use RelayType::*;
+    let types = [
+        Forward4, Forward6, Hello, Consent, Mint, Minted, Stale, Listen, Refused,
+    ];
+    for (first, kind) in (0x20..).zip(types) {
+        assert_eq!(RelayType::of(&[first]), Some(kind));
+        assert_eq!(kind as u8, first);
+    }
+    let error = super::Hello::decode(&[0x22]).unwrap_err().to_string();
+    assert!(error.contains("HELLO"), "{error}");
+    // Over TCP, a relay also reads requests of the UDP protocol as a whole.
+    let lengths = [
+        (Forward4, Some(ForwardHeader::LEN_V4)),
+        (Forward6, Some(ForwardHeader::LEN_V6)),
+        (Hello, Some(HELLO_LEN)),
+        (Consent, None),
+        (Mint, Some(MINT_LEN)),
+        (Minted, None),
+        (Stale, None),
+        (Listen, Some(LISTEN_LEN)),
+        (Refused, None),
+    ];
+    for (kind, len) in lengths {
+        assert_eq!(stream_request_len(kind as u8), len, "{kind:?}");
+    }
+}
+
+#[test]
+fn every_reason_comes_back() {
+    use {Refusal as R, StaleReason as S};
+    for reason in [
+        R::Voucher,
+        R::VoucherExpired,
+        R::Consent,
+        R::UnknownName,
+        R::Address,
+        R::Leaving,
+        R::Busy,
+    ] {
+        let (nonce, now) = (Nonce([1; 8]), 2);
+        let refused = Refused { nonce, reason, now };
+        assert_eq!(Refused::decode(&refused.to_bytes()), Ok(refused));
+    }
+    let grant = Grant::from(header(addr("192.0.2.1:1")));
+    let others = Grant::from(ForwardHeader {
+        mac: Mac([0x34; 8]),
+        ..*grant.header()
+    });
+    for reason in [S::Expired, S::Moved, S::Leaving] {
+        let (mac, now) = (grant.header().mac, 2);
+        let stale = Stale { reason, now, mac };
+        assert_eq!(Stale::decode(&stale.to_bytes()), Ok(stale));
+        assert!(stale.concerns(&grant) && !stale.concerns(&others));
+    }
+    assert_eq!(grant.expires(), 0x0102_0304);
+}
+
+#[test]
+fn a_listeners_name_is_the_hash_of_its_purpose_and_its_key() {
+    let hashed = ListenKey([0x7e; 16]).hashed_bytes();
+    assert_eq!(
+        hashed,
+        [&b"manyway relay listener 1"[..], &[0x7e; 16]].concat()
+    );
+}
+
 #[test]
 fn no_request_is_shorter_than_its_reply() {
     // Those with a constant length are compared when this crate is compiled.
@@ -164,6 +233,12 @@ fn debug_shows_no_secret() {
         ListenerName([0x7e; 16]),
         header(addr("192.0.2.1:1")).mac,
     );
+    let hidden = format!("{:?} {:?}", ListenKey([0x7e; 16]), CallToken([0x7e; 16]));
+    assert_eq!(hidden, "ListenKey(..) CallToken(..)");
+    // What may be shown is.
+    for shown in ["ListenerName(..)", "Access { voucher: Voucher { terms"] {
+        assert!(text.contains(shown), "{shown} isn't in {text}");
+    }
     // The MACs, the signature, the client's seed.
     for secret in ["92, 92", "51, 51", "165, 165", "126, 126"] {
         assert!(!text.contains(secret), "{secret} is in {text}");
@@ -230,6 +305,16 @@ fn the_relays_text_is_stable_and_checked() {
         .encode(bytes)
         .parse::<RelayTicket>()
         .unwrap_err();
+    let mut bytes = ticket::TEXT.decode(&text).unwrap();
+    let expected = bytes.len();
+    bytes.push(0);
+    let error = ticket::TEXT.encode(bytes).parse::<RelayTicket>();
+    let too_long = DecodeError::WrongLength {
+        what: "it",
+        expected,
+        found: expected + 1,
+    };
+    assert_eq!(error, Err(ticket::TEXT.malformed(too_long)));
     for at in 0..text.len() {
         let mut wrong = text.clone();
         let other = if &text[at..=at] == "a" { "b" } else { "a" };
@@ -349,6 +434,22 @@ fn lengths_are_exact() {
         bytes.push(0);
         assert!(!accepts(&bytes), "message {index} with a byte more");
     }
+    // Errors name the right length, where the contents give it, too.
+    let mut minted = Vec::new();
+    Minted {
+        nonce,
+        now: 0,
+        there: grant,
+        back: grant,
+    }
+    .encode(&mut minted);
+    minted.push(0);
+    let error = DecodeError::WrongLength {
+        what: "a MINTED",
+        expected: MINTED_MAX_LEN,
+        found: MINTED_MAX_LEN + 1,
+    };
+    assert_eq!(Minted::decode(&minted), Err(error));
 }
 
 proptest! {
