@@ -80,9 +80,15 @@ impl Peer {
 
     /// One datagram with this plaintext on a path.
     pub(crate) fn send(&mut self, target: &mut impl Target, path: PathId, plain: &[u8]) {
-        let Some(&cid) = self.cids.get(&path) else {
-            return;
-        };
+        if let Some(datagram) = self.seal(path, plain) {
+            self.sent += datagram.len() as u64;
+            target.take(self.address, datagram);
+        }
+    }
+
+    /// A datagram with this plaintext on a path, if the victim has given out its id.
+    pub(crate) fn seal(&mut self, path: PathId, plain: &[u8]) -> Option<Vec<u8>> {
+        let &cid = self.cids.get(&path)?;
         let number = self.next.entry(path).or_default();
         let header = DataHeader {
             cid,
@@ -95,8 +101,17 @@ impl Peer {
             .seal(path.0, *number, &mut datagram, 0, DATA_HEADER_LEN)
             .expect("within the limits");
         *number += 1;
-        self.sent += datagram.len() as u64;
-        target.take(self.address, datagram);
+        Some(datagram)
+    }
+
+    /// Our own id for a path has been announced.
+    pub(crate) fn issue(&mut self, path: PathId, cid: ConnectionId) {
+        self.ours.insert(cid, path);
+    }
+
+    /// Whether a datagram is for this connection.
+    pub(crate) fn owns(&self, datagram: &[u8]) -> bool {
+        DataHeader::decode(datagram).is_ok_and(|header| self.ours.contains_key(&header.cid))
     }
 
     /// The next packet on a path has a number so far above the last.
@@ -150,6 +165,7 @@ impl Peer {
         ranges.drain(..surplus);
     }
 
+    /// Opens a datagram; challenges in it are added to the others.
     pub(crate) fn open(
         &mut self,
         now: Time,

@@ -13,7 +13,11 @@ use manyway_wire::{ConnectionId, DataHeader, DatagramType, Frame, Frames};
 use rand::rngs::ChaCha20Rng;
 use rand::{RngExt, SeedableRng};
 
+use super::memory::held;
 use super::peer::{Peer, Target, initiator, params};
+
+/// Timers that may be due one after the other without time going on.
+const MOST_AT_ONCE: usize = 1000;
 
 /// The endpoint under attack.
 pub(crate) struct Victim {
@@ -21,6 +25,8 @@ pub(crate) struct Victim {
     pub(crate) end: Endpoint,
     pub(crate) ticket: Ticket,
     pub(crate) events: Vec<(ConnectionHandle, Event)>,
+    /// Bytes that the endpoint has allocated and not freed.
+    pub(crate) held: isize,
 }
 
 pub(crate) fn here() -> SocketAddr {
@@ -40,43 +46,72 @@ fn local() -> Local {
 pub(crate) type Sent = Vec<(SocketAddr, Vec<u8>)>;
 
 impl Victim {
-    /// A listener.
-    pub(crate) fn listener(config: Config) -> Self {
-        let secrets = Secrets::generate(&mut ChaCha20Rng::from_seed([9; 32]));
-        let ticket = secrets.ticket(vec![here()]);
+    fn new(config: Config, ticket: Ticket) -> Self {
+        let before = held();
         let mut end = Endpoint::new(Arc::new(config), [1; 32]).expect("a valid configuration");
         end.add_local(Time::ZERO, local());
-        end.listen(secrets);
         Self {
             now: Time::ZERO,
             end,
             ticket,
             events: Vec::new(),
+            held: held() - before,
         }
+    }
+
+    /// A listener.
+    pub(crate) fn listener(config: Config) -> Self {
+        let secrets = Secrets::generate(&mut ChaCha20Rng::from_seed([9; 32]));
+        let mut victim = Self::new(config, secrets.ticket(vec![here()]));
+        victim.on(|end, _| end.listen(secrets));
+        victim
+    }
+
+    /// Does something to the endpoint; what it allocates meanwhile is counted. What it gives out
+    /// has to be dropped within.
+    pub(crate) fn on<R>(&mut self, act: impl FnOnce(&mut Endpoint, Time) -> R) -> R {
+        let before = held();
+        let result = act(&mut self.end, self.now);
+        self.held += held() - before;
+        result
+    }
+
+    /// Takes a datagram on one of its sockets or carriers.
+    pub(crate) fn take_on(&mut self, local: LocalId, from: SocketAddr, mut data: Vec<u8>) {
+        let incoming = Incoming {
+            local,
+            remote: from,
+            ecn: None,
+            data: &mut data,
+        };
+        self.on(|end, now| end.handle_datagram(now, incoming));
     }
 
     /// All that the endpoint sends and tells by now.
     pub(crate) fn drain(&mut self) -> Sent {
-        let (mut sent, mut buf) = (Vec::new(), Vec::new());
-        while let Some(transmit) = self.end.poll_transmit(self.now, 8, &mut buf) {
+        let (mut sent, mut buf) = (Vec::new(), Vec::with_capacity(8 * 9000));
+        while let Some(transmit) = self.on(|end, now| end.poll_transmit(now, 8, &mut buf)) {
             for datagram in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
                 sent.push((transmit.remote, datagram.to_vec()));
             }
         }
-        while let Some(event) = self.end.poll_event() {
-            self.events.push(event);
+        while let Some(event) = self.on(|end, _| end.poll_event()) {
+            self.events.push(event.clone());
+            self.on(|_, _| drop(event));
         }
         sent
     }
 
     /// Time passes, with all that is due meanwhile; what is sent.
     pub(crate) fn wait(&mut self, time: Duration) -> Sent {
-        let (until, mut sent) = (self.now + time, self.drain());
+        let (until, mut sent, mut at_once) = (self.now + time, self.drain(), 0);
         while let Some(at) = self.end.timeout()
             && at <= until
         {
+            at_once = if at > self.now { 0 } else { at_once + 1 };
+            assert!(at_once < MOST_AT_ONCE, "a timer is due for ever");
             self.now = self.now.max(at);
-            self.end.handle_timeout(self.now);
+            self.on(|end, now| end.handle_timeout(now));
             sent.extend(self.drain());
         }
         self.now = until;
@@ -94,14 +129,8 @@ impl Victim {
 }
 
 impl Target for Victim {
-    fn take(&mut self, from: SocketAddr, mut data: Vec<u8>) {
-        let incoming = Incoming {
-            local: LocalId(1),
-            remote: from,
-            ecn: None,
-            data: &mut data,
-        };
-        self.end.handle_datagram(self.now, incoming);
+    fn take(&mut self, from: SocketAddr, data: Vec<u8>) {
+        self.take_on(LocalId(1), from, data);
     }
 }
 
@@ -162,15 +191,8 @@ pub(crate) fn dialled(config: Config) -> (Victim, Peer) {
     let there = SocketAddr::from(([198, 51, 100, 1], 4433));
     let secrets = Secrets::generate(&mut ChaCha20Rng::from_seed([9; 32]));
     let ticket = secrets.ticket(vec![there]);
-    let mut end = Endpoint::new(Arc::new(config), [1; 32]).expect("a valid configuration");
-    end.add_local(Time::ZERO, local());
-    end.connect(Time::ZERO, &ticket).expect("a pair exists");
-    let mut victim = Victim {
-        now: Time::ZERO,
-        end,
-        ticket,
-        events: Vec::new(),
-    };
+    let mut victim = Victim::new(config, ticket.clone());
+    victim.on(|end, now| end.connect(now, &ticket).map(drop).expect("a pair exists"));
     let mut responder = Responder::new(ResponderConfig::new(secrets, [2; 32]));
     let mut rng = ChaCha20Rng::seed_from_u64(3);
     let (_, init) = victim.wait(Duration::ZERO).remove(0);

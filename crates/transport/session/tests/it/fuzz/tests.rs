@@ -1,0 +1,39 @@
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::Path;
+
+use rand::rngs::ChaCha20Rng;
+use rand::{Rng, RngExt, SeedableRng};
+
+use super::connection;
+
+#[test]
+fn every_file_of_the_corpus_passes() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/connection");
+    let files = fs::read_dir(dir).unwrap();
+    let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 5);
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        let passed = catch_unwind(|| connection(&bytes));
+        assert!(passed.is_ok(), "{}", file.display());
+    }
+}
+
+/// Inputs that nobody has chosen. `MANYWAY_WALKS` says how many.
+#[test]
+fn random_walks_find_nothing() {
+    let walks = std::env::var("MANYWAY_WALKS").map_or(1000, |n| n.parse().unwrap());
+    for seed in 0..walks {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut bytes = vec![0; rng.random_range(10..1500)];
+        rng.fill_bytes(&mut bytes);
+        let passed = catch_unwind(|| connection(&bytes));
+        if passed.is_err() {
+            let input = std::env::temp_dir().join(format!("walk-{seed}"));
+            fs::write(&input, &bytes).unwrap();
+            panic!("walk {seed}: the input is in {}", input.display());
+        }
+    }
+}
