@@ -371,7 +371,8 @@ impl Core {
         if let Some(pairs) = &mut self.pairs {
             pairs.on_received(opened.len);
         }
-        self.paths[index].on_packet(now, opened.number, source, seen, &mut self.rng)
+        let (number, initiator) = (opened.number, self.paths.is_initiator());
+        self.paths[index].on_packet(now, number, source, seen, initiator, &mut self.rng)
     }
 
     /// A packet's frames were handled: it is acknowledged by the policy, or at once.

@@ -177,6 +177,11 @@ impl PathSet {
         self.slab.len()
     }
 
+    /// Whether we open paths, to addresses that we were told.
+    pub(super) fn is_initiator(&self) -> bool {
+        self.initiator
+    }
+
     /// Packets whose fate is open, over all paths.
     pub(super) fn unsettled(&self) -> usize {
         self.unsettled

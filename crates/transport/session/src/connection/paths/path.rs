@@ -304,9 +304,10 @@ impl Path {
         number: u64,
         (local, remote): (LocalId, SocketAddr),
         (len, mark): (usize, Option<Ecn>),
+        initiator: bool,
         rng: &mut impl Rng,
     ) -> Origin {
-        let origin = self.origin(now, number, local, remote, rng);
+        let origin = self.origin(now, number, (local, remote), initiator, rng);
         match origin {
             Origin::Home => self.validation.on_received(len),
             Origin::Candidate(at) => {
@@ -332,8 +333,8 @@ impl Path {
         &mut self,
         now: Time,
         number: u64,
-        local: LocalId,
-        remote: SocketAddr,
+        (local, remote): (LocalId, SocketAddr),
+        initiator: bool,
         rng: &mut impl Rng,
     ) -> Origin {
         let validated = self.validation.is_validated();
@@ -348,6 +349,11 @@ impl Path {
         }
         // What comes through a relay comes from its one address, and a carrier has only one.
         if self.relay.is_some() || self.facts.reliable {
+            return Origin::Stray;
+        }
+        // An initiator was told where its path leads. Before that address has answered, whoever
+        // passes on what comes from there could lead it to where the listener isn't.
+        if initiator && !validated {
             return Origin::Stray;
         }
         let newest = self.received.largest().is_none_or(|l| number > l);

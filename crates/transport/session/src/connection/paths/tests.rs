@@ -63,7 +63,14 @@ fn active(set: &mut PathSet, id: u32, rtt: Duration) -> usize {
 
 /// A packet with `number` and `bytes` comes from an address.
 fn arrive(path: &mut Path, number: u64, remote: SocketAddr, bytes: usize) -> Origin {
-    path.on_packet(T0, number, (LOCAL, remote), (bytes, None), &mut rng())
+    path.on_packet(
+        T0,
+        number,
+        (LOCAL, remote),
+        (bytes, None),
+        false,
+        &mut rng(),
+    )
 }
 
 fn send(path: &mut Path, bytes: usize) {
@@ -157,15 +164,36 @@ fn only_newer_packets_from_new_addresses_make_a_candidate() {
     path.record(T0, 5, true, policy, false);
     assert_eq!(arrive(path, 4, address(9), 100), Origin::Stray, "older");
     let elsewhere = (LocalId(2), path.remote());
-    let origin = path.on_packet(T0, 6, elsewhere, (100, None), &mut rng());
+    let origin = path.on_packet(T0, 6, elsewhere, (100, None), false, &mut rng());
     assert_eq!(origin, Origin::Stray, "the peer is where it was");
     let moved = (LocalId(2), address(9));
-    let origin = path.on_packet(T0, 6, moved, (100, None), &mut rng());
+    let origin = path.on_packet(T0, 6, moved, (100, None), false, &mut rng());
     assert_eq!(origin, Origin::Candidate(0), "it leads us elsewhere");
     assert_eq!(arrive(path, 7, address(9), 100), Origin::Candidate(0));
     let carrier = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
     let origin = arrive(&mut set[carrier], 6, address(9), 100);
     assert_eq!(origin, Origin::Stray, "a carrier has one end");
+}
+
+/// Who passes the listener's packets on from elsewhere doesn't lead an initiator away from where it
+/// was told to go.
+#[test]
+fn an_initiator_goes_nowhere_else_until_its_address_has_answered() {
+    let mut set = set(true);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    let come = |set: &mut PathSet, number, from| {
+        let (source, seen) = ((LOCAL, address(from)), (100, None));
+        set[index].on_packet(T0, number, source, seen, true, &mut rng())
+    };
+    assert_eq!(come(&mut set, 0, 9), Origin::Stray);
+    set[index].on_challenge(Origin::Stray, *b"question");
+    assert_eq!(
+        set[index].respond,
+        Some(*b"question"),
+        "answered where it was told"
+    );
+    set.on_validated(index, None);
+    assert_eq!(come(&mut set, 1, 9), Origin::Candidate(0));
 }
 
 #[test]
@@ -191,7 +219,8 @@ fn a_mark_or_a_ping_is_acknowledged_at_once() {
     assert!(!path.owes(T0), "the policy lets it wait");
     path.record(T0, 1, true, policy, true);
     assert!(path.owes(T0));
-    path.on_packet(T0, 2, (LOCAL, address(1)), (100, Some(Ecn::Ce)), &mut rng());
+    let (source, marked) = ((LOCAL, address(1)), (100, Some(Ecn::Ce)));
+    path.on_packet(T0, 2, source, marked, false, &mut rng());
     assert_eq!(path.marks.received().map(|counts| counts.ce), Some(1));
 }
 
@@ -251,7 +280,7 @@ fn a_silent_path_is_lost_only_while_others_are_alive() {
     assert!(set.is_lost(late, index));
     assert!(!set.is_lost(T0 + Duration::from_secs(29), index));
     let source = (LOCAL, address(1));
-    set[index].on_packet(late, 0, source, (100, None), &mut rng());
+    set[index].on_packet(late, 0, source, (100, None), true, &mut rng());
     assert!(set[index].owes(late), "it is probed when it is heard");
     assert!(!set.is_lost(late, index));
 }
