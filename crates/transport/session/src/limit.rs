@@ -1,9 +1,8 @@
-use manyway_control::rate_control::TokenBucket;
-use manyway_units::{Rate, Time};
+use manyway_units::{Bucket, Rate, Time};
 
 /// A token bucket over stream bytes: the `--limit` of a connection.
 #[derive(Debug)]
-pub(crate) struct Limiter(TokenBucket);
+pub(crate) struct Limiter(Bucket);
 
 impl Limiter {
     /// Holds at most 10 ms of the rate, and at least two full datagrams so that one can always
@@ -11,7 +10,7 @@ impl Limiter {
     pub(crate) fn new(rate: Rate, max_datagram: usize, now: Time) -> Self {
         let bytes_per_sec = rate.bits_per_sec() / 8.0;
         let burst = (bytes_per_sec * 0.01).max(2.0 * max_datagram as f64);
-        Self(TokenBucket::new(bytes_per_sec, burst, now))
+        Self(Bucket::new(bytes_per_sec, burst, now))
     }
 
     /// Whether a datagram may leave now; else when to ask again.

@@ -6,9 +6,9 @@
 //! [`RateController`] sets how fast it writes to each path, by what arrived at the receiver; its
 //! [`PathSelector`] chooses the relays, and others as long as the source isn't satisfied; a
 //! [`LiveSelector`] does so where relays come and go. [`RoundRobin`] is the *maxmin* procedure,
-//! which finds rates to begin with, and a [`TokenBucket`] per path holds it to its rate. They own
-//! rates and choices, and never touch sockets or clocks: the owner measures what arrives, and calls
-//! once per control interval.
+//! which finds rates to begin with, and a [`Bucket`](manyway_units::Bucket) per path holds it to
+//! its rate. They own rates and choices, and never touch sockets or clocks: the owner measures what
+//! arrives, and calls once per control interval.
 //!
 //! ```
 //! use manyway_control::rate_control::{RateConfig, RateController};
@@ -29,13 +29,11 @@ mod live;
 mod rate;
 mod round_robin;
 mod select;
-mod token_bucket;
 
 pub use live::{Judgements, LiveConfig, LiveSelector, Liveness, Measured, Reason, Selected};
 pub use rate::{PathState, RateConfig, RateController};
 pub use round_robin::RoundRobin;
 pub use select::{Choice, PathSelector, Reselection, SelectConfig};
-pub use token_bucket::TokenBucket;
 
 /// Settings with which there is nothing to control or to choose.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

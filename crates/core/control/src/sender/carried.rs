@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Bucket, Time};
 
 use super::flight::Flight;
 use super::types::{AckError, AckInfo, Outcome, Permit, SenderStats, Sent, TimerEvent};
-use crate::rate_control::TokenBucket;
 use crate::rtt::Rtt;
 
 /// No acknowledgement for this long, or for three round trips if that is longer, and the carrier
@@ -59,7 +58,7 @@ pub struct Carried<P> {
     config: CarriedConfig,
     rtt: Rtt,
     flight: Flight<P>,
-    bucket: Option<TokenBucket>,
+    bucket: Option<Bucket>,
     /// Bytes that the owner hasn't been able to write yet.
     unwritten: u64,
     /// The last time that something was acknowledged, or that the flight began.
@@ -270,13 +269,13 @@ impl<P> Carried<P> {
                 bucket.set_rate(now, rate);
                 bucket.set_burst(burst);
             }
-            None => self.bucket = Some(TokenBucket::new(rate, burst, now)),
+            None => self.bucket = Some(Bucket::new(rate, burst, now)),
         }
     }
 
     /// The rate that the path is held to, bytes/s.
     pub fn target(&self) -> Option<f64> {
-        self.bucket.as_ref().map(TokenBucket::rate)
+        self.bucket.as_ref().map(Bucket::rate)
     }
 
     /// What has arrived.

@@ -13,10 +13,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use manyway_control::rate_control::{RateConfig, RateController, RoundRobin, TokenBucket};
+use manyway_control::rate_control::{RateConfig, RateController, RoundRobin};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{Experiment, Flow, Measure, OverlayExperiment, OverlayNetwork, file};
-use manyway_units::{Rate, Time};
+use manyway_units::{Bucket, Rate, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -74,7 +74,7 @@ enum Sending {
     /// The maxmin procedure: each packet to the next connection in turn that takes it.
     Filling {
         cycle: RoundRobin,
-        bucket: TokenBucket,
+        bucket: Bucket,
         /// How long it goes on, intervals.
         left: usize,
         /// The last so many intervals count, and what has arrived in those, bits.
@@ -84,7 +84,7 @@ enum Sending {
     /// A bucket for each connection.
     Controlled {
         controller: RateController,
-        buckets: Vec<TokenBucket>,
+        buckets: Vec<Bucket>,
     },
 }
 
@@ -211,7 +211,7 @@ impl Source {
             demand,
             sending: Sending::Filling {
                 cycle: RoundRobin::default(),
-                bucket: TokenBucket::new(demand, socket.depth(), begins),
+                bucket: Bucket::new(demand, socket.depth(), begins),
                 left: fill,
                 counts: fill.div_ceil(2),
                 arrived: vec![0.0; paths],
@@ -240,7 +240,7 @@ impl Source {
         let mut controller = RateController::new(self.config, self.demand, &initial, self.seed)
             .map_err(InvalidFlows::from)?;
         controller.advance(&[]);
-        let bucket = |rate| TokenBucket::new(rate, socket.depth(), now);
+        let bucket = |rate| Bucket::new(rate, socket.depth(), now);
         let buckets = controller.rates().map(bucket).collect();
         self.sending = Sending::Controlled {
             controller,

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use aws_lc_rs::hmac;
-use manyway_units::Time;
+use manyway_units::{Bucket, Time};
 use manyway_wire::{COOKIE_NONCE_LEN, COOKIE_VALUE_LEN, ConnectionId, Cookie, MAC2_LEN};
 use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt};
@@ -95,8 +95,8 @@ pub(super) enum Standing {
 impl Gate {
     pub(super) fn new(limits: LoadLimits, rng: &mut ChaCha20Rng) -> Gate {
         Gate {
-            unproven: Bucket::new(limits.unproven_burst),
-            proven: Bucket::new(limits.proven_rate),
+            unproven: Bucket::new(limits.unproven_rate, limits.unproven_burst, Time::ZERO),
+            proven: Bucket::new(limits.proven_rate, limits.proven_rate, Time::ZERO),
             secrets: [secret(rng), secret(rng)],
             period: 0,
             hosts: BTreeMap::new(),
@@ -109,16 +109,14 @@ impl Gate {
     /// Whether a handshake may begin without a cookie; if so it counts.
     pub(super) fn admits_unproven(&mut self, now: Time) -> bool {
         self.unproven_half_open < self.limits.unproven_half_open
-            && self
-                .unproven
-                .take(now, self.limits.unproven_rate, self.limits.unproven_burst)
+            && self.unproven.take(now, 1.0).is_ok()
     }
 
     /// INITs may come through this relay, whose clients can't be given a cookie.
     pub(super) fn expect_through(&mut self, relay: SocketAddr) {
-        let burst = self.limits.relayed_burst;
+        let (rate, burst) = (self.limits.relayed_rate, self.limits.relayed_burst);
         self.relays.entry(relay).or_insert_with(|| Relayed {
-            bucket: Bucket::new(burst),
+            bucket: Bucket::new(rate, burst, Time::ZERO),
             half_open: 0,
         });
     }
@@ -126,20 +124,16 @@ impl Gate {
     /// Whether a handshake may begin without a cookie because its INIT came through a relay of
     /// ours; if so it counts.
     pub(super) fn admits_relayed(&mut self, now: Time, remote: SocketAddr) -> bool {
-        let limits = &self.limits;
-        self.relays.get_mut(&remote).is_some_and(|relay| {
-            relay.half_open < limits.relayed_half_open
-                && relay
-                    .bucket
-                    .take(now, limits.relayed_rate, limits.relayed_burst)
-        })
+        let most = self.limits.relayed_half_open;
+        self.relays
+            .get_mut(&remote)
+            .is_some_and(|relay| relay.half_open < most && relay.bucket.take(now, 1.0).is_ok())
     }
 
     /// Whether a handshake with a cookie may begin for this host; if so it counts.
     pub(super) fn admits_proven(&mut self, now: Time, host: IpAddr) -> bool {
-        let rate = self.limits.proven_rate;
         self.hosts.get(&host).copied().unwrap_or(0) < self.limits.per_host
-            && self.proven.take(now, rate, rate)
+            && self.proven.take(now, 1.0).is_ok()
     }
 
     pub(super) fn on_inserted(&mut self, standing: Standing) {
@@ -286,29 +280,4 @@ fn secret(rng: &mut ChaCha20Rng) -> hmac::Key {
 /// A nonce for a COOKIE.
 pub(super) fn nonce(rng: &mut ChaCha20Rng) -> [u8; COOKIE_NONCE_LEN] {
     rng.random()
-}
-
-struct Bucket {
-    tokens: f64,
-    at: Time,
-}
-
-impl Bucket {
-    fn new(tokens: f64) -> Bucket {
-        Bucket {
-            tokens,
-            at: Time::ZERO,
-        }
-    }
-
-    fn take(&mut self, now: Time, rate: f64, capacity: f64) -> bool {
-        let elapsed = now.since(self.at).as_secs_f64();
-        self.at = self.at.max(now);
-        self.tokens = (self.tokens + elapsed * rate).min(capacity);
-        let granted = self.tokens >= 1.0;
-        if granted {
-            self.tokens -= 1.0;
-        }
-        granted
-    }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 use bytes::Bytes;
-use manyway_units::Time;
+use manyway_units::{Bucket, Time};
 use manyway_wire::relay::{
     Access, CONSENT_LIFE, Challenge, ListenerName, Peer, RelayTicket, SIGNATURE_LEN, StreamConnect,
 };
@@ -112,31 +112,33 @@ pub(crate) struct Datagram {
 /// The age up to which we use a proof. The relay accepts it for twice as long, by its own clock.
 const PROOF_LIFE: Duration = CONSENT_LIFE.checked_div(2).expect("not zero");
 
-/// The mean interval of datagrams to relays, so that two hundred relays at once cause no burst.
-const SPACING: Duration = Duration::from_millis(4);
+/// Datagrams to relays per second, so that two hundred relays at once cause no burst.
+const PER_SECOND: f64 = 250.0;
 /// How many may leave at once.
-const BURST: u32 = 16;
+const BURST: f64 = 16.0;
 
-/// A token bucket for datagrams to relays.
-#[derive(Debug, Default)]
-pub(crate) struct Pace {
-    /// When the bucket will be full.
-    full_at: Time,
+/// When datagrams to relays may leave.
+#[derive(Debug)]
+pub(crate) struct Pace(Bucket);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(Bucket::new(PER_SECOND, BURST, Time::ZERO))
+    }
 }
 
 impl Pace {
     pub(crate) fn permits(&self, now: Time) -> bool {
-        self.next() <= now
+        self.0.permit(now, 1.0).is_ok()
     }
 
     /// When the next datagram may leave.
     pub(crate) fn next(&self) -> Time {
-        let full = self.full_at.since(Time::ZERO);
-        Time::ZERO + full.saturating_sub(SPACING * (BURST - 1))
+        self.0.ready(1.0)
     }
 
     pub(crate) fn note(&mut self, now: Time) {
-        self.full_at = self.full_at.max(now) + SPACING;
+        self.0.spend(now, 1.0);
     }
 }
 

@@ -613,7 +613,7 @@ proptest! {
                 burst += 1;
                 pending.push((now, datagram));
             }
-            prop_assert!(burst <= BURST);
+            prop_assert!(burst <= BURST as u32);
             prop_assert!(talk.client.timeout().is_none_or(|at| at > now));
             for (relay, _, routes) in talk.client.relays() {
                 for route in routes {

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use manyway_control::rate_control::TokenBucket;
-use manyway_units::Time;
+use manyway_units::{Bucket, Time};
 use manyway_wire::{ConnectionId, PathId};
 use rand::Rng;
 
@@ -26,7 +25,7 @@ pub(crate) struct ConnectionIds {
     /// Most that are issued at a time.
     most: usize,
     /// Each id that is issued takes a token.
-    pace: TokenBucket,
+    pace: Bucket,
     /// When there is a token for the next one.
     wake: Option<Time>,
 }
@@ -41,7 +40,7 @@ impl ConnectionIds {
             next_local: 1,
             next_path: 1,
             most: most as usize,
-            pace: TokenBucket::new(IDS_PER_SECOND, f64::from(most), now),
+            pace: Bucket::new(IDS_PER_SECOND, f64::from(most), now),
             wake: None,
         }
     }
@@ -83,11 +82,10 @@ impl ConnectionIds {
         if ahead || self.local.len() >= self.most {
             return None;
         }
-        if let Err(at) = self.pace.permit(now, 1.0) {
+        if let Err(at) = self.pace.take(now, 1.0) {
             self.wake = Some(at);
             return None;
         }
-        self.pace.spend(now, 1.0);
         let path = PathId(self.next_local);
         self.next_local += 1;
         let mut cid = [0; 8];

@@ -7,51 +7,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Bucket, Time};
 
 use crate::budget::{NAMED_AT_ONCE_IN_ALL, NAMED_ONCE, NAMED_PER_SECOND, NAMED_PER_SECOND_IN_ALL};
 
 /// An attempt for which the peer hasn't sent enough yet is looked at again after this.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A token bucket for bytes.
-#[derive(Debug)]
-struct Bucket {
-    /// Bytes/s, and bytes that may go at once.
-    rate: u64,
-    burst: u64,
-    /// When it will be full.
-    full_at: Time,
-}
-
-impl Bucket {
-    fn new(rate: u64, burst: u64) -> Self {
-        Self {
-            rate,
-            burst,
-            full_at: Time::ZERO,
-        }
-    }
-
-    fn time(&self, bytes: u64) -> Duration {
-        Duration::from_secs_f64(bytes as f64 / self.rate as f64)
-    }
-
-    /// When so many bytes may go.
-    fn ready(&self, bytes: u64) -> Time {
-        let full = self.full_at.since(Time::ZERO) + self.time(bytes);
-        Time::ZERO + full.saturating_sub(self.time(self.burst))
-    }
-
-    fn take(&mut self, now: Time, bytes: u64) {
-        self.full_at = self.full_at.max(now) + self.time(bytes);
-    }
-
-    fn give_back(&mut self, bytes: u64) {
-        let full = self.full_at.since(Time::ZERO);
-        self.full_at = Time::ZERO + full.saturating_sub(self.time(bytes));
-    }
-}
 
 /// What all connections of an endpoint may send to such addresses.
 #[derive(Clone, Debug)]
@@ -59,7 +20,8 @@ pub(crate) struct NamedInAll(Arc<Mutex<Bucket>>);
 
 impl Default for NamedInAll {
     fn default() -> Self {
-        let bucket = Bucket::new(NAMED_PER_SECOND_IN_ALL, NAMED_AT_ONCE_IN_ALL);
+        let (rate, burst) = (NAMED_PER_SECOND_IN_ALL, NAMED_AT_ONCE_IN_ALL);
+        let bucket = Bucket::new(rate as f64, burst as f64, Time::ZERO);
         Self(Arc::new(Mutex::new(bucket)))
     }
 }
@@ -86,7 +48,7 @@ impl Named {
         Self {
             received: 0,
             charged: 0,
-            bucket: Bucket::new(NAMED_PER_SECOND, NAMED_ONCE),
+            bucket: Bucket::new(NAMED_PER_SECOND as f64, NAMED_ONCE as f64, Time::ZERO),
             in_all,
         }
     }
@@ -104,22 +66,19 @@ impl Named {
         if self.charged + bytes > self.received + NAMED_ONCE {
             return Err(now + PATIENCE);
         }
-        let ready = self.bucket.ready(bytes);
-        let ready = self.in_all.with(|bucket| bucket.ready(bytes)).max(ready);
-        if ready > now {
-            return Err(ready);
-        }
+        let amount = bytes as f64;
+        self.bucket.permit(now, amount)?;
+        self.in_all.with(|bucket| bucket.take(now, amount))?;
+        self.bucket.spend(now, amount);
         self.charged += bytes;
-        self.bucket.take(now, bytes);
-        self.in_all.with(|bucket| bucket.take(now, bytes));
         Ok(())
     }
 
     /// The address has answered: nobody was sent anything that he didn't ask for.
     pub(super) fn refund(&mut self, bytes: u64) {
         self.charged = self.charged.saturating_sub(bytes);
-        self.bucket.give_back(bytes);
-        self.in_all.with(|bucket| bucket.give_back(bytes));
+        self.bucket.give_back(bytes as f64);
+        self.in_all.with(|bucket| bucket.give_back(bytes as f64));
     }
 }
 
@@ -194,8 +153,8 @@ mod tests {
         let now = Time::from_millis(5000);
         named.on_received(1 << 20);
         assert_eq!(named.charge(now, 30 * KB), Ok(()));
-        let ready = now + Duration::from_millis(600);
-        assert_eq!(named.charge(now, 6 * KB), Err(ready));
+        let ready = named.charge(now, 6 * KB).unwrap_err();
+        assert_eq!(ready.since(now).as_micros(), 600_000);
         assert_eq!(named.charge(ready, 6 * KB), Ok(()));
         named.refund(6 * KB);
         assert_eq!(
