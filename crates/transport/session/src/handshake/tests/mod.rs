@@ -15,6 +15,7 @@ use crate::crypto::KeyLimits;
 
 mod cookies;
 mod damage;
+mod vectors;
 
 const MAC1_LEN: usize = Mac1::LEN;
 const LIFETIME: Duration = Duration::from_secs(10);
