@@ -9,9 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use manyway::files::{self, Progress, ReceiveOptions, Sources, TransferError};
+use manyway::files::{self, Progress, ReceiveOptions, Sources, Talk, TransferError};
 use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
-use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -25,8 +24,9 @@ use crate::summary::{Outcome, Summary};
 /// The side that receives the last message closes the connection. The other side waits this long
 /// for that before it closes the connection itself.
 const CLOSE_WAIT: Duration = Duration::from_secs(3);
-/// A peer that opens a stream says hello on it within this time.
-const HELLO_WAIT: Duration = Duration::from_secs(15);
+/// A peer that opens a stream says hello on it within this time, and a sender within this time
+/// after that what it sends.
+const BEGIN_WAIT: Duration = Duration::from_secs(15);
 /// Application codes of CLOSE frames.
 const DONE: u64 = 0x100;
 const FAILED: u64 = 0x101;
@@ -55,23 +55,28 @@ impl Job {
 pub(crate) enum Role {
     /// We dialled.
     Initiator,
-    /// The peer dialled, opened this stream and said these first bytes: a hello.
-    Responder(SendStream, RecvStream, Vec<u8>),
+    /// The peer dialled, opened this stream and began a transfer on it.
+    Responder(Talk<RecvStream, SendStream>),
 }
 
 impl Role {
-    /// Waits for the peer's stream and its hello. `None` if the connection ends without: the peer
-    /// only measured the paths, changed its mind, or has no transfer in mind.
-    pub(crate) async fn answer(connection: &Connection) -> Option<Self> {
-        let (send, mut receive) = match connection.accept_bi().await {
+    /// Waits for the peer's stream and the beginning of a transfer on it, in which `direction` is
+    /// ours. `None` if the connection ends without: the peer only measured the paths, changed its
+    /// mind, or has no transfer in mind.
+    pub(crate) async fn answer(connection: &Connection, direction: Direction) -> Option<Self> {
+        let (send, receive) = match connection.accept_bi().await {
             Ok(streams) => streams,
             Err(error) => {
                 tracing::info!(%error, "a connection ended before a transfer began");
                 return None;
             }
         };
-        match files::first_message(&mut receive, HELLO_WAIT).await {
-            Ok(hello) => Some(Self::Responder(send, receive, hello)),
+        let role = match direction {
+            Direction::Sending => files::Role::Sender,
+            Direction::Receiving => files::Role::Receiver,
+        };
+        match files::begin((receive, send), role, BEGIN_WAIT).await {
+            Ok(talk) => Some(Self::Responder(talk)),
             Err(error) => {
                 tracing::info!(%error, "a peer has no transfer in mind");
                 connection.close(FAILED, &for_peer(&error.into()));
@@ -82,14 +87,17 @@ impl Role {
 }
 
 /// The first connection on which a transfer begins. Others may come and go meanwhile.
-pub(crate) async fn first(endpoint: &Endpoint) -> anyhow::Result<(Connection, Role)> {
+pub(crate) async fn first(
+    endpoint: &Endpoint,
+    direction: Direction,
+) -> anyhow::Result<(Connection, Role)> {
     let mut arriving = JoinSet::new();
     loop {
         tokio::select! {
             accepted = endpoint.accept() => {
                 let connection = accepted.context("the sockets were closed")?;
                 arriving.spawn(async move {
-                    let role = Role::answer(&connection).await?;
+                    let role = Role::answer(&connection, direction).await?;
                     Some((connection, role))
                 });
             }
@@ -147,29 +155,29 @@ impl Exchange<'_> {
         job: Job,
         progress: Arc<Progress>,
     ) -> anyhow::Result<Outcome> {
-        let (send, receive, hello) = self.streams(role).await?;
-        let streams = (io::Cursor::new(hello).chain(receive), send);
+        let talk = self.talk(role).await?;
         Ok(match job {
             Job::Send(sources) => {
-                let sent = files::send(streams, sources, progress).await;
+                let sent = files::send(talk, sources, progress).await;
                 Outcome::Sent(sent.map_err(explain)?)
             }
             Job::Receive(dir, options) => {
-                let received = files::receive(streams, dir, options, progress).await;
+                let received = files::receive(talk, dir, options, progress).await;
                 Outcome::Received(received.map_err(explain)?)
             }
         })
     }
 
-    async fn streams(&self, role: Role) -> anyhow::Result<(SendStream, RecvStream, Vec<u8>)> {
-        let (send, receive) = match role {
+    async fn talk(&self, role: Role) -> anyhow::Result<Talk<RecvStream, SendStream>> {
+        match role {
             Role::Initiator => {
                 let opened = self.connection.open_bi().await;
-                opened.context("the connection ended before the transfer began")?
+                let (send, receive) =
+                    opened.context("the connection ended before the transfer began")?;
+                Ok((receive, send).into())
             }
-            Role::Responder(send, receive, hello) => return Ok((send, receive, hello)),
-        };
-        Ok((send, receive, Vec::new()))
+            Role::Responder(talk) => Ok(talk),
+        }
     }
 
     async fn close(&self, result: &anyhow::Result<Outcome>) {
@@ -227,7 +235,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use manyway::{EndpointOptions, PathSelector};
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 
@@ -239,11 +247,18 @@ mod tests {
         Endpoint::bind(options).await.unwrap()
     }
 
-    /// Peers that open a stream and say no hello don't hold a receiver of one transfer.
+    /// Peers that open a stream and say nothing, nonsense, or hello and no more don't hold a
+    /// receiver of one transfer.
     #[tokio::test]
-    async fn the_first_to_say_hello_is_the_first() {
+    async fn the_first_to_offer_is_the_first() {
         let (receiver, idle, honest) = (endpoint().await, endpoint().await, endpoint().await);
         let ticket = receiver.listen().unwrap();
+        let mute = idle.connect(&ticket).await.unwrap();
+        let (mut polite, mut greeting) = mute.open_bi().await.unwrap();
+        polite
+            .write_all(b"\x01\x00\x00\x07mwft\x01\x00\x00")
+            .await
+            .unwrap();
         let stalled = idle.connect(&ticket).await.unwrap();
         let (mut silent, _receive) = stalled.open_bi().await.unwrap();
         silent.write_all(&[1]).await.unwrap();
@@ -251,7 +266,9 @@ mod tests {
         let (mut loud, _receive_too) = garbage.open_bi().await.unwrap();
         loud.write_all(&[0xff; 100]).await.unwrap();
 
-        let (first, ()) = tokio::join!(first(&receiver), async {
+        let (first, ()) = tokio::join!(first(&receiver, Direction::Receiving), async {
+            // Answered with a hello of the same length.
+            greeting.read_exact(&mut [0; 11]).await.unwrap();
             // Refused as soon as it has said what it has to say.
             garbage.closed().await;
             let connection = honest.connect(&ticket).await.unwrap();
@@ -264,9 +281,7 @@ mod tests {
             });
         });
         let (_connection, role) = first.unwrap();
-        let Role::Responder(_, _, hello) = role else {
-            panic!("the peer dialled");
-        };
-        assert!(!hello.is_empty() && stalled.close_reason().is_none());
+        assert!(matches!(role, Role::Responder(_)));
+        assert!(stalled.close_reason().is_none() && mute.close_reason().is_none());
     }
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use crate::args::RecvArgs;
 use crate::exchange::{self, Exchange, Job, Role};
 use crate::exit::{Interrupted, Stop, usage, words};
+use crate::meter::Direction;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
 use crate::summary::{self, Summary};
@@ -144,7 +145,7 @@ impl Receiver {
         let _tasks = relays.await_callers(endpoint, &ticket)?;
         if args.once {
             let (connection, role) = tokio::select! {
-                first = exchange::first(endpoint) => first?,
+                first = exchange::first(endpoint, Direction::Receiving) => first?,
                 () = self.stop.requested() => return Err(Interrupted.into()),
             };
             return self.serve(connection, role).await;
@@ -179,7 +180,7 @@ impl Receiver {
     /// Returns whether a transfer took place.
     async fn attend(self, connection: Connection) -> bool {
         let role = tokio::select! {
-            role = Role::answer(&connection) => role,
+            role = Role::answer(&connection, Direction::Receiving) => role,
             () = self.stop.requested() => None,
         };
         let Some(role) = role else {

@@ -7,6 +7,7 @@ use crate::args::SendArgs;
 use crate::destination::{self, Remote};
 use crate::exchange::{self, Exchange, Job, Role};
 use crate::exit::{Interrupted, Stop, usage};
+use crate::meter::Direction;
 use crate::relays::{RelaySources, selection};
 use crate::screen::Screen;
 use crate::ssh::{self, Invocation, RemoteReceiver};
@@ -131,7 +132,7 @@ impl Sender<'_> {
         )?;
         let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
         let (connection, role) = tokio::select! {
-            first = exchange::first(self.endpoint) => first?,
+            first = exchange::first(self.endpoint, Direction::Sending) => first?,
             () = self.stop.requested() => return Err(Interrupted.into()),
         };
         let exchange = Exchange {

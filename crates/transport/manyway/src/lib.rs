@@ -79,7 +79,8 @@ pub mod relay {
 pub mod files {
     pub use manyway_runtime::files::{
         Allowance, AskDotfiles, Dotfiles, FileSummary, Phase, Progress, ReceiveOptions,
-        ReceiveSummary, SendSummary, Skipped, Sources, TransferError, first_message, receive, send,
+        ReceiveSummary, Role, SendSummary, Skipped, Sources, Talk, TransferError, begin, receive,
+        send,
     };
     pub use manyway_transfer::{Digest, Failure, FailureCode, Policy, SafeName};
 }

@@ -51,11 +51,12 @@ mod summary;
 mod talk;
 
 pub use error::TransferError;
+pub use manyway_transfer::Role;
 pub use progress::{Phase, Progress};
 pub use receive::{Allowance, AskDotfiles, Dotfiles, ReceiveOptions, receive};
 pub use send::{Sources, send};
 pub use summary::{FileSummary, ReceiveSummary, SendSummary, Skipped};
-pub use talk::first_message;
+pub use talk::{Talk, begin};
 
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@ use super::error::TransferError;
 use super::progress::{Phase, Progress};
 use manyway_transfer::message::HEADER_LEN;
 use manyway_transfer::{Failure, FrameKind, Header, Hello, Message, ProtocolError, Role};
-use std::io;
+use std::io::{self, Cursor};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Chain};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::timeout;
 
@@ -29,52 +29,117 @@ impl ReadError {
     }
 }
 
-/// Exchanges hellos.
-pub(super) async fn greet<R, W>(
-    reader: &mut R,
-    writer: &mut W,
+/// The two directions of a transfer's stream: what the other side says and what we do. From a pair
+/// of streams, or what [`begin`] has made of one.
+#[derive(Debug)]
+pub struct Talk<R, W> {
+    /// In front stands what was read already and is still to be heeded.
+    pub(super) reader: Chain<Cursor<Vec<u8>>, R>,
+    pub(super) writer: W,
+    /// Hellos were exchanged.
+    greeted: bool,
+}
+
+impl<R: AsyncRead, W> From<(R, W)> for Talk<R, W> {
+    fn from((reader, writer): (R, W)) -> Self {
+        Self {
+            reader: Cursor::new(Vec::new()).chain(reader),
+            writer,
+            greeted: false,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
+    /// Exchanges hellos, unless that is done.
+    pub(super) async fn greet(
+        &mut self,
+        role: Role,
+        progress: &Progress,
+    ) -> Result<(), TransferError> {
+        if !self.greeted {
+            self.exchange_hellos(role, || progress.doing("")).await?;
+        }
+        progress.enter(Phase::Listing);
+        Ok(())
+    }
+
+    async fn exchange_hellos(
+        &mut self,
+        role: Role,
+        doing: impl Fn() -> String,
+    ) -> Result<(), TransferError> {
+        let ours = Hello::new(role);
+        let hello = Message::Hello(ours);
+        let (said, heard) = tokio::join!(
+            write_message(&mut self.writer, &hello),
+            read_message(&mut self.reader)
+        );
+        match heard {
+            Ok(Message::Hello(theirs)) => ours.agree(theirs)?,
+            Ok(Message::Failure(failure)) => return Err(TransferError::There(failure)),
+            Ok(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
+            Err(error) => return Err(error.into_transfer_error(&doing)),
+        };
+        said.map_err(|error| lost(doing(), error))?;
+        self.greeted = true;
+        Ok(())
+    }
+
+    /// Waits for the sender's first message, and leaves it to be read.
+    async fn await_offer(self) -> Result<Self, TransferError> {
+        let (said, mut reader) = self.reader.into_inner();
+        debug_assert!(said.get_ref().is_empty(), "hellos are not read twice");
+        let (header, body) = read_frame(&mut reader)
+            .await
+            .map_err(|error| error.into_transfer_error(before_it_began))?;
+        if !matches!(
+            header.kind,
+            FrameKind::Entries | FrameKind::Offered | FrameKind::Failure
+        ) {
+            return Err(ProtocolError::Unexpected(header.kind).into());
+        }
+        let said = [&header.encode()[..], &body].concat();
+        Ok(Self {
+            reader: Cursor::new(said).chain(reader),
+            ..self
+        })
+    }
+}
+
+/// Begins a transfer with a peer that has dialled and opened a stream: exchanges hellos, and waits
+/// for the first message of a sender's offer. So whoever is dialled knows that there is a transfer.
+/// Each of the two may take `patience` in all, however their bytes arrive.
+///
+/// # Errors
+/// [`TransferError`]: `patience` is over, the stream has ended, or what came is no transfer.
+pub async fn begin<R, W>(
+    streams: (R, W),
     role: Role,
-    progress: &Progress,
-) -> Result<(), TransferError>
+    patience: Duration,
+) -> Result<Talk<R, W>, TransferError>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let ours = Hello::new(role);
-    let hello = Message::Hello(ours);
-    let (said, heard) = tokio::join!(write_message(writer, &hello), read_message(reader));
-    let doing = || progress.doing("");
-    match heard {
-        Ok(Message::Hello(theirs)) => ours.agree(theirs)?,
-        Ok(Message::Failure(failure)) => return Err(TransferError::There(failure)),
-        Ok(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
-        Err(error) => return Err(error.into_transfer_error(doing)),
+    let late = |missing: &str| {
+        let seconds = patience.as_secs();
+        let text = format!("the peer opened a stream and said no {missing} on it for {seconds} s");
+        let error = io::Error::new(io::ErrorKind::TimedOut, text);
+        move |_| lost(before_it_began(), error)
     };
-    said.map_err(|error| lost(doing(), error))?;
-    progress.enter(Phase::Listing);
-    Ok(())
+    let mut talk = Talk::from(streams);
+    let hellos = talk.exchange_hellos(role, before_it_began);
+    timeout(patience, hellos).await.map_err(late("hello"))??;
+    if role == Role::Sender {
+        return Ok(talk);
+    }
+    let offered = timeout(patience, talk.await_offer()).await;
+    offered.map_err(late("offer"))?
 }
 
-/// Reads the other side's first message and returns its bytes, for the one who runs the transfer to
-/// find in front of the rest. Whoever is dialled knows by it that a transfer begins.
-///
-/// # Errors
-/// [`TransferError`]: `patience` is over, the stream has ended, or what came is neither a hello nor
-/// the reason why there will be none.
-pub async fn first_message<R: AsyncRead + Unpin>(
-    reader: &mut R,
-    patience: Duration,
-) -> Result<Vec<u8>, TransferError> {
-    let doing = || "before it began".to_owned();
-    let Ok(heard) = timeout(patience, read_message(reader)).await else {
-        let seconds = patience.as_secs();
-        let text = format!("the peer opened a stream and said no hello on it for {seconds} s");
-        return Err(lost(doing(), io::Error::new(io::ErrorKind::TimedOut, text)));
-    };
-    match heard.map_err(|error| error.into_transfer_error(doing))? {
-        message @ (Message::Hello(_) | Message::Failure(_)) => Ok(message.to_bytes()),
-        other => Err(ProtocolError::Unexpected(other.kind()).into()),
-    }
+fn before_it_began() -> String {
+    "before it began".to_owned()
 }
 
 pub(super) async fn write_message<W: AsyncWrite + Unpin>(
@@ -89,6 +154,11 @@ pub(super) async fn write_message<W: AsyncWrite + Unpin>(
 pub(super) async fn read_message<R: AsyncRead + Unpin>(
     reader: &mut R,
 ) -> Result<Message, ReadError> {
+    let (header, body) = read_frame(reader).await?;
+    Message::decode(header.kind, &body).map_err(ReadError::Protocol)
+}
+
+async fn read_frame<R: AsyncRead + Unpin>(reader: &mut R) -> Result<(Header, Vec<u8>), ReadError> {
     let mut header = [0; HEADER_LEN];
     reader
         .read_exact(&mut header)
@@ -103,7 +173,7 @@ pub(super) async fn read_message<R: AsyncRead + Unpin>(
         .read_exact(&mut body)
         .await
         .map_err(ReadError::Stream)?;
-    Message::decode(header.kind, &body).map_err(ReadError::Protocol)
+    Ok((header, body))
 }
 
 /// Ends a transfer that failed: tells the other side if it doesn't know, and waits until it has

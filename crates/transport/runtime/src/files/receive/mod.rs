@@ -19,7 +19,7 @@ use super::buffers::{Buffer, Pool, QUEUE};
 use super::error::TransferError;
 use super::progress::{Phase, Progress};
 use super::summary::ReceiveSummary;
-use super::talk::{LINGER, conclude, greet, joined, lost};
+use super::talk::{LINGER, Talk, conclude, joined, lost};
 use consumer::Consumer;
 use end::End;
 use manyway_transfer::Role;
@@ -47,7 +47,7 @@ pub use options::{AskDotfiles, Dotfiles, ReceiveOptions};
 /// [`TransferError`]; it names the file and the cause, whichever side it comes from. Files that
 /// were complete before stay.
 pub async fn receive<R, W>(
-    (mut reader, mut writer): (R, W),
+    talk: impl Into<Talk<R, W>>,
     dir: impl AsRef<Path>,
     options: ReceiveOptions,
     progress: Arc<Progress>,
@@ -56,19 +56,19 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    match attempt(&mut reader, &mut writer, dir.as_ref(), options, &progress).await {
+    let mut talk = talk.into();
+    match attempt(&mut talk, dir.as_ref(), options, &progress).await {
         Ok(summary) => {
             progress.enter(Phase::Done);
-            let _ = timeout(LINGER, writer.shutdown()).await;
+            let _ = timeout(LINGER, talk.writer.shutdown()).await;
             Ok(summary)
         }
-        Err(error) => Err(conclude(reader, writer, error).await),
+        Err(error) => Err(conclude(talk.reader, talk.writer, error).await),
     }
 }
 
 async fn attempt<R, W>(
-    reader: &mut R,
-    writer: &mut W,
+    talk: &mut Talk<R, W>,
     dir: &Path,
     options: ReceiveOptions,
     progress: &Arc<Progress>,
@@ -77,7 +77,8 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    greet(reader, writer, Role::Receiver, progress).await?;
+    talk.greet(Role::Receiver, progress).await?;
+    let Talk { reader, writer, .. } = talk;
     let pool = Arc::new(Pool::default());
     let (to_consumer, chunks) = mpsc::channel(QUEUE);
     let (out, outgoing) = mpsc::channel(QUEUE);

@@ -12,7 +12,7 @@ use super::buffers::{Buffer, Pool, QUEUE};
 use super::error::TransferError;
 use super::progress::{Phase, Progress};
 use super::summary::SendSummary;
-use super::talk::{LINGER, conclude, greet, join, lost, read_message, write_message};
+use super::talk::{LINGER, Talk, conclude, join, lost, read_message, write_message};
 use manyway_transfer::{
     Failure, FailureCode, FrameKind, Message, ProtocolError, Role, SafeName, Saved, Totals,
 };
@@ -36,7 +36,7 @@ use tokio::time::timeout;
 /// # Errors
 /// [`TransferError`]; it names the file and the cause, whichever side it comes from.
 pub async fn send<R, W>(
-    (mut reader, mut writer): (R, W),
+    talk: impl Into<Talk<R, W>>,
     sources: Sources,
     progress: Arc<Progress>,
 ) -> Result<SendSummary, TransferError>
@@ -44,24 +44,24 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    match attempt(&mut reader, &mut writer, sources, &progress).await {
+    let mut talk = talk.into();
+    match attempt(&mut talk, sources, &progress).await {
         Ok(summary) => {
             progress.enter(Phase::Done);
             // All is on the receiver's disk, whether or not it hears this.
             let bye = async {
-                write_message(&mut writer, &Message::Bye).await?;
-                writer.shutdown().await
+                write_message(&mut talk.writer, &Message::Bye).await?;
+                talk.writer.shutdown().await
             };
             let _ = timeout(LINGER, bye).await;
             Ok(summary)
         }
-        Err(error) => Err(conclude(reader, writer, error).await),
+        Err(error) => Err(conclude(talk.reader, talk.writer, error).await),
     }
 }
 
 async fn attempt<R, W>(
-    reader: &mut R,
-    writer: &mut W,
+    talk: &mut Talk<R, W>,
     sources: Sources,
     progress: &Arc<Progress>,
 ) -> Result<SendSummary, TransferError>
@@ -69,7 +69,8 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    greet(reader, writer, Role::Sender, progress).await?;
+    talk.greet(Role::Sender, progress).await?;
+    let Talk { reader, writer, .. } = talk;
     let pool = Arc::new(Pool::default());
     let (chunks, from_producer) = mpsc::channel(QUEUE);
     let (go, wait) = oneshot::channel();

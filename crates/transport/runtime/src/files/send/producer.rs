@@ -152,6 +152,11 @@ impl Offer<'_> {
             self.batch.add(entry.name.as_str());
         }
         self.entries.push(entry);
+        if self.manifest.totals().entries == 1 {
+            // At once: the receiver waits only so long for a sign that something comes.
+            self.flush()?;
+            self.out.flush()?;
+        }
         Ok(())
     }
 

@@ -392,29 +392,125 @@ async fn receivers_that_break_the_rules() {
     }
 }
 
-/// Who opens a stream has some time to say hello; what it says then is the transfer's beginning.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Begins a transfer as a side of this role, with a peer that says this much, then a byte now and
+/// then.
+async fn begun_with(
+    role: Role,
+    said: &[u8],
+    then: &'static [u8],
+) -> Result<Talk<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>, TransferError> {
+    let (ours, (_reader, mut writer)) = pair();
+    writer.write_all(said).await.unwrap();
+    let trickle = tokio::spawn(async move {
+        for byte in then.iter().cycle() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if writer.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+        }
+        // Silent, but there.
+        std::future::pending::<()>().await;
+    });
+    let result = begin(ours, role, PATIENCE).await;
+    trickle.abort();
+    result
+}
+
+fn hello_of(role: Role) -> Vec<u8> {
+    Message::Hello(Hello::new(role)).to_bytes()
+}
+
+/// Who opens a stream has some time to say hello.
 #[tokio::test(start_paused = true)]
 async fn who_says_no_hello_is_not_waited_for() {
-    let patience = Duration::from_secs(15);
-    let hello = Message::Hello(Hello::new(Role::Sender)).to_bytes();
+    let hello = hello_of(Role::Sender);
     for said in [&[][..], &hello[..3], &hello[..hello.len() - 1]] {
-        let ((mut reader, _), (_theirs, mut writer)) = pair();
-        writer.write_all(said).await.unwrap();
         let begun = tokio::time::Instant::now();
-        let error = first_message(&mut reader, patience).await.unwrap_err();
+        let error = begun_with(Role::Receiver, said, b"").await.unwrap_err();
         assert_eq!(begun.elapsed().as_secs(), 15);
         assert!(error.to_string().contains("no hello"), "{error}");
     }
     for said in [Message::Accept.to_bytes(), vec![0xff; 9]] {
-        let ((mut reader, _), (_theirs, mut writer)) = pair();
-        writer.write_all(&said).await.unwrap();
-        assert!(first_message(&mut reader, patience).await.is_err());
+        assert!(begun_with(Role::Receiver, &said, b"").await.is_err());
     }
-    let ((mut reader, _), (_theirs, mut writer)) = pair();
-    writer.write_all(&hello).await.unwrap();
-    writer.write_all(b"more").await.unwrap();
-    assert_eq!(first_message(&mut reader, patience).await.unwrap(), hello);
-    let mut more = [0; 4];
-    reader.read_exact(&mut more).await.unwrap();
-    assert_eq!(&more, b"more");
+    // Two receivers.
+    let said = hello_of(Role::Receiver);
+    assert!(begun_with(Role::Receiver, &said, b"").await.is_err());
+}
+
+/// And a sender that has said hello, to offer something: silence and a byte a second are no offer.
+#[tokio::test(start_paused = true)]
+async fn who_offers_nothing_is_not_waited_for() {
+    let hello = hello_of(Role::Sender);
+    let entries = Message::Entries(vec![entry("a", Kind::File, 1)]).to_bytes();
+    let long = Header::new(FrameKind::Entries, 60_000).encode();
+    let almost = [&hello[..], &entries[..entries.len() - 1]].concat();
+    let endless = [&hello[..], &long].concat();
+    for (said, then) in [(&hello, &b""[..]), (&almost, b""), (&endless, b"x")] {
+        let begun = tokio::time::Instant::now();
+        let error = begun_with(Role::Receiver, said, then).await.unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 15);
+        assert!(error.to_string().contains("no offer"), "{error}");
+    }
+    let content = [&hello[..], &Header::new(FrameKind::Data, 1).encode(), b"x"].concat();
+    assert!(begun_with(Role::Receiver, &content, b"").await.is_err());
+    // Receivers have nothing to offer.
+    let hello = hello_of(Role::Receiver);
+    begun_with(Role::Sender, &hello, b"").await.unwrap();
+}
+
+/// What was read to begin is part of the transfer.
+#[tokio::test]
+async fn a_transfer_goes_on_from_where_it_began() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = from.path().join("a");
+    fs::write(&file, "content").unwrap();
+    for sender_is_dialled in [true, false] {
+        let target = to.path().join(sender_is_dialled.to_string());
+        let (ours, theirs) = pair();
+        let sources = Sources::new([&file]).unwrap();
+        let sending = async {
+            match sender_is_dialled {
+                true => {
+                    let talk = begin(ours, Role::Sender, PATIENCE).await?;
+                    send(talk, sources, Progress::new()).await
+                }
+                false => send(ours, sources, Progress::new()).await,
+            }
+        };
+        let receiving = async {
+            let options = ReceiveOptions::default();
+            match sender_is_dialled {
+                true => receive(theirs, &target, options, Progress::new()).await,
+                false => {
+                    let talk = begin(theirs, Role::Receiver, PATIENCE).await?;
+                    receive(talk, &target, options, Progress::new()).await
+                }
+            }
+        };
+        let (sent, received) = tokio::join!(sending, receiving);
+        assert_eq!(sent.unwrap().bytes, received.unwrap().bytes);
+        assert_eq!(fs::read_to_string(target.join("a")).unwrap(), "content");
+    }
+}
+
+/// The first name goes out at once, however long it takes to list the rest.
+#[tokio::test]
+async fn an_offer_begins_with_its_first_name() {
+    let from = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(from.path().join(name), name).unwrap();
+    }
+    let (ours, theirs) = pair();
+    let sources = Sources::new([from.path()]).unwrap();
+    let sending = tokio::spawn(async move { send(ours, sources, Progress::new()).await });
+    let mut receiver = Puppet::greeted(theirs, Role::Receiver).await;
+    let mut lengths = Vec::new();
+    while let Some(Message::Entries(entries)) = receiver.hear().await {
+        lengths.push(entries.len());
+    }
+    assert_eq!(lengths, [1, 3]);
+    sending.abort();
 }
