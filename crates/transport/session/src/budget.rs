@@ -44,8 +44,12 @@ pub(crate) const NAMED_AT_ONCE_IN_ALL: u64 = 300_000;
 pub(crate) const NAMED_ATTEMPT: u64 = 5 * 1200;
 /// What dialling such an address by TCP is taken to cost: a SYN and its repetitions.
 pub(crate) const NAMED_DIAL: u64 = 300;
-/// So often such an address is tried from each of our sockets.
+/// So often such an address is tried from each of our sockets, and dialled from each of our hosts'
+/// addresses.
 pub(crate) const NAMED_TRIES: u32 = 8;
+/// So many such dials begin at once, and a second.
+pub(crate) const NAMED_DIALS_AT_ONCE: f64 = 16.0;
+pub(crate) const NAMED_DIALS_PER_SECOND: f64 = 1.0;
 
 /// What a connection says of itself.
 #[derive(Copy, Clone, Debug, Default)]

@@ -5,6 +5,7 @@ mod common;
 mod ends;
 mod links;
 mod moving;
+mod named;
 mod refusals;
 mod relay;
 mod relayed;

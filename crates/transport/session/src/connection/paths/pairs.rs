@@ -2,11 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use manyway_units::{Backoff, Time};
+use manyway_units::{Backoff, Bucket, Time};
 use manyway_wire::{MAX_ADDRESSES, PathId};
 
 use super::named::{Named, NamedInAll, may_be_named};
-use crate::budget::{NAMED_ATTEMPT, NAMED_DIAL, NAMED_TRIES};
+use crate::budget::{
+    NAMED_ATTEMPT, NAMED_DIAL, NAMED_DIALS_AT_ONCE, NAMED_DIALS_PER_SECOND, NAMED_TRIES,
+};
 use crate::driver::{Local, LocalId, compatible};
 
 /// A pair that didn't answer is tried again after this long, then after twice as long, up to a
@@ -29,6 +31,10 @@ pub(crate) struct Pairs {
     attempts: BTreeMap<(LocalId, SocketAddr), Attempt>,
     /// What goes to the others before they answer.
     named: Named,
+    /// How often each of those was dialled by TCP from each of our addresses.
+    dials: BTreeMap<(IpAddr, SocketAddr), u32>,
+    /// Each such dial takes a token.
+    dial_pace: Bucket,
 }
 
 /// A pair to open a path on.
@@ -62,6 +68,8 @@ impl Pairs {
             found: None,
             attempts: BTreeMap::new(),
             named: Named::new(named_in_all),
+            dials: BTreeMap::new(),
+            dial_pace: Bucket::new(NAMED_DIALS_PER_SECOND, NAMED_DIALS_AT_ONCE, Time::ZERO),
         };
         pairs.complete();
         pairs
@@ -80,6 +88,9 @@ impl Pairs {
     pub(crate) fn remove_local(&mut self, id: LocalId) {
         self.locals.retain(|l| l.id != id);
         self.attempts.retain(|(local, _), _| *local != id);
+        let locals = &self.locals;
+        let ours = |ip: &IpAddr| locals.iter().any(|local| local.addr.ip() == *ip);
+        self.dials.retain(|(local, _), _| ours(local));
     }
 
     /// Of more than can be remembered the oldest are forgotten, but for those with a path.
@@ -105,6 +116,7 @@ impl Pairs {
         let forgotten = self.remotes.remove(oldest);
         self.ticket.remove(&forgotten);
         self.attempts.retain(|(_, remote), _| *remote != forgotten);
+        self.dials.retain(|(_, remote), _| *remote != forgotten);
         true
     }
 
@@ -143,6 +155,7 @@ impl Pairs {
     }
 
     pub(crate) fn on_validated(&mut self, local: LocalId, remote: SocketAddr) {
+        self.dials.retain(|(_, dialled), _| *dialled != remote);
         if let Some(attempt) = self.attempts.get_mut(&(local, remote)) {
             attempt.failures = 0;
             if std::mem::take(&mut attempt.charged) {
@@ -156,10 +169,25 @@ impl Pairs {
         self.named.on_received(bytes);
     }
 
-    /// Whether an address may be dialled by TCP now, which is charged for if the peer has named it.
+    /// Whether an address may be dialled by TCP now. If the peer has named it, that is charged for
+    /// and counted: whether a connection comes about says nothing of who is there.
     pub(crate) fn may_dial(&mut self, now: Time, local: IpAddr, remote: SocketAddr) -> bool {
-        self.ticket.contains(&remote)
-            || may_be_named(local, remote) && self.named.charge(now, NAMED_DIAL).is_ok()
+        if self.ticket.contains(&remote) {
+            return true;
+        }
+        if !self.remotes.contains(&remote) || !may_be_named(local, remote) {
+            return false;
+        }
+        let dials = self.dials.get(&(local, remote)).map_or(0, |dials| *dials);
+        if dials >= NAMED_TRIES
+            || self.dial_pace.permit(now, 1.0).is_err()
+            || self.named.charge(now, NAMED_DIAL).is_err()
+        {
+            return false;
+        }
+        self.dial_pace.spend(now, 1.0);
+        self.dials.insert((local, remote), dials + 1);
+        true
     }
 
     /// The pair's path is over; it may be tried again after a pause.
@@ -330,6 +358,48 @@ mod tests {
             now = at;
         }
         assert_eq!(tries, 8);
+    }
+
+    /// And dialled as often by TCP, at a pace, until a path there has worked.
+    #[test]
+    fn dials_of_named_addresses_are_few() {
+        let ours = local(0, "192.0.2.1:1");
+        let ip = ours.addr.ip();
+        let mut pairs = pairs(vec![ours], vec![remote("198.51.100.1:9")]);
+        let named: Vec<_> = (1..=30)
+            .map(|port| SocketAddr::from(([203, 0, 113, 1], port)))
+            .collect();
+        pairs.add_remotes(&named);
+        pairs.add_remotes(&[remote("10.0.0.1:9")]);
+        pairs.on_received(1 << 20);
+        let mut dialled = BTreeMap::new();
+        let mut dial = |pairs: &mut Pairs, seconds: u64| {
+            let now = Time::from_millis(1000 * seconds);
+            let wanted = named.iter().filter(|to| pairs.may_dial(now, ip, **to));
+            let wanted: Vec<_> = wanted.collect();
+            for to in &wanted {
+                *dialled.entry(**to).or_insert(0) += 1;
+            }
+            wanted.len()
+        };
+        assert_eq!(dial(&mut pairs, 0), 16);
+        assert_eq!(dial(&mut pairs, 0), 0);
+        assert_eq!(dial(&mut pairs, 3), 3);
+        for seconds in 4..1000 {
+            assert!(dial(&mut pairs, seconds) <= 1);
+        }
+        assert_eq!(dialled.len(), 30);
+        assert!(dialled.values().all(|dials| *dials == 8), "{dialled:?}");
+        let may = |pairs: &mut Pairs, to: &str| {
+            pairs.may_dial(Time::from_millis(2_000_000), ip, remote(to))
+        };
+        assert!(!may(&mut pairs, "203.0.113.1:30"));
+        assert!(!may(&mut pairs, "10.0.0.1:9"), "others' private network");
+        assert!(!may(&mut pairs, "203.0.113.2:1"), "nobody named it");
+        assert!(may(&mut pairs, "198.51.100.1:9"), "in the ticket");
+        pairs.on_validated(LocalId(7), named[29]);
+        assert!(may(&mut pairs, "203.0.113.1:30"));
+        assert!(pairs.dials.len() <= MOST_REMOTES);
     }
 
     #[test]
