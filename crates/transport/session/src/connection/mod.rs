@@ -501,15 +501,28 @@ impl Connection {
         origin: Origin,
         plain: &[u8],
     ) -> Result<Eliciting, Violation> {
-        let mut eliciting = Eliciting::default();
+        let (mut eliciting, mut listed) = (Eliciting::default(), None);
         for frame in Frames::new(plain) {
             let frame = frame?;
             eliciting.any |= frame.is_ack_eliciting();
             eliciting.pinged |= matches!(frame, Frame::Ping);
+            // Only the newest list counts, and going through one takes time.
+            if let Frame::Addresses { seq, addresses } = frame {
+                if self.addresses.on_announced(seq) {
+                    listed = Some(addresses);
+                }
+                continue;
+            }
             self.handle_frame(now, index, origin, frame)?;
             if self.is_closed() || self.traffic.index_of(id) != Some(index) {
                 break;
             }
+        }
+        if let Some(addresses) = listed {
+            if self.initiator {
+                self.addresses.set_peer(&addresses);
+            }
+            self.traffic.add_remotes(now, &addresses);
         }
         Ok(eliciting)
     }
@@ -523,7 +536,8 @@ impl Connection {
     ) -> Result<(), Violation> {
         let traffic = &mut self.traffic;
         match frame {
-            Frame::Padding { .. } | Frame::Ping | Frame::Filler => {}
+            // Lists of addresses are gone through behind the last frame.
+            Frame::Padding { .. } | Frame::Ping | Frame::Filler | Frame::Addresses { .. } => {}
             Frame::Ack(ack) => traffic.on_ack(now, &ack)?,
             Frame::Stream {
                 stream,
@@ -546,14 +560,6 @@ impl Connection {
             Frame::PathResponse { data } => traffic.on_response(now, index, origin, data),
             Frame::PathId { path, cid } => traffic.on_cid_announced(path, cid)?,
             Frame::PathAbandon { path, .. } => traffic.on_abandon(now, path)?,
-            Frame::Addresses { seq, addresses } => {
-                if self.addresses.on_announced(seq) {
-                    if self.initiator {
-                        self.addresses.set_peer(&addresses);
-                    }
-                    traffic.add_remotes(now, &addresses);
-                }
-            }
             Frame::Relay { slot, seq, relay } => traffic.on_relay(now, slot, seq, relay)?,
             Frame::Consent { slot, seq, consent } => traffic.on_consent(now, slot, seq, consent)?,
             Frame::Grant { path, seq, grant } => traffic.on_grant(now, path, seq, grant)?,

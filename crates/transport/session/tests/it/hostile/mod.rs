@@ -5,6 +5,7 @@ mod acks;
 mod bounds;
 mod charges;
 mod connections;
+mod cpu;
 mod ids;
 pub(crate) mod memory;
 mod named;
