@@ -359,8 +359,8 @@ impl Storm {
                 complete += usize::from(received.ended.is_some());
             }
             if let Some((at, reason)) = traffic.closed() {
-                // The handshake has 15 s: several silences may leave it none of them, and a burst of
-                // losses, which lasts for a number of packets, may take all INITs or all REPLYs.
+                // The handshake has 15 s: several silences may leave it none of them, and a burst
+                // of losses, which lasts for a number of packets, may take all INITs or REPLYs.
                 let hopeless = plan.silence() > LONGEST || !self.carried_both_ways();
                 if hopeless && matches!(reason, CloseReason::ConnectTimedOut { .. }) {
                     return Ok(());
