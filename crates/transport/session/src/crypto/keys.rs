@@ -5,7 +5,7 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use zeroize::Zeroizing;
 
 use super::error::{OpenError, SealError};
-use super::{Suite, TAG_LEN, Tag};
+use super::{Suite, Tag};
 
 const KEY_LEN: usize = 32;
 const IV_LEN: usize = 12;
@@ -40,20 +40,10 @@ pub trait PacketKey: Send + Sync {
         header: &[u8],
         payload: &'a mut [u8],
     ) -> Result<&'a mut [u8], OpenError>;
-
-    /// Length of the tag in bytes.
-    fn tag_len(&self) -> usize;
-
-    /// How many packets this key may seal (RFC 9001 §6.6).
-    fn confidentiality_limit(&self) -> u64;
-
-    /// How many packets may fail to open, over all keys of the connection (RFC 9001 §6.6).
-    fn integrity_limit(&self) -> u64;
 }
 
 /// A packet key by aws-lc. The key schedule lives inside the library, which cleans it when freed.
 struct AeadKey {
-    suite: Suite,
     key: LessSafeKey,
     iv: Zeroizing<[u8; IV_LEN]>,
 }
@@ -94,18 +84,6 @@ impl PacketKey for AeadKey {
         self.key
             .open_in_place(nonce, Aad::from(header), payload)
             .map_err(|_| OpenError::Forged)
-    }
-
-    fn tag_len(&self) -> usize {
-        TAG_LEN
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        self.suite.confidentiality_limit()
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        self.suite.integrity_limit()
     }
 }
 
@@ -168,7 +146,6 @@ impl Chain {
         };
         let key = UnboundKey::new(algorithm, &*key).expect("both suites have keys of KEY_LEN");
         Box::new(AeadKey {
-            suite: self.suite,
             key: LessSafeKey::new(key),
             iv,
         })
