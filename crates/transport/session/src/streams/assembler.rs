@@ -83,7 +83,6 @@ impl Assembler {
         self.held -= data.len();
         self.allocated = self.allocated - before + front.allocated();
         if front.taken == BLOCK {
-            self.allocated -= front.allocated();
             self.blocks.pop_front();
         }
         self.read += data.len() as u64;
@@ -234,7 +233,10 @@ impl Block {
             } else {
                 need.next_power_of_two().clamp(512, rest.max(512))
             };
-            self.data.reserve(size - held);
+            // `reserve` would double what it has, beyond the block.
+            let mut data = BytesMut::with_capacity(size);
+            data.extend_from_slice(&self.data);
+            self.data = data;
         }
         self.data.resize(from, 0);
         self.data.extend_from_slice(bytes);
@@ -354,6 +356,146 @@ impl Bits {
             let ones = u64::MAX >> (64 - (stop - at));
             self.0[at / 64] |= ones << (at % 64);
             at = stop;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn byte(offset: u64) -> u8 {
+        (offset % 251) as u8
+    }
+
+    fn bytes(offset: u64, len: usize) -> Vec<u8> {
+        (offset..offset + len as u64).map(byte).collect()
+    }
+
+    /// An assembler whose reader has got `blocks` blocks.
+    fn read(blocks: u64) -> Assembler {
+        let mut assembler = Assembler::default();
+        for block in 0..blocks {
+            assembler.insert(block * BLOCK as u64, &[7; BLOCK]);
+            assert_eq!(assembler.take(usize::MAX).unwrap().len(), BLOCK);
+        }
+        assert_eq!(assembler.allocated(), 0);
+        assembler
+    }
+
+    /// A stream that has moved may have whole blocks at once, for a quarter of what it moved.
+    #[test]
+    fn a_block_is_whole_when_it_is_paid_for() {
+        let behind_hole = |assembler: &mut Assembler, block: u64| {
+            let before = assembler.allocated();
+            assembler.insert(block * BLOCK as u64 + 9, b"x");
+            assembler.allocated() - before
+        };
+        assert!(behind_hole(&mut read(4), 4) < 100);
+        assert_eq!(behind_hole(&mut read(5), 5), WHOLE);
+        // Up to 256 KiB of them.
+        let mut assembler = read(40);
+        let costs: Vec<usize> = (40..46)
+            .map(|block| behind_hole(&mut assembler, block))
+            .collect();
+        assert_eq!(costs[..3], [WHOLE; 3]);
+        assert!(costs[3..].iter().all(|cost| *cost < 100), "{costs:?}");
+        // Or as many bytes wait.
+        let mut assembler = Assembler::default();
+        assembler.insert(0, &[7; WHOLE / 2]);
+        assert!(assembler.allocated() <= BLOCK);
+        assert!(behind_hole(&mut assembler, 1) < 100);
+        assembler.insert(WHOLE as u64 / 2, &[7; BLOCK - WHOLE / 2]);
+        assert!(behind_hole(&mut assembler, 2) < 100);
+        assembler.insert(BLOCK as u64 + 100, &[7; 4000]);
+        assert!(assembler.allocated() < BLOCK + 10_000);
+        assembler.insert(BLOCK as u64 + 9000, &[7; 8000]);
+        let both = BLOCK + WHOLE..BLOCK + WHOLE + 100;
+        assert!(both.contains(&assembler.allocated()));
+    }
+
+    #[test]
+    fn the_beginning_grows_by_doubling() {
+        let mut gap = Assembler::default();
+        gap.insert(0, &[7; 2000]);
+        gap.insert(5000, &[7; 1000]);
+        assert!(gap.allocated() <= 8192, "{}", gap.allocated());
+        let mut assembler = Assembler::default();
+        let mut sizes = std::collections::BTreeSet::new();
+        for offset in 0..BLOCK as u64 {
+            assembler.insert(offset, &[byte(offset)]);
+            assert!(assembler.allocated() <= (2 * (offset as usize + 1)).max(512));
+            sizes.insert(assembler.allocated());
+        }
+        assert_eq!((sizes.len(), assembler.allocated()), (8, BLOCK));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert { at: u64, len: usize },
+        Next { ahead: u64, len: usize },
+        Take(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let len = || prop_oneof![1usize..20, 1usize..2000, 1usize..70_000];
+        prop_oneof![
+            3 => (0u64..200_000, len()).prop_map(|(at, len)| Step::Insert { at, len }),
+            3 => (0u64..300, 1usize..300).prop_map(|(at, len)| Step::Insert { at, len }),
+            3 => (0u64..3, len()).prop_map(|(ahead, len)| Step::Next { ahead, len }),
+            2 => len().prop_map(Step::Take),
+        ]
+    }
+
+    proptest! {
+        /// Against a model that knows of each byte whether it has arrived.
+        #[test]
+        fn every_byte_comes_once_in_its_place_and_is_charged(
+            steps in prop::collection::vec(step(), 1..80),
+        ) {
+            let mut assembler = Assembler::default();
+            let mut arrived = vec![false; 8 << 20];
+            let (mut read, mut reach, mut held) = (0u64, 0u64, 0);
+            for step in steps {
+                let (at, len) = match step {
+                    Step::Take(max) => {
+                        prop_assert_eq!(assembler.is_readable(), read < reach);
+                        let taken = assembler.take(max);
+                        prop_assert_eq!(taken.is_some(), read < reach);
+                        let Some(taken) = taken else { continue };
+                        prop_assert!(taken.len() <= max && taken.len() as u64 <= reach - read);
+                        prop_assert_eq!(&taken[..], bytes(read, taken.len()));
+                        read += taken.len() as u64;
+                        held -= taken.len();
+                        prop_assert_eq!(assembler.read_offset(), read);
+                        (0, 0)
+                    }
+                    Step::Insert { at, len } => (at, len),
+                    Step::Next { ahead, len } => (reach + ahead, len),
+                };
+                assembler.insert(at, &bytes(at, len));
+                for byte in at.max(read)..at + len as u64 {
+                    held += usize::from(!std::mem::replace(&mut arrived[byte as usize], true));
+                }
+                while arrived[reach as usize] {
+                    reach += 1;
+                }
+                prop_assert!(assembler.is_complete(reach) && !assembler.is_complete(reach + 1));
+                prop_assert_eq!(assembler.held, held);
+                let blocks = assembler.blocks.iter().map(Block::allocated);
+                prop_assert_eq!(assembler.allocated(), blocks.clone().sum::<usize>());
+                prop_assert!(blocks.clone().all(|block| block <= WHOLE));
+                for block in &assembler.blocks {
+                    if let Above::Loose(loose) = &block.above {
+                        prop_assert!(!loose.pieces.is_empty());
+                        prop_assert!(loose.allocated() <= MOST_LOOSE);
+                        let size = loose.data.len() + 6 * loose.pieces.len();
+                        prop_assert!(loose.allocated() >= size);
+                    }
+                }
+            }
         }
     }
 }

@@ -162,6 +162,11 @@ mod tests {
             Ok(()),
             "the other has answered"
         );
+        let again = named.charge(ready, 6 * KB);
+        assert_eq!(again, Err(ready + Duration::from_millis(600)), "once");
+        // Where the peer has sent too little, time alone doesn't help: not before some time.
+        let mut silent = Named::new(NamedInAll::default());
+        assert!(silent.charge(now, 31 * KB).is_err_and(|later| later > now));
     }
 
     #[test]
@@ -172,7 +177,12 @@ mod tests {
                 remote.parse().expect("an address"),
             )
         };
-        let public = ["203.0.113.5:9", "[2001:db8::5]:9"];
+        let public = [
+            "203.0.113.5:9",
+            "[2001:db8::5]:9",
+            "100.128.0.1:9",
+            "8.64.0.1:9",
+        ];
         let private = [
             "10.1.2.3:9",
             "192.168.0.1:9",

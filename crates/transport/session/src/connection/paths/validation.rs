@@ -248,6 +248,35 @@ mod tests {
     }
 
     #[test]
+    fn the_round_trip_begins_when_the_challenge_leaves() {
+        let mut validation = Validation::new(true);
+        validation.start(Time::ZERO, DATA);
+        validation.on_challenge_sent(Time::from_millis(100));
+        let rtt = Duration::from_millis(40);
+        let answered = validation.on_response(Time::from_millis(140), DATA);
+        assert_eq!(answered, Some(Some(rtt)));
+    }
+
+    /// To an address that the peer has named goes what it may cost, whoever asks, to the last
+    /// datagram.
+    #[test]
+    fn a_named_address_gets_its_quota() {
+        for initiator in [false, true] {
+            let mut validation = Validation::new(true);
+            validation.limit(1000);
+            validation.on_received(5000);
+            assert_eq!(validation.allowance(initiator), 1000);
+            validation.on_sent(1000 - SMALLEST_DATAGRAM as usize);
+            let smallest = validation.allowance(initiator);
+            assert_eq!(smallest, SMALLEST_DATAGRAM as usize);
+            validation.on_sent(1);
+            assert_eq!(validation.allowance(initiator), 0);
+            validation.set_validated();
+            assert_eq!(validation.allowance(initiator), usize::MAX);
+        }
+    }
+
+    #[test]
     fn challenges_are_repeated_ever_more_rarely_and_given_up() {
         let mut validation = asked();
         let mut now = Time::ZERO;
