@@ -42,8 +42,9 @@ pub struct Config {
     /// As `max_connections`, for one host: an IPv4 address, or an IPv6 prefix of 64 bits. All
     /// clients of a relay count as one.
     pub max_connections_per_host: usize,
-    /// Memory that all connections may take together, in bytes. When they take more, those that
-    /// peers opened and that have transferred nothing are closed first, then those that are idle.
+    /// Resident memory that all connections may take together, in bytes. They are charged for two
+    /// thirds of it: the rest is what an allocator adds. When they take more, those that peers
+    /// opened and that have transferred nothing are closed first, then those that are idle.
     pub memory: u64,
     /// Streams the peer may have open at a time.
     pub max_streams: u64,

@@ -76,7 +76,8 @@ impl Accounts {
         Self {
             max_connections: config.max_connections,
             max_per_host: config.max_connections_per_host,
-            max_memory: usize::try_from(config.memory).unwrap_or(usize::MAX),
+            // Measured were 1.4 bytes of resident memory for each that is charged.
+            max_memory: usize::try_from(config.memory / 3 * 2).unwrap_or(usize::MAX),
             accounts: BTreeMap::new(),
             accepted: 0,
             per_host: BTreeMap::new(),
@@ -157,8 +158,8 @@ impl Accounts {
         }
     }
 
-    /// How far a connection's receive window may grow, in bytes: half of the memory is shared
-    /// equally, so that what peers may send fits however slowly it is read.
+    /// How far a connection's receive window may grow, in bytes: half of what may be charged is
+    /// shared equally, so that what peers may send fits however slowly it is read.
     pub(super) fn share(&self) -> u64 {
         (self.max_memory / 2 / self.accounts.len().max(1)) as u64
     }
@@ -258,7 +259,7 @@ mod tests {
 
     #[test]
     fn memory_is_taken_from_the_unproven_then_the_idle_then_the_others() {
-        let mut accounts = accounts(9, 9, 1000);
+        let mut accounts = accounts(9, 9, 1500);
         let own = ConnectionHandle(9);
         accounts.update(s(0), own, usage(400, 0));
         for (handle, memory, moved) in [(A, 300, 1), (B, 100, 0), (C, 200, 0)] {
@@ -289,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn windows_share_half_of_the_memory() {
-        let mut accounts = accounts(9, 9, 1 << 20);
+    fn windows_share_a_third_of_the_memory() {
+        let mut accounts = accounts(9, 9, 3 << 19);
         assert_eq!(accounts.share(), 1 << 19);
         for handle in [A, B] {
             accounts.open(s(0), handle, host(1));
