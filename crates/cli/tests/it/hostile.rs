@@ -25,9 +25,14 @@ async fn a_reason_for_closing_does_not_act_on_the_terminal() {
     let endpoint = Endpoint::bind(options).await.unwrap();
     let connection = endpoint.connect(&ticket).await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
-    // A sender's hello, and the receiver's: the transfer has begun.
-    send.write_all(b"\x01\0\0\x07mwft\x01\0\0").await.unwrap();
-    receive.read_exact(&mut [0]).await.unwrap();
+    // A sender's hello and its offer, a file "a" of one byte; the receiver's hello and its consent.
+    let hello = b"\x01\0\0\x07mwft\x01\0\0";
+    send.write_all(hello).await.unwrap();
+    let offer = b"\x02\0\0\x07\x01a\0\x01\0\0\0\x03\0\0\x03\x01\x01\x01";
+    send.write_all(offer).await.unwrap();
+    let mut said = [0; 15];
+    receive.read_exact(&mut said).await.unwrap();
+    assert_eq!(said[11..], *b"\x04\0\0\0");
     connection.close(0x101, REASON);
     let ended = tokio::task::spawn_blocking(|| receiver.finish()).await;
     let ended = ended.unwrap();
