@@ -43,18 +43,14 @@ impl PathSet {
         Some(index)
     }
 
-    /// Whether a path that isn't one of these is active.
-    pub(crate) fn is_active_without(&self, gone: &[usize]) -> bool {
-        let mut paths = self.slab.iter();
-        paths.any(|(index, p)| p.state == PathState::Active && !gone.contains(&index))
-    }
-
-    /// The one of these paths that an initiator goes on with from another socket: a direct one, for
-    /// a relay's grants are for the old address; an active one, if there is any.
-    pub(crate) fn to_go_on_from(&self, gone: &[usize]) -> Option<usize> {
-        let direct = |p: &Path| p.relay().is_none() && p.transport() == PathTransport::Coupled;
-        let direct = gone.iter().copied().filter(|&index| direct(&self[index]));
-        direct.min_by_key(|&index| (self[index].state != PathState::Active, self[index].id))
+    /// The path that an initiator goes on with from another socket once all have lost theirs: a
+    /// direct one, for a relay's grants are for the old address; an active one, if there is any.
+    pub(crate) fn to_go_on_from(&self) -> Option<usize> {
+        let direct = |p: &&Path| p.relay().is_none() && p.transport() == PathTransport::Coupled;
+        let direct = self.slab.iter().filter(|(_, p)| direct(p));
+        direct
+            .min_by_key(|(_, p)| (p.state != PathState::Active, p.id()))
+            .map(|(index, _)| index)
     }
 
     /// The path's socket is gone, and it waits for another one. Whether it carried data.
@@ -67,14 +63,10 @@ impl PathSet {
         active
     }
 
-    /// Paths without a socket that this one would fit, and from where no other leads to the same
-    /// address.
+    /// Paths without a socket that this one would fit.
     pub(crate) fn unbound(&self, local: &Local) -> Vec<usize> {
         self.indices(|p| {
-            p.unbound
-                && !p.facts().reliable
-                && compatible(local.addr.ip(), p.remote.ip())
-                && self.between(local.id, p.remote).is_none()
+            p.unbound && !p.facts().reliable && compatible(local.addr.ip(), p.remote.ip())
         })
     }
 
