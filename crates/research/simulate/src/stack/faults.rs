@@ -359,10 +359,9 @@ impl Storm {
                 complete += usize::from(received.ended.is_some());
             }
             if let Some((at, reason)) = traffic.closed() {
-                // The handshake has 15 s, and several silences may leave it none of them. A burst
-                // of losses lasts for a number of packets, not for a time: all INITs may be in one.
-                let bursty = |path: &PathPlan| matches!(path.loss, Loss::GilbertElliott { .. });
-                let hopeless = plan.silence() > LONGEST || plan.paths.iter().all(bursty);
+                // The handshake has 15 s: several silences may leave it none of them, and a burst
+                // of losses, which lasts for a number of packets, may take all INITs or REPLYs.
+                let hopeless = plan.silence() > LONGEST || !self.carried_both_ways();
                 if hopeless && matches!(reason, CloseReason::ConnectTimedOut { .. }) {
                     return Ok(());
                 }
@@ -382,6 +381,14 @@ impl Storm {
             )),
             false => Ok(()),
         }
+    }
+
+    /// Whether the network has delivered anything at all on one path in each direction.
+    fn carried_both_ways(&self) -> bool {
+        let carried = |link| self.world.link_stats(link).delivered > 0;
+        self.links
+            .iter()
+            .any(|[there, back]| carried(*there) && carried(*back))
     }
 
     fn host(&self, end: End) -> HostId {

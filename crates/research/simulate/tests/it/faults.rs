@@ -76,3 +76,21 @@ fn other_paths_find_a_listener_that_has_moved() {
     };
     assert_eq!(plan.run(), Ok(()));
 }
+
+/// The interface of the only path that works goes, while the client's second path leads to where
+/// the listener was.
+#[test]
+fn the_only_path_that_works_survives_its_interface() {
+    let plan = FaultPlan {
+        seed: 1,
+        paths: vec![path(50), path(150)],
+        upload: 400_000,
+        download: 100_000,
+        drift: [0, 0],
+        faults: vec![
+            fault(340, 1, What::Rebound(0, End::Server, false)),
+            fault(440, 2_000, What::Removed(0)),
+        ],
+    };
+    assert_eq!(plan.run(), Ok(()));
+}

@@ -43,14 +43,18 @@ impl PathSet {
         Some(index)
     }
 
-    /// The path that an initiator goes on with from another socket once all have lost theirs: a
-    /// direct one, for a relay's grants are for the old address; an active one, if there is any.
-    pub(crate) fn to_go_on_from(&self) -> Option<usize> {
-        let direct = |p: &&Path| p.relay().is_none() && p.transport() == PathTransport::Coupled;
-        let direct = self.slab.iter().filter(|(_, p)| direct(p));
-        direct
-            .min_by_key(|(_, p)| (p.state != PathState::Active, p.id()))
-            .map(|(index, _)| index)
+    /// Whether a path that isn't one of these is active.
+    pub(crate) fn is_active_without(&self, gone: &[usize]) -> bool {
+        let mut paths = self.slab.iter();
+        paths.any(|(index, p)| p.state == PathState::Active && !gone.contains(&index))
+    }
+
+    /// The one of these paths that an initiator goes on with from another socket: a direct one, for
+    /// a relay's grants are for the old address; an active one, if there is any.
+    pub(crate) fn to_go_on_from(&self, gone: &[usize]) -> Option<usize> {
+        let direct = |p: &Path| p.relay().is_none() && p.transport() == PathTransport::Coupled;
+        let direct = gone.iter().copied().filter(|&index| direct(&self[index]));
+        direct.min_by_key(|&index| (self[index].state != PathState::Active, self[index].id))
     }
 
     /// The path's socket is gone, and it waits for another one. Whether it carried data.
@@ -63,10 +67,18 @@ impl PathSet {
         active
     }
 
-    /// Paths without a socket that this one would fit.
+    /// Paths without a socket that this one would fit, and from where no other leads to the same
+    /// address.
     pub(crate) fn unbound(&self, local: &Local) -> Vec<usize> {
+        let bound = |remote| {
+            let mut others = self.slab.iter().filter(|(_, other)| !other.unbound);
+            others.any(|(_, other)| other.local.id == local.id && other.remote == remote)
+        };
         self.indices(|p| {
-            p.unbound && !p.facts().reliable && compatible(local.addr.ip(), p.remote.ip())
+            p.unbound
+                && !p.facts().reliable
+                && compatible(local.addr.ip(), p.remote.ip())
+                && !bound(p.remote)
         })
     }
 

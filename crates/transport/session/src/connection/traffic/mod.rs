@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::crypto::Opener;
 use crate::driver::{Ecn, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::{Event, PathDownReason};
-use crate::stats::{ConnectionStats, PathSurvey};
+use crate::stats::{ConnectionStats, PathState, PathSurvey};
 use crate::streams::Streams;
 
 use super::carriers::Carriers;
@@ -256,12 +256,13 @@ impl Traffic {
     ) {
         let mut gone = self.core.paths().indices(|path| path.local().id == id);
         let mut kept = Vec::new();
-        if gone.len() == self.core.paths().len() {
+        if !self.core.paths().is_active_without(&gone) {
             // Without any path, nobody could tell the peer where we are now: a listener can't open
             // one, and an initiator only if it has ids for it and the peer is still where it was.
-            // An initiator opens all but one anew.
+            // One that hasn't answered yet may lead to where the peer was. An initiator opens all
+            // but one anew.
             kept = match self.initiator {
-                true => Vec::from_iter(self.core.paths().to_go_on_from()),
+                true => Vec::from_iter(self.core.paths().to_go_on_from(&gone)),
                 false => gone.clone(),
             };
             gone.retain(|index| !kept.contains(index));
@@ -287,7 +288,7 @@ impl Traffic {
     }
 
     /// A datagram could not be sent. Without a route the path between these two addresses is given
-    /// up, unless it is the last one.
+    /// up, unless it is the last one, or the last one that works.
     pub(super) fn on_send_error(
         &mut self,
         now: Time,
@@ -300,11 +301,18 @@ impl Traffic {
         };
         match kind {
             SendErrorKind::TooBig => self.core.on_too_big(now, index),
-            SendErrorKind::NoRoute if self.core.paths().len() > 1 => {
-                self.close_path(now, index, PathDownReason::NoRoute, true);
+            SendErrorKind::NoRoute => {
+                let paths = self.core.paths();
+                let spare = match paths[index].state() {
+                    PathState::Validating => paths.len() > 1,
+                    _ => paths.is_active_without(&[index]),
+                };
+                if spare {
+                    self.close_path(now, index, PathDownReason::NoRoute, true);
+                }
             }
             // Loss detection deals with it.
-            SendErrorKind::NoRoute | SendErrorKind::Other => {}
+            SendErrorKind::Other => {}
         }
     }
 

@@ -293,3 +293,40 @@ fn a_path_without_a_route_is_closed_unless_it_is_the_last() {
     };
     assert_eq!((fail(9), fail(1), fail(0)), (2, 1, 1));
 }
+
+/// The other path may lead to where the listener was: its packets come on the one that works, and
+/// that goes on when there is a socket for it.
+#[test]
+fn the_only_path_that_works_stays_without_a_socket_and_without_a_route() {
+    let other = Local {
+        id: LocalId(2),
+        addr: address(101),
+        ..local()
+    };
+    let locals = BTreeMap::from([(other.id, other.clone())]);
+    let mut traffic = initiator();
+    traffic.on_cid_announced(PathId(1), CID).expect("in range");
+    traffic.add_local(T0, &other);
+    assert_eq!(traffic.state(1), Some(PathState::Validating));
+    traffic.on_send_error(T0, LocalId(1), address(0), SendErrorKind::NoRoute);
+    assert_eq!(traffic.state(0), Some(PathState::Active));
+    traffic.remove_local(T0, LocalId(1), &locals);
+    assert_eq!(traffic.state(0), Some(PathState::Stalled));
+    let at = |traffic: &Traffic| traffic.path(PathId(0)).expect("it is kept").local().id;
+    assert_eq!(
+        at(&traffic),
+        LocalId(1),
+        "the other socket has a path there"
+    );
+    let back = Local {
+        id: LocalId(3),
+        ..local()
+    };
+    traffic.add_local(T0, &back);
+    assert_eq!(at(&traffic), LocalId(3));
+    // Once the other one works, this one can be done without.
+    let index = traffic.index_of(PathId(1)).expect("it is open");
+    traffic.validated(T0, index, Some(RTT));
+    traffic.remove_local(T0, LocalId(3), &locals);
+    assert_eq!(traffic.state(0), None);
+}
