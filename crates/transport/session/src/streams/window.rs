@@ -141,6 +141,17 @@ mod tests {
     }
 
     #[test]
+    fn grows_once_for_each_limit_that_it_tells() {
+        let mut window = Window::new(1000, 6000);
+        window.on_data(Time::ZERO);
+        window.read(Time::ZERO, RTT, 600);
+        window.read(Time::ZERO, RTT, 400);
+        assert_eq!((window.size(), window.announce()), (2000, 3000));
+        window.read(Time::ZERO, RTT, 0);
+        assert!(!window.is_due());
+    }
+
+    #[test]
     fn stays_for_a_slow_reader() {
         let mut window = Window::new(1000, 6000);
         window.on_data(Time::ZERO);

@@ -134,11 +134,6 @@ impl Migration {
         self.candidates.iter_mut().for_each(|c| c.ack = true);
     }
 
-    /// Whether packets went to candidates at all.
-    pub(super) fn went_elsewhere(&self) -> bool {
-        !self.elsewhere.is_empty()
-    }
-
     /// Takes packets that went to candidates out of the ranges of an ACK, newest first as they
     /// come.
     pub(super) fn without_elsewhere(&self, ranges: &mut Ranges) {
@@ -447,6 +442,37 @@ mod tests {
     }
 
     #[test]
+    fn a_home_that_answers_its_first_challenge_keeps_the_path() {
+        let (mut migration, _) = doubted();
+        migration.on_home_validated(ms(40));
+        assert_eq!(migration.candidates(), 0);
+        assert!(migration.is_quiet(ms(41)));
+        let mut undoubted = Migration::default();
+        undoubted.on_home_validated(ms(40));
+        assert!(!undoubted.is_quiet(ms(41)), "nobody asked to take over");
+    }
+
+    /// Each of the four alone keeps the path sending: the question to the home, the one to the
+    /// candidate, the answer to the candidate's, and its copy of an ACK.
+    #[test]
+    fn what_is_owed_is_owed_by_itself() {
+        let (mut migration, _) = doubted();
+        let candidate = migration.candidate(0).expect("it is there");
+        candidate.validation.on_challenge_sent(T0);
+        assert!(migration.owes(T0), "the home's challenge");
+        migration.take_home_challenge();
+        assert!(!migration.owes(T0), "all have been asked");
+        assert!(migration.owes(ms(300)), "a challenge is repeated");
+        migration.candidate(0).expect("it is there").respond = Some(*b"question");
+        assert!(migration.owes(T0), "the peer has asked from there");
+        migration.candidate(0).expect("it is there").respond = None;
+        assert!(!migration.owes(T0));
+        migration.copy_ack();
+        assert!(migration.owes(T0), "what has arrived");
+        assert!(!Migration::default().owes(T0));
+    }
+
+    #[test]
     fn an_answer_counts_for_the_candidate_that_was_asked() {
         let (mut migration, mut rng) = doubted();
         migration.challenge(T0, 11, address(2), Some(ms(500)), &mut rng);
@@ -512,6 +538,21 @@ mod tests {
             migration.note_elsewhere(number);
         }
         assert_eq!(migration.elsewhere.len(), MAX_ELSEWHERE);
+    }
+
+    /// As long as packets come, a receiver is silent; it calls when none has come for the time.
+    #[test]
+    fn a_receiver_that_hears_something_does_not_call() {
+        let mut migration = Migration::default();
+        assert!(!migration.call(ms(1000), T0, SILENCE), "no data, no watch");
+        migration.note_data(T0, SILENCE);
+        assert!(!migration.call(ms(299), T0, SILENCE), "too soon");
+        for heard in [200, 450] {
+            let at = migration.timer(T0).expect("it watches");
+            assert!(!migration.call(at, ms(heard), SILENCE), "heard at {heard}");
+            assert_eq!(migration.timer(at), Some(ms(heard) + SILENCE));
+        }
+        assert!(migration.call(ms(750), ms(450), SILENCE));
     }
 
     #[test]

@@ -469,9 +469,7 @@ impl Path {
         let sent = self.sender.next_packet_number();
         let translated = self.numbers.to_packets(ranges, sent);
         translated.map_err(|untrue| untrue.to_string())?;
-        if self.migration.went_elsewhere() {
-            self.migration.without_elsewhere(ranges);
-        }
+        self.migration.without_elsewhere(ranges);
         let Some(first) = ranges.first() else {
             return Ok(None);
         };

@@ -1,6 +1,7 @@
 //! Tests of the stream layer as a whole: against a model over a bad network, rule by rule, and with
 //! hostile frames.
 
+mod ends;
 mod hostile;
 mod model;
 mod network;

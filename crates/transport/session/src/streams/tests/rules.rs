@@ -110,6 +110,10 @@ fn frames_fill_the_room_exactly_or_nearly() {
     }
     assert_eq!(a.next_chunk(4), None);
     assert!(a.has_data());
+    for max in 0..10 {
+        let chunk = a.next_chunk(max);
+        assert!(chunk.is_none_or(|c| !c.data.is_empty()), "{max}");
+    }
 }
 
 #[test]
@@ -147,6 +151,7 @@ fn a_range_is_read_again_for_another_path() {
         len: 300,
         fin: false,
     });
+    assert_eq!(a.unacked_bytes(), 700);
     let head = a.chunk(&whole, 2000).expect("unacked");
     assert_eq!(
         (head.range.offset, head.range.len, head.range.fin),
@@ -211,6 +216,43 @@ fn the_send_buffer_is_bounded_and_writers_wait_for_real_room() {
     assert!(a.write(x, &mut data).is_ok_and(|taken| taken >= 4 << 10));
 }
 
+/// Whoever waits for his own share is told when half of it is free, though another has filled the
+/// buffer, and who doesn't wait isn't told at all.
+#[test]
+fn a_writer_waits_for_half_of_his_share_at_most() {
+    let config = StreamsConfig {
+        initial_receive_window: 1 << 20,
+        max_receive_window: 1 << 20,
+        ..small()
+    };
+    let (mut a, _) = pair(config);
+    let (x, y) = (a.open().expect("allowed"), a.open().expect("allowed"));
+    assert_eq!(write(&mut a, x, &[0; 32 << 10]), Ok(32 << 10));
+    assert_eq!(write(&mut a, y, &[0; 5 << 10]), Ok(4 << 10));
+    while a.next_chunk(1000).is_some() {}
+    let head = StreamRange {
+        stream: y,
+        offset: 0,
+        len: 2 << 10,
+        fin: false,
+    };
+    a.on_acked(&head);
+    assert_eq!(events(&mut a), [], "half of the share is taken");
+    let more = StreamRange {
+        offset: 2 << 10,
+        len: 1,
+        ..head
+    };
+    a.on_acked(&more);
+    assert_eq!(events(&mut a), [StreamEvent::Writable(y)]);
+    a.on_acked(&StreamRange {
+        stream: x,
+        len: 32 << 10,
+        ..head
+    });
+    assert_eq!(events(&mut a), [], "all that x had fitted");
+}
+
 #[test]
 fn flow_control_blocks_until_the_peer_says_more() {
     let (mut a, mut b) = pair(small());
@@ -255,6 +297,85 @@ fn flow_control_blocks_until_the_peer_says_more() {
         std::iter::from_fn(|| b.poll_control()).collect::<Vec<_>>(),
         controls
     );
+}
+
+#[test]
+fn the_smaller_of_both_limits_counts() {
+    // The stream's limit is the smaller one.
+    let (mut a, mut b) = pair(small());
+    let id = a.open().expect("allowed");
+    a.on_max_data(10_000);
+    assert_eq!(a.send_credit(), 10_000, "no stream is in use");
+    write(&mut a, id, &[1; 5000]).expect("room");
+    assert_eq!(a.send_credit(), 4096, "all is unsent");
+    write(&mut b, id, b"x").expect_err("it isn't open there");
+    let flight = flush(&mut a, &mut b, Time::ZERO);
+    assert!(a.flow_blocked());
+    a.on_max_stream_data(id, 6000).expect("open");
+    while a.next_chunk(1200).is_some() {}
+    assert_eq!(a.send_credit(), 1000, "all is under way");
+    ack(&mut a, flight);
+    a.on_acked(&StreamRange {
+        stream: id,
+        offset: 4096,
+        len: 904,
+        fin: false,
+    });
+    assert_eq!(a.send_credit(), 5000, "nothing is");
+    // The connection's is.
+    let (mut a, _) = pair(small());
+    let id = a.open().expect("allowed");
+    a.on_max_stream_data(id, 1 << 20).expect("open");
+    write(&mut a, id, &[1; 5000]).expect("room");
+    while a.next_chunk(1200).is_some() {}
+    assert_eq!(a.unacked_bytes(), 4096);
+    assert!(a.flow_blocked() && !a.has_data());
+}
+
+#[test]
+fn memory_is_what_waits_and_the_streams() {
+    let (mut a, mut b) = pair(small());
+    assert_eq!(a.memory(), 0);
+    let id = a.open().expect("allowed");
+    let each = a.memory();
+    assert_eq!(each, size_of::<super::super::stream::Stream>());
+    write(&mut a, id, &[1; 3000]).expect("room");
+    let other = a.open().expect("allowed");
+    assert_eq!(a.memory(), 2 * each + 3000);
+    let flight = flush(&mut a, &mut b, Time::ZERO);
+    assert_eq!(a.memory(), 2 * each + 3000, "nothing is acknowledged");
+    assert_eq!(b.memory(), each + b.allocated());
+    assert!(b.allocated() >= 3000);
+    ack(&mut a, flight);
+    assert_eq!(a.memory(), 2 * each);
+    assert_eq!(b.bytes_read(), 0);
+    assert_eq!(read_all(&mut b, Time::ZERO, id).len(), 3000);
+    assert_eq!(b.bytes_read(), 3000);
+    // A connection that is over keeps nothing that waits, in either direction.
+    write(&mut b, id, &[1; 3000]).expect("room");
+    write(&mut a, other, &[1; 3000]).expect("room");
+    flush(&mut a, &mut b, Time::ZERO);
+    assert!(b.memory() >= 2 * each + 6000);
+    b.discard();
+    assert_eq!((b.memory(), b.allocated()), (2 * each, 0));
+}
+
+#[test]
+fn a_limited_window_grows_no_further_and_shrinks() {
+    for limit in [16 << 10, 1 << 10] {
+        let (mut a, mut b) = pair(small());
+        let id = a.open().expect("allowed");
+        b.limit_window(limit);
+        for _ in 0..20 {
+            while write(&mut a, id, &[1; 4000]).is_ok() {}
+            let flight = flush(&mut a, &mut b, Time::ZERO);
+            ack(&mut a, flight);
+            read_all(&mut b, Time::ZERO, id);
+            flush(&mut b, &mut a, Time::ZERO);
+        }
+        assert_eq!(b.receive_window(), limit);
+        assert_eq!(a.send_credit(), limit);
+    }
 }
 
 #[test]
