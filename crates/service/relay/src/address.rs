@@ -48,7 +48,6 @@ fn kind_v6(ip: Ipv6Addr) -> Kind {
     match s {
         // A link-local address means nothing without its interface.
         [first, ..] if first & 0xffc0 == 0xfe80 || first >> 8 == 0xff => Kind::Never,
-        [0, 0, 0, 0, 0, 0, 0, 0] => Kind::Never,
         [0, 0, 0, 0, 0, 0, 0, 1] => Kind::Private,
         // IPv4-compatible and mapped addresses, NAT64 (RFC 6052), 6to4 (RFC 3056).
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => v4(high, low),

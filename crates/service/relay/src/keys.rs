@@ -425,6 +425,14 @@ mod tests {
     }
 
     #[test]
+    fn a_relay_signs_as_itself() {
+        let keys = keys(1);
+        let signature = keys.sign(b"statement");
+        assert!(verify(&keys.id(), b"statement", &signature));
+        assert!(!verify(&keys.id(), b"another", &signature));
+    }
+
+    #[test]
     fn keys_survive_storage() {
         let mut keys = keys(1);
         let mut rng = ChaCha20Rng::seed_from_u64(2);

@@ -161,6 +161,31 @@ fn a_botnet_with_true_addresses_costs_a_bounded_number_of_signature_checks() {
     assert_eq!(world.send(S, &minted.there), Sent::To(addr(R)));
 }
 
+/// A network of 64 bits is one source: whoever has one has all of its addresses.
+#[test]
+fn the_addresses_of_one_network_share_a_budget() {
+    let mut world = World::new();
+    let mut answered = |network: u16| {
+        let hosts = (0..1000).filter(|host| {
+            let from = format!("[2001:db8:0:{network:x}::{host:x}]:7");
+            world.try_hello(&from).is_ok()
+        });
+        hosts.count()
+    };
+    let first = answered(1);
+    assert_eq!(first, 200, "two seconds' worth at once");
+    assert_eq!(
+        answered(2),
+        first,
+        "another network has a budget of its own"
+    );
+    let counters = world.relay.counters();
+    assert_eq!(
+        (counters.received, counters.received_bytes),
+        (2000, world.bytes.0)
+    );
+}
+
 /// Accounts, not grants or vouchers, have a rate.
 #[test]
 fn an_account_gets_its_rate_however_many_vouchers_and_grants_it_has() {

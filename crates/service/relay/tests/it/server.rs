@@ -1,20 +1,26 @@
 //! A relay on real sockets, on loopback.
 
-use std::io::IoSliceMut;
-use std::net::{SocketAddr, UdpSocket};
+use std::fs::OpenOptions;
+use std::io::{IoSliceMut, Write as _};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use manyway_relay::keys::{public_key, sign};
-use manyway_relay::server::{Handle, Server, ServerConfig, ServerError, open_keys, serve_metrics};
-use manyway_relay::{Config, Reason};
+use manyway_relay::server::{
+    Handle, Server, ServerConfig, ServerError, StreamConfig, open_keys, serve_metrics,
+};
+use manyway_relay::{Config, Keys, Reason, StreamLimits};
 use manyway_wire::relay::{
     Access, Consent, Hello, Mint, Minted, Nonce, Peer, Proof, RateClass, RelayId, RelayReply,
 };
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -285,6 +291,40 @@ fn addresses_that_cant_be_had_are_named() {
     assert!(error(&["192.0.2.1:1"]).contains("this host doesn't have the address"));
     assert!(error(&["127.0.0.1:0", "127.0.0.2:0"]).contains("same family"));
     assert!(error(&[]).contains("needs an address"));
+    // Over TCP alone, too, and it doesn't look for another port than the one it was given.
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let streams = StreamConfig {
+        listen: Vec::new(),
+        limits: StreamLimits::default(),
+    };
+    let text = Server::bind(ServerConfig {
+        streams: Some(streams),
+        ..config(&[&taken], keys.path())
+    })
+    .unwrap_err()
+    .to_string();
+    assert!(text.contains(&taken) && text.contains("TCP"), "{text}");
+}
+
+#[test]
+fn keys_are_renewed_once_they_are_as_old_as_was_asked() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    for (age, renewed) in [(86_000, false), (86_500, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(&["127.0.0.1:0"], dir.path());
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let old = Keys::generate(now - Duration::from_secs(age), &mut rng).to_text();
+        let mut file = OpenOptions::new();
+        let file = file.write(true).create_new(true).mode(0o600);
+        let mut file = file.open(&config.key_file).unwrap();
+        file.write_all(old.as_bytes()).unwrap();
+        let server = Server::bind(config.clone()).unwrap();
+        server.handle().stop();
+        server.run().unwrap();
+        let kept = std::fs::read_to_string(&config.key_file).unwrap() == *old;
+        assert_eq!(kept, !renewed, "after {age} s");
+    }
 }
 
 #[tokio::test]
