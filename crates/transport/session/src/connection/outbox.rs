@@ -138,6 +138,8 @@ fn replaces(newer: &Frame<'_>, older: &Frame<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
+
     use super::*;
 
     fn addresses(seq: u64) -> Frame<'static> {
@@ -186,5 +188,22 @@ mod tests {
             outbox.say_instead(frame);
         }
         assert_eq!(outbox.control, [relay(2, 0), relay(1, 1)]);
+    }
+    #[test]
+    fn a_newer_grant_takes_the_place_of_its_own_paths_only() {
+        let grant = |path, seq| Frame::Grant {
+            path: manyway_wire::PathId(path),
+            seq,
+            grant: {
+                let mut bytes = [0; ForwardHeader::LEN_V4];
+                bytes[0] = RelayType::Forward4 as u8;
+                Grant::decode(&bytes).expect("a grant")
+            },
+        };
+        let mut outbox = Outbox::default();
+        for frame in [grant(1, 0), grant(2, 0), grant(1, 1)] {
+            outbox.say_instead(frame);
+        }
+        assert_eq!(outbox.control, [grant(2, 0), grant(1, 1)]);
     }
 }

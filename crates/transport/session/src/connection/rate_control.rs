@@ -260,6 +260,9 @@ fn slowest_rtt(paths: &PathSet) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
     use super::*;
 
     fn arrived(bytes: u64, ms: u64) -> Arrived {
@@ -295,5 +298,52 @@ mod tests {
         rates.limit = None;
         rates.note_delivered(Time::from_millis(10_001), 1.0);
         assert_eq!(rates.demand(), 5.0);
+    }
+    /// A source with a limit of 30 kB/s over two carriers.
+    fn filling() -> (RateControl, Pcg64Mcg) {
+        let rates = RateControl {
+            config: Some(RateConfig::aiad()),
+            limit: Some(30_000.0),
+            ..RateControl::default()
+        };
+        (rates, Pcg64Mcg::seed_from_u64(4))
+    }
+
+    #[test]
+    fn carriers_fill_until_two_intervals_gain_nothing() {
+        let (mut rates, mut rng) = filling();
+        let mut measured = |ms: u64, each: f64| {
+            let found = rates.control(Time::from_millis(ms), &[each, each], &mut rng);
+            (found, rates.is_filling())
+        };
+        for (ms, each) in [(0, 0.0), (500, 10e3), (1000, 20e3), (1500, 20e3)] {
+            assert_eq!(measured(ms, each), (Vec::new(), true), "{ms} ms");
+        }
+        let (found, filling) = measured(2000, 20e3);
+        assert!(!filling);
+        assert!((found.iter().sum::<f64>() - 30e3).abs() < 1.0, "{found:?}");
+        let near = |rate: &f64| (14e3..16e3).contains(rate);
+        assert!(found.iter().all(near), "{found:?}");
+        let (found, _) = measured(2500, 15e3);
+        assert!(found.len() == 2 && found.iter().all(near), "{found:?}");
+    }
+
+    #[test]
+    fn carriers_that_never_stop_growing_fill_for_ten_seconds() {
+        let (mut rates, mut rng) = filling();
+        let mut each = 1000.0;
+        for ms in (500..10_000).step_by(500) {
+            each *= 1.5;
+            let found = rates.control(Time::from_millis(ms), &[each, each], &mut rng);
+            assert_eq!((found, rates.is_filling()), (Vec::new(), true), "{ms} ms");
+        }
+        let end = Time::from_millis(10_000);
+        assert_eq!(
+            rates.control(end, &[0.0, 0.0], &mut rng),
+            [],
+            "no rates from nothing"
+        );
+        assert_eq!(rates.control(end, &[each, each], &mut rng).len(), 2);
+        assert!(!rates.is_filling());
     }
 }

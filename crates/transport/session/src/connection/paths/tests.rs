@@ -9,6 +9,7 @@ use crate::carrier::Facts;
 use crate::driver::{Ecn, LocalId};
 
 mod model;
+mod moving;
 
 const T0: Time = Time::ZERO;
 const LOCAL: LocalId = LocalId(1);

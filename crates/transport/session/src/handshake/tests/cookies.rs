@@ -263,3 +263,14 @@ fn a_flood_shuts_nobody_out_who_comes_through_a_relay_of_the_listeners() {
     assert!(matches!(outcome, Outcome::Reply { .. }), "{outcome:?}");
     assert_eq!(responder.len(), 1);
 }
+
+/// A cookie is masked with a stream that depends on the INIT and on the nonce: with one nonce, two
+/// answers to one INIT would tell how two secrets differ.
+#[test]
+fn no_nonce_of_a_cookie_comes_twice() {
+    let mut rng = rng(1);
+    let nonces: std::collections::BTreeSet<_> = (0..100)
+        .map(|_| super::super::cookie::nonce(&mut rng))
+        .collect();
+    assert_eq!(nonces.len(), 100);
+}
