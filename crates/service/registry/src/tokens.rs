@@ -248,6 +248,16 @@ mod tests {
     }
 
     #[test]
+    fn a_name_has_64_bytes_at_most() {
+        let file = |len: usize| {
+            let name = "n".repeat(len);
+            Tokens::parse(&format!("client {name} abcdefabcdefabcdefabcd"))
+        };
+        assert!(file(1).is_ok() && file(64).is_ok());
+        assert_eq!(file(65).unwrap_err(), TokenFileError::Name(1));
+    }
+
+    #[test]
     fn damaged_files_are_named_by_line_without_their_content() {
         let error = |text: &str| Tokens::parse(text).unwrap_err();
         assert_eq!(error("relay a"), TokenFileError::Line(1));

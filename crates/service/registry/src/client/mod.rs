@@ -422,3 +422,57 @@ impl fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use manyway_relay::Keys;
+    use manyway_wire::relay::RateClass;
+    use rand::SeedableRng;
+    use rand::rngs::ChaCha20Rng;
+
+    use super::*;
+    use crate::Role;
+
+    fn client(seed: u64) -> Client {
+        let url = "https://127.0.0.1:1#".to_owned() + &public_key(&[1; 32]).to_string();
+        let token = Token::from_text("abcdefabcdefabcdefabcd", Role::Client).unwrap();
+        Client::new(
+            &[url.parse().unwrap()],
+            token,
+            &mut ChaCha20Rng::seed_from_u64(seed),
+        )
+        .unwrap()
+    }
+
+    /// A registry that mixes up its vouchers, or a stranger's, costs a request to a relay at most
+    /// if it goes unnoticed; which relay failed would be told wrongly.
+    #[test]
+    fn a_voucher_is_for_this_client_at_this_relay() {
+        let (us, them) = (client(1), client(2));
+        let relay = |seed| {
+            let mut rng = ChaCha20Rng::seed_from_u64(seed);
+            Keys::generate(Duration::from_secs(1_800_000_000), &mut rng)
+        };
+        let (near, far) = (relay(3), relay(4));
+        let address: SocketAddr = "192.0.2.1:1".parse().unwrap();
+        let vouched = |by: &Keys, client: &Client, named: &Keys, addresses: usize| VouchedRelay {
+            relay: named.id().to_string(),
+            addresses: vec![address; addresses],
+            tcp: false,
+            voucher: api::encode(
+                &by.vouch([1; 8], RateClass::MAX, u32::MAX, client.key)
+                    .to_bytes(),
+            ),
+        };
+        let good = |relay: VouchedRelay| us.ticket(&relay).is_some();
+        for addresses in 0..=MAX_RELAY_ADDRESSES + 1 {
+            let bounds = 1..=MAX_RELAY_ADDRESSES;
+            let found = good(vouched(&near, &us, &near, addresses));
+            assert_eq!(found, bounds.contains(&addresses), "{addresses}");
+        }
+        assert!(!good(vouched(&near, &us, &far, 1)), "for another relay");
+        assert!(!good(vouched(&near, &them, &near, 1)), "for another client");
+        let ticket = us.ticket(&vouched(&near, &us, &near, 2)).unwrap();
+        assert_eq!((ticket.relay, ticket.addresses.len()), (near.id(), 2));
+    }
+}

@@ -428,6 +428,8 @@ mod tests {
             read("etcd://a:1,[::1]:2/"),
             Some(vec![("a".into(), 1), ("::1".into(), 2)])
         );
+        let over_tls = |url: &str| endpoints(url).unwrap().iter().all(|e| e.tls.is_some());
+        assert!(over_tls("etcds://a:1,b:2") && !over_tls("etcd://a:1"));
         for wrong in [
             "a:1",
             "http://a:1",

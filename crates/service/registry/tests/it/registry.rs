@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::common::{Registry, TestRelay, client, eventually, key, limits, rng};
-use manyway_registry::client::{ClientError, Meeting, MeetingError};
+use manyway_registry::client::{ClientError, Meeting, MeetingError, registry_keys};
 use manyway_registry::server::openapi;
 use manyway_registry::store::Store;
 use manyway_relay::keys::sign;
@@ -285,4 +285,34 @@ fn the_description_is_of_these_routes() {
         committed == openapi(),
         "run MANYWAY_UPDATE_OPENAPI=1 cargo test -p manyway-registry --test it registry"
     );
+}
+
+/// Its first registry has gone, and the other one doesn't know what that one gave it.
+#[tokio::test]
+async fn a_client_whose_credential_is_refused_enrols_again() {
+    let (mut first, second) = (
+        Registry::start().await,
+        Registry::with(&key(2), limits(), Store::Memory).await,
+    );
+    let relay = TestRelay::start(1, key(2).id());
+    let urls = [first.url.clone(), second.url.clone()];
+    let mut member = relay.membership(&urls[1..]);
+    member.enrol().await.unwrap();
+    let mut client = client(&urls);
+    assert_eq!(client.subset(50).await.unwrap().len(), 0);
+    first.kill().await;
+    assert_eq!(client.subset(50).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_keys_of_registries_are_those_that_their_urls_pin() {
+    let url = |seed| {
+        format!("https://127.0.0.1:1#{}", key(seed).id())
+            .parse()
+            .unwrap()
+    };
+    let keys = registry_keys(&[url(1), url(2), url(1)]).await.unwrap();
+    let mut expected = [key(1).id(), key(2).id()];
+    expected.sort_unstable();
+    assert_eq!(keys, expected);
 }
