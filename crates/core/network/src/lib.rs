@@ -17,7 +17,7 @@ mod stats;
 mod timetable;
 mod topology;
 
-pub use config::{LinkConfig, LinkState};
+pub use config::{Late, LinkConfig, LinkState};
 pub use invalid::InvalidLink;
 pub use link::Link;
 pub use loss::Loss;

@@ -11,6 +11,7 @@ pub(crate) enum Purpose {
     Loss = 0,
     // Any numbers that seeds don't differ by in practice.
     Jitter = 0x9e6c_63d0_876a_4f35,
+    Late = 0x2f1b_94d5_6ac3_e817,
     Red = 0x4b7d_0c1e_f32a_98d6,
 }
 

@@ -21,9 +21,13 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Packets lost on the wire, after they took their time in the queue.
     pub loss: Loss,
-    /// On top of `delay`, each packet takes a time of its own, uniform between 0 and this. No
-    /// packet overtakes another: one that would arrives together with the one before it.
+    /// On top of `delay`, each packet takes a time of its own, uniform between 0 and this. Unless
+    /// `overtaking` is set, one that would overtake another arrives together with it.
     pub jitter: Duration,
+    /// Packets overtake each other by jitter, and when the delay falls.
+    pub overtaking: bool,
+    /// Packets that take longer than all others, and are overtaken by them.
+    pub late: Late,
     /// How rate and delay change over time, and when the link is down.
     pub timetable: Timetable,
     /// Seed of everything random on the link.
@@ -40,6 +44,8 @@ impl LinkConfig {
             queue: Queue::bandwidth_delay(rate, delay),
             loss: Loss::None,
             jitter: Duration::ZERO,
+            overtaking: false,
+            late: Late::default(),
             timetable: Timetable::default(),
             seed: 0,
         }
@@ -53,7 +59,30 @@ impl LinkConfig {
         check_rate("rate", self.rate)?;
         self.queue.validate()?;
         self.loss.validate()?;
+        self.late.validate()?;
         self.timetable.validate()
+    }
+}
+
+/// Packets that take longer than all others, as over a second, longer way.
+#[derive(Debug, Copy, Clone, PartialEq, Default)]
+pub struct Late {
+    /// Each packet's probability to be one, independently of all others: 0 to 1.
+    pub share: f64,
+    /// How much longer they take.
+    pub by: Duration,
+}
+
+impl Late {
+    fn validate(&self) -> Result<(), InvalidLink> {
+        match (0.0..=1.0).contains(&self.share) {
+            true => Ok(()),
+            false => Err(InvalidLink::new(
+                "late.share",
+                self.share,
+                "choose a probability from 0 to 1",
+            )),
+        }
     }
 }
 

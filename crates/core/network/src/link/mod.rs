@@ -3,22 +3,21 @@
 
 use std::time::Duration;
 
-use manyway_units::Time;
-use rand::RngExt;
-
 use crate::loss::Losses;
 use crate::queue::{Admission, Arrival, Gate};
-use crate::random::{Generator, Purpose, generator};
 use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Queue, Verdict};
+use manyway_units::Time;
 
 mod backlog;
 mod fine;
 mod schedule;
+mod wire;
 
 use backlog::Backlog;
 use fine::{FRACTION_BITS, service_time};
 pub(crate) use fine::{Fine, time_per_byte};
 use schedule::{Schedule, Service};
+use wire::Wire;
 
 /// A one-way link: a queue, a serialiser, a wire.
 ///
@@ -62,15 +61,8 @@ struct Rest {
     busy_cut: u128,
     red: Option<Gate>,
     losses: Option<Losses>,
-    jitter: Option<Jitter>,
+    wire: Wire,
     schedule: Option<Schedule>,
-    latest_arrival: u64,
-}
-
-#[derive(Debug, Clone)]
-struct Jitter {
-    most: u64,
-    generator: Generator,
 }
 
 impl Link {
@@ -313,17 +305,13 @@ impl Link {
         let stopped = self.free_at.min(Fine::from_nanos(now));
         self.rest.busy_cut += self.free_at.bits() - stopped.bits();
         self.free_at = stopped;
-        self.rest.latest_arrival = self.rest.latest_arrival.min(now);
+        self.rest.wire.cut(now);
     }
 }
 
 impl Rest {
     /// The configuration is valid.
     fn new(config: LinkConfig) -> Self {
-        let jitter = Jitter {
-            most: nanos(config.jitter),
-            generator: generator(config.seed, Purpose::Jitter),
-        };
         Self {
             stats: LinkStats::default(),
             bytes_lost: 0,
@@ -334,9 +322,8 @@ impl Rest {
                 Queue::Red(red) => Some(Gate::new(red, config.seed)),
             },
             losses: Losses::new(config.loss, config.seed),
-            jitter: (jitter.most > 0).then_some(jitter),
+            wire: Wire::new(&config),
             schedule: Schedule::new(&config),
-            latest_arrival: 0,
             config,
         }
     }
@@ -345,7 +332,7 @@ impl Rest {
     fn is_plain(&self) -> bool {
         self.red.is_none()
             && self.losses.is_none()
-            && self.jitter.is_none()
+            && self.wire.is_plain()
             && self.schedule.is_none()
     }
 
@@ -356,7 +343,7 @@ impl Rest {
         };
         if let Some(went_down) = schedule.advance(now) {
             // What was to arrive later never will.
-            self.latest_arrival = self.latest_arrival.min(went_down);
+            self.wire.cut(went_down);
         }
         let state = schedule.state();
         *per_byte = state.per_byte;
@@ -370,7 +357,7 @@ impl Rest {
     /// for the next.
     fn pass_wire(&mut self, departs: u64, delay: u64, served: bool) -> Result<u64, DropReason> {
         let lost = self.losses.as_mut().is_some_and(Losses::next);
-        let jitter = self.jitter.as_mut().map_or(0, Jitter::next);
+        let extra = self.wire.draw();
         if !served {
             return Err(DropReason::Down);
         }
@@ -378,18 +365,13 @@ impl Rest {
             Some(schedule) => schedule.delay_at(departs),
             None => delay,
         };
-        let arrives = departs.saturating_add(delay).saturating_add(jitter);
-        // Lost packets keep their place in the order too: losses don't change when the others
-        // arrive.
-        self.latest_arrival = self.latest_arrival.max(arrives);
+        let arrives = self.wire.arrival(departs.saturating_add(delay), extra);
         if lost {
             return Err(DropReason::RandomLoss);
         }
         match &self.schedule {
-            Some(schedule) if schedule.goes_down_before(self.latest_arrival) => {
-                Err(DropReason::Down)
-            }
-            _ => Ok(self.latest_arrival),
+            Some(schedule) if schedule.goes_down_before(arrives) => Err(DropReason::Down),
+            _ => Ok(arrives),
         }
     }
 
@@ -404,12 +386,6 @@ impl Rest {
             DropReason::Down => &mut stats.dropped_down,
         } += 1;
         Verdict::Dropped(reason)
-    }
-}
-
-impl Jitter {
-    fn next(&mut self) -> u64 {
-        self.generator.random_range(0..=self.most)
     }
 }
 

@@ -27,13 +27,29 @@ pub struct Link {
     /// Probability with which a packet is lost on the wire, or a table for losses in bursts.
     /// Default: 0.
     pub loss: Option<Loss>,
-    /// Each packet takes a random time more, uniform between 0 and this; packets never overtake
-    /// each other. Default: "0 s".
+    /// Each packet takes a random time more, uniform between 0 and this. Default: "0 s".
     pub jitter: Option<TimeSpan>,
+    /// Packets overtake each other by jitter. Default: false, so that one that would arrives
+    /// together with the one before it.
+    pub overtaking: Option<bool>,
+    /// Packets that take longer than all others, which overtake them. Default: none.
+    pub late: Option<Late>,
     /// Changes over time, in order. Default: none.
     pub timetable: Option<Vec<Change>>,
     /// The timetable begins again after this time, for ever. Default: it runs once.
     pub timetable_period: Option<TimeSpan>,
+}
+
+/// Packets that take longer than all others, as over a second, longer way.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Late {
+    /// Each packet's probability to be one.
+    #[schemars(required)]
+    pub share: Option<Number>,
+    /// How much longer they take.
+    #[schemars(required)]
+    pub by: Option<TimeSpan>,
 }
 
 /// What is different from some time on; what isn't mentioned stays as it is.

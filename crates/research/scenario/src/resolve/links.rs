@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use manyway_network::{
-    Change, InvalidLink, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable,
+    Change, InvalidLink, Late, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable,
 };
 use manyway_units::Rate;
 
@@ -70,6 +70,8 @@ impl Checks {
             queue,
             loss: self.loss(&key.join("loss"), link.loss.as_ref())?,
             jitter: link.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
+            overtaking: link.overtaking.unwrap_or(false),
+            late: self.late(&key.join("late"), link.late.as_ref())?,
             timetable,
             ..LinkConfig::new(rate, delay)
         };
@@ -186,6 +188,18 @@ impl Checks {
             bad_to_good: bad_to_good?.0,
             good: bursts.good.map_or(0.0, |p| p.0),
             bad: bursts.bad.map_or(1.0, |p| p.0),
+        })
+    }
+
+    fn late(&mut self, key: &Key, late: Option<&file::Late>) -> Option<Late> {
+        let Some(late) = late else {
+            return Some(Late::default());
+        };
+        let share = self.required(&late.share, &key.join("share"), "share = 0.01");
+        let by = self.required(&late.by, &key.join("by"), "by = \"10 ms\"");
+        Some(Late {
+            share: share?.0,
+            by: by?.0,
         })
     }
 

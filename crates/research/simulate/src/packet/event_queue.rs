@@ -96,10 +96,13 @@ pub(super) struct FifoId(pub(super) u32);
 ///
 /// Whatever leaves a FIFO link, or passes a constant delay, comes in order; so a packet costs a
 /// push and a pop at a ring buffer, and only the FIFOs' heads compete. Among heads of one moment a
-/// seeded hash decides, another one each time, so that no FIFO starves another.
+/// seeded hash decides, another one each time, so that no FIFO starves another. A packet that
+/// overtakes those in its FIFO takes the first of some others in which it overtakes none.
 #[derive(Debug, Clone)]
 pub(super) struct EventQueue {
     fifos: Vec<Fifo>,
+    /// FIFOs of packets that overtake others.
+    lanes: Vec<FifoId>,
     heads: Heap,
     seed: u64,
 }
@@ -117,6 +120,7 @@ impl EventQueue {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             fifos: Vec::new(),
+            lanes: Vec::new(),
             heads: Heap::default(),
             seed,
         }
@@ -132,12 +136,31 @@ impl EventQueue {
         FifoId(id)
     }
 
-    /// Appends to a FIFO, whose times never decrease.
+    /// Appends to a FIFO, or to a lane if the item overtakes what is in there.
     // Passed in memory, the item would be read again before its words have got there.
     #[inline(always)]
     pub(super) fn push(&mut self, id: FifoId, item: Transit) {
+        match self.fifos[id.0 as usize].latest <= item.at {
+            true => self.append(id, item),
+            false => self.overtake(item),
+        }
+    }
+
+    #[cold]
+    fn overtake(&mut self, item: Transit) {
+        let fits = |&&lane: &&FifoId| self.latest(lane) <= item.at;
+        let lane = self.lanes.iter().find(fits).copied();
+        let lane = lane.unwrap_or_else(|| {
+            let lane = self.add();
+            self.lanes.push(lane);
+            lane
+        });
+        self.append(lane, item);
+    }
+
+    #[inline(always)]
+    fn append(&mut self, id: FifoId, item: Transit) {
         let fifo = &mut self.fifos[id.0 as usize];
-        debug_assert!(fifo.latest <= item.at);
         fifo.latest = item.at;
         if fifo.items.is_empty() {
             self.heads.push(key(item.at, fifo.salt, id.0));
@@ -385,6 +408,22 @@ mod tests {
                 popped += 1;
             }
             prop_assert_eq!(pushed, popped);
+        }
+
+        /// Items that overtake those in their FIFO come out in the order of time, too.
+        #[test]
+        fn overtaking_items_come_in_order(delays in prop::collection::vec(0u64..50, 0..400)) {
+            let mut queue = EventQueue::new(7);
+            let id = queue.add();
+            let mut at: Vec<u64> = (0u64..).zip(&delays).map(|(n, delay)| n + delay).collect();
+            for &at in &at {
+                queue.push(id, item(at, 0));
+            }
+            at.sort_unstable();
+            let popped = std::iter::from_fn(|| queue.pop()).map(|item| item.at.as_nanos());
+            prop_assert_eq!(popped.collect::<Vec<_>>(), at);
+            // No more lanes than packets can be late by.
+            prop_assert!(queue.lanes.len() <= 50);
         }
     }
 }

@@ -126,9 +126,34 @@ impl Receiver {
             self.ranges.truncate(MAX_RANGES);
             return true;
         }
-        // Links are FIFO, so a smaller number never arrives; were it so, it would count as received
-        // late.
+        self.insert_overtaken(number);
         false
+    }
+
+    /// Others have overtaken this packet: it joins the ranges next to it, or is one of its own.
+    #[cold]
+    fn insert_overtaken(&mut self, number: u64) {
+        let ranges = &mut self.ranges;
+        let at = ranges.partition_point(|range| *range.start() > number);
+        if ranges.get(at).is_some_and(|range| range.contains(&number)) {
+            return;
+        }
+        let above = at > 0 && *ranges[at - 1].start() == number + 1;
+        let below = ranges
+            .get(at)
+            .is_some_and(|range| range.end() + 1 == number);
+        match (above, below) {
+            (true, true) => {
+                ranges[at - 1] = *ranges[at].start()..=*ranges[at - 1].end();
+                ranges.remove(at);
+            }
+            (true, false) => ranges[at - 1] = number..=*ranges[at - 1].end(),
+            (false, true) => ranges[at] = *ranges[at].start()..=number,
+            (false, false) => {
+                ranges.insert(at, number..=number);
+                ranges.truncate(MAX_RANGES);
+            }
+        }
     }
 }
 
@@ -192,6 +217,28 @@ mod tests {
             (record.ranges.as_slice(), record.marks),
             ([2..=4, 0..=0].as_slice(), 1)
         );
+    }
+
+    #[test]
+    fn overtaken_packets_fill_gaps_and_are_acknowledged_at_once() {
+        let mut receiver = receiver(10);
+        let mut record = AckRecord::default();
+        for number in [0, 2, 4, 8] {
+            receiver.on_packet(Time::ZERO, number, false);
+        }
+        for (number, ranges) in [
+            (5, vec![8..=8, 4..=5, 2..=2, 0..=0]),
+            (3, vec![8..=8, 2..=5, 0..=0]),
+            (7, vec![7..=8, 2..=5, 0..=0]),
+            (7, vec![7..=8, 2..=5, 0..=0]),
+            (1, vec![7..=8, 0..=5]),
+            (6, vec![0..=8]),
+        ] {
+            let reaction = receiver.on_packet(Time::ZERO, number, false);
+            assert_eq!(reaction, Reaction::Acknowledge);
+            receiver.acknowledge(Time::ZERO, &mut record);
+            assert_eq!(record.ranges, ranges);
+        }
     }
 
     #[test]

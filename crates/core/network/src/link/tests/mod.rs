@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Loss, Red};
+use crate::{Late, Loss, Red};
 use manyway_units::Rate;
 
 mod open_loop;
@@ -182,16 +182,85 @@ fn jitter_is_uniform_and_keeps_the_order() {
     assert!(together > 300, "{together}");
 }
 
+/// When packets that are offered 600 µs apart, as fast as the link carries them, take on the wire.
+fn wire_times(config: &LinkConfig, packets: u64) -> Vec<Duration> {
+    let mut link = link(config.clone());
+    let time = |n: u64| match offer(&mut link, n * 600, 1500) {
+        Verdict::Delivered {
+            departs, arrives, ..
+        } => arrives.since(departs),
+        dropped => panic!("{dropped:?}"),
+    };
+    (0..packets).map(time).collect()
+}
+
+#[test]
+fn packets_overtake_each_other_by_jitter_where_they_may() {
+    let config = LinkConfig {
+        jitter: 4 * MS,
+        overtaking: true,
+        seed: 3,
+        ..twenty_mbps(packets(1000))
+    };
+    let times = wire_times(&config, 40_000);
+    let range = 10 * MS..=14 * MS;
+    assert!(times.iter().all(|time| range.contains(time)));
+    // Four standard deviations of the mean, as above: nobody waits for anybody.
+    let mean = times.iter().map(Duration::as_secs_f64).sum::<f64>() / times.len() as f64;
+    assert!((mean - 12e-3).abs() < 23e-6, "{mean}");
+    // The next one leaves 600 µs later: it comes first if it draws that much less, which it does
+    // with probability (3.4/4)²/2 = 0.361; four standard deviations of 40,000 are 0.01.
+    let overtaken = times
+        .windows(2)
+        .filter(|pair| pair[0] > pair[1] + MS * 6 / 10);
+    let share = overtaken.count() as f64 / times.len() as f64;
+    assert!((share - 0.361).abs() < 0.01, "{share}");
+}
+
+#[test]
+fn late_packets_are_overtaken_and_the_others_stay_in_order() {
+    let config = LinkConfig {
+        late: Late {
+            share: 0.05,
+            by: 5 * MS,
+        },
+        seed: 3,
+        ..twenty_mbps(packets(1000))
+    };
+    let times = wire_times(&config, 40_000);
+    let late = times.iter().filter(|&&time| time == 15 * MS).count();
+    assert!(times.iter().all(|&time| time == 10 * MS || time == 15 * MS));
+    // Four standard deviations: 4 × sqrt(40000 × 0.05 × 0.95) = 174.
+    assert!(late.abs_diff(2000) < 174, "{late}");
+
+    let wrong = LinkConfig {
+        late: Late {
+            share: 1.5,
+            ..config.late
+        },
+        ..config
+    };
+    let error = Link::new(wrong).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the link's `late.share` is 1.5: choose a probability from 0 to 1"
+    );
+}
+
 #[test]
 fn impairments_do_not_change_each_others_draws() {
     let base = LinkConfig {
         seed: 11,
         ..twenty_mbps(packets(1000))
     };
-    let verdicts = |loss: Loss, jitter: Duration| -> Vec<Verdict> {
+    let verdicts = |loss: Loss, jitter: Duration, late: f64| -> Vec<Verdict> {
         let mut link = link(LinkConfig {
             loss,
             jitter,
+            late: Late {
+                share: late,
+                by: MS,
+            },
             ..base.clone()
         });
         (0..2000)
@@ -199,19 +268,25 @@ fn impairments_do_not_change_each_others_draws() {
             .collect()
     };
     let lossy = Loss::Bernoulli(0.2);
-    let both = verdicts(lossy, MS);
+    let all = verdicts(lossy, MS, 0.3);
+    let loss = verdicts(lossy, Duration::ZERO, 0.0);
+    let jitter = verdicts(Loss::None, MS, 0.0);
+    let late = verdicts(Loss::None, Duration::ZERO, 0.3);
+    let arrival = |verdict: &Verdict| match verdict {
+        Verdict::Delivered { arrives, .. } => *arrives,
+        dropped => panic!("{dropped:?}"),
+    };
     let mut losses = 0;
-    for ((both, loss), jitter) in both
-        .iter()
-        .zip(verdicts(lossy, Duration::ZERO))
-        .zip(verdicts(Loss::None, MS))
-    {
+    for (n, all) in all.iter().enumerate() {
         let lost = Verdict::Dropped(DropReason::RandomLoss);
-        assert_eq!(*both == lost, loss == lost);
-        match *both == lost {
-            true => losses += 1,
-            false => assert_eq!(*both, jitter),
+        assert_eq!(*all == lost, loss[n] == lost);
+        if *all == lost {
+            losses += 1;
+            continue;
         }
+        let plain = Time::from_micros(n as u64 * 1000 + 600) + 10 * MS;
+        let lateness = arrival(&late[n]).since(plain);
+        assert_eq!(arrival(all), arrival(&jitter[n]) + lateness);
     }
     assert!(losses > 300, "{losses}");
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use manyway_control::{Growth, Options, SenderConfig, SlowStartKind};
+use manyway_control::{Growth, LossDetection, Options, SenderConfig, SlowStartKind};
 use manyway_control::{LawSpec, registry};
 use manyway_network::{
-    Change, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable, Topology,
+    Change, Late, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable, Topology,
 };
 use manyway_scenario::{AckPolicy, Experiment, Flow, Lifetime, SeriesKind};
 use manyway_units::{Rate, Time};
@@ -128,11 +128,18 @@ fn link(
         (0..20_000_u64).prop_map(Duration::from_micros)
     ];
     let rate = (5.0..7.0_f64).prop_map(|exponent| Rate::from_bits_per_sec(10_f64.powf(exponent)));
-    (rate, delay, queue, loss, jitter, timetable).prop_map(
-        |(rate, delay, queue, loss, jitter, timetable)| LinkConfig {
+    let late = prop_oneof![3 => Just(0.0), 1 => 0.0..0.2_f64].prop_map(|share| Late {
+        share,
+        by: Duration::from_millis(20),
+    });
+    let order = (any::<bool>(), late);
+    (rate, delay, queue, loss, jitter, timetable, order).prop_map(
+        |(rate, delay, queue, loss, jitter, timetable, (overtaking, late))| LinkConfig {
             queue,
             loss,
             jitter,
+            overtaking,
+            late,
             timetable,
             ..LinkConfig::new(rate, delay)
         },
@@ -273,6 +280,7 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
         1..5_u32,
         ack,
         prop_oneof![Just(1), Just(2), Just(10)],
+        prop_oneof![Just(LossDetection::Fixed), Just(LossDetection::Adaptive)],
     )
         .prop_map(
             |(
@@ -282,6 +290,7 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
                 packet_threshold,
                 (every, delay, bytes),
                 often,
+                loss_detection,
             )| {
                 let every = if often == 1 { 1 } else { every };
                 let max_delay = if every == 1 { Duration::ZERO } else { delay };
@@ -290,6 +299,7 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
                     pacing,
                     initial_window,
                     packet_threshold,
+                    loss_detection,
                     max_ack_delay: max_delay,
                     ..SenderConfig::default()
                 };
