@@ -153,6 +153,12 @@ pub trait Controller: Send + Debug {
     /// Persistent congestion (RFC 9002 §7.6): the window goes to its minimum and slow starts again.
     fn on_timeout(&mut self, slot: Slot, now: Time);
 
+    /// All packets of the path's last loss event have arrived after all, late: the window, its
+    /// threshold and what the law remembers of the path become what they would be without the cut,
+    /// or stay if they are beyond that by now. Comes at most once for an event, and before the
+    /// acknowledgement that brought it.
+    fn on_spurious_loss(&mut self, slot: Slot, now: Time);
+
     /// A round trip has passed.
     fn on_round_end(&mut self, round: &Round);
 
@@ -201,6 +207,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn on_timeout(&mut self, slot: Slot, now: Time) {
         (**self).on_timeout(slot, now);
+    }
+    fn on_spurious_loss(&mut self, slot: Slot, now: Time) {
+        (**self).on_spurious_loss(slot, now);
     }
     fn on_round_end(&mut self, round: &Round) {
         (**self).on_round_end(round);

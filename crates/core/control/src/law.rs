@@ -147,6 +147,11 @@ pub trait Law: Send + Debug {
     fn on_lost(&mut self, r: usize) {
         let _ = r;
     }
+    /// Path `r`'s last loss event was none: its packets came late.
+    #[inline]
+    fn on_spurious_loss(&mut self, r: usize) {
+        let _ = r;
+    }
 }
 
 impl<L: WindowLaw + Send + Debug> Law for L {

@@ -107,8 +107,14 @@ impl Rtt {
     /// How long a packet may be overtaken before it counts as lost: `threshold · max(latest,
     /// smoothed)`, at least 1 ms (RFC 9002 §6.1.2).
     pub(crate) fn loss_delay(&self, threshold: f64) -> Duration {
-        let rtt = self.latest.max(self.smoothed) as f64;
+        let rtt = self.loss_base() as f64;
         Duration::from_nanos(((rtt * threshold) as u64).max(GRANULARITY))
+    }
+
+    /// The larger of the last and the smoothed round-trip time, ns.
+    #[inline]
+    pub(crate) fn loss_base(&self) -> u64 {
+        self.latest.max(self.smoothed)
     }
 
     /// `latest` without the peer's `delay`, unless that would go below the smallest sample; ns.

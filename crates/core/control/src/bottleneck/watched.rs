@@ -196,6 +196,10 @@ impl<C: Controller> Controller for Watched<C> {
         self.inside.on_timeout(slot, now);
     }
 
+    fn on_spurious_loss(&mut self, slot: Slot, now: Time) {
+        self.inside.on_spurious_loss(slot, now);
+    }
+
     fn on_round_end(&mut self, round: &Round) {
         self.inside.on_round_end(round);
     }

@@ -50,6 +50,8 @@ struct Member {
     fresh: usize,
     /// When the window was last cut.
     cut: Option<Time>,
+    /// Window and slow start before that.
+    before: Option<(f64, SlowStart)>,
 }
 
 impl<L: Law> Coupled<L> {
@@ -120,6 +122,7 @@ impl<L: Law> Controller for Coupled<L> {
             increase: 0.0,
             fresh: 0,
             cut: None,
+            before: None,
         });
         self.paths.push(Path {
             window: bounded(path.initial_window),
@@ -156,6 +159,10 @@ impl<L: Law> Controller for Coupled<L> {
         let (at, size) = (member.at, bytes.max(1));
         let factor = f64::from(self.sizes[at]) / f64::from(size);
         member.slow_start.rescale(factor);
+        if let Some((window, slow_start)) = &mut member.before {
+            *window *= factor;
+            slow_start.rescale(factor);
+        }
         let window = &mut self.paths[at].window;
         *window = bounded(*window * factor);
         self.sizes[at] = size;
@@ -211,6 +218,7 @@ impl<L: Law> Controller for Coupled<L> {
         let at = member.at;
         member.fresh = 0;
         member.cut = Some(loss.now);
+        member.before = Some((self.paths[at].window, member.slow_start.clone()));
         self.law.on_lost(at);
         let cut = self.evaluate(at, |law, paths, r| law.decrease(paths, r));
         let window = (self.paths[at].window - cut).max(self.floor);
@@ -229,6 +237,19 @@ impl<L: Law> Controller for Coupled<L> {
         let window = &mut self.paths[member.at].window;
         member.slow_start.restart(*window, floor);
         *window = floor;
+    }
+
+    fn on_spurious_loss(&mut self, slot: Slot, _now: Time) {
+        let Some(member) = self.slots.get_mut(slot) else {
+            return;
+        };
+        if let Some((window, slow_start)) = member.before.take() {
+            member.fresh = 0;
+            member.slow_start = slow_start;
+            let path = &mut self.paths[member.at];
+            path.window = bounded(path.window.max(window));
+            self.law.on_spurious_loss(member.at);
+        }
     }
 
     #[inline]

@@ -39,6 +39,9 @@ impl Controller for AnyController {
     fn on_timeout(&mut self, slot: Slot, now: Time) {
         each!(self, controller => controller.on_timeout(slot, now));
     }
+    fn on_spurious_loss(&mut self, slot: Slot, now: Time) {
+        each!(self, controller => controller.on_spurious_loss(slot, now));
+    }
     #[inline]
     fn on_round_end(&mut self, round: &Round) {
         each!(self, controller => controller.on_round_end(round));

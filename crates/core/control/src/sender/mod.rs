@@ -6,6 +6,7 @@ mod carried;
 mod flight;
 mod pacer;
 mod recovery;
+mod reordering;
 mod types;
 
 #[cfg(test)]
@@ -22,7 +23,9 @@ use pacer::Pacer;
 use recovery::Recovery;
 
 pub use carried::{Arrived, Carried, CarriedConfig};
-pub use types::{AckError, AckInfo, Outcome, Permit, SenderConfig, SenderStats, Sent, TimerEvent};
+pub use types::{
+    AckError, AckInfo, LossDetection, Outcome, Permit, SenderConfig, SenderStats, Sent, TimerEvent,
+};
 
 /// No backed-off probe timeout is longer than this, ns (RFC 6298 §2.5 allows 60 s and more).
 const MAX_BACKOFF: u64 = 60_000_000_000;
@@ -35,7 +38,8 @@ const MAX_BACKOFF: u64 = 60_000_000_000;
 /// in flight nor as lost; their payload comes back if they are acknowledged in time, else it is
 /// dropped.
 ///
-/// Loss detection is RFC 9002's, with one packet number space per path. What differs, and why:
+/// Loss detection is RFC 9002's, with one packet number space per path, and learns if
+/// [`LossDetection`] says so. What differs, and why:
 ///
 /// * The one packet that may leave at the beginning of a recovery period always may (§7.3.2): as
 ///   with TCP's fast retransmit, recovery then takes one round trip.
@@ -272,8 +276,8 @@ impl<P> Sender<P> {
             self.update_pacer(controller);
             return Ok(());
         }
-        self.stats.spurious_losses += self.recovery.spurious(now, &ack, &self.rtt);
-        let Some(newly) = self.take_acked(&ack, outcome) else {
+        self.detect_spurious(now, &ack, controller);
+        let Some(newly) = self.take_acked(now, &ack, outcome) else {
             return Ok(());
         };
         let sample = self.sample_rtt(now, &ack, &newly);
@@ -421,8 +425,14 @@ impl<P> Sender<P> {
 
     /// Hands out what `ack` acknowledges for the first time; `None` if that is nothing.
     #[inline]
-    fn take_acked(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
+    fn take_acked(
+        &mut self,
+        now: Time,
+        ack: &AckInfo<'_>,
+        outcome: &mut Outcome<P>,
+    ) -> Option<Newly> {
         let mut newly: Option<Newly> = None;
+        let mut oldest: Option<(u64, Time)> = None;
         for range in ack.ranges.iter().rev() {
             let flight = &mut self.flight;
             flight.acknowledge(range.clone(), |number, sent_at, packet| {
@@ -439,9 +449,13 @@ impl<P> Sender<P> {
                 if packet.ack_eliciting {
                     newly.eliciting = true;
                     newly.bytes += u64::from(packet.bytes);
+                    oldest.get_or_insert((number, sent_at));
                 }
                 outcome.acked.push((number, packet.payload));
             });
+        }
+        if let Some((_, sent)) = oldest.filter(|(number, _)| !self.recovery.is_largest(*number)) {
+            self.recovery.on_overtaken(now, sent, &self.rtt);
         }
         if let Some(newly) = &newly {
             self.stats.bytes_acked += newly.bytes;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use super::flight::Flight;
-use super::types::{AckInfo, Outcome, SenderConfig};
+use super::reordering::Reordering;
+use super::types::{AckInfo, LossDetection, Outcome, SenderConfig};
 use super::{Newly, Sender};
 use crate::controller::{Controller, Loss};
 use crate::rtt::Rtt;
@@ -20,6 +21,8 @@ const MAX_REMEMBERED: usize = 1024;
 pub(super) struct Recovery {
     packet_threshold: u64,
     time_threshold: f64,
+    /// What adaptive detection has learnt; fixed detection has nothing.
+    reordering: Option<Reordering>,
     persistent_ptos: u32,
     max_ack_delay: Duration,
     largest_acked: Option<u64>,
@@ -34,8 +37,29 @@ pub(super) struct Recovery {
     sampled_from: Option<u64>,
     /// Sending time of the first of a run of losses without an acknowledgement in between.
     run: Option<Time>,
-    /// Lost packets and when they were declared lost, ascending.
-    remembered: VecDeque<(u64, Time)>,
+    /// Packets that were declared lost, ascending.
+    remembered: VecDeque<Declared>,
+    /// The last loss event, if its cut may be undone.
+    event: Option<Event>,
+}
+
+/// A packet that was declared lost.
+#[derive(Copy, Clone, Debug)]
+struct Declared {
+    number: u64,
+    sent: Time,
+    /// When it was declared lost.
+    at: Time,
+}
+
+/// A loss event, as far as it takes to undo it.
+#[derive(Copy, Clone, Debug)]
+struct Event {
+    began: Time,
+    /// Lost packets that haven't arrived after all.
+    missing: u64,
+    /// What `period` and `opener` were before.
+    before: (u64, Option<u64>),
 }
 
 /// What one pass of loss detection found.
@@ -52,6 +76,8 @@ impl Recovery {
         Recovery {
             packet_threshold: u64::from(config.packet_threshold),
             time_threshold: config.time_threshold,
+            reordering: (config.loss_detection == LossDetection::Adaptive)
+                .then(Reordering::default),
             persistent_ptos: config.persistent_congestion_threshold,
             max_ack_delay: config.max_ack_delay,
             largest_acked: None,
@@ -61,6 +87,7 @@ impl Recovery {
             sampled_from: None,
             run: None,
             remembered: VecDeque::new(),
+            event: None,
         }
     }
 
@@ -115,6 +142,7 @@ impl Recovery {
         self.loss_time = None;
         self.run = None;
         self.opener = None;
+        self.event = None;
         self.period = self.period.max(next);
     }
 
@@ -122,6 +150,7 @@ impl Recovery {
     pub(super) fn stop(&mut self) {
         self.loss_time = None;
         self.remembered.clear();
+        self.event = None;
     }
 
     /// Starts a recovery period unless `number` falls into the last one.
@@ -130,8 +159,45 @@ impl Recovery {
         if fresh {
             self.period = next;
             self.opener = None;
+            self.event = None;
         }
         fresh
+    }
+
+    /// [`Recovery::begin_period`] for this many packets that were lost at once: an event that may
+    /// turn out to be none.
+    fn begin_loss(&mut self, now: Time, batch: &Batch, next: u64) -> bool {
+        let before = (self.period, self.opener);
+        let fresh = self.begin_period(batch.number, next);
+        if fresh && self.reordering.is_some() {
+            self.event = Some(Event {
+                began: now,
+                missing: 0,
+                before,
+            });
+        }
+        if let Some(event) = &mut self.event {
+            event.missing += batch.packets;
+        }
+        fresh
+    }
+
+    /// All packets of the last loss event have arrived after all: the event is none. True once.
+    fn undo(&mut self) -> bool {
+        let Some(event) = self.event.take_if(|event| event.missing == 0) else {
+            return false;
+        };
+        (self.period, self.opener) = event.before;
+        self.run = None;
+        true
+    }
+
+    /// Packet `sent` at that time was acknowledged after one that was sent later.
+    #[inline]
+    pub(super) fn on_overtaken(&mut self, now: Time, sent: Time, rtt: &Rtt) {
+        if let Some(reordering) = &mut self.reordering {
+            reordering.on_overtaken(now, sent, rtt);
+        }
     }
 
     /// How many of the packets `ack` acknowledges had been declared lost.
@@ -142,27 +208,33 @@ impl Recovery {
             .last()
             .map_or(ack.largest, |range| *range.start());
         match self.remembered.back() {
-            Some(&(newest, _)) if oldest <= newest => {
+            Some(newest) if oldest <= newest.number => {
                 self.forget(now, rtt);
-                self.take_spurious(ack)
+                self.take_spurious(now, ack, rtt)
             }
             _ => 0,
         }
     }
 
     #[cold]
-    fn take_spurious(&mut self, ack: &AckInfo<'_>) -> u64 {
+    fn take_spurious(&mut self, now: Time, ack: &AckInfo<'_>, rtt: &Rtt) -> u64 {
         let mut count = 0;
         for range in ack.ranges {
             let from = self
                 .remembered
-                .partition_point(|(number, _)| number < range.start());
+                .partition_point(|declared| declared.number < *range.start());
             while self
                 .remembered
                 .get(from)
-                .is_some_and(|(number, _)| number <= range.end())
+                .is_some_and(|declared| declared.number <= *range.end())
+                && let Some(declared) = self.remembered.remove(from)
             {
-                self.remembered.remove(from);
+                self.on_overtaken(now, declared.sent, rtt);
+                if let Some(event) = &mut self.event
+                    && event.began <= declared.at
+                {
+                    event.missing = event.missing.saturating_sub(1);
+                }
                 count += 1;
             }
         }
@@ -184,14 +256,20 @@ impl Recovery {
     ) -> Option<Batch> {
         self.loss_time = None;
         let largest = self.largest_acked?;
+        let reordering = self.reordering.as_mut();
+        let learnt = reordering.and_then(|seen| seen.window(now, rtt));
+        let threshold = match learnt {
+            None => self.packet_threshold,
+            Some(_) => u64::MAX,
+        };
         let mut batch: Option<Batch> = None;
         while let Some((number, entry)) = flight.front() {
             match &entry.sent {
                 None => self.run = None,
                 Some(_) if number > largest => break,
                 Some(sent) if sent.ack_eliciting => {
-                    if largest - number < self.packet_threshold {
-                        let due = entry.at + rtt.loss_delay(self.time_threshold);
+                    if largest - number < threshold {
+                        let due = entry.at + self.loss_delay(learnt, rtt);
                         if due > now {
                             self.loss_time = Some(due);
                             break;
@@ -204,7 +282,12 @@ impl Recovery {
                         sent: entry.at,
                         persistent: self.extend_run(number, entry.at, rtt),
                     };
-                    self.remember(number, now, rtt);
+                    let declared = Declared {
+                        number,
+                        sent: entry.at,
+                        at: now,
+                    };
+                    self.remember(declared, rtt);
                     batch = Some(match batch {
                         None => lost,
                         Some(so_far) => so_far.and(lost),
@@ -234,19 +317,26 @@ impl Recovery {
         persistent
     }
 
-    fn remember(&mut self, number: u64, now: Time, rtt: &Rtt) {
-        self.forget(now, rtt);
+    /// How long after it was sent an overtaken packet counts as lost, with this reordering window.
+    fn loss_delay(&self, window: Option<u64>, rtt: &Rtt) -> Duration {
+        let learnt = rtt.loss_base().saturating_add(window.unwrap_or(0));
+        let fixed = rtt.loss_delay(self.time_threshold);
+        fixed.max(Duration::from_nanos(learnt))
+    }
+
+    fn remember(&mut self, declared: Declared, rtt: &Rtt) {
+        self.forget(declared.at, rtt);
         if self.remembered.len() == MAX_REMEMBERED {
             self.remembered.pop_front();
         }
-        self.remembered.push_back((number, now));
+        self.remembered.push_back(declared);
     }
 
     /// Forgets losses so old that nobody will hear of them again.
     fn forget(&mut self, now: Time, rtt: &Rtt) {
         let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));
-        while let Some(&(_, lost)) = self.remembered.front()
-            && now.since(lost) > memory
+        while let Some(declared) = self.remembered.front()
+            && now.since(declared.at) > memory
         {
             self.remembered.pop_front();
         }
@@ -286,7 +376,7 @@ impl<P> Sender<P> {
             sent: batch.sent,
             packets: batch.bytes as f64 / f64::from(self.config.packet_size),
         };
-        if self.recovery.begin_period(batch.number, self.flight.next()) {
+        if self.recovery.begin_loss(now, &batch, self.flight.next()) {
             self.stats.loss_events += 1;
             self.retransmit = true;
             controller.on_loss(&loss);
@@ -299,6 +389,24 @@ impl<P> Sender<P> {
             controller.on_timeout(self.slot, now);
         }
         true
+    }
+
+    /// Notes which packets that had been declared lost have arrived after all, and undoes the loss
+    /// event if it was none.
+    pub(super) fn detect_spurious<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        ack: &AckInfo<'_>,
+        controller: &mut C,
+    ) {
+        let count = self.recovery.spurious(now, ack, &self.rtt);
+        self.stats.spurious_losses += count;
+        if count > 0 && self.recovery.undo() {
+            self.stats.undone_events += 1;
+            self.retransmit = false;
+            controller.on_spurious_loss(self.slot, now);
+            self.update_pacer(controller);
+        }
     }
 
     /// The peer has counted new congestion marks: a window cut, if none covers these packets yet.

@@ -16,6 +16,8 @@ pub struct SenderConfig {
     pub initial_rtt: Duration,
     /// The longest that the peer holds back an acknowledgement on purpose.
     pub max_ack_delay: Duration,
+    /// Whether the two thresholds below stay what they are.
+    pub loss_detection: LossDetection,
     /// A packet is lost when one sent this many packets later is acknowledged (RFC 9002 §6.1.1).
     pub packet_threshold: u32,
     /// A packet is lost when a later one is acknowledged and this many round trips have passed
@@ -30,12 +32,27 @@ pub struct SenderConfig {
     pub persistent_congestion_threshold: u32,
 }
 
+/// How a sender tells lost packets from overtaken ones.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum LossDetection {
+    /// By thresholds that don't change (RFC 9002 §6.1). A cut is never undone.
+    #[default]
+    Fixed,
+    /// By thresholds that learn, as RACK's do (RFC 8985): once packets were overtaken, the packet
+    /// threshold rests, and the time threshold grows with how late they came. When all packets of a
+    /// loss event arrive after all, its cut is undone ([`Controller::on_spurious_loss`]).
+    ///
+    /// [`Controller::on_spurious_loss`]: crate::Controller::on_spurious_loss
+    Adaptive,
+}
+
 impl Default for SenderConfig {
     fn default() -> Self {
         SenderConfig {
             packet_size: 1200,
             initial_rtt: Duration::from_millis(333),
             max_ack_delay: Duration::from_millis(10),
+            loss_detection: LossDetection::Fixed,
             packet_threshold: 3,
             time_threshold: 9.0 / 8.0,
             pacing: true,
@@ -213,6 +230,8 @@ pub struct SenderStats {
     pub spurious_losses: u64,
     /// Window cuts by loss or congestion marks; at most one per round trip.
     pub loss_events: u64,
+    /// Loss events whose packets have all arrived after all, so that the cut was undone.
+    pub undone_events: u64,
     /// Congestion marks that the peer has counted.
     pub ce_marks: u64,
     /// Probe timeouts.

@@ -51,6 +51,26 @@ impl From<Growth> for manyway_control::Growth {
     }
 }
 
+/// How lost packets are told from overtaken ones.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LossDetection {
+    /// By three packets and an eighth of the round-trip time (RFC 9002).
+    Fixed,
+    /// By what was seen of overtaking; cuts that turn out to be wrong are undone (RFC 8985, RFC
+    /// 9438).
+    Adaptive,
+}
+
+impl From<LossDetection> for manyway_control::LossDetection {
+    fn from(detection: LossDetection) -> Self {
+        match detection {
+            LossDetection::Fixed => manyway_control::LossDetection::Fixed,
+            LossDetection::Adaptive => manyway_control::LossDetection::Adaptive,
+        }
+    }
+}
+
 /// What a window does in recovery: while packets that were sent before its last cut are still being
 /// acknowledged.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -17,9 +17,9 @@ mod overlay;
 mod relays;
 mod sweep;
 
-pub use choices::{Growth, PathUse, Recovery, SlowStart, What};
+pub use choices::{Growth, LossDetection, PathUse, Recovery, SlowStart, What};
 pub use law::Law;
-pub use link::{Change, GilbertElliott, Link, Loss, Queue, Red, Weight};
+pub use link::{Change, GilbertElliott, Late, Link, Loss, Queue, Red, Weight};
 pub use overlay::{
     Demand, Increment, Overlay, OverlayPackets, RateControl, RelayChoice, Reselect, Scheme,
     Sharing, Start,
@@ -144,6 +144,8 @@ pub struct Flow {
     /// TCP's does, or grows by every acknowledgement, as the papers print their laws: about 15 %
     /// more throughput at a loss rate of 1 %. Default: "hold".
     pub recovery: Option<Recovery>,
+    /// How lost packets are told from overtaken ones. Default: "fixed".
+    pub loss_detection: Option<LossDetection>,
     /// The window to start from. Default: "10 packets".
     pub initial_window: Option<Packets>,
     /// The smallest window and slow-start threshold; at least "1 packet". Default: the law's own.

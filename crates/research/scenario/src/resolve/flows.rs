@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use manyway_control::{Controller, Growth, LawSpec, Options, SenderConfig, SlowStartKind};
+use manyway_control::{
+    Controller, Growth, LawSpec, LossDetection, Options, SenderConfig, SlowStartKind,
+};
 use manyway_network::{Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
@@ -257,6 +259,7 @@ impl Context<'_> {
                 } else {
                     Duration::ZERO
                 },
+                loss_detection: flow.loss_detection.map_or(LossDetection::Fixed, Into::into),
                 pacing: flow.pacing.unwrap_or(true),
                 initial_window,
                 ..SenderConfig::default()

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use manyway_control::{Growth, Options, SlowStartKind};
-use manyway_network::{Change, Limit, LinkConfig, Loss, Queue, Red, Timetable};
+use manyway_control::{Growth, LossDetection, Options, SlowStartKind};
+use manyway_network::{Change, Late, Limit, LinkConfig, Loss, Queue, Red, Timetable};
 use manyway_units::{Rate, Time};
 
 use super::*;
@@ -204,7 +204,8 @@ fn groups_become_flows_side_by_side() {
 #[test]
 fn everything_that_can_be_said_arrives() {
     let link = "loss = { good_to_bad = 0.01, bad_to_good = 0.5, good = 0.001 }\njitter = \"1 \
-        ms\"\ntimetable_period = \"9 s\"\n\
+        ms\"\novertaking = true\nlate = { share = 0.02, by = \"5 ms\" }\n\
+        timetable_period = \"9 s\"\n\
         timetable = [{ at = \"1 s\", rate = \"5 Mbps\", delay = \"30 ms\" }, \
         { at = \"2 s\", up = false }]\n\
         queue = { red = { limit = \"90 kB\", min = \"15 kB\", max = \"20 packets\", \
@@ -213,7 +214,8 @@ fn everything_that_can_be_said_arrives() {
     let flow = "size = \"1 MB\"\nrate = \"2 Mbps\"\nstart_spread = \"1 s\"\nstop = \"9 \
         s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\
         jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery \
-        = \"grow\"\ninitial_window = \"2 packets\"\nwindow_floor = \"1.5 \
+        = \"grow\"\nloss_detection = \"adaptive\"\n\
+        initial_window = \"2 packets\"\nwindow_floor = \"1.5 \
         packets\"\nthreshold_floor = \"2 packets\"\n\
         ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\necn = true";
     let mut scenario = with("[links.a]", link);
@@ -261,6 +263,11 @@ fn everything_that_can_be_said_arrives() {
             bad: 1.0,
         },
         jitter: ms(1),
+        overtaking: true,
+        late: Late {
+            share: 0.02,
+            by: ms(5),
+        },
         timetable: Timetable {
             changes,
             period: Some(Duration::from_secs(9)),
@@ -288,6 +295,7 @@ fn everything_that_can_be_said_arrives() {
     assert_eq!((flow.headers, flow.jitter, flow.ecn), (40, ms(1), true));
     let sender = &flow.sender;
     assert_eq!((sender.packet_size, sender.pacing), (1000, false));
+    assert_eq!(sender.loss_detection, LossDetection::Adaptive);
     assert_eq!(
         (sender.initial_window, sender.max_ack_delay),
         (2.0, ms(200))

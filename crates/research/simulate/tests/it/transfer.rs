@@ -30,6 +30,30 @@ fn a_clean_transfer_uses_both_paths() {
     assert!(stats.bytes_resent < (lost + 100) * 1500, "{stats:?}");
 }
 
+/// 20 Mbps with a round trip of 20 ms, and up to so many ms more each way.
+#[test]
+fn packets_that_overtake_each_other_cost_little() {
+    let took = |jitter_ms: u32, overtaking: bool| {
+        let link = LinkConfig {
+            jitter: MS * jitter_ms,
+            overtaking,
+            ..mbps(20.0, 10)
+        };
+        let mut run = Setup::new(1).path(link).upload(20 << 20).build();
+        let took = run.complete(600_000 * MS);
+        let path = &run.client_stats().paths[0];
+        (took, path.packets_lost)
+    };
+    for jitter_ms in [5, 30] {
+        let (plain, _) = took(jitter_ms, false);
+        let (took, lost) = took(jitter_ms, true);
+        assert!(
+            took < plain * 106 / 100,
+            "{jitter_ms} ms: {took:?} instead of {plain:?}, {lost}"
+        );
+    }
+}
+
 #[test]
 fn pairs_of_addresses_that_lead_nowhere_do_no_harm() {
     // Two sockets on each side, so four pairs, of which two have a route.

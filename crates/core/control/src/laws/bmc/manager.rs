@@ -228,6 +228,15 @@ pub(super) struct Measure {
     pub(super) memory: Memory,
 }
 
+/// What losses have shown.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Peak {
+    /// The window at the last one, in packets.
+    pub(super) window: f64,
+    /// The first slow start is over.
+    pub(super) settled: bool,
+}
+
 /// What is measured of a subflow.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
@@ -239,10 +248,7 @@ pub(super) struct Measurement {
     rtts: f64,
     /// The smoothed round-trip time, in seconds.
     pub(super) rtt: f64,
-    /// The window at the last loss, in packets.
-    pub(super) peak: f64,
-    /// The first slow start is over.
-    pub(super) settled: bool,
+    pub(super) peak: Peak,
     /// The first slow start was over when the interval began.
     whole: bool,
     memory: Memory,
@@ -255,8 +261,7 @@ impl Measurement {
             limited: 0.0,
             rtts: 0.0,
             rtt: rtt.clamp(1e-6, 1e6),
-            peak: 0.0,
-            settled: false,
+            peak: Peak::default(),
             whole: false,
             memory: Memory::default(),
         }
@@ -277,12 +282,16 @@ impl Measurement {
         self.packets *= factor;
         self.limited *= factor;
         self.rtts *= factor;
-        self.peak *= factor;
+        self.peak.window *= factor;
     }
 
-    pub(super) fn on_loss(&mut self, window: f64) {
-        self.peak = window;
-        self.settled = true;
+    /// A loss at this window; returns what was known of losses before.
+    pub(super) fn on_loss(&mut self, window: f64) -> Peak {
+        let now = Peak {
+            window,
+            settled: true,
+        };
+        std::mem::replace(&mut self.peak, now)
     }
 
     /// The interval ends; it was `elapsed` seconds long, and the subflow's part of P is `share`.
@@ -305,7 +314,7 @@ impl Measurement {
         self.packets = 0.0;
         self.limited = 0.0;
         self.rtts = 0.0;
-        self.whole = self.settled;
+        self.whole = self.peak.settled;
         self.memory = member.memory;
     }
 
@@ -314,7 +323,7 @@ impl Measurement {
         self.packets = 0.0;
         self.limited = 0.0;
         self.rtts = 0.0;
-        self.whole = self.settled;
+        self.whole = self.peak.settled;
         self.memory = Memory::default();
     }
 }

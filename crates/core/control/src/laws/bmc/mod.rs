@@ -17,7 +17,7 @@ pub use weights::Weights;
 pub(super) use manager::{EPOCHS, LEAST};
 pub(super) use weights::{TOTAL, WEIGHTS};
 
-use manager::{Measure, Measurement};
+use manager::{Measure, Measurement, Peak};
 
 /// BMC, bidimensional-probe multipath congestion control (Honda, "Bidimensional-Probe Multipath
 /// Congestion Control", Keio University 2009): subflow n runs weighted AIMD(`D_n²`, 1/2) and gets
@@ -64,6 +64,8 @@ struct BmcPath {
     weight: f64,
     /// When the window was last cut.
     cut: Option<Time>,
+    /// What that changed: window, slow start and the measurement's peak.
+    before: Option<(f64, SlowStart, Peak)>,
     measurement: Measurement,
 }
 
@@ -172,6 +174,7 @@ impl Controller for Bmc {
             slow_start: SlowStart::of(&self.options),
             weight: 0.0,
             cut: None,
+            before: None,
             measurement: Measurement::new(path.initial_rtt.as_secs_f64()),
         });
         // The newcomer's share of the policy's weights for those present, the others' in
@@ -210,6 +213,11 @@ impl Controller for Bmc {
             let factor = resize(&mut path.size, &mut path.window, bytes, floor);
             path.slow_start.rescale(factor);
             path.measurement.rescale(factor);
+            if let Some((window, slow_start, peak)) = &mut path.before {
+                *window *= factor;
+                slow_start.rescale(factor);
+                peak.window *= factor;
+            }
         }
     }
 
@@ -245,7 +253,8 @@ impl Controller for Bmc {
         let floor = self.floor();
         if let Some(path) = self.slots.get_mut(loss.slot) {
             path.cut = Some(loss.now);
-            path.measurement.on_loss(path.window);
+            let peak = path.measurement.on_loss(path.window);
+            path.before = Some((path.window, path.slow_start.clone(), peak));
             path.window = (path.window / 2.0).max(floor);
             path.slow_start.set_threshold(path.window);
         }
@@ -254,9 +263,19 @@ impl Controller for Bmc {
     fn on_timeout(&mut self, slot: Slot, _now: Time) {
         let floor = self.floor();
         if let Some(path) = self.slots.get_mut(slot) {
-            path.measurement.settled = true;
+            path.measurement.peak.settled = true;
             path.slow_start.restart(path.window, floor);
             path.window = floor;
+        }
+    }
+
+    fn on_spurious_loss(&mut self, slot: Slot, _now: Time) {
+        if let Some(path) = self.slots.get_mut(slot)
+            && let Some((window, slow_start, peak)) = path.before.take()
+        {
+            path.window = bounded(path.window.max(window));
+            path.slow_start = slow_start;
+            path.measurement.peak = peak;
         }
     }
 
@@ -269,7 +288,7 @@ impl Controller for Bmc {
         if path.slow_start.active(path.window) {
             path.slow_start.on_round_end(path.window);
         } else {
-            path.measurement.settled = true;
+            path.measurement.peak.settled = true;
         }
         if self.manager.moves() && round.now >= self.due && self.paths > 1 {
             self.look(round.now);
@@ -294,7 +313,7 @@ impl BmcPath {
     /// its end (section 3.2), which is the one at the last loss, or a larger one that the path has
     /// reached since.
     fn congestion_epoch(&self) -> f64 {
-        let window = self.measurement.peak.max(self.window);
+        let window = self.measurement.peak.window.max(self.window);
         (window / 2.0 / (self.weight * self.weight) + 1.0) * self.measurement.rtt
     }
 

@@ -51,6 +51,7 @@ impl Controller for Cubic {
             stage: Stage::Pending { after_loss: false },
             last_ack: path.now,
             cut: None,
+            before: None,
         })
     }
 
@@ -83,6 +84,12 @@ impl Controller for Cubic {
         let floor = self.window_floor();
         if let Some(path) = self.slots.get_mut(slot) {
             path.on_timeout(floor);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, slot: Slot, _now: Time) {
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.restore();
         }
     }
 
@@ -119,6 +126,18 @@ struct CubicPath {
     stage: Stage,
     last_ack: Time,
     cut: Option<Time>,
+    /// What the last cut has changed.
+    before: Option<Curve>,
+}
+
+/// What a reduction changes, as it was before (RFC 9438 §4.9.2).
+#[derive(Clone, Debug)]
+struct Curve {
+    window: f64,
+    slow_start: SlowStart,
+    w_max: f64,
+    cwnd_prior: f64,
+    stage: Stage,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -202,6 +221,12 @@ impl CubicPath {
         let factor = resize(&mut self.size, &mut self.window, bytes, floor);
         self.w_max *= factor;
         self.cwnd_prior *= factor;
+        if let Some(before) = &mut self.before {
+            before.window *= factor;
+            before.slow_start.rescale(factor);
+            before.w_max *= factor;
+            before.cwnd_prior *= factor;
+        }
         self.slow_start.rescale(factor);
         if let Stage::Avoidance { epoch, k, w_est } = &mut self.stage {
             *epoch = self.last_ack;
@@ -211,6 +236,13 @@ impl CubicPath {
     }
 
     fn on_loss(&mut self, floor: f64) {
+        self.before = Some(Curve {
+            window: self.window,
+            slow_start: self.slow_start.clone(),
+            w_max: self.w_max,
+            cwnd_prior: self.cwnd_prior,
+            stage: self.stage,
+        });
         self.cwnd_prior = self.window;
         // §4.7, fast convergence: less than last time, so somebody else needs room.
         self.w_max = if self.window < self.w_max {
@@ -221,6 +253,17 @@ impl CubicPath {
         self.window = (self.window * BETA).max(floor);
         self.slow_start.set_threshold(self.window);
         self.stage = Stage::Pending { after_loss: true };
+    }
+
+    /// §4.9.2: the loss event was none.
+    fn restore(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.window = self.window.max(before.window).min(MAX_WINDOW);
+            self.slow_start = before.slow_start;
+            self.w_max = before.w_max;
+            self.cwnd_prior = before.cwnd_prior;
+            self.stage = before.stage;
+        }
     }
 
     fn on_timeout(&mut self, floor: f64) {

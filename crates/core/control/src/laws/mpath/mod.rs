@@ -67,6 +67,8 @@ pub struct Mpath {
     /// `Σw_j`: windows before their losses of the proxied paths whose losses overlap the direct
     /// path's last one, bytes.
     correlated: f64,
+    /// `ceiling` and `correlated` before the direct path's last loss.
+    earlier: (f64, f64),
 }
 
 impl Mpath {
@@ -92,6 +94,7 @@ impl Mpath {
             saved: 0.0,
             ceiling: 0.0,
             correlated: 0.0,
+            earlier: (0.0, 0.0),
         })
     }
 
@@ -206,6 +209,7 @@ impl Mpath {
         let Some(path) = self.slots.get_mut(direct) else {
             return;
         };
+        self.earlier = (self.ceiling, self.correlated);
         self.ceiling = path.bytes();
         path.cut(floor, interval);
         path.slow_start.set_threshold(path.window);
@@ -264,9 +268,13 @@ impl Mpath {
         // What the floor leaves to the path isn't given twice.
         let given = (path.window - left.max(floor)).max(0.0) * path.size;
         path.window = left.max(floor);
-        if let Some(path) = self.slots.get_mut(direct) {
-            let room = (self.ceiling - path.bytes()).max(0.0);
-            path.grow(given.min(room));
+        let Some(path) = self.slots.get_mut(direct) else {
+            return;
+        };
+        let given = given.min((self.ceiling - path.bytes()).max(0.0));
+        path.grow(given);
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.given = given;
         }
     }
 
@@ -395,6 +403,23 @@ impl Controller for Mpath {
         let is_direct = Some(slot) == self.direct();
         if let Some(path) = self.slots.get_mut(slot) {
             path.time_out(floor, is_direct);
+        }
+        self.count();
+    }
+
+    /// Load that other paths have given to the direct one on account of its loss stays there.
+    fn on_spurious_loss(&mut self, slot: Slot, _now: Time) {
+        let Some(given) = self.slots.get_mut(slot).and_then(MpathPath::restore) else {
+            return;
+        };
+        let direct = self.direct();
+        if Some(slot) == direct {
+            (self.ceiling, self.correlated) = self.earlier;
+        } else if let Some(direct) = direct {
+            let floor = self.floor_of(direct);
+            if let Some(path) = self.slots.get_mut(direct) {
+                path.window = (path.window - given / path.size).max(floor);
+            }
         }
         self.count();
     }

@@ -33,9 +33,22 @@ pub(super) struct MpathPath {
     pub(super) before: f64,
     /// The last loss has led to load aggregation.
     pub(super) aggregated: bool,
+    /// What of this path's load that has given to the direct path, bytes.
+    pub(super) given: f64,
+    /// What else the last loss has changed.
+    earlier: Option<Earlier>,
     /// Growth that the path is owed, packets; negative if it has had more than its share.
     pub(super) turn: f64,
     pub(super) verdict: PathVerdict,
+}
+
+/// A path's state before its last loss, its window aside.
+#[derive(Clone, Debug)]
+struct Earlier {
+    slow_start: SlowStart,
+    interval: Option<Interval>,
+    met_loss: bool,
+    verdict: PathVerdict,
 }
 
 /// From the sending of the last lost packet to the detection of its loss, both ends included.
@@ -71,6 +84,8 @@ impl MpathPath {
             cut_at: None,
             before: 0.0,
             aggregated: false,
+            given: 0.0,
+            earlier: None,
             turn: 0.0,
             verdict: PathVerdict::Keep,
         }
@@ -117,16 +132,38 @@ impl MpathPath {
         self.before *= factor;
         self.turn *= factor;
         self.slow_start.rescale(factor);
+        if let Some(earlier) = &mut self.earlier {
+            earlier.slow_start.rescale(factor);
+        }
     }
 
     /// A loss: half the window.
     pub(super) fn cut(&mut self, floor: f64, interval: Interval) {
+        self.earlier = Some(Earlier {
+            slow_start: self.slow_start.clone(),
+            interval: self.interval,
+            met_loss: self.met_loss,
+            verdict: self.verdict,
+        });
         self.before = self.window;
+        self.given = 0.0;
         self.window = (self.window / 2.0).max(floor);
         self.interval = Some(interval);
         self.cut_at = Some(interval.detected);
         self.met_loss = true;
         self.aggregated = false;
+    }
+
+    /// The last loss was none. What this path has given to the direct one since, in bytes, is to be
+    /// taken back.
+    pub(super) fn restore(&mut self) -> Option<f64> {
+        let earlier = self.earlier.take()?;
+        self.window = self.window.max(self.before).min(MAX_WINDOW);
+        self.slow_start = earlier.slow_start;
+        self.interval = earlier.interval;
+        self.met_loss = earlier.met_loss;
+        self.verdict = earlier.verdict;
+        Some(std::mem::take(&mut self.given))
     }
 
     pub(super) fn time_out(&mut self, floor: f64, is_direct: bool) {

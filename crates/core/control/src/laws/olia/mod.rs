@@ -36,6 +36,8 @@ struct Memory {
     /// one.
     between: f64,
     since: f64,
+    /// `between` before the last loss.
+    earlier: f64,
     rtt: f64,
     /// `ℓ/τ²`, in bytes/s²; kept, for it is compared more often than it changes.
     quality: f64,
@@ -97,6 +99,7 @@ impl Law for Olia {
             packet_size: f64::from(packet_size),
             between: 0.0,
             since: 0.0,
+            earlier: 0.0,
             rtt: 1.0,
             quality: 0.0,
         });
@@ -120,8 +123,14 @@ impl Law for Olia {
 
     fn on_lost(&mut self, r: usize) {
         let memory = &mut self.memory[r];
-        memory.between = memory.since;
+        memory.earlier = std::mem::replace(&mut memory.between, memory.since);
         memory.since = 0.0;
+        memory.judge();
+    }
+
+    fn on_spurious_loss(&mut self, r: usize) {
+        let memory = &mut self.memory[r];
+        memory.since += std::mem::replace(&mut memory.between, memory.earlier);
         memory.judge();
     }
 }

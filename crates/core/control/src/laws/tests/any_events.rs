@@ -36,6 +36,7 @@ enum Step {
     Loss(Which, f64),
     Ecn(Which),
     Timeout(Which),
+    Spurious(Which),
     Round(Which),
 }
 
@@ -93,6 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (which(), 0.0..2000.0f64).prop_map(|(path, packets)| Step::Loss(path, packets)),
         1 => which().prop_map(Step::Ecn),
         1 => which().prop_map(Step::Timeout),
+        1 => which().prop_map(Step::Spurious),
         5 => which().prop_map(Step::Round),
     ]
 }
@@ -143,6 +145,7 @@ fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step
         &Step::Loss(n, packets) => controller.on_loss(&loss(n, packets)),
         &Step::Ecn(n) => controller.on_ecn(&loss(n, 0.0)),
         &Step::Timeout(n) => controller.on_timeout(slot(n), now),
+        &Step::Spurious(n) => controller.on_spurious_loss(slot(n), now),
         &Step::Round(n) => controller.on_round_end(&Round { slot: slot(n), now }),
     }
 }
@@ -279,6 +282,91 @@ fn windows_keep_their_bytes_when_packets_change_their_size() {
                 (back - window).abs() < 1e-6 * window,
                 "{name}: {window} {back}"
             );
+        }
+    }
+}
+
+/// A cut that is undone leaves no trace: from then on each law does what it would have done without
+/// the loss.
+#[test]
+fn a_spurious_loss_changes_nothing() {
+    for spec in laws() {
+        for lost_before in [false, true] {
+            let mut controller = spec.controller(&Options::default());
+            let slots: Vec<Slot> = (0..2)
+                .map(|n| {
+                    controller.add_path(NewPath {
+                        now: Time::ZERO,
+                        initial_window: 20.0 + 10.0 * f64::from(n),
+                        packet_size: 1200,
+                        initial_rtt: Duration::from_millis(50),
+                    })
+                })
+                .collect();
+            let loss = |slot, millis| Loss {
+                slot,
+                now: Time::from_millis(millis),
+                sent: Time::from_millis(millis - 50),
+                packets: 1.0,
+            };
+            // Two seconds, a round trip at a time, with a queue that comes and goes.
+            let run = |controller: &mut dyn Controller, from: u64| {
+                for round in 0..40 {
+                    let now = Time::from_millis(from + 50 * round);
+                    let rtt = Duration::from_millis(50 + round % 7);
+                    for &slot in &slots {
+                        for _ in 0..controller.window(slot) as u32 {
+                            controller.on_ack(&Ack {
+                                slot,
+                                now,
+                                packets: 1.0,
+                                rtt,
+                                rtt_sampled: true,
+                                smoothed_rtt: rtt,
+                                min_rtt: Duration::from_millis(50),
+                                sent: now,
+                                received: None,
+                                app_limited: false,
+                                in_recovery: false,
+                            });
+                        }
+                        controller.on_round_end(&Round { slot, now });
+                    }
+                }
+                slots
+                    .iter()
+                    .map(|&slot| controller.window(slot))
+                    .collect::<Vec<_>>()
+            };
+            if lost_before {
+                for &slot in &slots {
+                    controller.on_loss(&loss(slot, 100));
+                }
+                run(&mut controller, 200);
+            }
+            let mut calm = controller.clone();
+            for &slot in &slots {
+                let before = controller.window(slot);
+                // Apart from each other, so that they aren't correlated.
+                let at = 3000 + 500 * slot.index() as u64;
+                controller.on_loss(&loss(slot, at));
+                // A relayed path of mPath begins with its floor.
+                assert!(controller.window(slot) < before || before == 1.0, "{spec}");
+                controller.on_spurious_loss(slot, Time::from_millis(at + 10));
+                assert_eq!(controller.window(slot), before, "{spec}");
+                controller.on_spurious_loss(slot, Time::from_millis(at + 20));
+                assert_eq!(controller.window(slot), before, "{spec}");
+            }
+            assert_eq!(
+                run(&mut controller, 4000),
+                run(&mut calm, 4000),
+                "{spec}, lost before: {lost_before}"
+            );
+            // And another loss is as if it were the first.
+            for controller in [&mut controller, &mut calm] {
+                controller.on_loss(&loss(slots[0], 6100));
+            }
+            assert_eq!(controller.window(slots[0]), calm.window(slots[0]), "{spec}");
         }
     }
 }

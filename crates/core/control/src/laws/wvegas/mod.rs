@@ -196,6 +196,7 @@ impl Controller for Wvegas {
             // The first round is over with the first acknowledgement: the one after it is the first
             // to grow.
             grows: false,
+            before: None,
             round: Samples::default(),
         })
     }
@@ -212,6 +213,10 @@ impl Controller for Wvegas {
         if let Some(path) = self.slots.get_mut(slot) {
             let factor = resize(&mut path.size, &mut path.window, bytes, floor);
             path.threshold *= factor;
+            if let Some(before) = &mut path.before {
+                before.window *= factor;
+                before.threshold *= factor;
+            }
             path.usual_rate *= factor;
             path.round.packets *= factor;
             path.round.limited *= factor;
@@ -241,8 +246,10 @@ impl Controller for Wvegas {
 
     fn on_loss(&mut self, loss: &Loss) {
         let floor = self.floor();
+        let before = self.slots.get(loss.slot).map(Before::of);
         self.forget_equilibrium(loss.slot);
         if let Some(path) = self.slots.get_mut(loss.slot) {
+            path.before = before;
             path.window = (path.window / 2.0).max(floor);
             path.threshold = path.window;
             path.slow_start = false;
@@ -266,6 +273,21 @@ impl Controller for Wvegas {
             path.base_rtt = base;
             path.base_one_way = f64::INFINITY;
             path.usual_rate = 0.0;
+        }
+    }
+
+    fn on_spurious_loss(&mut self, slot: Slot, _now: Time) {
+        let Some(path) = self.slots.get_mut(slot) else {
+            return;
+        };
+        if let Some(before) = path.before.take() {
+            path.window = path.window.max(before.window).min(MAX_WINDOW);
+            path.threshold = before.threshold;
+            path.slow_start = before.slow_start;
+            path.alpha = before.alpha;
+            path.queue_delay = before.queue_delay;
+            path.round.stale = before.stale;
+            self.set_rate(slot, before.rate);
         }
     }
 
@@ -321,7 +343,35 @@ struct VegasPath {
     threshold: f64,
     /// The present round of slow start is one that grows.
     grows: bool,
+    /// What the last loss has changed.
+    before: Option<Before>,
     round: Samples,
+}
+
+/// What a loss changes, as it was before.
+#[derive(Copy, Clone, Debug)]
+struct Before {
+    window: f64,
+    threshold: f64,
+    slow_start: bool,
+    alpha: f64,
+    queue_delay: f64,
+    rate: f64,
+    stale: bool,
+}
+
+impl Before {
+    fn of(path: &VegasPath) -> Self {
+        Before {
+            window: path.window,
+            threshold: path.threshold,
+            slow_start: path.slow_start,
+            alpha: path.alpha,
+            queue_delay: path.queue_delay,
+            rate: path.rate,
+            stale: path.round.stale,
+        }
+    }
 }
 
 /// What a round's acknowledgements said.

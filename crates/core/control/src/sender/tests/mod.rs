@@ -6,6 +6,7 @@ use crate::controller::Loss;
 mod moving;
 mod properties;
 mod recovery;
+mod reordering;
 mod window;
 
 /// A controller with a window set by hand that writes down what it is told.
@@ -20,6 +21,7 @@ pub(super) struct Recorder {
     further: Vec<Loss>,
     marks: Vec<Loss>,
     timeouts: usize,
+    spurious: usize,
     rounds: usize,
 }
 
@@ -51,6 +53,9 @@ impl Controller for Recorder {
     }
     fn on_timeout(&mut self, _slot: Slot, _now: Time) {
         self.timeouts += 1;
+    }
+    fn on_spurious_loss(&mut self, _slot: Slot, _now: Time) {
+        self.spurious += 1;
     }
     fn on_round_end(&mut self, _round: &Round) {
         self.rounds += 1;

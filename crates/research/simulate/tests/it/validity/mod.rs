@@ -5,6 +5,7 @@ mod conservation;
 mod periodic;
 mod random_loss;
 mod red;
+mod reordering;
 mod repeatability;
 mod sawtooth;
 mod setup;

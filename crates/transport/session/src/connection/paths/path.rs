@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_control::{
-    AckInfo as AckedRanges, Carried, CarriedConfig, Controller, Outcome, Permit, Sender,
-    SenderConfig, Sent,
+    AckInfo as AckedRanges, Carried, CarriedConfig, Controller, LossDetection, Outcome, Permit,
+    Sender, SenderConfig, Sent,
 };
 use manyway_units::Time;
 use manyway_wire::{AckFrame, ConnectionId, DATA_HEADER_LEN, DataHeader, PathId, TAG_LEN};
@@ -104,6 +104,7 @@ impl Path {
             packet_size: mtu.size() as u32,
             max_ack_delay: peer_ack_delay,
             pacing: config.paces(),
+            loss_detection: LossDetection::Adaptive,
             ..SenderConfig::default()
         };
         if let Some(rtt) = new.initial_rtt {
