@@ -135,6 +135,7 @@ fn files_are_fetched_with_a_ticket_from_the_environment() {
     assert_eq!((sent.stderr.as_str(), sent.stdout.as_str()), ("", ""));
 }
 
+#[cfg(feature = "research")]
 #[test]
 fn variables_turn_flags_on_and_off() {
     let place = Place::new();
