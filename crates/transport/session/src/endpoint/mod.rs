@@ -378,7 +378,9 @@ impl Endpoint {
                             data,
                         },
                     );
-                    self.settle(now, handle);
+                    // The rest is settled once for all packets that have come, when nothing is left
+                    // to send.
+                    self.heed(now, handle);
                     self.touch(handle);
                 }
             }
@@ -535,15 +537,20 @@ impl Endpoint {
 
     /// After anything happened to a connection: its ids, its timer and what it costs.
     fn settle(&mut self, now: Time, handle: ConnectionHandle) {
-        if let Some(connection) = self.connections.get_mut(&handle) {
-            for change in connection.take_changes() {
-                self.on_change(now, handle, change);
-            }
-        }
+        self.heed(now, handle);
         self.register(now, handle);
         self.account(now, handle);
         while let Some(excess) = self.accounts.excess(now) {
             self.turn_away(now, excess, "all connections together take too much memory");
+        }
+    }
+
+    /// Does what a connection wants to be done outside of it.
+    fn heed(&mut self, now: Time, handle: ConnectionHandle) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            for change in connection.take_changes() {
+                self.on_change(now, handle, change);
+            }
         }
     }
 

@@ -286,7 +286,8 @@ impl Core {
     /// Opens paths on the pairs of addresses that have none.
     pub(super) fn open_pairs(&mut self, now: Time) {
         // Nothing is charged for that can't be opened.
-        while let Some((id, remote_cid)) = self.next_path()
+        while self.pairs.is_some()
+            && let Some((id, remote_cid)) = self.next_path()
             && let Some(pairs) = &mut self.pairs
             && let Some(next) = pairs.next(now)
         {
