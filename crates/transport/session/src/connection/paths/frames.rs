@@ -131,7 +131,7 @@ impl Path {
 
     /// How large the datagram to an address under challenge may be, if one is due and allowed.
     pub(crate) fn candidate_room(&mut self, now: Time, at: usize) -> Option<usize> {
-        let (base, overhead) = (self.mtu.base(), self.overhead());
+        let (base, least) = (self.mtu.base(), self.least_to_candidate());
         let candidate = self.migration.candidate(at)?;
         let ack = std::mem::take(&mut candidate.ack);
         if !ack && candidate.validation.due(now).is_none() && candidate.respond.is_none() {
@@ -139,9 +139,13 @@ impl Path {
         }
         // Not even an initiator was told of this address by anybody it trusts.
         let room = candidate.validation.allowance(false).min(base);
-        // A path through a relay has no candidates, but one may have become such a path meanwhile.
-        let least = overhead + DATA_HEADER_LEN + TAG_LEN + PATH_FRAMES;
         (room >= least).then_some(room)
+    }
+
+    /// The smallest datagram to an address under challenge.
+    pub(super) fn least_to_candidate(&self) -> usize {
+        // A path through a relay has no candidates, but one may have become such a path meanwhile.
+        self.overhead() + DATA_HEADER_LEN + TAG_LEN + PATH_FRAMES
     }
 
     /// Appends what is due for an address under challenge, and an ACK.

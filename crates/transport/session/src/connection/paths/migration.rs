@@ -107,10 +107,17 @@ impl Migration {
         challenges.chain(home).chain(self.watch.at).min()
     }
 
-    /// Whether something is due for an address under challenge, or for the home's proof.
-    pub(super) fn owes(&self, now: Time) -> bool {
+    /// Whether something is due for an address under challenge that may have a datagram of so many
+    /// bytes at least.
+    pub(super) fn owes(&self, now: Time, least: usize) -> bool {
         let owed = |c: &Candidate| c.respond.is_some() || c.validation.due(now).is_some() || c.ack;
-        self.home.as_ref().is_some_and(|h| !h.sent) || self.candidates.iter().any(owed)
+        let may = |c: &Candidate| c.validation.allowance(false) >= least;
+        self.candidates.iter().any(|c| owed(c) && may(c))
+    }
+
+    /// Whether something is due for the home's proof.
+    pub(super) fn owes_home(&self) -> bool {
+        self.home.as_ref().is_some_and(|h| !h.sent)
     }
 
     /// How many addresses are under challenge.
@@ -387,7 +394,7 @@ mod tests {
     #[test]
     fn the_path_moves_when_the_candidate_answers_and_the_home_does_not() {
         let (mut migration, _) = doubted();
-        assert!(migration.owes(T0) && migration.take_home_challenge().is_some());
+        assert!(migration.owes_home() && migration.take_home_challenge().is_some());
         assert_eq!(
             migration.destination(ms(200), true),
             None,
@@ -459,17 +466,20 @@ mod tests {
         let (mut migration, _) = doubted();
         let candidate = migration.candidate(0).expect("it is there");
         candidate.validation.on_challenge_sent(T0);
-        assert!(migration.owes(T0), "the home's challenge");
+        assert!(migration.owes_home() && !migration.owes(T0, 0));
         migration.take_home_challenge();
-        assert!(!migration.owes(T0), "all have been asked");
-        assert!(migration.owes(ms(300)), "a challenge is repeated");
+        assert!(
+            !migration.owes_home() && !migration.owes(T0, 0),
+            "all have been asked"
+        );
+        assert!(migration.owes(ms(300), 0), "a challenge is repeated");
         migration.candidate(0).expect("it is there").respond = Some(*b"question");
-        assert!(migration.owes(T0), "the peer has asked from there");
+        assert!(migration.owes(T0, 0), "the peer has asked from there");
         migration.candidate(0).expect("it is there").respond = None;
-        assert!(!migration.owes(T0));
+        assert!(!migration.owes(T0, 0));
         migration.copy_ack();
-        assert!(migration.owes(T0), "what has arrived");
-        assert!(!Migration::default().owes(T0));
+        assert!(migration.owes(T0, 0), "what has arrived");
+        assert!(!Migration::default().owes(T0, 0));
     }
 
     #[test]

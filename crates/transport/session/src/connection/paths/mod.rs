@@ -341,6 +341,7 @@ impl PathSet {
     /// The peer has told its connection id for an open path.
     pub(super) fn set_remote_cid(&mut self, index: usize, cid: ConnectionId) {
         self.slab[index].remote_cid = Some(cid);
+        self.order.attend(index);
     }
 
     // Sizes.

@@ -249,14 +249,24 @@ impl Path {
         .min()
     }
 
-    /// Whether it has something to send that isn't data.
-    pub(super) fn owes(&self, now: Time) -> bool {
-        self.probes > 0
+    /// Whether it has something to send that isn't data, and may. Whatever lets it send more later
+    /// brings its place up to date: a peer may have hundreds of paths that must not answer, and
+    /// going through them would take time with every packet.
+    pub(super) fn owes(&self, now: Time, initiator: bool) -> bool {
+        if self.ack_would_wait() {
+            return true;
+        }
+        if self.unbound || self.remote_cid.is_none() {
+            return false;
+        }
+        let to_home = self.probes > 0
             || self.respond.is_some()
             || self.received.is_due()
             || self.validation.due(now).is_some()
-            || self.migration.owes(now)
-            || self.wants_mtu_probe(now)
+            || self.migration.owes_home()
+            || self.wants_mtu_probe(now);
+        to_home && self.room(initiator).is_some()
+            || self.migration.owes(now, self.least_to_candidate())
     }
 
     /// One packet to be sent for want of an answer, at least.

@@ -50,7 +50,7 @@ impl PathSet {
             active: active.then(|| path.delivery_key()),
             ready: active && matches!(permit, Permit::Now { .. }),
             timer: path.timer(now, paced, self.keep_alive),
-            owes: path.owes(now),
+            owes: path.owes(now, self.initiator),
         };
         self.order.update(index, place);
     }

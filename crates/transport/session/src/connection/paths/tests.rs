@@ -217,9 +217,9 @@ fn a_mark_or_a_ping_is_acknowledged_at_once() {
     let path = &mut set[index];
     let policy = path.ack_policy(10, Duration::from_millis(10));
     path.record(T0, 0, true, policy, false);
-    assert!(!path.owes(T0), "the policy lets it wait");
+    assert!(!path.owes(T0, false), "the policy lets it wait");
     path.record(T0, 1, true, policy, true);
-    assert!(path.owes(T0));
+    assert!(path.owes(T0, false));
     let (source, marked) = ((LOCAL, address(1)), (100, Some(Ecn::Ce)));
     path.on_packet(T0, 2, source, marked, false, &mut rng());
     assert_eq!(path.marks.received().map(|counts| counts.ce), Some(1));
@@ -282,7 +282,10 @@ fn a_silent_path_is_lost_only_while_others_are_alive() {
     assert!(!set.is_lost(T0 + Duration::from_secs(29), index));
     let source = (LOCAL, address(1));
     set[index].on_packet(late, 0, source, (100, None), true, &mut rng());
-    assert!(set[index].owes(late), "it is probed when it is heard");
+    assert!(
+        set[index].owes(late, false),
+        "it is probed when it is heard"
+    );
     assert!(!set.is_lost(late, index));
 }
 
@@ -352,4 +355,40 @@ fn a_size_is_probed_only_in_the_midst_of_data() {
     assert_eq!(probe.size, 1472);
     set[index].on_mtu_probe_sent(T0, &probe);
     assert!(set[index].mtu_probe(T0).is_none(), "one at a time");
+}
+
+/// Hundreds of them would be gone through with every packet.
+#[test]
+fn a_path_owes_nothing_that_it_may_not_send() {
+    let mut set = set(false);
+    let index = add(&mut set, 1, PathTransport::Coupled);
+    set.challenge(T0, index, &mut rng());
+    set.refresh(T0, index);
+    assert_eq!(set.next_owing(), None, "nothing has come from there");
+    let arrives = |set: &mut PathSet, number| {
+        let source = (LOCAL, address(1));
+        set[index].on_packet(T0, number, source, (400, None), false, &mut rng());
+        set.refresh(T0, index);
+    };
+    arrives(&mut set, 0);
+    assert_eq!(set.next_owing(), Some(index));
+    set[index].remote_cid = None;
+    arrives(&mut set, 1);
+    assert_eq!(
+        set.next_owing(),
+        None,
+        "nobody would know it for the path's"
+    );
+    set.set_remote_cid(index, ConnectionId([7; 8]));
+    assert_eq!(set.next_owing(), Some(index));
+    // The same for another address that the path may lead to.
+    let home = set[index].validation.allowance(false);
+    set[index].on_sent(T0, home, false, Packet::default());
+    let elsewhere = (LOCAL, address(2));
+    set[index].on_packet(T0, 2, elsewhere, (20, None), false, &mut rng());
+    set.refresh(T0, index);
+    assert_eq!(set.next_owing(), None, "60 bytes are too few");
+    set[index].on_packet(T0, 3, elsewhere, (20, None), false, &mut rng());
+    set.refresh(T0, index);
+    assert_eq!(set.next_owing(), Some(index));
 }

@@ -169,7 +169,7 @@ impl Roaming {
                     .expect("it is there")
                     .remote
             } else {
-                let Some(room) = path.room(initiator).filter(|_| path.owes(now)) else {
+                let Some(room) = path.room(initiator).filter(|_| path.owes(now, initiator)) else {
                     return Ok(());
                 };
                 let mut packet = Packet::default();
