@@ -25,6 +25,8 @@ pub(crate) const LEAST_IN_PACKET: u32 = 512;
 pub(crate) const CONNECTION_MEMORY: usize = 24 << 10;
 /// And for each of its paths: sender, replay window, challenges.
 pub(crate) const PATH_MEMORY: usize = 14 << 10;
+/// And for each relay that its peer has named.
+pub(crate) const RELAY_MEMORY: usize = 3 << 9;
 /// And for each packet whose fate is open, and each control frame that waits.
 pub(crate) const PACKET_MEMORY: usize = 256;
 /// A connection that has transferred nothing is safe from others that want its place for this long.

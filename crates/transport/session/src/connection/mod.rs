@@ -413,6 +413,16 @@ impl Connection {
         self.traffic.on_relay_reply(now, from, reply)
     }
 
+    /// Charges the peer for what goes to a relay that it has named; whether it may go.
+    pub(crate) fn charge_greeting(&mut self, now: Time, bytes: u64) -> bool {
+        self.traffic.charge_greeting(now, bytes)
+    }
+
+    /// The relay has answered.
+    pub(crate) fn refund_greetings(&mut self, bytes: u64) {
+        self.traffic.refund_greetings(bytes);
+    }
+
     /// A relay has just consented to forward to us: the initiator hears of it when it needs to.
     pub(crate) fn on_fresh_consent(&mut self, now: Time, fresh: Fresh) {
         self.traffic.on_fresh_consent(now, fresh);

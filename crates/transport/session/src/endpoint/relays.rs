@@ -20,8 +20,13 @@ impl Endpoint {
         };
         let from = (incoming.local, incoming.remote);
         if let RelayReply::Consent(reply) = &reply
-            && let Some((fresh, users)) = self.registrar.on_reply(now, from, reply)
+            && let Some((fresh, users, charges)) = self.registrar.on_reply(now, from, reply)
         {
+            for (handle, bytes) in charges {
+                if let Some(connection) = self.connections.get_mut(&handle) {
+                    connection.refund_greetings(bytes);
+                }
+            }
             for user in users {
                 if let Registrant::Connection(handle) = user {
                     self.on_fresh_consent(now, handle, fresh);
@@ -101,7 +106,12 @@ impl Endpoint {
 
     /// A HELLO or LISTEN that is due.
     pub(super) fn greet_relays(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let datagram = self.registrar.poll(now, &self.locals)?;
+        let connections = &mut self.connections;
+        let mut charge = |handle: ConnectionHandle, bytes| {
+            let connection = connections.get_mut(&handle);
+            connection.is_some_and(|connection| connection.charge_greeting(now, bytes))
+        };
+        let datagram = self.registrar.poll(now, &self.locals, &mut charge)?;
         buf.clear();
         buf.extend_from_slice(&datagram.data);
         Some(Transmit {

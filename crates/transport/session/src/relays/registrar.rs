@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use manyway_units::{Backoff, Time};
 use manyway_wire::relay::{
-    Consent, ConsentReply, HELLO_INTERVAL, Hello, Listen, ListenerName, Nonce, RelayId,
+    Consent, ConsentReply, HELLO_INTERVAL, HELLO_LEN, Hello, Listen, ListenerName, Nonce, RelayId,
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -26,7 +26,8 @@ const SELDOM: Duration = Duration::from_secs(60);
 const PATIENCE: u32 = 12;
 /// After this many, the next local address is tried.
 const PER_LOCAL: u32 = 3;
-/// The smallest interval between two HELLOs to a relay that somebody asks for.
+/// The smallest interval between two HELLOs to a relay that somebody asks for. After it, one that
+/// nobody's peer has paid for is asked for again.
 const AT_LEAST: Duration = Duration::from_secs(1);
 /// The most relays to greet at a time, over all connections.
 const MAX_KEPT: usize = 1024;
@@ -65,9 +66,18 @@ pub(crate) struct Fresh {
     pub(crate) consent: Consent,
 }
 
+/// Bytes that a relay was sent on account of each connection whose peer has named it.
+pub(crate) type Charges = BTreeMap<ConnectionHandle, u64>;
+
+/// Charges a connection with so many bytes to an address that its peer has named; whether it may
+/// send them.
+pub(crate) type Charge<'a> = &'a mut dyn FnMut(ConnectionHandle, u64) -> bool;
+
 #[derive(Debug)]
 struct Registration {
     users: BTreeSet<Registrant>,
+    /// For HELLOs that nobody has answered.
+    charges: Charges,
     local: Option<LocalId>,
     nonce: Nonce,
     unanswered: u32,
@@ -149,8 +159,7 @@ impl Registrar {
     /// This user no longer needs the relay.
     pub(crate) fn drop_user(&mut self, relay: RelayAddress, user: Registrant) {
         if let Some(kept) = self.kept.get_mut(&relay) {
-            kept.users.remove(&user);
-            if kept.users.is_empty() {
+            if kept.lose(user) {
                 self.kept.remove(&relay);
             }
             self.reschedule();
@@ -162,10 +171,7 @@ impl Registrar {
         if self.kept.is_empty() {
             return;
         }
-        self.kept.retain(|_, kept| {
-            kept.users.remove(&user);
-            !kept.users.is_empty()
-        });
+        self.kept.retain(|_, kept| !kept.lose(user));
         self.reschedule();
     }
 
@@ -197,11 +203,13 @@ impl Registrar {
         self.wake
     }
 
-    /// The next HELLO or LISTEN that is due.
+    /// The next HELLO or LISTEN that is due. A relay that hasn't answered, and that only peers have
+    /// named, is greeted at the expense of one of them.
     pub(crate) fn poll(
         &mut self,
         now: Time,
         locals: &BTreeMap<LocalId, Local>,
+        charge: Charge<'_>,
     ) -> Option<Datagram> {
         if self.wake.is_none_or(|at| at > now) {
             return None;
@@ -213,7 +221,7 @@ impl Registrar {
             let Some((_, relay)) = first.filter(|(at, _)| *at <= now) else {
                 break;
             };
-            datagram = self.greet(now, relay, locals);
+            datagram = self.greet(now, relay, locals, charge);
         }
         if datagram.is_some() {
             self.pace.note(now);
@@ -227,20 +235,25 @@ impl Registrar {
         now: Time,
         relay: RelayAddress,
         locals: &BTreeMap<LocalId, Local>,
+        charge: Charge<'_>,
     ) -> Option<Datagram> {
         let kept = self.kept.get_mut(&relay)?;
         kept.next = None;
-        if kept.local.is_none() || kept.unanswered > 0 && kept.unanswered % PER_LOCAL == 0 {
-            let before = kept.local;
-            kept.local = next_local(before, relay.address.ip(), locals);
-            if before != kept.local {
-                kept.consent = None;
-            }
+        let mut local = kept.local;
+        if local.is_none() || kept.unanswered > 0 && kept.unanswered % PER_LOCAL == 0 {
+            local = next_local(local, relay.address.ip(), locals);
         }
-        let local = kept.local?;
-        if kept.unanswered >= PATIENCE && kept.names().next().is_none() {
+        if local != kept.local {
+            kept.consent = None;
+        }
+        let over = kept.unanswered >= PATIENCE && kept.names().next().is_none();
+        let proven = kept.consent.is_some();
+        if !over && local.is_some() && !proven && !kept.pay(charge) {
+            kept.next = Some(now + AT_LEAST);
             return None;
         }
+        kept.local = local;
+        let local = local.filter(|_| !over)?;
         kept.next = Some(now + REPEAT.delay(kept.unanswered));
         if kept.unanswered == 0 {
             kept.nonce = Nonce(self.rng.random());
@@ -258,13 +271,14 @@ impl Registrar {
         })
     }
 
-    /// Takes a relay's answer to our last greeting. Returns the consent, and who wants it.
+    /// Takes a relay's answer to our last greeting. Returns the consent, who wants it, and the
+    /// charges that are to be refunded.
     pub(crate) fn on_reply(
         &mut self,
         now: Time,
         (local, from): (LocalId, SocketAddr),
         reply: &ConsentReply,
-    ) -> Option<(Fresh, Vec<Registrant>)> {
+    ) -> Option<(Fresh, Vec<Registrant>, Charges)> {
         let mut there = self.kept.range_mut(all_at(from));
         let (&relay, kept) = there.find(|(_, kept)| {
             kept.unanswered > 0 && kept.nonce == reply.nonce && kept.local == Some(local)
@@ -275,9 +289,10 @@ impl Registrar {
         kept.consent = Some((*reply, now));
         kept.next = Some(if more { now } else { now + HELLO_INTERVAL });
         let users = kept.users.iter().copied().collect();
+        let charges = std::mem::take(&mut kept.charges);
         self.reschedule();
         let consent = reply.consent;
-        Some((Fresh { relay, consent }, users))
+        Some((Fresh { relay, consent }, users, charges))
     }
 
     fn reschedule(&mut self) {
@@ -290,6 +305,7 @@ impl Registration {
     fn new(now: Time) -> Self {
         Self {
             users: BTreeSet::new(),
+            charges: Charges::new(),
             local: None,
             nonce: Nonce([0; 8]),
             unanswered: 0,
@@ -298,6 +314,33 @@ impl Registration {
             consent: None,
             announced: None,
         }
+    }
+
+    /// Whether there is no user without this one.
+    fn lose(&mut self, user: Registrant) -> bool {
+        self.users.remove(&user);
+        if let Registrant::Connection(handle) = user {
+            self.charges.remove(&handle);
+        }
+        self.users.is_empty()
+    }
+
+    /// Whether a HELLO may go to an address that hasn't answered: if we have chosen it, or a peer
+    /// that has named it may make us send so much.
+    fn pay(&mut self, charge: Charge<'_>) -> bool {
+        let bytes = HELLO_LEN as u64;
+        let mut peers = Vec::new();
+        for user in &self.users {
+            match user {
+                Registrant::Connection(handle) => peers.push(*handle),
+                Registrant::Ticket(_) | Registrant::Observation => return true,
+            }
+        }
+        let payer = peers.into_iter().find(|handle| charge(*handle, bytes));
+        if let Some(handle) = payer {
+            *self.charges.entry(handle).or_default() += bytes;
+        }
+        payer.is_some()
     }
 
     /// As soon as the rules allow.

@@ -81,7 +81,7 @@ fn greetings(registrar: &mut Registrar, list: &[Local], end: Time) -> Vec<(Time,
     let mut sent = Vec::new();
     while let Some(at) = registrar.timeout().filter(|at| *at <= end) {
         let before = sent.len();
-        while let Some(datagram) = registrar.poll(at, &locals) {
+        while let Some(datagram) = registrar.poll(at, &locals, &mut |_, _| true) {
             sent.push((at, datagram));
         }
         assert!(
@@ -194,7 +194,7 @@ fn only_the_relay_that_was_asked_can_consent() {
         registrar.on_reply(Time::ZERO, (LocalId(9), at.1), &reply),
         None
     );
-    let (fresh, users) = registrar.on_reply(Time::ZERO, at, &reply).expect("genuine");
+    let (fresh, users, _) = registrar.on_reply(Time::ZERO, at, &reply).expect("genuine");
     assert_eq!(users, [user(1)]);
     assert_eq!(fresh.consent.address, from);
     assert_eq!(registrar.on_reply(Time::ZERO, at, &reply), None, "once");
@@ -315,13 +315,15 @@ impl Talk {
         let mut registrar = Registrar::new([9; 16]);
         let far = [local(5, "203.0.113.5:9")];
         registrar.want(now, self.access.relay, user(1), &locals(&far));
-        let hello = registrar.poll(now, &locals(&far)).expect("a HELLO");
+        let hello = registrar
+            .poll(now, &locals(&far), &mut |_, _| true)
+            .expect("a HELLO");
         let reply = answer(&mut self.relay, now, far[0].addr, &hello.data);
         let Some(RelayReply::Consent(reply)) = reply else {
             panic!("no consent: {reply:?}");
         };
         let from = (LocalId(5), self.access.relay.address);
-        let (Fresh { consent, .. }, _) = registrar.on_reply(now, from, &reply).expect("ours");
+        let (Fresh { consent, .. }, ..) = registrar.on_reply(now, from, &reply).expect("ours");
         consent
     }
 

@@ -51,7 +51,7 @@ use order::PathOrder;
 
 pub(super) use ids::ConnectionIds;
 pub(crate) use migration::Origin;
-pub(crate) use named::NamedInAll;
+pub(crate) use named::{Named, NamedInAll};
 pub(super) use pairs::{Next, Pairs};
 pub(crate) use path::Path;
 pub(crate) use types::{NewPath, PathTransport, RelayHeader, Response};

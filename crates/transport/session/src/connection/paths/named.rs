@@ -34,7 +34,7 @@ impl NamedInAll {
 
 /// What one connection may.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(crate) struct Named {
     /// Bytes that came from the peer.
     received: u64,
     /// Bytes that went, or may still go.
@@ -44,7 +44,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    pub(super) fn new(in_all: NamedInAll) -> Self {
+    pub(crate) fn new(in_all: NamedInAll) -> Self {
         Self {
             received: 0,
             charged: 0,
@@ -54,7 +54,7 @@ impl Named {
     }
 
     /// A datagram of the peer's has opened.
-    pub(super) fn on_received(&mut self, bytes: usize) {
+    pub(crate) fn on_received(&mut self, bytes: usize) {
         self.received += bytes as u64;
     }
 
@@ -62,7 +62,7 @@ impl Named {
     ///
     /// # Errors
     /// Not before this time.
-    pub(super) fn charge(&mut self, now: Time, bytes: u64) -> Result<(), Time> {
+    pub(crate) fn charge(&mut self, now: Time, bytes: u64) -> Result<(), Time> {
         if self.charged + bytes > self.received + NAMED_ONCE {
             return Err(now + PATIENCE);
         }
@@ -75,7 +75,7 @@ impl Named {
     }
 
     /// The address has answered: nobody was sent anything that he didn't ask for.
-    pub(super) fn refund(&mut self, bytes: u64) {
+    pub(crate) fn refund(&mut self, bytes: u64) {
         self.charged = self.charged.saturating_sub(bytes);
         self.bucket.give_back(bytes as f64);
         self.in_all.with(|bucket| bucket.give_back(bytes as f64));

@@ -1,8 +1,9 @@
 //! The listener's side of relays: which ones the initiator has named, what was passed on about
 //! them, and grants that came before their paths.
 //!
-//! It owns one record for each slot and bounds how many relays may be named. It asks no relay
-//! anything: the endpoint keeps in touch with them, and hears from here which are wanted.
+//! It owns one record for each slot, and bounds how many relays may be named and what they may be
+//! sent before they answer. It asks no relay anything: the endpoint keeps in touch with them, and
+//! hears from here which are wanted.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,16 +12,19 @@ use manyway_units::Time;
 use manyway_wire::relay::{CONSENT_LIFE, Grant, RelayId, Stale, StaleReason};
 use manyway_wire::{Frame, PathId};
 
+use crate::budget::RELAY_MEMORY;
 use crate::relays::{Fresh, HEED, RelayAddress};
 
 use super::super::outbox::Change;
-use super::super::paths::{Path, PathSet, RelayHeader};
+use super::super::paths::{Named, NamedInAll, Path, PathSet, RelayHeader};
 use super::action::Action;
 
 /// The relays that the initiator has named: one for each slot at most.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Consents {
     slots: BTreeMap<u16, Slot>,
+    /// What goes to them before they answer.
+    budget: Named,
     /// Relays named so far, and when the first was.
     named: u64,
     since: Option<Time>,
@@ -39,6 +43,43 @@ struct Slot {
 }
 
 impl Consents {
+    pub(crate) fn new(named_in_all: NamedInAll) -> Self {
+        Self {
+            slots: BTreeMap::new(),
+            budget: Named::new(named_in_all),
+            named: 0,
+            since: None,
+            early_grants: BTreeMap::new(),
+        }
+    }
+
+    /// A datagram of the peer's has opened.
+    pub(crate) fn on_received(&mut self, bytes: usize) {
+        self.budget.on_received(bytes);
+    }
+
+    /// Charges the peer for what goes to a relay that it has named; whether it may go.
+    pub(crate) fn charge(&mut self, now: Time, bytes: u64) -> bool {
+        self.budget.charge(now, bytes).is_ok()
+    }
+
+    /// The relay has answered.
+    pub(crate) fn refund(&mut self, bytes: u64) {
+        self.budget.refund(bytes);
+    }
+
+    /// Memory that the named relays take, here and at the endpoint, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.slots.len() * RELAY_MEMORY
+    }
+
+    /// Lets go of all relays; what the endpoint has to hear.
+    pub(crate) fn discard(&mut self) -> Vec<Change> {
+        let slots = std::mem::take(&mut self.slots);
+        let relays = slots.into_values().filter_map(|slot| slot.relay);
+        relays.map(Change::RelayDropped).collect()
+    }
+
     /// Whether one more relay may be named: all slots once, then one a second. Each makes us send
     /// to an address that the peer has chosen.
     fn admits(&mut self, now: Time) -> bool {
@@ -214,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_relay_is_wanted_once_and_dropped_with_its_last_slot() {
-        let mut consents = Consents::default();
+        let mut consents = Consents::new(NamedInAll::default());
         assert_eq!(
             consents.on_relay(T0, 0, 0, relay(1)),
             [Change::RelayWanted(named(1))]
@@ -244,7 +285,7 @@ mod tests {
 
     #[test]
     fn an_initiator_can_not_make_us_send_to_ever_more_addresses() {
-        let mut consents = Consents::default();
+        let mut consents = Consents::new(NamedInAll::default());
         let most = manyway_wire::MAX_RELAYS as u64;
         let changes = (0..most + 100)
             .flat_map(|seq| consents.on_relay(T0, 0, seq, relay(1 + (seq % 2) as u8)));
@@ -259,7 +300,7 @@ mod tests {
 
     #[test]
     fn grants_wait_for_their_paths_and_newer_ones_win() {
-        let (mut consents, mut paths) = (Consents::default(), paths(false));
+        let (mut consents, mut paths) = (Consents::new(NamedInAll::default()), paths(false));
         let grant = |tag: u8| {
             let mut bytes = [0; ForwardHeader::LEN_V4];
             (bytes[0], bytes[7]) = (RelayType::Forward4 as u8, tag);

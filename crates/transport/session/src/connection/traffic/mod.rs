@@ -59,7 +59,8 @@ impl Traffic {
         let (initiator, established) = (start.initiator, start.established);
         // Without UDP there are no pairs, but what the peer names may be dialled.
         let locals = if config.udp { start.locals } else { Vec::new() };
-        let pairs = initiator.then(|| Pairs::new(locals, start.remotes, start.named_in_all));
+        let in_all = start.named_in_all;
+        let pairs = initiator.then(|| Pairs::new(locals, start.remotes, in_all.clone()));
         let mut core = Core::new(
             now,
             config,
@@ -75,7 +76,7 @@ impl Traffic {
             initiator,
             core,
             relayed,
-            consents: Consents::default(),
+            consents: Consents::new(in_all),
             carriers: Carriers::new(config),
             transmitter: Transmitter::new(initiator, established.sealer),
         };
@@ -153,13 +154,16 @@ impl Traffic {
     /// Lets go of all that the end can be said without.
     pub(super) fn discard(&mut self, now: Time) {
         self.core.discard(now, self.initiator);
+        let dropped = self.consents.discard().into_iter();
+        dropped.for_each(|change| self.core.change(change));
     }
 
     /// Memory that the connection takes, in bytes, and the stream bytes that it has moved: read
     /// here, or acknowledged by the peer.
     pub(super) fn usage(&self) -> (usize, u64) {
         let data = self.core.data();
-        (self.core.memory(), data.acked() + data.streams.bytes_read())
+        let memory = self.core.memory() + self.consents.memory();
+        (memory, data.acked() + data.streams.bytes_read())
     }
 
     #[cfg(test)]
@@ -396,6 +400,7 @@ impl Traffic {
 
     /// A packet has opened. Where it came from.
     pub(super) fn on_packet(&mut self, now: Time, index: usize, opened: &Opened<'_>) -> Origin {
+        self.consents.on_received(opened.len);
         self.core.on_packet(now, index, opened)
     }
 

@@ -173,6 +173,16 @@ impl Traffic {
         Ok(())
     }
 
+    /// Charges the peer for what goes to a relay that it has named; whether it may go.
+    pub(crate) fn charge_greeting(&mut self, now: Time, bytes: u64) -> bool {
+        self.consents.charge(now, bytes)
+    }
+
+    /// The relay has answered.
+    pub(crate) fn refund_greetings(&mut self, bytes: u64) {
+        self.consents.refund(bytes);
+    }
+
     /// A relay has just consented to forward to us: the initiator hears of it when it needs to.
     pub(crate) fn on_fresh_consent(&mut self, now: Time, fresh: Fresh) {
         for action in self.consents.on_fresh(now, fresh, self.core.paths()) {

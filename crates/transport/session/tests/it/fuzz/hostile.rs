@@ -29,6 +29,9 @@ const ENDPOINT: usize = 128 << 10;
 /// What `session::budget` charges.
 const CONNECTION: usize = 24 << 10;
 const PATH: usize = 14 << 10;
+/// For each relay that a peer names; so many at a time.
+const RELAY: usize = 3 << 9;
+const MOST_RELAYS: usize = 256;
 const PACKET: usize = 256;
 /// For each byte of a frame.
 const PER_BYTE: usize = 9;
@@ -36,9 +39,6 @@ const PER_BYTE: usize = 9;
 const MOST_STREAMS: u64 = 256;
 /// A stream that is open; a frame for one opens those before it.
 const STREAM_STATE: usize = 1 << 10;
-/// A relay that a peer names; so many at a time.
-const RELAY: usize = 1 << 10;
-const MOST_RELAYS: usize = 256;
 /// Of a closed path its statistics are left.
 const CLOSED_PATH: usize = 512;
 

@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use manyway_units::Time;
-use manyway_wire::relay::{HELLO_LEN, RelayType};
+use manyway_wire::relay::RelayType;
 
 /// What may go to named addresses once, and each second (`session::budget`).
 const NAMED_ONCE: u64 = 30_000;
 const NAMED_PER_SECOND: u64 = 10_000;
-/// A connection may have so many relays greeted at once, and one more each second, so often.
-const RELAYS_AT_ONCE: u64 = 256;
-const GREETINGS: u64 = 12;
 
 #[derive(Debug, Default)]
 struct Account {
@@ -30,7 +27,7 @@ pub(super) struct Ledger {
     homes: BTreeSet<SocketAddr>,
     /// All that peers have sent.
     received: u64,
-    /// Bytes that greet relays which peers have named.
+    /// Bytes that greet relays which peers have named. None of them answers.
     greetings: u64,
 }
 
@@ -82,10 +79,9 @@ impl Ledger {
     }
 
     /// To an address that hasn't answered goes at most three times what came from it. Where nothing
-    /// came from, somebody has named it, and all those together have a budget. Relays that peers
-    /// name have one of their own.
+    /// came from, somebody has named it, and all those together have a budget, relays included.
     pub(super) fn check(&self, now: Time, peers: usize) {
-        let mut named = 0;
+        let mut named = self.greetings;
         for (address, account) in self.accounts.iter().filter(|(_, a)| !a.proven) {
             if account.came == 0 {
                 named += account.went;
@@ -95,11 +91,8 @@ impl Ledger {
             assert!(went <= 3 * came, "{address}: {went} bytes for {came}");
         }
         let seconds = now.as_secs_f64().ceil() as u64;
-        let most = NAMED_ONCE + self.received.min(NAMED_PER_SECOND * seconds);
+        let peers = peers as u64;
+        let most = peers * NAMED_ONCE + self.received.min(peers * NAMED_PER_SECOND * seconds);
         assert!(named <= most, "{named} bytes to others, of {most}");
-        let relays = peers as u64 * (RELAYS_AT_ONCE + seconds);
-        let most = relays * GREETINGS * HELLO_LEN as u64;
-        let greetings = self.greetings;
-        assert!(greetings <= most, "{greetings} bytes to relays, of {most}");
     }
 }

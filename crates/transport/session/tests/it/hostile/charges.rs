@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_session::{Config, PathId};
+use manyway_session::{Config, PathId, RelayId};
 use manyway_wire::Frame;
 
 use super::memory::held;
@@ -65,4 +65,30 @@ fn paths(count: u32) -> isize {
 fn a_path_takes_what_it_is_charged() {
     let each = (paths(200) - paths(100)) / 100;
     assert!((10 << 10..14 << 10).contains(&each), "{each}");
+}
+
+fn relays(count: u16) -> isize {
+    let mut victim = Victim::listener(config());
+    let mut peer = Peer::connect(&mut victim, address(1), 1);
+    for slot in 0..count {
+        let relay = Frame::Relay {
+            slot,
+            seq: 0,
+            relay: Some((
+                SocketAddr::from(([203, 0, 113, 1], 1 + slot)),
+                RelayId([7; RelayId::LEN]),
+            )),
+        };
+        peer.say(&mut victim, &[relay]);
+        let sent = victim.wait(Duration::from_millis(20));
+        peer.hear(&mut victim, sent);
+    }
+    victim.events = Vec::new();
+    taken(victim)
+}
+
+#[test]
+fn a_named_relay_takes_what_it_is_charged() {
+    let each = (relays(200) - relays(100)) / 100;
+    assert!((1 << 10..3 << 9).contains(&each), "{each}");
 }

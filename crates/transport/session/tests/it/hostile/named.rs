@@ -1,12 +1,14 @@
-//! A listener that names addresses of others: what its client sends there.
+//! A peer that names addresses of others: what is sent there.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_session::{Config, PathId};
-use manyway_wire::{ConnectionId, DataHeader, Frame, MAX_ADDRESSES};
+use manyway_wire::relay::{RelayId, RelayType};
+use manyway_wire::{ConnectionId, DataHeader, Frame, MAX_ADDRESSES, MAX_RELAYS};
 
-use super::victim::dialled;
+use super::peer::Peer;
+use super::victim::{Victim, dialled};
 
 const STEP: Duration = Duration::from_millis(20);
 
@@ -75,5 +77,59 @@ fn nobody_in_a_private_network_gets_anything_from_outside_of_one() {
     for network in [[10, 0], [127, 0], [192, 168], [224, 0]] {
         let seconds = reflect(50, 0, network);
         assert_eq!(seconds[0].0, 0, "{network:?}");
+    }
+}
+
+/// An initiator names relays that there are none, in every slot once and then one each second, and
+/// adds so many bytes. What these were sent by the end of each second, and what it sent.
+fn greet(seconds: u32, padding: usize) -> Vec<(u64, u64)> {
+    let mut victim = Victim::listener(Config::default());
+    let address = SocketAddr::from(([198, 51, 100, 1], 4433));
+    let mut peer = Peer::connect(&mut victim, address, 1);
+    let (mut went, mut each, mut named) = (0, Vec::new(), 0);
+    for second in 0..seconds {
+        while named < MAX_RELAYS as u32 + second {
+            // As many as a datagram takes.
+            let frames: Vec<_> = (named..named + 16)
+                .map(|n| Frame::Relay {
+                    slot: (n % MAX_RELAYS as u32) as u16,
+                    seq: n.into(),
+                    relay: Some((
+                        SocketAddr::from(([203, 0, 113, n as u8], 1 + n as u16)),
+                        RelayId([n as u8; RelayId::LEN]),
+                    )),
+                })
+                .collect();
+            named += 16;
+            peer.say(&mut victim, &frames);
+        }
+        if padding > 0 {
+            peer.say(&mut victim, &[Frame::Padding { len: padding }]);
+        }
+        let sent = victim.wait(Duration::from_secs(1));
+        let hellos = sent
+            .iter()
+            .filter(|(_, datagram)| RelayType::of(datagram) == Some(RelayType::Hello));
+        went += hellos
+            .map(|(_, datagram)| datagram.len() as u64)
+            .sum::<u64>();
+        peer.hear(&mut victim, sent);
+        each.push((went, peer.sent));
+    }
+    assert_eq!(victim.closed(), []);
+    each
+}
+
+/// 256 relays, of which none answers, would get 12 HELLOs each.
+#[test]
+fn named_relays_get_no_more_than_the_peer_sent_and_ten_kilobytes_a_second() {
+    for padding in [0, 1000] {
+        let seconds = greet(60, padding);
+        for (second, (went, came)) in (1..).zip(&seconds) {
+            assert!(*went <= came + 30_000, "{second} s: {went} for {came}");
+            assert!(*went <= 30_000 + 10_000 * second, "{second} s: {went}");
+        }
+        let (went, _) = seconds.last().expect("some");
+        assert!(*went > 40_000, "they are greeted: {went}");
     }
 }
