@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::curve::{ALPHA, Stage};
 use super::*;
 use crate::options::SlowStartKind;
 
@@ -68,7 +69,7 @@ impl Pipe {
         }
     }
 
-    fn path(&self) -> &CubicPath {
+    fn path(&self) -> &Curve {
         self.cubic.slots.get(SLOT).unwrap()
     }
 }
