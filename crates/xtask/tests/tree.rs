@@ -228,6 +228,8 @@ impl<'ast> Visit<'ast> for Compared<'_> {
 fn no_law_is_asked_for_by_name() {
     let laws: BTreeSet<String> = manyway_control::registry::laws()
         .map(|law| law.name().to_owned())
+        // The weight of a RED queue and the carrier of paths may be called so, too.
+        .filter(|name| name != "auto")
         .collect();
     let mut found = String::new();
     for name in files(&[".rs"]) {

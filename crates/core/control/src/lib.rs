@@ -7,9 +7,9 @@
 //!   numbers.
 //! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
 //!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]); [`laws::Wvegas`],
-//!   [`laws::Bmc`], [`laws::Mpath`] and [`laws::Cubic`] are controllers themselves. A [`LawSpec`]
-//!   is a law of the [`registry`] with its parameters: it says what the law can do, and makes its
-//!   controller.
+//!   [`laws::Bmc`], [`laws::Mpath`], [`laws::Cubic`] and [`laws::Auto`] are controllers themselves.
+//!   A [`LawSpec`] is a law of the [`registry`] with its parameters: it says what the law can do,
+//!   and makes its controller.
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
 //!   pacing, and when the controller hears of what. It is generic over what a packet carries.
 //!

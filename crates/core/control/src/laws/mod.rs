@@ -5,6 +5,7 @@
 //! [`registry`](crate::registry) parses, lists and checks laws. Nothing here parses text, and no
 //! law knows its entry.
 
+mod auto;
 mod balia;
 mod bmc;
 pub(crate) mod cubic;
@@ -18,6 +19,7 @@ mod reno;
 mod semicoupled;
 mod wvegas;
 
+pub use auto::Auto;
 pub use balia::Balia;
 pub use bmc::{Bmc, Manager, Weights};
 pub use cubic::Cubic;
@@ -89,6 +91,14 @@ table! {
             capabilities: Capabilities::LOSS,
             fluid: |_| Fluid::None { nearest: "reno" },
             make: |[], options| -> Cubic { Ok(Cubic::new(options)) }
+        }
+        Auto "auto"
+            "adaptive coupling: subflows that share a bottleneck take together what one CUBIC flow \
+             takes there; random losses aren't congestion" {
+            parameters: [],
+            capabilities: Capabilities { receive_times: true, ..Capabilities::LOSS },
+            fluid: |_| Fluid::None { nearest: "reno" },
+            make: |[], options| -> Auto { Ok(Auto::new(options)) }
         }
         Mpath "mpath"
             "mPath (Xu et al.): one direct path and many through relays; moves load to the direct \

@@ -68,13 +68,14 @@ fn laws_tell_what_they_can() {
     let by_delay = |law: &LawSpec| law.capabilities().signal == Signal::Delay;
     assert_eq!(names(&by_delay), ["wvegas", "wvegas-printed"]);
     let timed = |law: &LawSpec| law.capabilities().receive_times;
-    assert_eq!(names(&timed), ["wvegas", "wvegas-printed"]);
+    assert_eq!(names(&timed), ["auto", "wvegas", "wvegas-printed"]);
     assert_eq!(names(&|law| !law.capabilities().paced), ["mpath"]);
     assert_eq!(names(&|law| law.path_manager().is_some()), ["mpath"]);
     let without = |law: &LawSpec| matches!(law.fluid(), Fluid::None { .. });
     let own = [
         "olia",
         "cubic",
+        "auto",
         "mpath",
         "wvegas-printed",
         "bmc",

@@ -1,6 +1,7 @@
 //! The packet level against what others have derived: closed forms, square-root laws, fixed points;
 //! and what must hold of any network. `docs/validity.md` has the numbers side by side.
 
+mod adaptive;
 mod conservation;
 mod periodic;
 mod random_loss;

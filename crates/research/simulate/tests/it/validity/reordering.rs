@@ -48,7 +48,7 @@ fn adaptive_detection_has_what_there_is_without_overtaking() {
         (jitter::<30>, in_order::<30>),
         (late, |_| ()),
     ];
-    for law in ["lia", "balia", "cubic", "olia", "bmc"] {
+    for law in ["lia", "balia", "cubic", "olia", "bmc", "auto"] {
         for (n, (overtaking, plain)) in networks.into_iter().enumerate() {
             let (goodput, cuts) = rate(law, LossDetection::Adaptive, overtaking);
             let (plain, _) = rate(law, LossDetection::Adaptive, plain);

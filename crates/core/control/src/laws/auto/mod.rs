@@ -1,0 +1,295 @@
+//! `auto`, adaptive coupling: subflows that share a bottleneck take together what one CUBIC flow
+//! takes there, and losses that don't come from full queues aren't taken for congestion.
+//!
+//! * **Groups.** Subflows whose delays change alike share a queue ([`delays`]) and form a group;
+//!   until there is evidence, all do. A group is cut as one flow is: all of it, once for what was
+//!   sent before the last cut. Its subflows share one flow's growth, in proportion to their rates.
+//! * **Random loss.** Losses by congestion fall into full queues, random ones fall anywhere
+//!   ([`queue`]). While losses of a subflow don't prefer full queues, it doesn't answer those that
+//!   meet none, and it grows exponentially while there is no queue.
+
+mod delays;
+mod queue;
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::options::Options;
+use crate::slots::Slots;
+
+use super::cubic::Curve;
+use delays::Delays;
+use queue::Queue;
+
+/// Above this likeness of their delays two subflows come together, …
+const TOGETHER: f64 = 0.6;
+/// … and below this one they part.
+const APART: f64 = 0.3;
+/// How often the groups are formed anew.
+const REGROUP: Duration = Duration::from_secs(1);
+/// The part of a group's growth that is split equally, so that no subflow starves.
+const EQUAL: f64 = 0.2;
+/// Rates are averaged over about so many seconds.
+const RATE_SPAN: f64 = 1.0;
+/// Growth for each acknowledged packet while losses are random and there is no queue.
+const GROWTH: f64 = 0.06;
+
+/// Adaptive coupling.
+#[derive(Clone, Debug)]
+pub struct Auto {
+    options: Options,
+    slots: Slots<Subflow>,
+    /// When to form groups next.
+    regroup: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Subflow {
+    curve: Curve,
+    queue: Queue,
+    delays: Delays,
+    /// Those with the same number share a bottleneck.
+    group: usize,
+    /// When its group was last cut.
+    cut: Time,
+    /// Whether it lost packets in the event that brought that cut.
+    lost: bool,
+    /// Whether its last loss was left without an answer.
+    ignored: bool,
+    /// Goodput, bytes/s.
+    rate: f64,
+    /// Bytes acknowledged in this round, and when it began.
+    acked: f64,
+    began: Time,
+}
+
+impl Auto {
+    /// A controller without paths.
+    pub fn new(options: Options) -> Self {
+        Auto {
+            options,
+            slots: Slots::new(),
+            regroup: Time::ZERO,
+        }
+    }
+
+    /// The smallest window of a path, in packets: two for all of the connection.
+    fn floor(&self) -> f64 {
+        let several = self.slots.iter_indexed().nth(1).is_some();
+        self.options.floor(if several { 1.0 } else { 2.0 })
+    }
+
+    fn members(&mut self, group: usize) -> impl Iterator<Item = &mut Subflow> {
+        self.slots.iter_mut().filter(move |p| p.group == group)
+    }
+
+    /// Splits the group's growth.
+    fn weigh(&mut self, group: usize) {
+        let rates = self.members(group).map(|path| path.rate);
+        let (count, sum) = rates.fold((0.0, 0.0), |(n, sum), rate| (n + 1.0, sum + rate));
+        for path in self.members(group) {
+            let share = if sum > 0.0 {
+                path.rate / sum
+            } else {
+                1.0 / count
+            };
+            path.curve.set_share(EQUAL / count + (1.0 - EQUAL) * share);
+        }
+    }
+
+    /// Forms the groups from what is known of the paths' delays.
+    fn regroup(&mut self) {
+        let paths: Vec<&Subflow> = self.slots.iter_indexed().map(|(_, path)| path).collect();
+        let mut groups: Vec<usize> = (0..paths.len()).collect();
+        for (b, second) in paths.iter().enumerate() {
+            for (a, first) in paths[..b].iter().enumerate() {
+                let now = first.group == second.group;
+                let enough = if now { APART } else { TOGETHER };
+                let likeness = first.delays.likeness(&second.delays);
+                if likeness.map_or(now, |likeness| likeness > enough) && groups[a] != groups[b] {
+                    let (to, from) = (groups[a].min(groups[b]), groups[a].max(groups[b]));
+                    for group in groups.iter_mut().filter(|group| **group == from) {
+                        *group = to;
+                    }
+                }
+            }
+        }
+        for (path, group) in self.slots.iter_mut().zip(&groups) {
+            path.group = *group;
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        for group in groups {
+            self.weigh(group);
+        }
+    }
+
+    /// Cuts the group of `slot`, unless the loss belongs to its last cut.
+    fn cut(&mut self, loss: &Loss) {
+        let floor = self.floor();
+        let Some(path) = self.slots.get_mut(loss.slot) else {
+            return;
+        };
+        path.ignored = false;
+        path.lost = true;
+        if loss.sent < path.cut {
+            return;
+        }
+        let group = path.group;
+        for path in self.members(group) {
+            path.cut = loss.now;
+            path.lost = false;
+            path.curve.on_loss(loss.now, floor);
+        }
+        if let Some(path) = self.slots.get_mut(loss.slot) {
+            path.lost = true;
+        }
+    }
+}
+
+impl Controller for Auto {
+    fn name(&self) -> &'static str {
+        "auto"
+    }
+
+    fn add_path(&mut self, path: NewPath) -> Slot {
+        let paths = self.slots.iter_indexed();
+        let fastest = paths.max_by(|(_, a), (_, b)| a.rate.total_cmp(&b.rate));
+        let group = fastest.map_or(0, |(_, path)| path.group);
+        let curve = Curve::new(&path, &self.options, self.options.floor(2.0));
+        let slot = self.slots.insert(Subflow {
+            curve,
+            queue: Queue::default(),
+            delays: Delays::default(),
+            group,
+            cut: Time::ZERO,
+            lost: false,
+            ignored: false,
+            rate: 0.0,
+            acked: 0.0,
+            began: path.now,
+        });
+        self.weigh(group);
+        slot
+    }
+
+    fn remove_path(&mut self, slot: Slot) {
+        if let Some(path) = self.slots.remove(slot) {
+            self.weigh(path.group);
+            let floor = self.floor();
+            for path in self.slots.iter_mut() {
+                path.curve.raise(floor);
+            }
+        }
+    }
+
+    fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
+        let floor = self.floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.curve.resize(bytes, floor);
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let Some(path) = self.slots.get_mut(ack.slot) else {
+            return;
+        };
+        path.acked += ack.packets * path.curve.size();
+        if ack.rtt_sampled {
+            let delay = ack.one_way().unwrap_or(ack.rtt.as_secs_f64());
+            path.delays.on_sample(ack.now, delay);
+            path.queue.on_ack(ack, path.curve.window());
+        }
+        // Nothing recovers from a loss that wasn't answered.
+        let in_recovery = ack.in_recovery && !path.ignored;
+        let ack = Ack {
+            in_recovery,
+            ..*ack
+        };
+        path.curve.on_ack(&ack, &self.options);
+        let free = path.queue.random() && path.queue.is_empty() && !path.curve.in_slow_start();
+        if free && self.options.grows_by(&ack, None) {
+            path.curve.lift(GROWTH * self.options.counted(ack.packets));
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss) {
+        let Some(path) = self.slots.get_mut(loss.slot) else {
+            return;
+        };
+        let congestion = path.queue.on_loss(loss.packets, path.curve.window());
+        if congestion {
+            self.cut(loss);
+        } else {
+            path.ignored = true;
+            path.lost = false;
+        }
+    }
+
+    fn on_further_loss(&mut self, loss: &Loss) {
+        if let Some(path) = self.slots.get_mut(loss.slot) {
+            path.queue.on_lost(loss.packets, path.curve.window());
+        }
+    }
+
+    fn on_ecn(&mut self, loss: &Loss) {
+        self.cut(loss);
+    }
+
+    fn on_timeout(&mut self, slot: Slot, _now: Time) {
+        let floor = self.floor();
+        if let Some(path) = self.slots.get_mut(slot) {
+            path.queue = Queue::default();
+            path.ignored = false;
+            path.curve.on_timeout(floor);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, slot: Slot, _now: Time) {
+        let Some(path) = self.slots.get_mut(slot).filter(|path| path.lost) else {
+            return;
+        };
+        path.lost = false;
+        let (group, cut) = (path.group, path.cut);
+        if self.members(group).any(|path| path.lost) {
+            return;
+        }
+        for path in self.members(group).filter(|path| path.cut == cut) {
+            path.curve.restore();
+        }
+    }
+
+    fn on_round_end(&mut self, round: &Round) {
+        let Some(path) = self.slots.get_mut(round.slot) else {
+            return;
+        };
+        path.curve.on_round_end();
+        let took = round.now.since(path.began).as_secs_f64();
+        if took > 0.0 {
+            path.rate += (took / RATE_SPAN).min(1.0) * (path.acked / took - path.rate);
+            (path.acked, path.began) = (0.0, round.now);
+        }
+        if round.now >= self.regroup {
+            self.regroup = round.now + REGROUP;
+            self.regroup();
+        } else {
+            let group = path.group;
+            self.weigh(group);
+        }
+    }
+
+    fn window(&self, slot: Slot) -> f64 {
+        self.slots.get(slot).map_or(0.0, |path| path.curve.window())
+    }
+
+    fn in_slow_start(&self, slot: Slot) -> bool {
+        self.slots
+            .get(slot)
+            .is_some_and(|path| path.curve.in_slow_start())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Whether a path's losses come from its queue. It knows no window but to count by.
+//!
+//! A full queue drops packets, so losses by congestion meet a queue that is fuller than usual;
+//! random losses meet any. How much more often losses meet the upper half of the queues seen lately
+//! than other packets do is 1 for the former and 0 for the latter on the average, however long the
+//! queues are, and however noisy.
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+use crate::controller::Ack;
+
+/// The fullest queue is that of the last one or two such spans.
+const SPAN: Duration = Duration::from_secs(10);
+/// How much a loss event moves the estimate of how losses prefer full queues.
+const GAIN: f64 = 0.25;
+/// Below this preference losses count as random, …
+const RANDOM: f64 = 0.3;
+/// … until it is above this one.
+const CONGESTION: f64 = 0.5;
+/// The share of packets lost above which all losses are congestion.
+const HEAVY: f64 = 0.12;
+/// A queue of less than this part of the smallest round-trip time is none, …
+const EMPTY: f64 = 0.12;
+/// … and if the fullest is below this part, it could be noise.
+const MATERIAL: f64 = 0.03;
+
+/// The queueing delay on a path (the round-trip time above its smallest, in seconds), and the
+/// losses beside it.
+#[derive(Clone, Debug)]
+pub(super) struct Queue {
+    /// The smallest round-trip time.
+    base: f64,
+    /// The last samples; the queue is bursty.
+    last: [f64; 3],
+    smoothed: f64,
+    /// The fullest in this span and in the one before.
+    top: [f64; 2],
+    until: Time,
+    /// Share of packets that met the upper half, over some 32 rounds.
+    usual: f64,
+    /// How much more often losses do: from -1 to 1.
+    preference: f64,
+    random: bool,
+    /// Share of packets lost, over some 8 rounds.
+    lossy: f64,
+}
+
+impl Default for Queue {
+    /// Losses are congestion until they are known to be random.
+    fn default() -> Self {
+        Queue {
+            base: 0.0,
+            last: [0.0; 3],
+            smoothed: 0.0,
+            top: [0.0; 2],
+            until: Time::ZERO,
+            usual: 0.0,
+            preference: 1.0,
+            random: false,
+            lossy: 0.0,
+        }
+    }
+}
+
+impl Queue {
+    /// An acknowledgement with a sample; `window` is the path's, in packets, here and below.
+    pub(super) fn on_ack(&mut self, ack: &Ack, window: f64) {
+        self.base = ack.min_rtt.as_secs_f64();
+        let delay = (ack.rtt.as_secs_f64() - self.base).max(0.0);
+        self.last = [delay, self.last[0], self.last[1]];
+        self.smoothed += (delay - self.smoothed) / 8.0;
+        if ack.now >= self.until {
+            self.top = [0.0, self.top[0]];
+            self.until = ack.now + SPAN.max(ack.smoothed_rtt.saturating_mul(32));
+        }
+        self.top[0] = self.top[0].max(delay);
+        let upper = f64::from(u8::from(self.is_upper(delay)));
+        self.usual += (ack.packets / window / 32.0).min(1.0) * (upper - self.usual);
+        self.lossy -= (ack.packets / window / 8.0).min(1.0) * self.lossy;
+    }
+
+    /// Packets were lost.
+    pub(super) fn on_lost(&mut self, packets: f64, window: f64) {
+        self.lossy += (packets / window / 8.0).min(1.0) * (1.0 - self.lossy);
+    }
+
+    /// A loss event. True if it is congestion.
+    pub(super) fn on_loss(&mut self, packets: f64, window: f64) -> bool {
+        self.on_lost(packets, window);
+        let full = self.last.iter().any(|delay| self.is_upper(*delay));
+        // Random losses have a mean of 0: `usual` times 1, and the rest of the time this.
+        let met = if full {
+            1.0
+        } else {
+            (-self.usual / (1.0 - self.usual)).max(-1.0)
+        };
+        self.preference += GAIN * (met - self.preference);
+        let limit = if self.random { CONGESTION } else { RANDOM };
+        self.random = self.preference < limit;
+        let material = self.top() > MATERIAL * self.base;
+        !self.random || full && material || self.lossy > HEAVY
+    }
+
+    /// Whether losses are random, as far as is known.
+    pub(super) fn random(&self) -> bool {
+        self.random
+    }
+
+    /// Whether there is next to no queue.
+    pub(super) fn is_empty(&self) -> bool {
+        self.smoothed < EMPTY * self.base
+    }
+
+    fn top(&self) -> f64 {
+        self.top[0].max(self.top[1])
+    }
+
+    fn is_upper(&self, delay: f64) -> bool {
+        delay > 0.5 * self.top()
+    }
+}

@@ -1,0 +1,224 @@
+use super::*;
+
+const RTT: Duration = Duration::from_millis(40);
+
+/// Subflows of `auto` in congestion avoidance, each fed a window of acknowledgements per round.
+struct Bench {
+    auto: Auto,
+    slots: Vec<Slot>,
+    now: Time,
+}
+
+impl Bench {
+    fn new(windows: &[f64]) -> Self {
+        let options = Options::default().with_slow_start(crate::SlowStartKind::Standard);
+        let mut auto = Auto::new(options);
+        let now = Time::from_secs_f64(1.0);
+        let slots: Vec<Slot> = windows
+            .iter()
+            .map(|&initial_window| {
+                auto.add_path(NewPath {
+                    now,
+                    initial_window,
+                    packet_size: 1000,
+                    initial_rtt: RTT,
+                })
+            })
+            .collect();
+        Bench { auto, slots, now }
+    }
+
+    fn windows(&self) -> Vec<f64> {
+        self.slots.iter().map(|s| self.auto.window(*s)).collect()
+    }
+
+    fn ack(&mut self, n: usize, packets: f64, queue: Duration) {
+        self.auto.on_ack(&Ack {
+            slot: self.slots[n],
+            now: self.now,
+            packets,
+            rtt: RTT + queue,
+            rtt_sampled: true,
+            smoothed_rtt: RTT + queue,
+            min_rtt: RTT,
+            sent: self.now,
+            received: None,
+            app_limited: false,
+            in_recovery: false,
+        });
+    }
+
+    /// A round of `rounds` for all, in which the queues, in ms, are what `queue` says.
+    fn rounds(&mut self, rounds: usize, queue: impl Fn(usize, usize) -> f64) {
+        for round in 0..rounds {
+            self.now += RTT;
+            for n in 0..self.slots.len() {
+                let delay = Duration::from_secs_f64(queue(n, round) / 1e3);
+                let window = self.auto.window(self.slots[n]);
+                for _ in 0..4 {
+                    self.ack(n, window / 4.0, delay);
+                }
+                let (slot, now) = (self.slots[n], self.now);
+                self.auto.on_round_end(&Round { slot, now });
+            }
+        }
+    }
+
+    /// A packet that was sent so long ago is lost.
+    fn lose(&mut self, n: usize, ago: Duration) {
+        self.auto.on_loss(&Loss {
+            slot: self.slots[n],
+            now: self.now,
+            sent: Time::ZERO + (self.now.since(Time::ZERO) - ago),
+            packets: 1.0,
+        });
+    }
+
+    /// Out of slow start.
+    fn settled(windows: &[f64]) -> Self {
+        let mut bench = Self::new(windows);
+        bench.rounds(1, |_, _| 0.0);
+        bench.lose(0, Duration::ZERO);
+        bench.rounds(2, |_, _| 0.0);
+        bench
+    }
+}
+
+/// Noise of its own for each number, from 0 to 1.
+fn noise(n: usize, round: usize) -> f64 {
+    let mut x = (n as u64 + 1) * 0x9e37_79b9 + round as u64 / 9 * 0x85eb_ca6b;
+    x ^= x >> 15;
+    x = x.wrapping_mul(0x2c1b_3c6d_7297_a2d9);
+    (x >> 40) as f64 / f64::from(1 << 24)
+}
+
+#[test]
+fn until_there_is_evidence_all_subflows_are_one_flow() {
+    let mut bench = Bench::settled(&[50.0, 20.0]);
+    let before = bench.windows();
+    bench.lose(1, Duration::ZERO);
+    let after = bench.windows();
+    for (before, after) in before.iter().zip(&after) {
+        assert!((after / before - 0.7).abs() < 1e-9, "{before} {after}");
+    }
+    // The other's loss belongs to the same event.
+    bench.now += RTT / 2;
+    bench.lose(0, RTT);
+    assert_eq!(bench.windows(), after);
+    bench.now += RTT;
+    bench.lose(0, RTT / 2);
+    assert!(bench.windows()[1] < after[1]);
+}
+
+#[test]
+fn subflows_whose_delays_change_apart_are_flows_of_their_own() {
+    let mut apart = Bench::settled(&[30.0, 30.0]);
+    apart.rounds(300, |n, round| 8.0 * noise(n, round));
+    let before = apart.windows();
+    apart.lose(0, Duration::ZERO);
+    assert!(apart.windows()[0] < before[0]);
+    assert_eq!(apart.windows()[1], before[1]);
+    // Together again, once they change alike.
+    apart.rounds(400, |_, round| 8.0 * noise(0, round));
+    let before = apart.windows();
+    apart.lose(0, Duration::ZERO);
+    assert!(apart.windows()[1] < before[1]);
+}
+
+#[test]
+fn a_new_subflow_joins_the_fastest_group_and_brings_no_groups_together() {
+    let mut bench = Bench::settled(&[30.0, 60.0]);
+    bench.rounds(300, |n, round| 8.0 * noise(n, round));
+    bench.slots.push(bench.auto.add_path(NewPath {
+        now: bench.now,
+        initial_window: 10.0,
+        packet_size: 1000,
+        initial_rtt: RTT,
+    }));
+    bench.rounds(30, |n, round| 8.0 * noise(n, round));
+    let groups: Vec<usize> = bench.auto.slots.iter_mut().map(|p| p.group).collect();
+    assert_ne!(groups[0], groups[1]);
+    assert_eq!(groups[2], groups[1]);
+}
+
+#[test]
+fn together_they_grow_as_one_flow() {
+    let mut one = Bench::settled(&[60.0]);
+    let mut four = Bench::settled(&[15.0; 4]);
+    for rounds in [50, 100, 150] {
+        one.rounds(rounds, |_, _| 1.0);
+        four.rounds(rounds, |_, _| 1.0);
+        let (one, four) = (one.windows()[0], four.windows().iter().sum::<f64>());
+        assert!((four / one - 1.0).abs() < 0.05, "{one} {four}");
+    }
+}
+
+#[test]
+fn losses_that_dont_prefer_full_queues_are_random() {
+    let mut bench = Bench::settled(&[100.0]);
+    let mut answered = Vec::new();
+    for event in 0..8 {
+        bench.rounds(20, |_, round| f64::from(u8::from(round == 10)));
+        let before = bench.windows()[0];
+        bench.lose(0, Duration::ZERO);
+        if bench.windows()[0] < before {
+            answered.push(event);
+        }
+    }
+    assert_eq!(answered, [0, 1]);
+    let before = bench.windows()[0];
+    bench.rounds(12, |_, _| 0.0);
+    let growth = (bench.windows()[0] / before).ln() / 12.0;
+    assert!((growth - 0.06).abs() < 0.005, "{growth}");
+}
+
+#[test]
+fn losses_that_meet_full_queues_are_congestion_however_short_these_are() {
+    for most in [1.3, 20.0, 400.0] {
+        let mut bench = Bench::settled(&[100.0]);
+        for _ in 0..8 {
+            bench.rounds(20, |_, round| most * round as f64 / 19.0);
+            let before = bench.windows()[0];
+            bench.lose(0, Duration::ZERO);
+            assert!(bench.windows()[0] < before, "{most} ms");
+        }
+    }
+}
+
+#[test]
+fn while_losses_are_random_full_queues_and_heavy_losses_still_count() {
+    let mut bench = Bench::settled(&[100.0]);
+    for _ in 0..8 {
+        bench.rounds(20, |_, _| 0.0);
+        bench.lose(0, Duration::ZERO);
+    }
+    let mut heavy = bench.auto.clone();
+    bench.rounds(5, |_, round| 4.0 * round as f64);
+    let before = bench.windows()[0];
+    bench.lose(0, Duration::ZERO);
+    assert!(bench.windows()[0] < before);
+
+    let slot = bench.slots[0];
+    let loss = Loss {
+        slot,
+        now: bench.now,
+        sent: bench.now,
+        packets: 2.0 * heavy.window(slot),
+    };
+    heavy.on_further_loss(&loss);
+    let before = heavy.window(slot);
+    heavy.on_loss(&loss);
+    assert!(heavy.window(slot) < before);
+}
+
+#[test]
+fn a_cut_is_undone_for_all_when_nobodys_packets_were_lost() {
+    let mut bench = Bench::settled(&[50.0, 20.0]);
+    let before = bench.windows();
+    bench.lose(0, Duration::ZERO);
+    bench.lose(1, RTT);
+    bench.auto.on_spurious_loss(bench.slots[0], bench.now);
+    assert!(bench.windows()[0] < before[0]);
+    bench.auto.on_spurious_loss(bench.slots[1], bench.now);
+    assert_eq!(bench.windows(), before);
+}

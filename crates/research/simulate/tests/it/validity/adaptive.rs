@@ -1,0 +1,122 @@
+//! `auto` where it is alone, and where it meets others: single cells of the field matrix.
+
+use manyway_control::LossDetection;
+use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
+use manyway_scenario::Flow;
+use manyway_units::{Rate, Time};
+
+use crate::validity::setup::{experiment, flow, one_link, run, seconds};
+
+/// A link of so many Mbps with a DropTail queue of so many bandwidth-delay products of itself.
+fn link(mbps: f64, delay: f64, queue: f64, loss: f64) -> LinkConfig {
+    let bytes = (mbps * 1e6 / 8.0 * 2.0 * delay * queue) as u64;
+    LinkConfig {
+        queue: Queue::DropTail(Limit::Bytes(bytes)),
+        loss: Loss::Bernoulli(loss),
+        ..LinkConfig::new(Rate::from_mbps(mbps), seconds(delay))
+    }
+}
+
+/// A paced flow that starts after so many seconds, a little later with each seed.
+fn paced(law: &str, paths: &[usize], start: f64) -> Flow {
+    let mut flow = flow(law, paths);
+    flow.options.slow_start = manyway_control::SlowStartKind::HyStart;
+    flow.sender.pacing = true;
+    flow.sender.loss_detection = LossDetection::Adaptive;
+    flow.jitter = seconds(0.0005);
+    flow.start = Time::ZERO + seconds(start);
+    flow.start_spread = seconds(0.2);
+    flow
+}
+
+/// Goodput in Mbps over links of its own, from second 30 to 90.
+fn alone(law: &str, links: [LinkConfig; 2]) -> f64 {
+    let paths = links.iter().enumerate().map(|(n, link)| PathSpec {
+        name: format!("p{n}"),
+        links: vec![n],
+        reverse: Vec::new(),
+        return_delay: link.delay,
+    });
+    let topology = Topology {
+        paths: paths.collect(),
+        links: links
+            .into_iter()
+            .enumerate()
+            .map(|(n, config)| NamedLink {
+                name: format!("l{n}"),
+                config,
+            })
+            .collect(),
+    };
+    let flows = vec![paced(law, &[0, 1], 0.0)];
+    run(&experiment(topology, flows, (30.0, 90.0)), 1).flows[0].goodput_bps / 1e6
+}
+
+/// The share of `paths` subflows of `law` beside one flow of `other`, the mean of three seeds.
+fn share(law: &str, paths: usize, other: &str, link: &LinkConfig, starts: (f64, f64)) -> f64 {
+    let ways_back = vec![link.delay; paths + 1];
+    let own: Vec<usize> = (0..paths).collect();
+    let shares = (1..=3).map(|seed| {
+        let topology = one_link(link.clone(), &ways_back);
+        let flows = vec![paced(law, &own, starts.0), paced(other, &[paths], starts.1)];
+        let result = run(&experiment(topology, flows, (30.0, 130.0)), seed);
+        let [ours, theirs] = [0, 1].map(|n| result.flows[n].goodput_bps);
+        ours / (ours + theirs)
+    });
+    shares.sum::<f64>() / 3.0
+}
+
+#[test]
+fn random_losses_cost_it_little() {
+    let lossy = |loss| link(20.0, 0.01, 1.0, loss);
+    for (least, losses) in [
+        (37.0, [0.001, 0.001]),
+        (36.0, [0.01, 0.0]),
+        (35.0, [0.01, 0.01]),
+        (30.0, [0.05, 0.05]),
+    ] {
+        let goodput = alone("auto", losses.map(lossy));
+        assert!(goodput >= least, "{losses:?}: {goodput} Mbps");
+    }
+    // That is no law's due: CUBIC takes them for congestion.
+    assert!(alone("cubic", [lossy(0.01), lossy(0.01)]) < 20.0);
+    let long = |mbps, delay| link(mbps, delay, 1.0, 5e-4);
+    let goodput = alone("auto", [long(100.0, 0.05), long(30.0, 0.08)]);
+    assert!(goodput >= 0.9 * 130.0, "{goodput} Mbps");
+}
+
+#[test]
+fn over_links_of_its_own_it_has_what_cubic_has() {
+    for links in [
+        [link(20.0, 0.01, 1.0, 0.0), link(20.0, 0.01, 1.0, 0.0)],
+        [link(8.0, 0.01, 1.0, 0.0), link(2.0, 0.01, 1.0, 0.0)],
+        [link(100.0, 0.025, 0.1, 0.0), link(100.0, 0.01, 1.0, 0.0)],
+    ] {
+        let [auto, cubic] = ["auto", "cubic"].map(|law| alone(law, links.clone()));
+        assert!(auto > 0.99 * cubic, "{auto} and {cubic} Mbps: {links:?}");
+    }
+}
+
+/// Two subflows and four take what one CUBIC flow takes in their place: beside CUBIC, from a
+/// twentieth of a bandwidth-delay product of queue to four, whoever came first.
+#[test]
+fn where_they_meet_others_all_subflows_take_what_one_cubic_flow_takes() {
+    for (paths, mbps, delay, queue, starts) in [
+        (2, 20.0, 0.01, 0.1, (0.0, 20.0)),
+        (2, 20.0, 0.01, 1.0, (20.0, 0.0)),
+        (2, 100.0, 0.025, 0.05, (0.0, 0.0)),
+        (4, 100.0, 0.025, 0.5, (0.0, 20.0)),
+        (4, 100.0, 0.025, 1.0, (20.0, 0.0)),
+        (2, 20.0, 0.01, 4.0, (0.0, 0.0)),
+    ] {
+        let link = link(mbps, delay, queue, 0.0);
+        let auto = share("auto", paths, "cubic", &link, starts);
+        assert!(
+            (0.4..=0.6).contains(&auto),
+            "{paths} subflows, {mbps} Mbps, queue {queue}, starts {starts:?}: {auto}"
+        );
+    }
+    // That is no law's due: uncoupled, two paths are two flows.
+    let link = link(20.0, 0.01, 1.0, 0.0);
+    assert!(share("cubic", 2, "cubic", &link, (0.0, 0.0)) > 0.62);
+}
