@@ -14,8 +14,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
-use crate::driver::compatible;
-use crate::driver::{ConnectionHandle, Local, LocalId};
+use crate::driver::{ConnectionHandle, Local, LocalId, compatible, may_be_named};
 
 /// The interval after which a relay that doesn't answer gets another greeting. It doubles each
 /// time, up to [`SELDOM`].
@@ -241,7 +240,7 @@ impl Registrar {
         kept.next = None;
         let mut local = kept.local;
         if local.is_none() || kept.unanswered > 0 && kept.unanswered % PER_LOCAL == 0 {
-            local = next_local(local, relay.address.ip(), locals);
+            local = kept.next_local(relay.address, locals);
         }
         if local != kept.local {
             kept.consent = None;
@@ -325,6 +324,18 @@ impl Registration {
         self.users.is_empty()
     }
 
+    /// The next socket, of those from which the relay can be reached, and by our own will or a
+    /// peer's may be.
+    fn next_local(&self, relay: SocketAddr, locals: &BTreeMap<LocalId, Local>) -> Option<LocalId> {
+        let chosen = |user: &Registrant| !matches!(user, Registrant::Connection(_));
+        let ours = self.users.iter().any(chosen);
+        let may = |local: IpAddr| ours || may_be_named(local, relay);
+        let fits = |local: IpAddr| compatible(local, relay.ip()) && may(local);
+        let fitting = || locals.values().filter(|l| fits(l.addr.ip()));
+        let after = fitting().find(|l| self.local.is_none_or(|last| l.id > last));
+        after.or_else(|| fitting().next()).map(|l| l.id)
+    }
+
     /// Whether a HELLO may go to an address that hasn't answered: if we have chosen it, or a peer
     /// that has named it may make us send so much.
     fn pay(&mut self, charge: Charge<'_>) -> bool {
@@ -392,17 +403,6 @@ impl Registration {
             None => Hello { nonce, relay }.to_bytes().into(),
         }
     }
-}
-
-/// The next socket, of those that can reach the relay.
-fn next_local(
-    last: Option<LocalId>,
-    relay: IpAddr,
-    locals: &BTreeMap<LocalId, Local>,
-) -> Option<LocalId> {
-    let fitting = || locals.values().filter(|l| compatible(l.addr.ip(), relay));
-    let after = fitting().find(|l| last.is_none_or(|last| l.id > last));
-    after.or_else(|| fitting().next()).map(|l| l.id)
 }
 
 fn all_at(address: SocketAddr) -> std::ops::RangeInclusive<RelayAddress> {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use manyway_units::{Backoff, Bucket, Time};
 use manyway_wire::{MAX_ADDRESSES, PathId};
 
-use super::named::{Named, NamedInAll, may_be_named};
+use super::named::{Named, NamedInAll};
 use crate::budget::{
     NAMED_ATTEMPT, NAMED_DIAL, NAMED_DIALS_AT_ONCE, NAMED_DIALS_PER_SECOND, NAMED_TRIES,
 };
-use crate::driver::{Local, LocalId, compatible};
+use crate::driver::{Local, LocalId, compatible, may_be_named};
 
 /// A pair that didn't answer is tried again after this long, then after twice as long, up to a
 /// minute.

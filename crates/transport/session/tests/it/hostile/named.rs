@@ -80,9 +80,10 @@ fn nobody_in_a_private_network_gets_anything_from_outside_of_one() {
     }
 }
 
-/// An initiator names relays that there are none, in every slot once and then one each second, and
-/// adds so many bytes. What these were sent by the end of each second, and what it sent.
-fn greet(seconds: u32, padding: usize) -> Vec<(u64, u64)> {
+/// An initiator names relays of a network that don't exist, in every slot once and then one each
+/// second, and adds so many bytes. What these were sent by the end of each second, and what it
+/// sent.
+fn greet(seconds: u32, padding: usize, network: [u8; 2]) -> Vec<(u64, u64)> {
     let mut victim = Victim::listener(Config::default());
     let address = SocketAddr::from(([198, 51, 100, 1], 4433));
     let mut peer = Peer::connect(&mut victim, address, 1);
@@ -95,7 +96,7 @@ fn greet(seconds: u32, padding: usize) -> Vec<(u64, u64)> {
                     slot: (n % MAX_RELAYS as u32) as u16,
                     seq: n.into(),
                     relay: Some((
-                        SocketAddr::from(([203, 0, 113, n as u8], 1 + n as u16)),
+                        SocketAddr::from(([network[0], network[1], 113, n as u8], 1 + n as u16)),
                         RelayId([n as u8; RelayId::LEN]),
                     )),
                 })
@@ -124,12 +125,24 @@ fn greet(seconds: u32, padding: usize) -> Vec<(u64, u64)> {
 #[test]
 fn named_relays_get_no_more_than_the_peer_sent_and_ten_kilobytes_a_second() {
     for padding in [0, 1000] {
-        let seconds = greet(60, padding);
+        let seconds = greet(60, padding, [203, 0]);
         for (second, (went, came)) in (1..).zip(&seconds) {
             assert!(*went <= came + 30_000, "{second} s: {went} for {came}");
             assert!(*went <= 30_000 + 10_000 * second, "{second} s: {went}");
         }
         let (went, _) = seconds.last().expect("some");
         assert!(*went > 40_000, "they are greeted: {went}");
+    }
+}
+
+#[test]
+fn relays_in_private_networks_are_not_greeted_from_outside_of_one() {
+    for network in [[10, 0], [127, 0], [192, 168]] {
+        let seconds = greet(3, 0, network);
+        assert_eq!(
+            seconds.last().map(|(went, _)| *went),
+            Some(0),
+            "{network:?}"
+        );
     }
 }
