@@ -33,6 +33,8 @@ const REGROUP: Duration = Duration::from_secs(1);
 const EQUAL: f64 = 0.2;
 /// Rates are averaged over about so many seconds.
 const RATE_SPAN: f64 = 1.0;
+/// A subflow that has had no round for so long has no rate.
+const DARK: Duration = Duration::from_secs(2);
 /// Growth for each acknowledged packet while losses are random and there is no queue.
 const GROWTH: f64 = 0.06;
 
@@ -273,6 +275,11 @@ impl Controller for Auto {
         }
         if round.now >= self.regroup {
             self.regroup = round.now + REGROUP;
+            let dark = |path: &&mut Subflow| round.now.since(path.began) > DARK;
+            self.slots
+                .iter_mut()
+                .filter(dark)
+                .for_each(|path| path.rate = 0.0);
             self.regroup();
         } else {
             let group = path.group;

@@ -38,7 +38,8 @@ pub(super) struct Queue {
     /// The fullest in this span and in the one before.
     top: [f64; 2],
     until: Time,
-    /// Share of packets that met the upper half, over some 32 rounds.
+    /// Share of packets at which the queue was full, as [`Queue::is_full`] has it, over some 32
+    /// rounds.
     usual: f64,
     /// How much more often losses do: from -1 to 1.
     preference: f64,
@@ -76,7 +77,7 @@ impl Queue {
             self.until = ack.now + SPAN.max(ack.smoothed_rtt.saturating_mul(32));
         }
         self.top[0] = self.top[0].max(delay);
-        let upper = f64::from(u8::from(self.is_upper(delay)));
+        let upper = f64::from(u8::from(self.is_full()));
         self.usual += (ack.packets / window / 32.0).min(1.0) * (upper - self.usual);
         self.lossy -= (ack.packets / window / 8.0).min(1.0) * self.lossy;
     }
@@ -89,7 +90,7 @@ impl Queue {
     /// A loss event. True if it is congestion.
     pub(super) fn on_loss(&mut self, packets: f64, window: f64) -> bool {
         self.on_lost(packets, window);
-        let full = self.last.iter().any(|delay| self.is_upper(*delay));
+        let full = self.is_full();
         // Random losses have a mean of 0: `usual` times 1, and the rest of the time this.
         let met = if full {
             1.0
@@ -117,7 +118,9 @@ impl Queue {
         self.top[0].max(self.top[1])
     }
 
-    fn is_upper(&self, delay: f64) -> bool {
-        delay > 0.5 * self.top()
+    /// Whether one of the last packets has met the upper half.
+    fn is_full(&self) -> bool {
+        let half = 0.5 * self.top();
+        self.last.iter().any(|delay| *delay > half)
     }
 }

@@ -154,6 +154,24 @@ fn together_they_grow_as_one_flow() {
 }
 
 #[test]
+fn a_subflow_that_went_dark_leaves_its_growth_to_the_others() {
+    let grown = |dark: bool| {
+        let mut bench = Bench::settled(&[30.0, 30.0]);
+        bench.rounds(50, |_, _| 1.0);
+        if dark {
+            bench.slots.pop();
+        }
+        bench.rounds(100, |_, _| 1.0);
+        bench.lose(0, Duration::ZERO);
+        let cut = bench.windows()[0];
+        bench.rounds(100, |_, _| 1.0);
+        bench.windows()[0] / cut
+    };
+    let (alone, both) = (grown(true), grown(false));
+    assert!(alone > 1.05 * both, "{alone} {both}");
+}
+
+#[test]
 fn losses_that_dont_prefer_full_queues_are_random() {
     let mut bench = Bench::settled(&[100.0]);
     let mut answered = Vec::new();
