@@ -85,8 +85,17 @@ impl Curve {
         self.slow_start.active(self.window)
     }
 
-    /// Makes the path a share `ω` of a flow. The curve goes on from where it is.
+    /// When the window was last cut.
+    pub(in crate::laws) fn cut(&self) -> Option<Time> {
+        self.cut
+    }
+
+    /// Makes the path a share `ω` of a flow. The curve goes on from where it is: `ω·C·s³` stays.
     pub(in crate::laws) fn set_share(&mut self, share: f64) {
+        if let Stage::Avoidance { epoch, k, .. } = &mut self.stage {
+            let elapsed = self.last_ack.since(*epoch).as_secs_f64();
+            *k = elapsed - (elapsed - *k) * (self.share / share).cbrt();
+        }
         self.share = share;
     }
 

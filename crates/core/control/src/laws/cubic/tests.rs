@@ -194,3 +194,27 @@ fn a_timeout_slow_starts_to_the_threshold_of_the_loss() {
     pipe.ack(1.0, false);
     assert_eq!(pipe.path().w_max, 70.0);
 }
+
+/// The curve neither jumps nor starts anew when the path's share of the flow changes.
+#[test]
+fn another_share_goes_on_from_where_the_curve_is() {
+    for share in [0.25, 0.5, 4.0] {
+        let mut pipe = Pipe::new(1000.0, 100);
+        pipe.lose();
+        (0..30).for_each(|_| pipe.round());
+        let before = pipe.window();
+        pipe.round();
+        let step = pipe.window() - before;
+        let path = pipe.cubic.slots.get_mut(SLOT).unwrap();
+        path.set_share(share);
+        let before = pipe.window();
+        pipe.round();
+        // The slope is 3·C·s², with s as the cube root of 1/C.
+        let next = pipe.window() - before;
+        let expected = step * share.cbrt();
+        assert!(
+            (next / expected - 1.0).abs() < 0.1,
+            "{share}: {next} {expected}"
+        );
+    }
+}
