@@ -29,21 +29,27 @@ pub(super) fn groups(
     // The more pairs are looked at, the more often chance brings some of them together
     // (Bonferroni).
     let chance = config.chance / pairs.max(1) as f64;
+    let group = joined(paths, |first, second| {
+        chance_of_overlaps(first.losses, second.losses, span) < chance
+            || same_queue(config, first, second)
+    });
+    renumber(group)
+}
+
+/// The group of each of these paths if those that are `together` in pairs share one, and so do all
+/// that others join: the index of the group's first path.
+pub(crate) fn joined<P>(paths: &[P], together: impl Fn(&P, &P) -> bool) -> Vec<usize> {
     let mut group: Vec<usize> = (0..paths.len()).collect();
     for (b, second) in paths.iter().enumerate() {
         for (a, first) in paths[..b].iter().enumerate() {
-            let together = chance_of_overlaps(first.losses, second.losses, span) < chance
-                || same_queue(config, first, second);
-            if together && group[a] != group[b] {
+            if together(first, second) && group[a] != group[b] {
                 let (from, to) = (group[a].max(group[b]), group[a].min(group[b]));
-                group
-                    .iter_mut()
-                    .filter(|g| **g == from)
-                    .for_each(|g| *g = to);
+                let moved = group.iter_mut().filter(|g| **g == from);
+                moved.for_each(|g| *g = to);
             }
         }
     }
-    renumber(group)
+    group
 }
 
 fn renumber(group: Vec<usize>) -> Vec<usize> {
@@ -60,32 +66,40 @@ fn renumber(group: Vec<usize>) -> Vec<usize> {
 
 /// Their delays rise and fall together.
 fn same_queue(config: &BottleneckConfig, one: &Observed<'_>, other: &Observed<'_>) -> bool {
-    correlation(&changes(one.means), &changes(other.means)).is_some_and(|r| r >= config.similarity)
+    let [one, other] = [one, other].map(|path| changes(path.means.iter().copied()));
+    correlation(one, other).is_some_and(|r| r >= config.similarity)
 }
 
 /// From each interval to the next one, as `(the later one's number, seconds)`. What windows that
 /// grow at the same time, or clocks that drift, do to the delays of all paths is nearly the same in
 /// every interval; a queue's own ups and downs are not.
-fn changes(means: &[(u64, f64)]) -> Vec<(u64, f64)> {
-    let pairs = means.windows(2).filter(|pair| pair[0].0 + 1 == pair[1].0);
-    pairs
-        .map(|pair| (pair[1].0, pair[1].1 - pair[0].1))
-        .collect()
+pub(crate) fn changes(
+    means: impl Iterator<Item = (u64, f64)> + Clone,
+) -> impl Iterator<Item = (u64, f64)> {
+    let pairs = means.clone().zip(means.skip(1));
+    let neighbours = pairs.filter(|(earlier, later)| earlier.0 + 1 == later.0);
+    neighbours.map(|(earlier, later)| (later.0, later.1 - earlier.1))
+}
+
+/// What two series have for the intervals that both have.
+pub(crate) fn in_common(
+    one: impl Iterator<Item = (u64, f64)>,
+    other: impl Iterator<Item = (u64, f64)>,
+) -> impl Iterator<Item = (f64, f64)> {
+    let mut others = other.peekable();
+    one.filter_map(move |(number, x)| {
+        while others.next_if(|(at, _)| *at < number).is_some() {}
+        others.next_if(|(at, _)| *at == number).map(|(_, y)| (x, y))
+    })
 }
 
 /// Pearson's correlation of two series of interval means over the intervals that both have; `None`
 /// if these are fewer than [`ENOUGH_INTERVALS`], or one of the series doesn't vary.
-pub(super) fn correlation(one: &[(u64, f64)], other: &[(u64, f64)]) -> Option<f64> {
-    let mut others = other.iter().peekable();
-    let mut common = Vec::new();
-    for &(number, x) in one {
-        while others.next_if(|(at, _)| *at < number).is_some() {}
-        if let Some(&&(at, y)) = others.peek()
-            && at == number
-        {
-            common.push((x, y));
-        }
-    }
+pub(super) fn correlation(
+    one: impl Iterator<Item = (u64, f64)>,
+    other: impl Iterator<Item = (u64, f64)>,
+) -> Option<f64> {
+    let common: Vec<(f64, f64)> = in_common(one, other).collect();
     if common.len() < ENOUGH_INTERVALS {
         return None;
     }

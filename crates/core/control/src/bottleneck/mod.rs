@@ -25,6 +25,7 @@ mod watched;
 use std::time::Duration;
 
 pub use estimator::Estimate;
+pub(crate) use grouping::{changes, in_common, joined};
 pub use watched::{PathRecord, Watched};
 
 /// Thresholds and intervals; the defaults are those that RFC 8382, Section 3, recommends, but for
@@ -57,7 +58,7 @@ pub struct BottleneckConfig {
 impl Default for BottleneckConfig {
     fn default() -> Self {
         Self {
-            interval: Duration::from_millis(350),
+            interval: INTERVAL,
             skew_intervals: 30,
             intervals: 50,
             congested: 0.3,
@@ -69,9 +70,12 @@ impl Default for BottleneckConfig {
     }
 }
 
+/// RFC 8382's `T`.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(350);
+
 /// Intervals with delays below which nothing is said about a path's oscillation or its likeness to
 /// another's.
-const ENOUGH_INTERVALS: usize = 10;
+pub(crate) const ENOUGH_INTERVALS: usize = 10;
 
 #[cfg(test)]
 mod tests;

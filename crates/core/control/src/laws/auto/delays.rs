@@ -4,13 +4,11 @@ use std::collections::VecDeque;
 
 use manyway_units::Time;
 
-/// Delays are averaged over intervals of this length, ns (RFC 8382 §3 has 350 ms).
-const INTERVAL: u64 = 350_000_000;
-/// Intervals that are remembered, …
+use crate::bottleneck::{ENOUGH_INTERVALS, INTERVAL, changes, in_common};
+
+/// Intervals that are remembered.
 const KEPT: usize = 32;
-/// … and below which nothing is said.
-const ENOUGH: usize = 10;
-/// Changes below this standard deviation, in seconds, say nothing.
+/// If the changes of two paths are smaller than this on the average, in seconds, they say nothing.
 const MATERIAL: f64 = 0.000_1;
 
 /// Means of a path's delays, plus an unknown constant, over intervals that are the same for all
@@ -26,7 +24,7 @@ pub(super) struct Delays {
 
 impl Delays {
     pub(super) fn on_sample(&mut self, now: Time, delay: f64) {
-        let number = now.as_nanos() / INTERVAL;
+        let number = now.as_nanos() / INTERVAL.as_nanos() as u64;
         if number > self.number {
             if self.count > 0.0 {
                 if self.means.len() == KEPT {
@@ -41,30 +39,18 @@ impl Delays {
     }
 
     /// How alike the changes of two paths' delays are from one interval to the next: 1 if both see
-    /// the same queue, 0 if what the one sees has nothing to do with the other (Lin's concordance
-    /// about no mean). `None` if there is too little to tell.
+    /// the same queue, 0 if what the one sees has nothing to do with the other (Lin's concordance,
+    /// with changes of 0 in the mean). Unlike Pearson's correlation it is low if only one of them
+    /// changes. `None` if there is too little to tell.
     pub(super) fn likeness(&self, other: &Delays) -> Option<f64> {
+        let [one, other] = [self, other].map(|path| changes(path.means.iter().copied()));
         let (mut same, mut all, mut count) = (0.0, 0.0, 0usize);
-        let mut others = other.changes().peekable();
-        for (number, x) in self.changes() {
-            while others.next_if(|(at, _)| *at < number).is_some() {}
-            if let Some((at, y)) = others.peek()
-                && *at == number
-            {
-                same += 2.0 * x * y;
-                all += x * x + y * y;
-                count += 1;
-            }
+        for (x, y) in in_common(one, other) {
+            same += 2.0 * x * y;
+            all += x * x + y * y;
+            count += 1;
         }
-        let enough = count >= ENOUGH && all > MATERIAL * MATERIAL * count as f64;
+        let enough = count >= ENOUGH_INTERVALS && all > MATERIAL * MATERIAL * count as f64;
         enough.then(|| same / all)
-    }
-
-    fn changes(&self) -> impl Iterator<Item = (u64, f64)> {
-        let later = self.means.iter().skip(1);
-        let pairs = self.means.iter().zip(later);
-        pairs
-            .filter(|(a, b)| a.0 + 1 == b.0)
-            .map(|(a, b)| (b.0, b.1 - a.1))
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
+use crate::bottleneck::joined;
 use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::options::Options;
 use crate::slots::Slots;
@@ -27,7 +28,7 @@ use queue::Queue;
 const TOGETHER: f64 = 0.6;
 /// … and below this one they part.
 const APART: f64 = 0.3;
-/// How often the groups are formed anew.
+/// How often groups are formed, and their growth is split, anew.
 const REGROUP: Duration = Duration::from_secs(1);
 /// The part of a group's growth that is split equally, so that no subflow starves.
 const EQUAL: f64 = 0.2;
@@ -54,9 +55,7 @@ struct Subflow {
     delays: Delays,
     /// Those with the same number share a bottleneck.
     group: usize,
-    /// When its group was last cut.
-    cut: Time,
-    /// Whether it lost packets in the event that brought that cut.
+    /// Whether it lost packets in the event that brought its group's last cut.
     lost: bool,
     /// Whether its last loss was left without an answer.
     ignored: bool,
@@ -101,49 +100,41 @@ impl Auto {
         }
     }
 
-    /// Forms the groups from what is known of the paths' delays.
-    fn regroup(&mut self) {
+    /// Forms the groups from what is known of the paths' delays, and splits their growth.
+    fn regroup(&mut self, now: Time) {
+        let dark = |path: &&mut Subflow| now.since(path.began) > DARK;
+        self.slots
+            .iter_mut()
+            .filter(dark)
+            .for_each(|path| path.rate = 0.0);
         let paths: Vec<&Subflow> = self.slots.iter_indexed().map(|(_, path)| path).collect();
-        let mut groups: Vec<usize> = (0..paths.len()).collect();
-        for (b, second) in paths.iter().enumerate() {
-            for (a, first) in paths[..b].iter().enumerate() {
-                let now = first.group == second.group;
-                let enough = if now { APART } else { TOGETHER };
-                let likeness = first.delays.likeness(&second.delays);
-                if likeness.map_or(now, |likeness| likeness > enough) && groups[a] != groups[b] {
-                    let (to, from) = (groups[a].min(groups[b]), groups[a].max(groups[b]));
-                    for group in groups.iter_mut().filter(|group| **group == from) {
-                        *group = to;
-                    }
-                }
-            }
-        }
+        let mut groups = joined(&paths, |first, second| {
+            let now = first.group == second.group;
+            let enough = if now { APART } else { TOGETHER };
+            let likeness = first.delays.likeness(&second.delays);
+            likeness.map_or(now, |likeness| likeness > enough)
+        });
         for (path, group) in self.slots.iter_mut().zip(&groups) {
             path.group = *group;
         }
         groups.sort_unstable();
         groups.dedup();
-        for group in groups {
-            self.weigh(group);
-        }
+        groups.into_iter().for_each(|group| self.weigh(group));
     }
 
-    /// Cuts the group of `slot`, unless the loss belongs to its last cut.
+    /// Cuts the path's group, unless the loss belongs to its last cut.
     fn cut(&mut self, loss: &Loss) {
         let floor = self.floor();
         let Some(path) = self.slots.get_mut(loss.slot) else {
             return;
         };
         path.ignored = false;
-        path.lost = true;
-        if loss.sent < path.cut {
-            return;
-        }
-        let group = path.group;
-        for path in self.members(group) {
-            path.cut = loss.now;
-            path.lost = false;
-            path.curve.on_loss(loss.now, floor);
+        if path.curve.cut().is_none_or(|cut| loss.sent >= cut) {
+            let group = path.group;
+            for path in self.members(group) {
+                path.lost = false;
+                path.curve.on_loss(loss.now, floor);
+            }
         }
         if let Some(path) = self.slots.get_mut(loss.slot) {
             path.lost = true;
@@ -157,6 +148,9 @@ impl Controller for Auto {
     }
 
     fn add_path(&mut self, path: NewPath) -> Slot {
+        if self.slots.iter_indexed().next().is_none() {
+            self.regroup = path.now + REGROUP;
+        }
         let paths = self.slots.iter_indexed();
         let fastest = paths.max_by(|(_, a), (_, b)| a.rate.total_cmp(&b.rate));
         let group = fastest.map_or(0, |(_, path)| path.group);
@@ -166,7 +160,6 @@ impl Controller for Auto {
             queue: Queue::default(),
             delays: Delays::default(),
             group,
-            cut: Time::ZERO,
             lost: false,
             ignored: false,
             rate: 0.0,
@@ -254,11 +247,11 @@ impl Controller for Auto {
             return;
         };
         path.lost = false;
-        let (group, cut) = (path.group, path.cut);
+        let (group, cut) = (path.group, path.curve.cut());
         if self.members(group).any(|path| path.lost) {
             return;
         }
-        for path in self.members(group).filter(|path| path.cut == cut) {
+        for path in self.members(group).filter(|path| path.curve.cut() == cut) {
             path.curve.restore();
         }
     }
@@ -275,15 +268,7 @@ impl Controller for Auto {
         }
         if round.now >= self.regroup {
             self.regroup = round.now + REGROUP;
-            let dark = |path: &&mut Subflow| round.now.since(path.began) > DARK;
-            self.slots
-                .iter_mut()
-                .filter(dark)
-                .for_each(|path| path.rate = 0.0);
-            self.regroup();
-        } else {
-            let group = path.group;
-            self.weigh(group);
+            self.regroup(round.now);
         }
     }
 

@@ -149,7 +149,7 @@ fn together_they_grow_as_one_flow() {
         one.rounds(rounds, |_, _| 1.0);
         four.rounds(rounds, |_, _| 1.0);
         let (one, four) = (one.windows()[0], four.windows().iter().sum::<f64>());
-        assert!((four / one - 1.0).abs() < 0.05, "{one} {four}");
+        assert!((four / one - 1.0).abs() < 0.02, "{one} {four}");
     }
 }
 
