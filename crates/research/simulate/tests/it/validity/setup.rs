@@ -22,6 +22,15 @@ pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
+/// These links, named `l0`, `l1`, …
+pub(crate) fn named_links(links: impl IntoIterator<Item = LinkConfig>) -> Vec<NamedLink> {
+    let named = links.into_iter().enumerate().map(|(n, config)| NamedLink {
+        name: format!("l{n}"),
+        config,
+    });
+    named.collect()
+}
+
 /// One link, and a path over it for each of these ways back.
 pub(crate) fn one_link(config: LinkConfig, ways_back: &[Duration]) -> Topology {
     let paths = ways_back

@@ -5,7 +5,7 @@ use std::time::Duration;
 use manyway_control::{Growth, LossDetection, Options, SenderConfig, SlowStartKind};
 use manyway_control::{LawSpec, registry};
 use manyway_network::{
-    Change, Late, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable, Topology,
+    Change, Late, Limit, LinkConfig, Loss, PathSpec, Queue, Red, Timetable, Topology,
 };
 use manyway_scenario::{AckPolicy, Experiment, Flow, Lifetime, SeriesKind};
 use manyway_units::{Rate, Time};
@@ -96,14 +96,7 @@ fn topology(link: impl Strategy<Value = LinkConfig> + Clone) -> impl Strategy<Va
         (Just(links), paths)
     });
     topology.prop_map(|(links, paths)| Topology {
-        links: links
-            .into_iter()
-            .enumerate()
-            .map(|(n, config)| NamedLink {
-                name: format!("l{n}"),
-                config,
-            })
-            .collect(),
+        links: setup::named_links(links),
         paths: paths
             .into_iter()
             .enumerate()
