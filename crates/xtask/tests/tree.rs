@@ -228,8 +228,6 @@ impl<'ast> Visit<'ast> for Compared<'_> {
 fn no_law_is_asked_for_by_name() {
     let laws: BTreeSet<String> = manyway_control::registry::laws()
         .map(|law| law.name().to_owned())
-        // The weight of a RED queue and the carrier of paths may be called so, too.
-        .filter(|name| name != "auto")
         .collect();
     let mut found = String::new();
     for name in files(&[".rs"]) {
@@ -246,6 +244,11 @@ fn no_law_is_asked_for_by_name() {
         };
         compared.visit_file(&syn::parse_file(&read(&name)).unwrap());
         for law in compared.found {
+            // Not the law: the weight of a RED queue, and the carrier of paths.
+            let other = ["scenario/src/file/link.rs", "runtime/src/tcp/mod.rs"];
+            if law == "auto" && other.iter().any(|file| name.ends_with(file)) {
+                continue;
+            }
             found.push_str(&format!("\n{}: {law}", name.display()));
         }
     }
