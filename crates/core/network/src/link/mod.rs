@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use manyway_units::Time;
+
 use crate::loss::Losses;
 use crate::queue::{Admission, Arrival, Gate};
 use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Queue, Verdict};
-use manyway_units::Time;
 
 mod backlog;
 mod fine;

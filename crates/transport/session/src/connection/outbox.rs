@@ -189,6 +189,7 @@ mod tests {
         }
         assert_eq!(outbox.control, [relay(2, 0), relay(1, 1)]);
     }
+
     #[test]
     fn a_newer_grant_takes_the_place_of_its_own_paths_only() {
         let grant = |path, seq| Frame::Grant {

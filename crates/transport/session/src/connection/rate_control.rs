@@ -299,6 +299,7 @@ mod tests {
         rates.note_delivered(Time::from_millis(10_001), 1.0);
         assert_eq!(rates.demand(), 5.0);
     }
+
     /// A source with a limit of 30 kB/s over two carriers.
     fn filling() -> (RateControl, Pcg64Mcg) {
         let rates = RateControl {
