@@ -202,6 +202,10 @@ impl Endpoint {
                 }
             }
         }
+        // The table of many connections isn't kept when few are left.
+        if self.cids.len() < self.cids.capacity() / 4 {
+            self.cids.shrink_to(2 * self.cids.len());
+        }
         self.accounts.close(handle);
         self.forget_carriers(handle);
         self.registrar.forget(Registrant::Connection(handle));
