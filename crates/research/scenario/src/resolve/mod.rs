@@ -19,8 +19,10 @@ mod links;
 mod measure;
 mod overlay;
 mod relays;
+mod sessions;
 
 pub(crate) use overlay::overlay;
+pub(crate) use sessions::experiment_of_sessions;
 
 /// The most subflows of one point, and the most links, private ones included.
 const MAX_PARTS: u64 = 100_000;

@@ -199,11 +199,27 @@ impl Scenario {
     /// # Errors
     /// Everything that is wrong with the first point that can't be run, or with the sweep itself.
     pub fn points(&self) -> Result<Vec<Point>, ScenarioError> {
+        self.points_by(resolve::experiment)
+    }
+
+    /// The same for flows that are production sessions: what a flow says nothing about is as
+    /// sessions have it.
+    ///
+    /// # Errors
+    /// As of [`Scenario::points`], and if a key has a value that sessions don't take.
+    pub fn session_points(&self) -> Result<Vec<Point>, ScenarioError> {
+        self.points_by(resolve::experiment_of_sessions)
+    }
+
+    fn points_by(
+        &self,
+        resolve: impl Fn(&File) -> Result<Experiment, Vec<Fault>>,
+    ) -> Result<Vec<Point>, ScenarioError> {
         let subflows = |experiment: &Experiment| {
             let flows = experiment.flows.iter();
             flows.map(|flow| flow.paths.len()).sum()
         };
-        let points = self.resolved(resolve::experiment, subflows)?;
+        let points = self.resolved(resolve, subflows)?;
         let point = |(set, experiment)| Point { set, experiment };
         Ok(points.into_iter().map(point).collect())
     }

@@ -6,3 +6,4 @@ mod hostile;
 mod overlay;
 mod papers;
 mod schema;
+mod sessions;

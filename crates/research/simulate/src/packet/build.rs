@@ -17,6 +17,7 @@ use super::network::{Network, seeded};
 use super::receiver::Receiver;
 use super::recorder::Recorder;
 use super::source::{Egress, Source, Subflow};
+use super::view::Parts;
 use crate::events::mix;
 
 /// Links of a path in one direction.
@@ -128,8 +129,12 @@ impl Simulation {
 
     fn schedule_first(&mut self) {
         // What is measured from 0 on begins before anything happens.
-        let (recorder, subflows) = (&mut self.recorder, &mut self.subflows);
-        recorder.on_time(Time::ZERO, subflows, &self.sources, &self.network.links);
+        let mut parts = Parts {
+            subflows: &mut self.subflows,
+            sources: &self.sources,
+            links: &self.network.links,
+        };
+        self.recorder.on_time(Time::ZERO, &mut parts);
         for index in 0..self.sources.len() {
             let at = self.sources[index].start;
             self.schedule_source(index, at);
@@ -181,7 +186,7 @@ fn subflow(
 }
 
 /// Whether every index points at something.
-fn check(experiment: &Experiment) -> Result<(), SimulationError> {
+pub(crate) fn check(experiment: &Experiment) -> Result<(), SimulationError> {
     let topology = &experiment.topology;
     let within = |name: &str, what, indices: &[usize], count: usize| match indices
         .iter()

@@ -5,23 +5,23 @@ use manyway_units::Time;
 /// Counters of a subflow that only grow: differences between two moments are what happened between
 /// them.
 #[derive(Debug, Copy, Clone, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Packets of data acknowledged for the first time.
-    pub(super) delivered: u64,
+    pub(crate) delivered: u64,
     /// Packets × nanoseconds of congestion window.
-    pub(super) window_area: f64,
+    pub(crate) window_area: f64,
     /// Nanoseconds during which the subflow was there.
-    pub(super) active: u64,
+    pub(crate) active: u64,
     /// Sum (ns) and number of round-trip time samples.
-    pub(super) rtt_sum: u64,
-    pub(super) rtt_samples: u64,
+    pub(crate) rtt_sum: u64,
+    pub(crate) rtt_samples: u64,
     /// How often it joined.
-    pub(super) openings: u64,
+    pub(crate) openings: u64,
 }
 
 /// A subflow's counters, and the window as of the last change.
 #[derive(Debug, Copy, Clone)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     tally: Tally,
     window: f64,
     /// [`Time::MAX`] while the subflow isn't there: time doesn't count.
@@ -30,7 +30,7 @@ pub(super) struct Meter {
 
 impl Meter {
     /// The meter of a subflow that isn't there yet.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tally: Tally::default(),
             window: f64::NAN,
@@ -39,21 +39,21 @@ impl Meter {
     }
 
     /// The subflow joins with this window, for the first time or once more.
-    pub(super) fn join(&mut self, now: Time, window: f64) {
+    pub(crate) fn join(&mut self, now: Time, window: f64) {
         self.tally.openings += 1;
         self.window = window;
         self.since = now;
     }
 
     /// The subflow is closed and may be opened later: its window is 0 until then.
-    pub(super) fn close(&mut self, now: Time) {
+    pub(crate) fn close(&mut self, now: Time) {
         self.end(now);
         self.window = 0.0;
     }
 
     /// The window is this from now on.
     #[inline]
-    pub(super) fn window(&mut self, now: Time, window: f64) {
+    pub(crate) fn window(&mut self, now: Time, window: f64) {
         if self.is_over() {
             return;
         }
@@ -65,7 +65,7 @@ impl Meter {
     }
 
     /// The subflow has left, or its flow is over.
-    pub(super) fn end(&mut self, now: Time) {
+    pub(crate) fn end(&mut self, now: Time) {
         self.window(now, f64::NAN);
         self.window = f64::NAN;
         self.since = Time::MAX;
@@ -73,22 +73,22 @@ impl Meter {
 
     /// Whether it hasn't begun, or has ended.
     #[inline]
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.since == Time::MAX
     }
 
     /// The window, packets; NaN before it joins and once it is over.
-    pub(super) fn current(&self) -> f64 {
+    pub(crate) fn current(&self) -> f64 {
         self.window
     }
 
     #[inline]
-    pub(super) fn delivered(&mut self, packets: u64) {
+    pub(crate) fn delivered(&mut self, packets: u64) {
         self.tally.delivered += packets;
     }
 
     #[inline]
-    pub(super) fn rtt(&mut self, nanos: u64) {
+    pub(crate) fn rtt(&mut self, nanos: u64) {
         if self.is_over() {
             return;
         }
@@ -97,7 +97,7 @@ impl Meter {
     }
 
     /// The counters as of `now`.
-    pub(super) fn read(&mut self, now: Time) -> Tally {
+    pub(crate) fn read(&mut self, now: Time) -> Tally {
         self.window(now, self.window);
         self.tally
     }
@@ -105,7 +105,7 @@ impl Meter {
 
 impl Tally {
     /// What happened since `earlier`.
-    pub(super) fn since(&self, earlier: &Tally) -> Tally {
+    pub(crate) fn since(&self, earlier: &Tally) -> Tally {
         Tally {
             delivered: self.delivered - earlier.delivered,
             window_area: self.window_area - earlier.window_area,
@@ -117,7 +117,7 @@ impl Tally {
     }
 
     /// Time average of the window, packets; NaN if there was no time.
-    pub(super) fn mean_window(&self) -> f64 {
+    pub(crate) fn mean_window(&self) -> f64 {
         if self.active == 0 {
             f64::NAN
         } else {
@@ -126,7 +126,7 @@ impl Tally {
     }
 
     /// Mean of the round-trip time samples, seconds; NaN if there was none.
-    pub(super) fn mean_rtt(&self) -> f64 {
+    pub(crate) fn mean_rtt(&self) -> f64 {
         if self.rtt_samples == 0 {
             f64::NAN
         } else {

@@ -3,17 +3,18 @@
 //! Flows are the transport's own subflow senders and controllers (`manyway-control`), with the
 //! payload left out. The same seed gives the same result, bit for bit.
 
-mod build;
+pub(crate) mod build;
 mod event_queue;
 mod lifetimes;
 mod managed;
-mod meter;
+pub(crate) mod meter;
 mod network;
 mod receiver;
-mod recorder;
+pub(crate) mod recorder;
 mod result;
 mod socket;
 mod source;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use network::Network;
 use receiver::Reaction;
 use recorder::Recorder;
 use source::{FlowState, Source, Subflow};
+use view::Parts;
 
 pub use build::SimulationError;
 pub use result::{FlowResult, LinkResult, RunResult, Series, SubflowResult};
@@ -311,8 +313,12 @@ impl Simulation {
         } else if id < self.subflows.len() + self.sources.len() {
             self.on_source_timer(at, id - self.subflows.len());
         } else {
-            let (recorder, subflows) = (&mut self.recorder, &mut self.subflows);
-            let next = recorder.on_time(at, subflows, &self.sources, &self.network.links);
+            let mut parts = Parts {
+                subflows: &mut self.subflows,
+                sources: &self.sources,
+                links: &self.network.links,
+            };
+            let next = self.recorder.on_time(at, &mut parts);
             if let Some(next) = next {
                 let id = self.recorder_id();
                 self.timers.schedule(next, id);
@@ -555,15 +561,15 @@ impl Simulation {
     }
 
     fn result(&mut self, complete: bool) -> RunResult {
-        self.recorder.finish(
-            self.now,
-            &mut self.subflows,
-            &self.sources,
-            &self.network.links,
-        );
+        let mut parts = Parts {
+            subflows: &mut self.subflows,
+            sources: &self.sources,
+            links: &self.network.links,
+        };
+        self.recorder.finish(self.now, &mut parts);
         RunResult {
             seed: self.seed,
-            flows: self.recorder.flows(&self.flows, &self.sources),
+            flows: self.recorder.flows(&self.flows, &parts),
             links: self.recorder.links(),
             series: self.recorder.series(&self.flows),
             complete,

@@ -7,12 +7,48 @@ use manyway_units::Time;
 
 use super::meter::Tally;
 use super::result::{FlowResult, LinkResult, Series, SubflowResult};
-use super::source::{Source, Subflow};
+
+/// What a level shows the recorder. Subflows are numbered over all flows, in the experiment's
+/// order.
+pub(crate) trait View {
+    /// The topology's links.
+    fn links(&self) -> &[Link];
+
+    /// A flow as it stands.
+    fn flow(&self, index: usize) -> FlowView;
+
+    /// A subflow's counters as of `now`.
+    fn read(&mut self, subflow: usize, now: Time) -> (Tally, SenderStats);
+
+    /// A subflow's state as of `at`.
+    fn sample(&mut self, subflow: usize, at: Time) -> SubflowView;
+}
+
+/// What the recorder has to know of a flow.
+#[derive(Debug, Copy, Clone)]
+pub(crate) struct FlowView {
+    pub(crate) start: Time,
+    pub(crate) stop: Time,
+    pub(crate) finished: Option<Time>,
+    /// Payload bytes in a unit of what its subflows deliver.
+    pub(crate) unit: u32,
+}
+
+/// What the recorder samples of a subflow.
+#[derive(Debug, Copy, Clone)]
+pub(crate) struct SubflowView {
+    /// Packets; NaN while it isn't there, but 0 for one that may be opened.
+    pub(crate) window: f64,
+    /// Smoothed, seconds; NaN without a sample.
+    pub(crate) rtt: f64,
+    /// Units delivered so far, and payload bytes in each; `None` while it isn't there.
+    pub(crate) delivered: Option<(u64, u32)>,
+}
 
 /// Reads the counters at the edges of the measured time, of each span and of each interval of the
 /// series.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(crate) struct Recorder {
     measure: Measure,
     link_names: Vec<String>,
     path_names: Vec<String>,
@@ -69,7 +105,7 @@ struct Recording {
 }
 
 impl Recorder {
-    pub(super) fn new(experiment: &Experiment) -> Self {
+    pub(crate) fn new(experiment: &Experiment) -> Self {
         let measure = experiment.measure.clone();
         let end = Time::ZERO + experiment.duration;
         let (from, until) = (measure.from.min(end), measure.until.min(end));
@@ -120,64 +156,52 @@ impl Recorder {
     }
 
     /// When [`Recorder::on_time`] is due next.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         let edge = self.edges.last().map(|(at, _)| *at);
         edge.into_iter().chain(self.next_sample).min()
     }
 
     /// Reads what is due at `now`, and says when it is due again.
-    pub(super) fn on_time(
-        &mut self,
-        now: Time,
-        subflows: &mut [Subflow],
-        sources: &[Source],
-        links: &[Link],
-    ) -> Option<Time> {
+    pub(crate) fn on_time(&mut self, now: Time, view: &mut impl View) -> Option<Time> {
         while let Some(&(at, edge)) = self.edges.last()
             && at <= now
         {
             self.edges.pop();
-            self.on_edge(now, edge, subflows, links);
+            self.on_edge(now, edge, view);
         }
         while let Some(at) = self.next_sample.filter(|at| *at <= now) {
-            self.sample(at, subflows, sources, links);
+            self.sample(at, view);
             self.next_sample = Some(at + self.measure.interval);
         }
         self.next()
     }
 
     /// Reads what is still open: the run ends at `now`.
-    pub(super) fn finish(
-        &mut self,
-        now: Time,
-        subflows: &mut [Subflow],
-        sources: &[Source],
-        links: &[Link],
-    ) {
-        self.on_time(now, subflows, sources, links);
+    pub(crate) fn finish(&mut self, now: Time, view: &mut impl View) {
+        self.on_time(now, view);
         self.next_sample = None;
         while let Some((_, edge)) = self.edges.pop() {
             if matches!(edge, Edge::End | Edge::EndSpan(_)) {
-                self.on_edge(now, edge, subflows, links);
+                self.on_edge(now, edge, view);
             }
         }
         self.from = self.from.min(now);
         self.until = self.until.min(now);
     }
 
-    fn on_edge(&mut self, now: Time, edge: Edge, subflows: &mut [Subflow], links: &[Link]) {
-        for (record, subflow) in self.subflows.iter_mut().zip(subflows) {
+    fn on_edge(&mut self, now: Time, edge: Edge, view: &mut impl View) {
+        for (index, record) in self.subflows.iter_mut().enumerate() {
             match edge {
-                Edge::Begin => record.begin = read(subflow, now),
-                Edge::End => record.end = read(subflow, now),
-                Edge::BeginSpan(index) => record.spans[index] = read(subflow, now).0.delivered,
-                Edge::EndSpan(index) => {
-                    let delivered = read(subflow, now).0.delivered;
-                    record.spans[index] = delivered - record.spans[index].min(delivered);
+                Edge::Begin => record.begin = view.read(index, now),
+                Edge::End => record.end = view.read(index, now),
+                Edge::BeginSpan(span) => record.spans[span] = view.read(index, now).0.delivered,
+                Edge::EndSpan(span) => {
+                    let delivered = view.read(index, now).0.delivered;
+                    record.spans[span] = delivered - record.spans[span].min(delivered);
                 }
             }
         }
-        for (record, link) in self.links.iter_mut().zip(links) {
+        for (record, link) in self.links.iter_mut().zip(view.links()) {
             match edge {
                 Edge::Begin => record.begin = LinkReading::of(link, now),
                 Edge::End => record.end = LinkReading::of(link, now),
@@ -186,46 +210,33 @@ impl Recorder {
         }
     }
 
-    fn sample(&mut self, at: Time, subflows: &mut [Subflow], sources: &[Source], links: &[Link]) {
+    fn sample(&mut self, at: Time, view: &mut impl View) {
         let interval = self.measure.interval.as_secs_f64();
         for recording in &mut self.series {
             let kind = recording.kind;
             let values = recording.values.iter_mut().zip(&mut recording.last);
-            if of_links(kind) {
-                for ((values, last), link) in values.zip(links.iter()) {
-                    let mut sample = Sample {
-                        last,
-                        interval,
-                        headers: 0,
-                    };
-                    values.push(link_value(kind, link, at, &mut sample));
-                }
-            } else {
-                for ((values, last), subflow) in values.zip(subflows.iter_mut()) {
-                    let headers = sources[subflow.source as usize].headers;
-                    let mut sample = Sample {
-                        last,
-                        interval,
-                        headers,
-                    };
-                    values.push(subflow_value(kind, subflow, at, &mut sample));
-                }
+            for (index, (values, last)) in values.enumerate() {
+                let mut sample = Sample { last, interval };
+                values.push(match of_links(kind) {
+                    true => link_value(kind, &view.links()[index], at, &mut sample),
+                    false => subflow_value(kind, view.sample(index, at), &mut sample),
+                });
             }
         }
     }
 
-    pub(super) fn flows(&self, flows: &[Flow], sources: &[Source]) -> Vec<FlowResult> {
-        let results = flows.iter().zip(sources).map(|(flow, source)| {
-            let payload = f64::from(flow.sender.packet_size.saturating_sub(source.headers)) * 8.0;
-            let ended = source.finished.unwrap_or(Time::MAX).min(source.stop);
+    pub(crate) fn flows(&self, flows: &[Flow], view: &impl View) -> Vec<FlowResult> {
+        let mut records = self.subflows.iter();
+        let results = flows.iter().enumerate().map(|(index, flow)| {
+            let known = view.flow(index);
+            let payload = f64::from(known.unit) * 8.0;
+            let ended = known.finished.unwrap_or(Time::MAX).min(known.stop);
             let active = self
                 .until
                 .min(ended)
-                .since(self.from.max(source.start))
+                .since(self.from.max(known.start))
                 .as_secs_f64();
-            let first = source.subflows.start as usize;
-            let subflows = flow.paths.iter().enumerate().map(|(n, &path)| {
-                let record = &self.subflows[first + n];
+            let subflows = flow.paths.iter().zip(&mut records).map(|(&path, record)| {
                 let (tally, stats) = record.difference();
                 SubflowResult {
                     path: self.path_names[path].clone(),
@@ -245,9 +256,7 @@ impl Recorder {
             FlowResult {
                 name: flow.name.clone(),
                 goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
-                completion_s: source
-                    .finished
-                    .map(|at| at.since(source.start).as_secs_f64()),
+                completion_s: known.finished.map(|at| at.since(known.start).as_secs_f64()),
                 subflows,
             }
         });
@@ -265,7 +274,7 @@ impl Recorder {
         rates.collect()
     }
 
-    pub(super) fn links(&self) -> Vec<LinkResult> {
+    pub(crate) fn links(&self) -> Vec<LinkResult> {
         let seconds = self.until.since(self.from).as_secs_f64();
         let records = self.links.iter().zip(&self.link_names);
         let results = records.map(|(LinkRecord { begin, end }, name)| {
@@ -286,7 +295,7 @@ impl Recorder {
         results.collect()
     }
 
-    pub(super) fn series(&mut self, flows: &[Flow]) -> Vec<Series> {
+    pub(crate) fn series(&mut self, flows: &[Flow]) -> Vec<Series> {
         let subflows: Vec<Vec<String>> = flows
             .iter()
             .flat_map(|flow| {
@@ -351,39 +360,12 @@ fn carried(link: &Link, now: Time) -> u64 {
     accepted.saturating_sub(link.backlog_bytes(now))
 }
 
-fn read(subflow: &mut Subflow, now: Time) -> (Tally, SenderStats) {
-    let sender = subflow.sender.as_ref();
-    let mut stats = sender.map(|sender| sender.stats()).unwrap_or_default();
-    if let Some(relay) = &subflow.relay {
-        stats.packets_sent += relay.probes_sent();
-        stats.packets_lost += relay.probes_lost();
-    }
-    (subflow.meter.read(now), stats)
-}
-
-/// A subflow's value at `at`; NaN while it isn't there, but 0 for the window of one that may be
-/// opened.
-fn subflow_value(
-    kind: SeriesKind,
-    subflow: &mut Subflow,
-    at: Time,
-    sample: &mut Sample<'_>,
-) -> f64 {
-    let Some(sender) = &subflow.sender else {
-        return match kind {
-            SeriesKind::Window => subflow.meter.current(),
-            _ => f64::NAN,
-        };
-    };
-    match kind {
-        SeriesKind::Window => subflow.meter.current(),
-        SeriesKind::Rtt if sender.rtt().has_sample() && !subflow.meter.is_over() => {
-            sender.rtt().smoothed().as_secs_f64()
-        }
-        SeriesKind::Rate => {
-            let packet = sender.config().packet_size - sample.headers;
-            let delivered = subflow.meter.read(at).delivered;
-            sample.per_second(delivered) * f64::from(packet) * 8.0
+fn subflow_value(kind: SeriesKind, known: SubflowView, sample: &mut Sample<'_>) -> f64 {
+    match (kind, known.delivered) {
+        (SeriesKind::Window, _) => known.window,
+        (SeriesKind::Rtt, _) => known.rtt,
+        (SeriesKind::Rate, Some((delivered, unit))) => {
+            sample.per_second(delivered) * f64::from(unit) * 8.0
         }
         _ => f64::NAN,
     }
@@ -403,7 +385,6 @@ struct Sample<'a> {
     last: &'a mut u64,
     /// Seconds.
     interval: f64,
-    headers: u32,
 }
 
 impl Sample<'_> {

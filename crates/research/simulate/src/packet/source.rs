@@ -35,8 +35,8 @@ pub(super) struct Source {
     pub(super) finite: bool,
     /// Endless, and without a path manager: what is acknowledged only has to be counted.
     pub(super) plain: bool,
-    /// Bytes of the headers within each packet.
-    pub(super) headers: u32,
+    /// Bytes of payload in each packet.
+    pub(super) payload: u32,
     /// Packets of data that are not acknowledged, of a finite transfer.
     open: u64,
     /// Packets under way whose data has arrived meanwhile: given up on one path and sent again on
@@ -107,10 +107,12 @@ impl Source {
         start: Time,
         seed: u64,
     ) -> Result<Self, InvalidManagerConfig> {
-        let payload = u64::from(flow.sender.packet_size.saturating_sub(flow.headers).max(1));
-        let packets = flow.size.map(|bytes| bytes.div_ceil(payload).max(1));
+        let payload = flow.sender.packet_size.saturating_sub(flow.headers).max(1);
+        let packets = flow
+            .size
+            .map(|bytes| bytes.div_ceil(u64::from(payload)).max(1));
         let production = flow.rate.map_or(0.0, |rate| {
-            payload as f64 / rate.bytes_per_sec().max(1e-3) * 1e9
+            f64::from(payload) / rate.bytes_per_sec().max(1e-3) * 1e9
         });
         let managed = Managed::of(flow, seed)?.map(Box::new);
         Ok(Self {
@@ -122,7 +124,7 @@ impl Source {
             produced: 0,
             finite: packets.is_some(),
             plain: packets.is_none() && managed.is_none(),
-            headers: flow.headers.min(flow.sender.packet_size.saturating_sub(1)),
+            payload,
             open: packets.unwrap_or(0),
             copies: 0,
             state: FlowState::Waiting,

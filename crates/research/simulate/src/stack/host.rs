@@ -132,9 +132,8 @@ impl SessionHost {
 
     /// The counters of the connection that was established first; `None` before that and after it
     /// was forgotten.
-    pub fn stats(&mut self) -> Option<ConnectionStats> {
-        let handle = self.traffic.connection()?;
-        Some(self.endpoint.connection(handle)?.stats())
+    pub fn stats(&self) -> Option<ConnectionStats> {
+        self.endpoint.stats(self.traffic.connection()?)
     }
 
     fn run_application(&mut self, now: Time) {
@@ -174,12 +173,15 @@ impl Host for SessionHost {
     }
 
     fn timeout(&self) -> Option<Time> {
-        self.endpoint.timeout().map(|own| self.clock.world(own))
+        let own = self.endpoint.timeout().into_iter();
+        let own = own.chain(self.traffic.timeout()).min();
+        own.map(|own| self.clock.world(own))
     }
 
     fn handle_timeout(&mut self, now: Time) {
         let own = self.clock.own(now);
         self.endpoint.handle_timeout(own);
+        self.traffic.on_timeout(own, &mut self.endpoint);
         self.run_application(own);
     }
 }

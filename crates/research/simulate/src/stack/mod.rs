@@ -1,5 +1,7 @@
 //! Production sessions as hosts of a [`World`](crate::World): the real handshake, sealing, streams,
 //! scheduler and congestion control over virtual links.
+//!
+//! [`Simulation`] runs a scenario's flows in this way: the stack level.
 
 mod clock;
 mod faults;
@@ -8,13 +10,14 @@ mod pair;
 mod pattern;
 mod relay;
 mod relayed;
+mod simulation;
 mod traffic;
 
 pub use clock::Clock;
 pub use faults::{End, Fault, FaultPlan, PathPlan, What};
 pub use host::SessionHost;
 pub use pair::{PairPath, PairSpec, SessionPair};
-pub use pattern::{fill, first_mismatch};
 pub use relay::{Mischief, RelayHost};
 pub use relayed::{Node, Relayed, RelayedSpec};
-pub use traffic::{Content, Received, Source, Traffic, TrafficConfig};
+pub use simulation::{Simulation, StackError};
+pub use traffic::{Content, Pace, Received, Source, Traffic, TrafficConfig};

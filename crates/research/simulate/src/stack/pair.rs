@@ -113,12 +113,13 @@ impl SessionPair {
                 jitter: path.jitter,
                 impairments: path.impairments,
                 mtu: path.mtu,
+                ..Route::default()
             };
             let back = Route {
                 links: path.reverse.clone(),
-                jitter: Duration::ZERO,
                 impairments: path.impairments,
                 mtu: path.mtu,
+                ..Route::default()
             };
             world.add_route(near, far, there);
             world.add_route(far, near, back);

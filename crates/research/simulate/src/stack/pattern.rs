@@ -1,34 +1,41 @@
-//! Stream contents that show every misplaced byte.
+//! Stream contents that show every misplaced byte, without work for each of them.
+
+use std::sync::LazyLock;
 
 use crate::events::mix;
 
-/// Fills `buf` with what stream `stream` carries from byte `offset` on: bytes that depend on
-/// nothing but stream and position, so that a byte in a wrong place shows.
-pub fn fill(stream: u64, offset: u64, buf: &mut [u8]) {
-    let mut position = offset;
-    let mut rest = buf;
-    while !rest.is_empty() {
-        let word = word(stream, position);
-        let skip = (position % 8) as usize;
-        let len = rest.len().min(8 - skip);
-        let (head, tail) = rest.split_at_mut(len);
-        head.copy_from_slice(&word[skip..skip + len]);
-        position += len as u64;
-        rest = tail;
-    }
+/// After so many bytes a stream's contents begin again. A prime: a piece of any usual size that is
+/// in a wrong place, or twice, shows.
+const PERIOD: usize = 65_521;
+
+/// The longest piece.
+pub(super) const PIECE: usize = 64 << 10;
+
+static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let words = (0..).flat_map(|n| mix(n).to_le_bytes());
+    words.take(PERIOD).collect::<Vec<u8>>().repeat(3)
+});
+
+/// What stream `stream` carries from byte `offset` on, at most [`PIECE`] bytes.
+pub(super) fn piece(stream: u64, offset: u64, len: usize) -> &'static [u8] {
+    let period = PERIOD as u64;
+    let from = ((mix(stream) % period + offset % period) % period) as usize;
+    &BYTES[from..from + len.min(PIECE)]
 }
 
 /// The stream offset of the first byte of `data`, which was read at `offset`, that isn't what
-/// [`fill`] put there.
-pub fn first_mismatch(stream: u64, offset: u64, data: &[u8]) -> Option<u64> {
-    let mut expected = vec![0; data.len()];
-    fill(stream, offset, &mut expected);
-    let at = expected.iter().zip(data).position(|(a, b)| a != b)?;
-    Some(offset + at as u64)
-}
-
-fn word(stream: u64, position: u64) -> [u8; 8] {
-    mix(mix(stream) ^ (position / 8)).to_le_bytes()
+/// [`piece`] has there.
+pub(super) fn first_mismatch(stream: u64, offset: u64, data: &[u8]) -> Option<u64> {
+    let mut at = offset;
+    for data in data.chunks(PIECE) {
+        let expected = piece(stream, at, data.len());
+        if data != expected {
+            let wrong = expected.iter().zip(data).position(|(a, b)| a != b);
+            return wrong.map(|wrong| at + wrong as u64);
+        }
+        at += data.len() as u64;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -37,26 +44,31 @@ mod tests {
 
     #[test]
     fn depends_on_position_alone_however_it_is_cut() {
-        let mut whole = [0; 100];
-        fill(5, 1000, &mut whole);
-        for cut in 0..100 {
-            let mut parts = [0; 100];
-            let (head, tail) = parts.split_at_mut(cut);
-            fill(5, 1000, head);
-            fill(5, 1000 + cut as u64, tail);
-            assert_eq!(parts, whole);
+        // Past the place where the contents begin again.
+        let mut whole = piece(5, 65_000, PIECE).to_vec();
+        for cut in [0, 1, 520, 521, 522, PIECE] {
+            let (head, tail) = whole.split_at(cut);
+            assert_eq!(head, piece(5, 65_000, cut));
+            assert_eq!(tail, piece(5, 65_000 + cut as u64, PIECE - cut));
         }
-        assert_eq!(first_mismatch(5, 1000, &whole), None);
+        assert_eq!(first_mismatch(5, 65_000, &whole), None);
         whole[33] ^= 1;
-        assert_eq!(first_mismatch(5, 1000, &whole), Some(1033));
+        assert_eq!(first_mismatch(5, 65_000, &whole), Some(65_033));
+    }
+
+    #[test]
+    fn longer_data_is_compared_to_its_end() {
+        let mut data = [piece(1, 0, PIECE), piece(1, PIECE as u64, 100)].concat();
+        assert_eq!(first_mismatch(1, 0, &data), None);
+        data[PIECE + 99] ^= 1;
+        assert_eq!(first_mismatch(1, 0, &data), Some(PIECE as u64 + 99));
     }
 
     #[test]
     fn another_place_or_stream_shows_at_once() {
-        let mut data = [0; 64];
-        fill(5, 0, &mut data);
-        for (stream, offset) in [(5, 1), (5, 8), (5, 1 << 40), (6, 0)] {
-            assert!(first_mismatch(stream, offset, &data).is_some());
+        let data = piece(5, 0, 64);
+        for (stream, offset) in [(5, 1), (5, 8), (5, 1434), (5, 1 << 40), (6, 0)] {
+            assert!(first_mismatch(stream, offset, data).is_some());
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_session::streams::{ReadError, StreamEvent, WriteError};
 use manyway_session::{CloseReason, Connection, ConnectionHandle, Endpoint, Event, StreamId};
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 
-use super::pattern;
+use super::pattern::{self, PIECE};
 use crate::measure::Goodput;
 
 /// What a host's application does with each of its connections.
@@ -17,6 +17,8 @@ pub struct TrafficConfig {
     /// A stream for each is opened as soon as the connection is established; with none, the
     /// application only reads.
     pub sources: Vec<Source>,
+    /// How fast each source has data; `None` for at once.
+    pub pace: Option<Pace>,
     /// What the streams carry, both those that are sent and those that are read.
     pub content: Content,
     /// Length of the intervals by which arrivals are counted.
@@ -30,10 +32,19 @@ pub struct Source {
     pub bytes: Option<u64>,
 }
 
+/// The rate at which an application produces what it sends.
+#[derive(Debug, Copy, Clone, PartialEq)]
+pub struct Pace {
+    /// Bytes of data over time.
+    pub rate: Rate,
+    /// Bytes that it writes at a time; at least 1.
+    pub piece: u64,
+}
+
 /// What a stream carries.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// [`pattern::fill`]; what is read is compared byte by byte.
+    /// Bytes that depend on stream and position; what is read is compared byte by byte.
     Pattern,
     /// Zeros; what is read is only counted.
     Zeros,
@@ -43,6 +54,7 @@ impl Default for TrafficConfig {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
+            pace: None,
             content: Content::Pattern,
             interval: Duration::from_millis(100),
         }
@@ -75,6 +87,8 @@ struct Sending {
     end: Option<u64>,
     /// Made, but not taken yet.
     pending: Bytes,
+    /// When it began.
+    since: Time,
 }
 
 /// What was read from one stream.
@@ -89,9 +103,6 @@ pub struct Received {
     /// The code with which the peer gave the stream up.
     pub reset: Option<u64>,
 }
-
-/// Bytes written and read at a time.
-const CHUNK: usize = 64 << 10;
 
 impl Traffic {
     pub(super) fn new(config: TrafficConfig) -> Self {
@@ -157,6 +168,29 @@ impl Traffic {
         }
     }
 
+    /// When an application that takes its time has more to write.
+    pub(super) fn timeout(&self) -> Option<Time> {
+        let pace = self.config.pace?;
+        let waiting = self.sending.values().filter_map(|s| s.more_at(&pace));
+        waiting.min()
+    }
+
+    /// Writes what was made by now.
+    pub(super) fn on_timeout(&mut self, now: Time, endpoint: &mut Endpoint) {
+        let Some(pace) = self.config.pace else {
+            return;
+        };
+        let due = self.sending.iter();
+        let due = due.filter(|(_, sending)| sending.more_at(&pace).is_some_and(|at| at <= now));
+        let due: Vec<_> = due.map(|(key, _)| *key).collect();
+        for (handle, stream) in due {
+            match endpoint.connection(handle) {
+                Some(connection) => self.write(now, handle, connection, stream),
+                None => drop(self.sending.remove(&(handle, stream))),
+            }
+        }
+    }
+
     pub(super) fn on_event(
         &mut self,
         now: Time,
@@ -171,7 +205,7 @@ impl Traffic {
                 let connected = event == Event::Connected;
                 self.log.push((now, event));
                 if let Some(connection) = endpoint.connection(handle).filter(|_| connected) {
-                    self.start_sources(handle, connection);
+                    self.start_sources(now, handle, connection);
                 }
                 return;
             }
@@ -186,7 +220,7 @@ impl Traffic {
                 }
             }
             StreamEvent::Readable(stream) => self.read(now, handle, connection, stream),
-            StreamEvent::Writable(stream) => self.write(handle, connection, stream),
+            StreamEvent::Writable(stream) => self.write(now, handle, connection, stream),
             StreamEvent::Finished(stream) => self.finished.push((now, stream)),
             StreamEvent::Stopped { id, .. } => drop(self.sending.remove(&(handle, id))),
             StreamEvent::Available => {}
@@ -204,7 +238,7 @@ impl Traffic {
         }
     }
 
-    fn start_sources(&mut self, handle: ConnectionHandle, connection: &mut Connection) {
+    fn start_sources(&mut self, now: Time, handle: ConnectionHandle, connection: &mut Connection) {
         for source in self.config.sources.clone() {
             let Ok(stream) = connection.open() else {
                 return;
@@ -213,21 +247,32 @@ impl Traffic {
                 offset: 0,
                 end: source.bytes,
                 pending: Bytes::new(),
+                since: now,
             };
             self.own.insert((handle, stream));
             self.sending.insert((handle, stream), sending);
-            self.write(handle, connection, stream);
+            self.write(now, handle, connection, stream);
         }
     }
 
-    fn write(&mut self, handle: ConnectionHandle, connection: &mut Connection, stream: StreamId) {
+    fn write(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        connection: &mut Connection,
+        stream: StreamId,
+    ) {
         let Some(sending) = self.sending.get_mut(&(handle, stream)) else {
             return;
         };
         loop {
             if sending.pending.is_empty() {
-                sending.pending = sending.next(self.config.content, stream);
+                sending.pending = sending.next(now, &self.config, stream);
                 if sending.pending.is_empty() {
+                    if sending.end != Some(sending.offset) {
+                        // The application has no more yet.
+                        return;
+                    }
                     // Our last word; a stream that is over by now needs none.
                     let _ = connection.finish(stream);
                     self.sending.remove(&(handle, stream));
@@ -258,12 +303,12 @@ impl Traffic {
         }
         if self.own.contains(&(handle, stream)) {
             // Its end is to be read, or the stream stays.
-            while matches!(connection.read(now, stream, CHUNK), Ok(Some(_))) {}
+            while matches!(connection.read(now, stream, PIECE), Ok(Some(_))) {}
             return;
         }
         let received = self.received.entry((handle, stream)).or_default();
         loop {
-            match connection.read(now, stream, CHUNK) {
+            match connection.read(now, stream, PIECE) {
                 Ok(Some(data)) => {
                     if self.config.content == Content::Pattern && received.mismatch.is_none() {
                         received.mismatch =
@@ -289,19 +334,77 @@ impl Traffic {
 }
 
 impl Sending {
-    /// The next bytes to write; none at the end.
-    fn next(&self, content: Content, stream: StreamId) -> Bytes {
-        static ZEROS: [u8; CHUNK] = [0; CHUNK];
-        let left = self
-            .end
-            .map_or(u64::MAX, |end| end.saturating_sub(self.offset));
-        let len = left.min(CHUNK as u64) as usize;
-        match content {
-            Content::Zeros => Bytes::from_static(&ZEROS[..len]),
-            Content::Pattern => {
-                let mut chunk = vec![0; len];
-                pattern::fill(stream.0, self.offset, &mut chunk);
-                chunk.into()
+    /// The next bytes to write; none at the end, or if there are none yet.
+    fn next(&self, now: Time, config: &TrafficConfig, stream: StreamId) -> Bytes {
+        static ZEROS: [u8; PIECE] = [0; PIECE];
+        let end = self.end.unwrap_or(u64::MAX);
+        let made = config
+            .pace
+            .map_or(u64::MAX, |pace| pace.made(now.since(self.since)));
+        let left = made.min(end).saturating_sub(self.offset);
+        let len = left.min(PIECE as u64) as usize;
+        Bytes::from_static(match config.content {
+            Content::Zeros => &ZEROS[..len],
+            Content::Pattern => pattern::piece(stream.0, self.offset, len),
+        })
+    }
+
+    /// When the application has more to write; `None` while the stream takes nothing.
+    fn more_at(&self, pace: &Pace) -> Option<Time> {
+        let at = self.since + pace.takes(self.offset);
+        self.pending.is_empty().then_some(at)
+    }
+}
+
+impl Pace {
+    /// Bytes made in so much time: the first piece is there at once.
+    fn made(&self, elapsed: Duration) -> u64 {
+        let pieces = elapsed.as_nanos() as f64 / self.piece_nanos();
+        (pieces as u64 + 1).saturating_mul(self.piece.max(1))
+    }
+
+    /// How long it takes until more than so many bytes are made.
+    fn takes(&self, bytes: u64) -> Duration {
+        let pieces = bytes / self.piece.max(1);
+        let nanos = (pieces as f64 * self.piece_nanos()).ceil() as u64;
+        let takes = Duration::from_nanos(nanos);
+        // Both round: what is due must be there.
+        match self.made(takes) > bytes {
+            true => takes,
+            false => takes + Duration::from_nanos(1),
+        }
+    }
+
+    fn piece_nanos(&self) -> f64 {
+        self.piece.max(1) as f64 * 1e9 / self.rate.bytes_per_sec().max(1e-3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_kept_piece_by_piece() {
+        // 1 MB/s in pieces of 1000 bytes: one every ms.
+        let pace = Pace {
+            rate: Rate::from_mbps(8.0),
+            piece: 1000,
+        };
+        let ms = Duration::from_millis;
+        assert_eq!(pace.made(ms(0)), 1000);
+        assert_eq!(pace.made(ms(5) - Duration::from_nanos(1)), 5000);
+        assert_eq!(pace.made(ms(5)), 6000);
+        assert_eq!(pace.takes(5999), ms(5));
+        assert_eq!(pace.takes(6000), ms(6));
+        // At any rate there is more when it says so.
+        for mbps in [0.001, 0.3, 7.7, 1e5] {
+            let pace = Pace {
+                rate: Rate::from_mbps(mbps),
+                piece: 1434,
+            };
+            for bytes in [0, 1, 1434, 10_000_007] {
+                assert!(pace.made(pace.takes(bytes)) > bytes);
             }
         }
     }

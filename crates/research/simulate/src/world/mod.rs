@@ -298,6 +298,11 @@ impl<H: Host> World<H> {
         self.links[link.0].set_up(self.now, up);
     }
 
+    /// All links, in the order of [`World::add_link`].
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
     /// A link's counters.
     pub fn link_stats(&self, link: LinkId) -> LinkStats {
         self.links[link.0].stats()

@@ -16,6 +16,8 @@ pub struct Route {
     /// Each datagram leaves the sender after a random time, uniform between 0 and this, but never
     /// before the one sent before it.
     pub jitter: Duration,
+    /// What the way takes behind the last link.
+    pub delay: Duration,
     /// What goes wrong on the way, besides what links lose.
     pub impairments: Impairments,
     /// The largest packet that gets through, in bytes with IPv4 and UDP headers; larger ones vanish
@@ -81,6 +83,7 @@ pub(super) struct RouteState {
     pub(super) stats: RouteStats,
     pub(super) mtu: Option<u32>,
     jitter: Duration,
+    delay: Duration,
     impairments: Impairments,
     latest_egress: Time,
     /// Jitter and impairments draw from different generators, so that one doesn't change with the
@@ -104,6 +107,7 @@ impl RouteState {
             mtu: route.mtu,
             stats: RouteStats::default(),
             jitter: route.jitter,
+            delay: route.delay,
             impairments: route.impairments,
             latest_egress: Time::ZERO,
             jitter_rng: Rng::seed_from_u64(seed),
@@ -148,9 +152,9 @@ impl RouteState {
         }
         if !reorder_by.is_zero() && self.happens(reorder) {
             self.stats.reordered += 1;
-            return now + reorder_by.mul_f64(self.rng.random());
+            return now + self.delay + reorder_by.mul_f64(self.rng.random());
         }
-        now
+        now + self.delay
     }
 
     fn happens(&mut self, probability: f64) -> bool {

@@ -116,7 +116,7 @@ fn pair(
             links: vec![link],
             jitter,
             impairments,
-            mtu: None,
+            ..Route::default()
         },
     );
     Pair {

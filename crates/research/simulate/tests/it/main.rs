@@ -10,6 +10,7 @@ mod mpath;
 mod mtu;
 mod relays;
 mod selection;
+mod stack;
 mod survey;
 mod transfer;
 mod validity;

@@ -23,6 +23,7 @@ use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKi
 use crate::event::Event;
 use crate::handshake::{Outcome, Place, Responder, ResponderConfig, ResponderStats, Secrets, host};
 use crate::relays::{Pace, Registrant, Registrar};
+use crate::stats::ConnectionStats;
 
 use accounts::{Accounts, Admission};
 use attempt::Attempt;
@@ -173,6 +174,11 @@ impl Endpoint {
         }
         self.touch(handle);
         self.connections.get_mut(&handle)
+    }
+
+    /// The counters of a connection; looking at them changes nothing.
+    pub fn stats(&self, handle: ConnectionHandle) -> Option<ConnectionStats> {
+        Some(self.connections.get(&handle)?.stats())
     }
 
     /// Half-open handshakes under way, and what has happened to handshakes so far, over all tickets

@@ -1,7 +1,7 @@
 //! `auto` where it is alone, and where it meets others: single cells of the field matrix.
 
 use manyway_control::LossDetection;
-use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
+use manyway_network::{Limit, LinkConfig, Loss, PathSpec, Queue, Topology};
 use manyway_scenario::Flow;
 use manyway_units::{Rate, Time};
 

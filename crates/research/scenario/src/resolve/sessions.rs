@@ -1,0 +1,124 @@
+//! What is different where flows are production sessions: some keys have other defaults, and others
+//! only one value that sessions have.
+
+use std::time::Duration;
+
+use manyway_units::ByteSize;
+
+use super::{experiment, named};
+use crate::experiment::Experiment;
+use crate::fault::Fault;
+use crate::file::{File, Flow, Growth, LossDetection, Recovery};
+use crate::quantity::{Bytes, TimeSpan, WholePackets};
+
+/// Bytes that a session's packet may have, with IPv4 and UDP headers.
+const PACKET: std::ops::RangeInclusive<u64> = 1228..=65_028;
+
+/// Headers of all kinds in a packet of 1500 bytes.
+const HEADERS: ByteSize = ByteSize::new(66);
+
+/// Paths that a connection may have.
+const MAX_PATHS: usize = 1024;
+
+/// Resolves a file as [`experiment`] does, for flows that are sessions.
+pub(crate) fn experiment_of_sessions(file: &File) -> Result<Experiment, Vec<Fault>> {
+    let mut file = file.clone();
+    let mut faults = Vec::new();
+    for (name, flow) in file.flows.iter_mut().flatten() {
+        let key = named("flows", name);
+        for (name, message) in refused(flow) {
+            let message = format!("{message}, or run the packet level");
+            faults.push(Fault::new(&key.join(name), message));
+        }
+        settle(flow);
+    }
+    match experiment(&file) {
+        Ok(experiment) if faults.is_empty() => Ok(experiment),
+        Ok(_) => Err(faults),
+        Err(others) => Err(faults.into_iter().chain(others).collect()),
+    }
+}
+
+/// Where the flow says nothing, it has what sessions have.
+fn settle(flow: &mut Flow) {
+    let ack_delay = Duration::from_millis(10);
+    flow.loss_detection.get_or_insert(LossDetection::Adaptive);
+    flow.ack_every.get_or_insert(WholePackets(10));
+    flow.ack_delay.get_or_insert(TimeSpan(ack_delay));
+    flow.headers.get_or_insert(Bytes(HEADERS));
+}
+
+/// The keys whose values sessions don't take, and what to do about each.
+fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
+    let mut refused = Vec::new();
+    let mut only = |key, differs: bool, value: &str| {
+        if differs {
+            let message = format!("sessions have {value} only: write that, leave it out");
+            refused.push((key, message));
+        }
+    };
+    let detection = flow.loss_detection;
+    only(
+        "loss_detection",
+        detection == Some(LossDetection::Fixed),
+        "\"adaptive\"",
+    );
+    only("growth", flow.growth == Some(Growth::Acks), "\"bytes\"");
+    only(
+        "recovery",
+        flow.recovery == Some(Recovery::Grow),
+        "\"hold\"",
+    );
+    let window = flow.initial_window.is_some_and(|window| window.0 != 10.0);
+    only("initial_window", window, "\"10 packets\"");
+    let mut own = |key, written: bool, own: &str| {
+        if written {
+            let message = format!("sessions have {own}: leave it out");
+            refused.push((key, message));
+        }
+    };
+    own(
+        "window_floor",
+        flow.window_floor.is_some(),
+        "the law's own floor",
+    );
+    own(
+        "threshold_floor",
+        flow.threshold_floor.is_some(),
+        "the law's own floor",
+    );
+    own(
+        "headers",
+        flow.headers.is_some(),
+        "headers of their own, which goodput leaves out",
+    );
+    own("ack_size", flow.ack_size.is_some(), "real acknowledgements");
+    if let Some(size) = flow
+        .packet_size
+        .filter(|size| !PACKET.contains(&size.0.bytes()))
+    {
+        let message = format!(
+            "{:#} is out of range for a session: choose {} B to {} B",
+            size.0,
+            PACKET.start(),
+            PACKET.end()
+        );
+        refused.push(("packet_size", message));
+    }
+    let paths = flow.paths.as_ref().map_or(0, Vec::len);
+    if paths > MAX_PATHS {
+        let message =
+            format!("{paths} paths are too many for a session: choose {MAX_PATHS} or less");
+        refused.push(("paths", message));
+    }
+    let law = flow.law.as_ref().map(|law| &law.0);
+    if let Some(law) = law.filter(|law| paths > 1 && law.path_manager().is_some()) {
+        let message = format!(
+            "with several paths, {} goes through relays, of which the stack level has none: choose \
+             another law or one path",
+            law.name()
+        );
+        refused.push(("law", message));
+    }
+    refused
+}

@@ -1,0 +1,90 @@
+//! Files for flows that are production sessions.
+
+use manyway_scenario::Scenario;
+
+const GOOD: &str = "name = \"good\"
+duration = \"60 s\"
+
+[links.wifi]
+rate = \"50 Mbps\"
+delay = \"10 ms\"
+
+[links.5g]
+rate = \"100 Mbps\"
+delay = \"20 ms\"
+
+[paths.p1]
+links = [\"wifi\"]
+
+[paths.p2]
+links = [\"5g\"]
+
+[defaults]
+law = \"lia\"
+
+[flows.phone]
+paths = [\"p1\", \"p2\"]
+
+[flows.desk]
+paths = [\"p2\"]
+";
+
+/// Values that sessions have, and others that they have a setting for.
+#[test]
+fn what_sessions_have_may_be_written() {
+    let all = "loss_detection = \"adaptive\"
+growth = \"bytes\"
+recovery = \"hold\"
+initial_window = \"10 packets\"
+packet_size = \"1228 B\"
+pacing = false
+slow_start = \"standard\"
+ack_every = \"2 packets\"
+ack_delay = \"25 ms\"
+ecn = true
+size = \"1 MB\"
+rate = \"1 Mbps\"
+jitter = \"1 ms\"
+extra_delay = \"1 ms\"
+access = { rate = \"10 Mbps\" }
+";
+    let text = GOOD.replace("[flows.phone]\n", &format!("[flows.phone]\n{all}"));
+    let scenario = Scenario::parse(&text, "x.toml").unwrap();
+    let points = scenario.session_points().unwrap();
+    let flow = &points[0].experiment.flows[0];
+    assert_eq!((flow.ack.every, flow.sender.packet_size), (2, 1228));
+    // It is the same to the packet level, but for the headers.
+    let mut packet = scenario.points().unwrap()[0].experiment.flows[0].clone();
+    packet.headers = flow.headers;
+    assert_eq!(*flow, packet);
+}
+
+#[test]
+fn what_sessions_have_not_is_refused() {
+    let cases = [
+        "loss_detection = \"fixed\"",
+        "growth = \"acks\"",
+        "recovery = \"grow\"",
+        "initial_window = \"2 packets\"",
+        "window_floor = \"1 packet\"",
+        "threshold_floor = \"2 packets\"",
+        "headers = \"40 B\"",
+        "ack_size = \"40 B\"",
+        "packet_size = \"576 B\"",
+        "packet_size = \"65535 B\"",
+    ];
+    let mut transcript = String::new();
+    let mut refuse = |change: &str, text: String| {
+        let scenario = Scenario::parse(&text, "scenarios/x.toml").unwrap();
+        scenario.points().unwrap_or_else(|error| panic!("{error}"));
+        let error = scenario.session_points().unwrap_err();
+        transcript += &format!("{change}\n{error}\n\n");
+    };
+    for case in cases {
+        refuse(case, GOOD.replace("law =", &format!("{case}\nlaw =")));
+    }
+    refuse("law = \"mpath\"", GOOD.replace("\"lia\"", "\"mpath\""));
+    let own = "[flows.desk]\nrecovery = \"grow\"\nwindow_floor = \"1 packet\"";
+    refuse(own, GOOD.replace("[flows.desk]", own));
+    insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(transcript) });
+}

@@ -1,0 +1,249 @@
+//! From an experiment to a world of sessions that hasn't begun.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use manyway_network::LinkConfig;
+use manyway_scenario::{Experiment, Flow};
+use manyway_session::{Config, Secrets};
+use manyway_units::Time;
+use manyway_wire::{DATA_HEADER_LEN, Frame, StreamId, TAG_LEN};
+use rand::rngs::ChaCha20Rng;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::flow::{Running, Subflow};
+use super::{Simulation, StackError};
+use crate::events::mix;
+use crate::packet::SimulationError;
+use crate::packet::build::check;
+use crate::packet::recorder::Recorder;
+use crate::stack::host::SessionHost;
+use crate::stack::traffic::{Pace, Source, TrafficConfig};
+use crate::{LinkId, Route, World};
+
+/// What has to be done to flows, in order of time.
+#[derive(Debug)]
+pub(super) struct Agenda {
+    /// The next one last.
+    actions: Vec<(Time, Action)>,
+}
+
+/// Something to be done; flows and subflows by number.
+#[derive(Debug, Copy, Clone)]
+pub(super) enum Action {
+    /// A subflow joins: the client has a socket more. With the first one it connects.
+    Join(usize),
+    /// A subflow leaves: its socket goes.
+    Leave(usize),
+    /// A flow stops.
+    Stop(usize),
+}
+
+impl Agenda {
+    fn new(mut actions: Vec<(Time, Action)>) -> Self {
+        actions.sort_by_key(|(at, _)| *at);
+        actions.reverse();
+        Self { actions }
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.actions.last().map(|(at, _)| *at)
+    }
+
+    pub(super) fn due(&mut self, now: Time) -> Option<Action> {
+        let (_, action) = self.actions.pop_if(|(at, _)| *at <= now)?;
+        Some(action)
+    }
+}
+
+impl Simulation {
+    /// A run of `experiment` that draws all its randomness from `seed`. What sessions have no
+    /// setting for isn't looked at: [`Scenario::session_points`] refuses it.
+    ///
+    /// # Errors
+    /// A link, a path or a flow that can't be.
+    ///
+    /// [`Scenario::session_points`]: manyway_scenario::Scenario::session_points
+    pub fn new(experiment: &Experiment, seed: u64) -> Result<Self, StackError> {
+        check(experiment)?;
+        let mut builder = Builder {
+            experiment,
+            seed,
+            world: World::new(seed),
+            links: Vec::new(),
+            addresses: 0,
+            subflows: Vec::new(),
+            actions: Vec::new(),
+        };
+        for link in &experiment.topology.links {
+            let link = builder.link(&link.name, &link.config)?;
+            builder.links.push(link);
+        }
+        let mut starts = Pcg64Mcg::seed_from_u64(mix(seed ^ 0x7374_6172_7473));
+        let mut flows = Vec::new();
+        for (index, flow) in experiment.flows.iter().enumerate() {
+            let spread = u64::try_from(flow.start_spread.as_nanos()).unwrap_or(u64::MAX);
+            let start = flow.start + Duration::from_nanos(starts.random_range(0..=spread));
+            flows.push(builder.flow(index, flow, start)?);
+        }
+        Ok(Self {
+            seed,
+            end: Time::ZERO + experiment.duration,
+            world: builder.world,
+            agenda: Agenda::new(builder.actions),
+            flows,
+            subflows: builder.subflows,
+            scenario: experiment.flows.clone(),
+            recorder: Recorder::new(experiment),
+        })
+    }
+}
+
+struct Builder<'a> {
+    experiment: &'a Experiment,
+    seed: u64,
+    world: World<SessionHost>,
+    /// The topology's.
+    links: Vec<LinkId>,
+    /// Addresses given out so far.
+    addresses: u32,
+    subflows: Vec<Subflow>,
+    actions: Vec<(Time, Action)>,
+}
+
+impl Builder<'_> {
+    fn link(&mut self, name: &str, config: &LinkConfig) -> Result<LinkId, StackError> {
+        let link = self.world.add_link(config.clone());
+        link.map_err(|error| {
+            let name = name.to_owned();
+            SimulationError::Link { name, error }.into()
+        })
+    }
+
+    fn address(&mut self) -> SocketAddr {
+        self.addresses += 1;
+        let host = u32::from(Ipv4Addr::new(10, 0, 0, 0)) + self.addresses;
+        (Ipv4Addr::from(host), 4433).into()
+    }
+
+    fn flow(&mut self, index: usize, flow: &Flow, start: Time) -> Result<Running, StackError> {
+        let refuse = |problem: String| StackError::Session {
+            name: flow.name.clone(),
+            problem,
+        };
+        let config = config(flow, self.experiment.duration);
+        let traffic = TrafficConfig {
+            sources: vec![Source { bytes: flow.size }],
+            pace: flow.rate.map(|rate| Pace {
+                rate,
+                piece: payload_bytes(&config),
+            }),
+            ..TrafficConfig::default()
+        };
+        let seed = mix(self.seed ^ mix(index as u64 ^ 0x7365_7373_696f_6e73));
+        let mut host = |seed: u64, traffic| {
+            let host = SessionHost::new(config.clone(), mix(seed), traffic);
+            host.map(|host| self.world.add_host(host))
+                .map_err(|error| refuse(error.to_string()))
+        };
+        let client = host(seed ^ 1, traffic)?;
+        let server = host(seed ^ 2, TrafficConfig::default())?;
+        let far = self.address();
+        let socket = self.world.add_socket(server, far);
+        let listening = self.world.host_mut(server);
+        listening.add_local(Time::ZERO, socket, "server", far, None);
+        let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(mix(seed ^ 3)));
+        let ticket = secrets.ticket(vec![far]);
+        listening.listen(secrets);
+
+        let first = self.subflows.len();
+        for path in 0..flow.paths.len() {
+            let near = self.address();
+            self.routes(flow, flow.paths[path], near, far)?;
+            let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
+            let number = self.subflows.len();
+            let joins = lifetime.from.max(start);
+            self.actions.push((joins, Action::Join(number)));
+            if let Some(until) = lifetime.until {
+                self.actions.push((until, Action::Leave(number)));
+            }
+            let name = self.experiment.topology.paths[flow.paths[path]]
+                .name
+                .clone();
+            let socket = self.world.add_socket(client, near);
+            self.subflows.push(Subflow::new(index, name, near, socket));
+        }
+        if let Some(stop) = flow.stop {
+            self.actions.push((stop, Action::Stop(index)));
+        }
+        let subflows = first..self.subflows.len();
+        let hosts = (client, server);
+        Ok(Running::new(flow, hosts, ticket, subflows, start))
+    }
+
+    /// The ways of a path's packets, there and back.
+    fn routes(
+        &mut self,
+        flow: &Flow,
+        path: usize,
+        near: SocketAddr,
+        far: SocketAddr,
+    ) -> Result<(), StackError> {
+        let path = &self.experiment.topology.paths[path];
+        let mut there = Vec::new();
+        if let Some(access) = &flow.access {
+            there.push(self.link(&format!("{}: access", flow.name), access)?);
+        }
+        there.extend(path.links.iter().map(|&link| self.links[link]));
+        let there = Route {
+            links: there,
+            jitter: flow.jitter,
+            delay: flow.extra_delay,
+            ..Route::default()
+        };
+        let back = Route {
+            links: path.reverse.iter().map(|&link| self.links[link]).collect(),
+            delay: path.return_delay + flow.extra_return,
+            ..Route::default()
+        };
+        self.world.add_route(near, far, there);
+        self.world.add_route(far, near, back);
+        Ok(())
+    }
+}
+
+/// What both ends of a flow's connection run with; everything else is a session's default.
+fn config(flow: &Flow, duration: Duration) -> Config {
+    let defaults = Config::default();
+    let header = World::<SessionHost>::HEADER_BYTES;
+    let datagram = flow.sender.packet_size.saturating_sub(header) as usize;
+    Config {
+        max_datagram: datagram,
+        // Known here: nothing to look for.
+        initial_datagram: datagram,
+        cc: flow.law.clone(),
+        slow_start: flow.options.slow_start,
+        pacing: flow.sender.pacing,
+        ecn: flow.ecn,
+        ack_every: flow.ack.every,
+        ack_delay: flow.ack.max_delay,
+        max_paths: defaults.max_paths.max(flow.paths.len() as u32),
+        // A flow ends when the scenario says so.
+        idle_timeout: defaults.idle_timeout.max(2 * duration),
+        connect_timeout: defaults.connect_timeout.max(2 * duration),
+        ..defaults
+    }
+}
+
+/// Stream bytes in a full packet.
+fn payload_bytes(config: &Config) -> u64 {
+    let frame = Frame::Stream {
+        stream: StreamId(0),
+        offset: 1 << 29,
+        fin: false,
+        data: &[0; 1000],
+    };
+    let header = frame.encoded_len() - 1000 + DATA_HEADER_LEN + TAG_LEN;
+    config.max_datagram.saturating_sub(header).max(1) as u64
+}
