@@ -568,7 +568,7 @@ impl Connection {
             Frame::MaxStreams { count } => traffic.streams().on_max_streams(count),
             Frame::PathChallenge { data } => traffic.on_challenge(index, origin, data),
             Frame::PathResponse { data } => traffic.on_response(now, index, origin, data),
-            Frame::PathId { path, cid } => traffic.on_cid_announced(path, cid)?,
+            Frame::PathId { path, cid } => traffic.on_cid_announced(now, path, cid)?,
             Frame::PathAbandon { path, .. } => traffic.on_abandon(now, path)?,
             Frame::Relay { slot, seq, relay } => traffic.on_relay(now, slot, seq, relay)?,
             Frame::Consent { slot, seq, consent } => traffic.on_consent(now, slot, seq, consent)?,

@@ -329,11 +329,16 @@ impl Core {
     ///
     /// # Errors
     /// It can't have that one: in words for CLOSE.
-    pub(super) fn on_cid_announced(&mut self, id: PathId, cid: ConnectionId) -> Result<(), String> {
+    pub(super) fn on_cid_announced(
+        &mut self,
+        now: Time,
+        id: PathId,
+        cid: ConnectionId,
+    ) -> Result<(), String> {
         let index = self.paths.index_of(id);
         let news = self.ids.on_announced(id, cid, index.is_some())?;
         if let Some(index) = index.filter(|_| news) {
-            self.paths.set_remote_cid(index, cid);
+            self.paths.set_remote_cid(now, index, cid);
         }
         Ok(())
     }

@@ -168,7 +168,7 @@ fn ids_are_announced_ahead_of_the_paths() {
 fn a_path_needs_the_peers_id_and_room() {
     let mut core = core(true);
     for id in 0..9 {
-        core.on_cid_announced(PathId(id), ConnectionId([id as u8; 8]))
+        core.on_cid_announced(T0, PathId(id), ConnectionId([id as u8; 8]))
             .expect("in range");
     }
     for id in 1..9 {

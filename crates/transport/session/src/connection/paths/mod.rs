@@ -339,9 +339,9 @@ impl PathSet {
     }
 
     /// The peer has told its connection id for an open path.
-    pub(super) fn set_remote_cid(&mut self, index: usize, cid: ConnectionId) {
+    pub(super) fn set_remote_cid(&mut self, now: Time, index: usize, cid: ConnectionId) {
         self.slab[index].remote_cid = Some(cid);
-        self.order.attend(index);
+        self.refresh(now, index);
     }
 
     // Sizes.

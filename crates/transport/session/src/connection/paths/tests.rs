@@ -379,7 +379,7 @@ fn a_path_owes_nothing_that_it_may_not_send() {
         None,
         "nobody would know it for the path's"
     );
-    set.set_remote_cid(index, ConnectionId([7; 8]));
+    set.set_remote_cid(T0, index, ConnectionId([7; 8]));
     assert_eq!(set.next_owing(), Some(index));
     // The same for another address that the path may lead to.
     let home = set[index].validation.allowance(false);

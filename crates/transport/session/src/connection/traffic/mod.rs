@@ -442,9 +442,11 @@ impl Traffic {
     /// The peer announces its connection id for a path.
     pub(super) fn on_cid_announced(
         &mut self,
+        now: Time,
         path: PathId,
         cid: ConnectionId,
     ) -> Result<(), Violation> {
-        self.core.on_cid_announced(path, cid).map_err(Violation)
+        let announced = self.core.on_cid_announced(now, path, cid);
+        announced.map_err(Violation)
     }
 }

@@ -78,7 +78,8 @@ impl Traffic {
 
     /// The initiator opens another path, which is answered.
     fn open(&mut self, path: u32) -> usize {
-        self.on_cid_announced(PathId(path), CID).expect("in range");
+        self.on_cid_announced(T0, PathId(path), CID)
+            .expect("in range");
         self.add_remotes(T0, &[address(path as u8)]);
         let index = self.index_of(PathId(path)).expect("it was opened");
         self.validated(T0, index, Some(RTT));
@@ -305,7 +306,9 @@ fn the_only_path_that_works_stays_without_a_socket_and_without_a_route() {
     };
     let locals = BTreeMap::from([(other.id, other.clone())]);
     let mut traffic = initiator();
-    traffic.on_cid_announced(PathId(1), CID).expect("in range");
+    traffic
+        .on_cid_announced(T0, PathId(1), CID)
+        .expect("in range");
     traffic.add_local(T0, &other);
     assert_eq!(traffic.state(1), Some(PathState::Validating));
     traffic.on_send_error(T0, LocalId(1), address(0), SendErrorKind::NoRoute);

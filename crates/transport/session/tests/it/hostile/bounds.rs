@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use manyway_session::{Config, PathId};
-use manyway_wire::Frame;
+use manyway_wire::{ConnectionId, DataHeader, Frame};
 
 use super::memory::held;
 use super::peer::{Peer, Target};
@@ -37,6 +37,19 @@ fn paths_beyond_those_allowed_are_not_opened() {
         let connection = victim.end.connection(handle).expect("alive");
         assert_eq!(connection.stats().paths.len(), 4, "round {round}");
     }
+}
+
+/// An honest peer announces its id on another path before; nothing obliges it to.
+#[test]
+fn a_path_may_open_with_the_packet_that_announces_its_id() {
+    let (mut victim, mut peer) = listener(Config::default());
+    let (path, cid) = (PathId(1), ConnectionId([1; 8]));
+    peer.issue(path, cid);
+    peer.say_on(&mut victim, path, &[Frame::PathId { path, cid }]);
+    let sent = victim.drain();
+    let on_path = |data: &[u8]| DataHeader::decode(data).is_ok_and(|header| header.cid == cid);
+    assert!(sent.iter().any(|(_, data)| on_path(data)), "a challenge");
+    assert_eq!(victim.closed(), []);
 }
 
 /// A peer that acknowledges nothing asks for as many answers as it can.
