@@ -644,8 +644,8 @@ fn nobody_is_found_at_a_relay_without_the_ticket() {
 /// mPath's Fig. 7: an access link of 20 Mbps for all; behind it the direct path's core link of 10
 /// Mbps, which relay 0's path shares, and others for relays 1 (8 Mbps) and 2 (5 Mbps). Round trips
 /// of 20 ms without queues, a fifth of what the paper seems to have, so that windows are as much
-/// smaller and loss epochs as much shorter.
-fn fig7(seed: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
+/// smaller and loss epochs as much shorter. Relays are offered after 100 ms, or so much later.
+fn fig7(seed: u64, later: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
     let config = Config {
         cc: law.parse().unwrap(),
         // Packets of the size that every path has: a queue holds more than a few.
@@ -667,7 +667,7 @@ fn fig7(seed: u64, law: &str, relays: std::ops::Range<usize>) -> Relayed {
     })
     .expect("a valid configuration");
     net.connect().expect("addresses that fit");
-    net.world.run_until(Time::from_millis(100));
+    net.world.run_until(Time::from_millis(100 + later));
     net.offer(relays);
     net
 }
@@ -685,38 +685,45 @@ fn sent(net: &mut Relayed) -> Vec<u64> {
     std::iter::once(direct).chain(relays).collect()
 }
 
-/// Means over seven runs, none left out: in two of them the useless relay still has 11 and 16 % in
-/// the end, in the others nothing. Of twenty (seeds 40 to 59) it has 11 to 25 % in seven, 6.1 % in
-/// the mean: with windows of tens of packets it is left by chance, and a change in the timing of
-/// any packet draws anew. What holds in every run, with smaller windows, is tested beside the demo
-/// (`manyway-cli`).
+/// Means over ten runs, none left out, that differ in when the relays are offered: with windows of
+/// tens of packets, the timing of any packet draws the rest anew.
+///
+/// The useless relay's path goes by chance, as `docs/results/mpath.md` explains. Of 120 runs like
+/// these, 33 had left it after 220 s. What holds of the law is that load moves to the direct path,
+/// and that a useless relay costs nothing. In the last 150 s of the 120 runs it had 27 % (standard
+/// deviation 15 %) of what it and the direct path had together, where two equal paths have a half;
+/// both together had 94 % (5 %) of what the direct path has alone, and all paths 1.74 times as much
+/// (0.04), whether the relay was left (1.75) or not (1.74). Each bound is three standard deviations
+/// of a mean of ten away. With small windows it is left in every run, which is tested beside the
+/// demo (`manyway-cli`).
 #[test]
-fn good_detours_pay_and_a_useless_one_is_left() {
-    let (warm_up, span) = (20_000 * MS, 40_000 * MS);
-    let alone = goodput(&mut fig7(40, "reno", 0..0), warm_up, span);
-    let (mut ratio, mut early, mut late) = (0.0, 0.0, 0.0);
-    const SEEDS: u64 = 7;
-    for seed in 40..40 + SEEDS {
-        let mut net = fig7(seed, "mpath", 0..3);
-        // The share of the relay that adds nothing, over some time.
-        let share = |net: &mut Relayed, time| {
-            let before = sent(net);
-            run_for(net, time);
-            let each: Vec<u64> = sent(net).iter().zip(before).map(|(a, b)| a - b).collect();
-            each[1] as f64 / each.iter().sum::<u64>() as f64
-        };
+fn good_detours_pay_and_a_useless_one_costs_nothing() {
+    let warm_up = 20_000 * MS;
+    let alone = goodput(&mut fig7(40, 0, "reno", 0..0), warm_up, 40_000 * MS);
+    let (mut gain, mut useless, mut bottleneck) = (0.0, 0.0, 0.0);
+    const RUNS: u64 = 10;
+    for run in 0..RUNS {
+        let mut net = fig7(40 + run, 7 * run, "mpath", 0..3);
         run_for(&mut net, warm_up);
         let begin = received_bytes(&mut net);
-        early += share(&mut net, span);
-        run_for(&mut net, 170_000 * MS);
-        late += share(&mut net, 10_000 * MS);
+        run_for(&mut net, 70_000 * MS);
+        let before = sent(&mut net);
+        run_for(&mut net, 150_000 * MS);
+        let each: Vec<_> = sent(&mut net)
+            .iter()
+            .zip(before)
+            .map(|(a, b)| (a - b) as f64)
+            .collect();
+        let ratio = (received_bytes(&mut net) - begin) as f64 / 220.0 / alone;
+        gain += ratio / RUNS as f64;
+        useless += each[1] / (each[0] + each[1]) / RUNS as f64;
+        let share = (each[0] + each[1]) / each.iter().sum::<f64>();
+        bottleneck += share * ratio / RUNS as f64;
         let paths = net.client_stats().paths;
         let direct = paths.iter().find(|path| !path.relay).expect("a path");
         assert!(direct.loss_events >= 200, "{direct:?}");
-        let time = net.world.now().since(Time::ZERO + warm_up).as_secs_f64();
-        ratio += (received_bytes(&mut net) - begin) as f64 / time / alone;
     }
-    let [ratio, early, late] = [ratio, early, late].map(|sum| sum / SEEDS as f64);
-    assert!(ratio >= 1.7, "{ratio}");
-    assert!(late < 0.1 && late < early, "{early} {late}");
+    assert!(gain >= 1.7, "{gain}");
+    assert!(useless < 0.42, "{useless}");
+    assert!(bottleneck >= 0.89, "{bottleneck}");
 }

@@ -25,7 +25,10 @@ pub(crate) struct Start {
     /// Sockets and the peer's addresses: the pairs the initiator tries.
     pub(crate) locals: Vec<Local>,
     pub(crate) remotes: Vec<SocketAddr>,
-    pub(crate) seed: [u8; 16],
+    /// Of what the peer must not foresee.
+    pub(crate) secrets: [u8; 32],
+    /// Of choices that nobody gains by foreseeing.
+    pub(crate) choices: [u8; 16],
     /// What all connections may send to addresses that their peers name.
     pub(crate) named_in_all: NamedInAll,
     /// What the initiator knows of relays by now.

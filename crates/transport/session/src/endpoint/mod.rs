@@ -445,7 +445,8 @@ impl Endpoint {
             relay: grant.map(|grant| RelayHeader::back(grant, 0)),
             locals: Vec::new(),
             remotes: Vec::new(),
-            seed: self.rng.random(),
+            choices: self.rng.random(),
+            secrets: self.rng.random(),
             named_in_all: self.named.clone(),
             relays: None,
         };

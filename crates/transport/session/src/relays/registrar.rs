@@ -10,8 +10,8 @@ use manyway_units::{Backoff, Time};
 use manyway_wire::relay::{
     Consent, ConsentReply, HELLO_INTERVAL, HELLO_LEN, Hello, Listen, ListenerName, Nonce, RelayId,
 };
+use rand::rngs::ChaCha20Rng;
 use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 use super::{Datagram, PROOF_LIFE, Pace, RelayAddress};
 use crate::driver::{ConnectionHandle, Local, LocalId, compatible, may_be_named};
@@ -90,16 +90,16 @@ struct Registration {
 /// All relays with which this endpoint keeps in touch.
 #[derive(Debug)]
 pub(crate) struct Registrar {
-    rng: Pcg64Mcg,
+    rng: ChaCha20Rng,
     kept: BTreeMap<RelayAddress, Registration>,
     pace: Pace,
     wake: Option<Time>,
 }
 
 impl Registrar {
-    pub(crate) fn new(seed: [u8; 16]) -> Self {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
         Self {
-            rng: Pcg64Mcg::from_seed(seed),
+            rng: ChaCha20Rng::from_seed(seed),
             kept: BTreeMap::new(),
             pace: Pace::default(),
             wake: None,

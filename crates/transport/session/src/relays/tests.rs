@@ -99,7 +99,7 @@ fn a_silent_relay_hears_a_few_hellos_from_each_address_and_then_none() {
         local(1, "192.0.2.2:1"),
         local(2, "[2001:db8::1]:1"),
     ];
-    let mut registrar = Registrar::new([1; 16]);
+    let mut registrar = Registrar::new([1; 32]);
     registrar.want(Time::ZERO, relay_at(1), user(1), &locals(&list));
     let sent = greetings(&mut registrar, &list, Time::from_secs_f64(100_000.0));
     assert_eq!(sent.len(), 12);
@@ -118,7 +118,7 @@ fn a_silent_relay_hears_a_few_hellos_from_each_address_and_then_none() {
 #[test]
 fn whoever_asks_how_often_a_relay_hears_one_hello_a_second() {
     let list = [local(0, "192.0.2.1:1")];
-    let mut registrar = Registrar::new([2; 16]);
+    let mut registrar = Registrar::new([2; 32]);
     let mut sent = 0;
     for ms in 0..10_000 {
         let now = Time::from_millis(ms);
@@ -133,7 +133,7 @@ fn whoever_asks_how_often_a_relay_hears_one_hello_a_second() {
 #[test]
 fn the_number_of_relays_and_their_pace_are_bounded() {
     let list = [local(0, "192.0.2.1:1")];
-    let mut registrar = Registrar::new([3; 16]);
+    let mut registrar = Registrar::new([3; 32]);
     for n in 0..5000 {
         registrar.want(Time::ZERO, relay_at(n), user(n.into()), &locals(&list));
     }
@@ -152,7 +152,7 @@ fn the_number_of_relays_and_their_pace_are_bounded() {
 #[test]
 fn addresses_that_no_relay_has_are_not_greeted() {
     let list = [local(0, "192.0.2.1:1")];
-    let mut registrar = Registrar::new([4; 16]);
+    let mut registrar = Registrar::new([4; 32]);
     for at in [
         "127.0.0.1:443",
         "224.0.0.1:443",
@@ -174,7 +174,7 @@ fn addresses_that_no_relay_has_are_not_greeted() {
 fn only_the_relay_that_was_asked_can_consent() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(5);
-    let mut registrar = Registrar::new([5; 16]);
+    let mut registrar = Registrar::new([5; 32]);
     registrar.want(Time::ZERO, access.relay, user(1), &locals(&list));
     let sent = greetings(&mut registrar, &list, Time::ZERO);
     let from = list[0].addr;
@@ -207,7 +207,7 @@ fn only_the_relay_that_was_asked_can_consent() {
 fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(6);
-    let mut registrar = Registrar::new([6; 16]);
+    let mut registrar = Registrar::new([6; 32]);
     let name = manyway_wire::relay::ListenerName([9; 16]);
     registrar.want(Time::ZERO, access.relay, name.into(), &locals(&list));
     let silent = greetings(&mut registrar, &list, Time::from_millis(3_600_000));
@@ -236,7 +236,7 @@ fn a_relay_of_the_listeners_own_hears_its_name_and_is_never_given_up() {
 fn who_has_shown_its_address_goes_on_without_hello() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(17);
-    let mut registrar = Registrar::new([7; 16]);
+    let mut registrar = Registrar::new([7; 32]);
     registrar.want(Time::ZERO, access.relay, user(1), &locals(&list));
     let at = (LocalId(0), access.relay.address);
     let mut answered = Vec::new();
@@ -263,7 +263,7 @@ fn who_has_shown_its_address_goes_on_without_hello() {
 fn a_registrar_whose_proof_does_not_hold_any_more_begins_anew() {
     let list = [local(0, "192.0.2.1:1")];
     let (mut real, access) = relay(18);
-    let mut registrar = Registrar::new([8; 16]);
+    let mut registrar = Registrar::new([8; 32]);
     registrar.want(Time::ZERO, access.relay, user(1), &locals(&list));
     let at = (LocalId(0), access.relay.address);
     let mut now = Time::ZERO;
@@ -299,7 +299,7 @@ impl Talk {
     fn new(seed: u64) -> Self {
         let (relay, access) = relay(seed);
         let home = local(0, "192.0.2.1:1");
-        let mut client = RelayClient::new([seed as u8; 16], vec![home.clone()]);
+        let mut client = RelayClient::new([seed as u8; 32], vec![home.clone()]);
         assert_eq!(client.add(Time::ZERO, std::slice::from_ref(&access)), 1);
         Self {
             client,
@@ -312,7 +312,7 @@ impl Talk {
 
     /// A consent of the listener's, given now.
     fn consent(&mut self, now: Time) -> Consent {
-        let mut registrar = Registrar::new([9; 16]);
+        let mut registrar = Registrar::new([9; 32]);
         let far = [local(5, "203.0.113.5:9")];
         registrar.want(now, self.access.relay, user(1), &locals(&far));
         let hello = registrar
@@ -492,7 +492,7 @@ fn a_voucher_that_is_refused_ends_it() {
     let mut wrong = talk.access.clone();
     wrong.access.seed = [8; 32];
     for access in [stranger.access, wrong.access] {
-        let mut client = RelayClient::new([1; 16], vec![talk.home.clone()]);
+        let mut client = RelayClient::new([1; 32], vec![talk.home.clone()]);
         let mut info = talk.access.clone();
         info.access = access;
         client.add(Time::ZERO, &[info]);
@@ -539,7 +539,7 @@ fn a_relay_that_is_offered_again_is_minted_for_with_the_newer_voucher() {
 
 #[test]
 fn at_most_256_relays_and_each_once() {
-    let mut client = RelayClient::new([1; 16], vec![local(0, "192.0.2.1:1")]);
+    let mut client = RelayClient::new([1; 32], vec![local(0, "192.0.2.1:1")]);
     let (_, access) = relay(14);
     let info = |n| RelayAccess {
         relay: relay_at(n),
@@ -633,13 +633,13 @@ proptest! {
 fn a_named_listener_needs_no_consent_to_be_minted_for() {
     let mut talk = Talk::new(16);
     let name = manyway_wire::relay::ListenerName([3; 16]);
-    let mut client = RelayClient::new([2; 16], vec![talk.home.clone()]);
+    let mut client = RelayClient::new([2; 32], vec![talk.home.clone()]);
     client.add_named(Time::ZERO, &talk.access, name);
     talk.client = client;
     // Nobody listens under the name yet.
     talk.run(Time::from_millis(1500), true);
     assert_eq!(talk.client.take_news(), []);
-    let mut registrar = Registrar::new([6; 16]);
+    let mut registrar = Registrar::new([6; 32]);
     let far = [local(5, "203.0.113.5:9")];
     registrar.want(
         Time::from_millis(1500),

@@ -17,9 +17,8 @@ use manyway_control::TimerEvent;
 use manyway_units::Time;
 use manyway_wire::relay::Grant;
 use manyway_wire::{AckFrame, ConnectionId, Frame, PathId, StreamId, TransportParameters};
-use rand::RngExt;
-use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use rand::rngs::ChaCha20Rng;
+use rand::{RngExt, SeedableRng};
 
 use crate::budget::{CONNECTION_MEMORY, PACKET_MEMORY, PATH_MEMORY};
 use crate::config::Config;
@@ -50,7 +49,9 @@ pub(super) struct Core {
     pairs: Option<Pairs>,
     data: Data,
     outbox: Outbox,
-    rng: Pcg64Mcg,
+    /// Connection ids are in the clear: who sees them must not foresee challenges and numbers left
+    /// out.
+    rng: ChaCha20Rng,
 }
 
 impl Core {
@@ -61,7 +62,7 @@ impl Core {
         idle_timeout: Duration,
         (initiator, pairs): (bool, Option<Pairs>),
         (peer, local_cid): (&TransportParameters, ConnectionId),
-        seed: [u8; 16],
+        seed: [u8; 32],
     ) -> Self {
         let mut streams = Streams::new(StreamsConfig {
             initiator,
@@ -89,7 +90,7 @@ impl Core {
             pairs,
             data: Data::new(now, config, streams),
             outbox: Outbox::default(),
-            rng: Pcg64Mcg::from_seed(seed),
+            rng: ChaCha20Rng::from_seed(seed),
         };
         core.tell(Event::Connected);
         core.change(Change::CidIssued(local_cid, PathId(0)));
@@ -121,11 +122,6 @@ impl Core {
             data: &mut self.data,
             outbox: &mut self.outbox,
         }
-    }
-
-    /// The paths, and random numbers for who looks at them.
-    pub(super) fn paths_and_rng(&mut self) -> (&PathSet, &mut Pcg64Mcg) {
-        (&self.paths, &mut self.rng)
     }
 
     /// When something is due; relays, carriers and the connection's end aside.

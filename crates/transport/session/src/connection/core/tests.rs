@@ -47,7 +47,7 @@ pub(crate) fn core(initiator: bool) -> Core {
         pairs: None,
         data: Data::new(T0, &Config::default(), streams),
         outbox: Outbox::default(),
-        rng: Pcg64Mcg::seed_from_u64(1),
+        rng: ChaCha20Rng::seed_from_u64(1),
     }
 }
 

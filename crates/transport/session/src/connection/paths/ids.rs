@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use manyway_units::{Bucket, Time};
 use manyway_wire::{ConnectionId, PathId};
-use rand::Rng;
+use rand::CryptoRng;
 
 use crate::budget::{IDS_PER_SECOND, MOST_AHEAD, SPARE_PATHS};
 
@@ -75,7 +75,7 @@ impl ConnectionIds {
     pub(crate) fn issue(
         &mut self,
         now: Time,
-        rng: &mut impl Rng,
+        rng: &mut impl CryptoRng,
     ) -> Option<(PathId, ConnectionId)> {
         self.wake = None;
         let ahead = self.next_local >= self.next_path.saturating_add(SPARE_PATHS);
@@ -146,7 +146,7 @@ impl ConnectionIds {
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
+    use rand::rngs::ChaCha20Rng;
 
     use super::*;
 
@@ -154,11 +154,14 @@ mod tests {
 
     const T0: Time = Time::ZERO;
 
-    fn ids() -> (ConnectionIds, Pcg64Mcg) {
-        (ConnectionIds::new(T0, CID, 64), Pcg64Mcg::seed_from_u64(1))
+    fn ids() -> (ConnectionIds, ChaCha20Rng) {
+        (
+            ConnectionIds::new(T0, CID, 64),
+            ChaCha20Rng::seed_from_u64(1),
+        )
     }
 
-    fn issue_all(ids: &mut ConnectionIds, now: Time, rng: &mut Pcg64Mcg) -> Vec<u32> {
+    fn issue_all(ids: &mut ConnectionIds, now: Time, rng: &mut ChaCha20Rng) -> Vec<u32> {
         std::iter::from_fn(|| ids.issue(now, rng).map(|(path, _)| path.0)).collect()
     }
 

@@ -15,7 +15,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use manyway_units::{Backoff, Time};
-use rand::{Rng, RngExt};
+use rand::{CryptoRng, RngExt};
 
 use super::validation::Validation;
 
@@ -192,7 +192,7 @@ impl Migration {
         number: u64,
         remote: SocketAddr,
         home_deadline: Option<Time>,
-        rng: &mut impl Rng,
+        rng: &mut impl CryptoRng,
     ) -> usize {
         let (data, home) = (rng.random(), rng.random());
         let at = self.add(now, number, remote, Validation::new(true), data);
@@ -214,7 +214,7 @@ impl Migration {
         now: Time,
         remote: SocketAddr,
         (received, sent): (u64, u64),
-        rng: &mut impl Rng,
+        rng: &mut impl CryptoRng,
     ) {
         let mut validation = Validation::new(true);
         validation.on_handshake(received, sent);
@@ -357,7 +357,7 @@ impl Migration {
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
-    use rand_pcg::Pcg64Mcg;
+    use rand::rngs::ChaCha20Rng;
 
     use super::*;
 
@@ -373,8 +373,8 @@ mod tests {
 
     /// A path at whose home a packet with number 10 from address 1 has cast doubt; the home has
     /// 100 ms to answer.
-    fn doubted() -> (Migration, Pcg64Mcg) {
-        let mut rng = Pcg64Mcg::seed_from_u64(3);
+    fn doubted() -> (Migration, ChaCha20Rng) {
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
         let mut migration = Migration::default();
         assert_eq!(
             migration.challenge(T0, 10, address(1), Some(ms(100)), &mut rng),
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_path_that_never_answered_need_not_be_waited_for() {
-        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
         let mut migration = Migration::default();
         migration.challenge(T0, 10, address(1), None, &mut rng);
         answer(&mut migration, ms(30), 0);
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn where_the_handshake_was_answered_an_answer_counts_from_anywhere() {
-        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        let mut rng = ChaCha20Rng::seed_from_u64(3);
         let mut migration = Migration::default();
         migration.suspect(T0, address(1), (1200, 300), &mut rng);
         for n in 2..100 {

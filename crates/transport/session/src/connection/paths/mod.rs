@@ -34,7 +34,7 @@ use std::time::Duration;
 use manyway_control::{Controller, Outcome, PathVerdict, TimerEvent};
 use manyway_units::Time;
 use manyway_wire::{AckFrame, ConnectionId, PathId};
-use rand_pcg::Pcg64Mcg;
+use rand::CryptoRng;
 use slab::Slab;
 
 use crate::config::Config;
@@ -262,7 +262,7 @@ impl PathSet {
     }
 
     /// Challenges the path's address: it carries data only after the answer.
-    pub(super) fn challenge(&mut self, now: Time, index: usize, rng: &mut Pcg64Mcg) {
+    pub(super) fn challenge(&mut self, now: Time, index: usize, rng: &mut impl CryptoRng) {
         self.slab[index].challenge(now, rng);
     }
 

@@ -13,7 +13,7 @@ use manyway_control::{
 };
 use manyway_units::Time;
 use manyway_wire::{AckFrame, ConnectionId, DATA_HEADER_LEN, DataHeader, PathId, TAG_LEN};
-use rand::{Rng, RngExt};
+use rand::{CryptoRng, RngExt};
 
 use super::super::packet::{Packet, Payload, SMALLEST_CHUNK};
 use super::ecn::EcnMarks;
@@ -275,7 +275,7 @@ impl Path {
     }
 
     /// The path is challenged from now on.
-    pub(super) fn challenge(&mut self, now: Time, rng: &mut impl Rng) {
+    pub(super) fn challenge(&mut self, now: Time, rng: &mut impl CryptoRng) {
         self.validation.start(now, rng.random());
     }
 
@@ -316,7 +316,7 @@ impl Path {
         (local, remote): (LocalId, SocketAddr),
         (len, mark): (usize, Option<Ecn>),
         initiator: bool,
-        rng: &mut impl Rng,
+        rng: &mut impl CryptoRng,
     ) -> Origin {
         let origin = self.origin(now, number, (local, remote), initiator, rng);
         match origin {
@@ -346,7 +346,7 @@ impl Path {
         number: u64,
         (local, remote): (LocalId, SocketAddr),
         initiator: bool,
-        rng: &mut impl Rng,
+        rng: &mut impl CryptoRng,
     ) -> Origin {
         let validated = self.validation.is_validated();
         if self.remote == remote && self.local.id == local {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyway_control::Outcome;
 use manyway_units::Time;
-use rand_pcg::Pcg64Mcg;
+use rand::CryptoRng;
 
 use crate::driver::{Local, LocalId, compatible};
 use crate::handshake::Places;
@@ -22,7 +22,7 @@ impl PathSet {
         now: Time,
         index: usize,
         places: &Places,
-        rng: &mut Pcg64Mcg,
+        rng: &mut impl CryptoRng,
     ) {
         let path = &mut self.slab[index];
         path.challenge(now, rng);

@@ -2,6 +2,7 @@
 
 use manyway_control::LawSpec;
 use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
 
 use super::super::packet::Packet;
 use super::*;
@@ -19,8 +20,8 @@ fn address(last: u8) -> SocketAddr {
     SocketAddr::from(([192, 0, 2, last], 9))
 }
 
-fn rng() -> Pcg64Mcg {
-    Pcg64Mcg::seed_from_u64(5)
+fn rng() -> ChaCha20Rng {
+    ChaCha20Rng::seed_from_u64(5)
 }
 
 fn set(initiator: bool) -> PathSet {

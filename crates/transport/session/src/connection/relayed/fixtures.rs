@@ -104,7 +104,7 @@ pub(super) fn grant_all(client: &mut RelayClient, now: Time) {
 
 /// Routes from sockets through relays, all of them with grants.
 pub(super) fn granted(locals: &[Local], relays: &[RelayAccess]) -> (Routes, Vec<RelayRoute>) {
-    let mut routes = Routes::new(RelayClient::new([3; 16], locals.to_vec()));
+    let mut routes = Routes::new(RelayClient::new([3; 32], locals.to_vec()));
     routes.client.add(T0, relays);
     let mut all = Vec::new();
     for news in answer(&mut routes.client, T0) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use rand::rngs::ChaCha20Rng;
 
 use super::super::core::tests::{new_path, paths};
 use super::fixtures::{T0, grant_all, local, relay};
@@ -36,7 +36,7 @@ impl Owner {
             cc: law.parse().expect("a law"),
             ..Config::default()
         };
-        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
         let mut relayed = RelayedPaths::new(&Arc::new(config), true, &mut rng);
         let mut paths = paths(true);
         let direct = paths.add(T0, new_path(0), None);

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use manyway_units::Time;
 use manyway_wire::{ConnectionId, Frame, PathId};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
 
 use crate::config::Config;
 use crate::crypto::Opener;
@@ -46,6 +48,8 @@ pub(super) struct Traffic {
     consents: Consents,
     carriers: Carriers,
     transmitter: Transmitter,
+    /// Decides which relays are tried, and how rates vary.
+    choices: Pcg64Mcg,
 }
 
 impl Traffic {
@@ -61,16 +65,16 @@ impl Traffic {
         let locals = if config.udp { start.locals } else { Vec::new() };
         let in_all = start.named_in_all;
         let pairs = initiator.then(|| Pairs::new(locals, start.remotes, in_all.clone()));
-        let mut core = Core::new(
+        let core = Core::new(
             now,
             config,
             idle_timeout,
             (initiator, pairs),
             (&established.peer, established.local_cid),
-            start.seed,
+            start.secrets,
         );
-        let (_, rng) = core.paths_and_rng();
-        let relayed = RelayedPaths::new(config, initiator, rng);
+        let mut choices = Pcg64Mcg::from_seed(start.choices);
+        let relayed = RelayedPaths::new(config, initiator, &mut choices);
         let mut traffic = Self {
             config: config.clone(),
             initiator,
@@ -79,6 +83,7 @@ impl Traffic {
             consents: Consents::new(in_all),
             carriers: Carriers::new(config),
             transmitter: Transmitter::new(initiator, established.sealer),
+            choices,
         };
         let (local, remote) = (start.local.id, start.remote);
         let first = NewPath {
@@ -100,7 +105,7 @@ impl Traffic {
                 traffic.core.on_first_pair(local, remote);
             }
             if let Some(client) = start.relays {
-                let (_, rng) = traffic.core.paths_and_rng();
+                let rng = &mut traffic.choices;
                 traffic.relayed.take_over(now, client, start.relay, rng);
                 traffic.carry_out(now);
             }

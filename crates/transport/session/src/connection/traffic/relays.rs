@@ -89,7 +89,7 @@ impl Traffic {
     /// Offers relays to go through; how many were new.
     pub(crate) fn add_relays(&mut self, now: Time, relays: &[RelayAccess]) -> usize {
         let locals = self.core.locals();
-        let (_, rng) = self.core.paths_and_rng();
+        let rng = &mut self.choices;
         let added = self.relayed.add(now, relays, &locals, rng);
         self.carry_out(now);
         added
@@ -249,7 +249,7 @@ impl Traffic {
 
     /// Holds carriers to other rates if it is time.
     pub(super) fn control_rates(&mut self, now: Time) {
-        let (paths, rng) = self.core.paths_and_rng();
+        let (paths, rng) = (self.core.paths(), &mut self.choices);
         for (index, rate) in self.carriers.on_timeout(now, paths, rng) {
             self.core.set_rate(now, index, rate);
         }

@@ -50,7 +50,8 @@ fn traffic(initiator: bool, config: Config) -> Traffic {
         relay: None,
         locals: vec![local()],
         remotes: vec![address(0)],
-        seed: [5; 16],
+        secrets: [5; 32],
+        choices: [5; 16],
         named_in_all: Default::default(),
         relays: None,
     };

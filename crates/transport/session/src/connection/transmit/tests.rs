@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use manyway_wire::{DataHeader, Frames};
 use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use rand::rngs::ChaCha20Rng;
 
 use super::super::core::Core;
 use super::super::core::tests::{core, frames, open};
@@ -42,7 +42,7 @@ fn side(initiator: bool, limits: KeyLimits) -> Side {
         })
     };
     let config = Arc::new(Config::default());
-    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
     Side {
         core: core(initiator),
         relayed: RelayedPaths::new(&config, initiator, &mut rng),

@@ -324,7 +324,8 @@ impl Endpoint {
             relay,
             locals: self.locals.values().cloned().collect(),
             remotes: attempt.addresses,
-            seed: self.rng.random(),
+            choices: self.rng.random(),
+            secrets: self.rng.random(),
             named_in_all: self.named.clone(),
             relays: attempt.relayed.map(Relayed::into_client),
         };

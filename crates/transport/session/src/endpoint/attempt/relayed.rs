@@ -48,7 +48,7 @@ impl Relayed {
         ticket: &Ticket,
         relays: &[RelayAccess],
         locals: Vec<Local>,
-        seed: [u8; 16],
+        seed: [u8; 32],
     ) -> Option<Self> {
         let mut client = RelayClient::new(seed, locals);
         for &(address, id) in &ticket.relays {

@@ -17,7 +17,7 @@ use std::time::Duration;
 use manyway_units::{Backoff, Time};
 use manyway_wire::relay::{Grant, ListenerName, Nonce, Peer, Proof, Refusal};
 use rand::SeedableRng;
-use rand_pcg::Pcg64Mcg;
+use rand::rngs::ChaCha20Rng;
 
 use super::{Pace, RelayAccess, RelayAddress};
 use crate::driver::{Local, LocalId};
@@ -121,7 +121,7 @@ struct RouteState {
 /// Every relay that a connection, or the attempt at one, may use.
 #[derive(Debug)]
 pub(crate) struct RelayClient {
-    rng: Pcg64Mcg,
+    rng: ChaCha20Rng,
     locals: Vec<Local>,
     relays: BTreeMap<u16, Relay>,
     /// The last RELAY of slots that are empty.
@@ -135,9 +135,9 @@ pub(crate) struct RelayClient {
 }
 
 impl RelayClient {
-    pub(crate) fn new(seed: [u8; 16], locals: Vec<Local>) -> Self {
+    pub(crate) fn new(seed: [u8; 32], locals: Vec<Local>) -> Self {
         Self {
-            rng: Pcg64Mcg::from_seed(seed),
+            rng: ChaCha20Rng::from_seed(seed),
             locals,
             relays: BTreeMap::new(),
             emptied: BTreeMap::new(),

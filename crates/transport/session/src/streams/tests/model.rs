@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use rand::rngs::ChaCha20Rng;
 use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
 
 use super::network::{Network, Weather};
 use super::*;
@@ -258,7 +258,7 @@ fn read_some(network: &mut Network, side: usize, id: StreamId, task: &mut Task) 
 fn play(seed: u64, weather: Weather, streams: [usize; 2], cuts: bool) -> Network {
     let config = small();
     Play {
-        network: Network::new(config, weather, Pcg64Mcg::seed_from_u64(seed)),
+        network: Network::new(config, weather, ChaCha20Rng::seed_from_u64(seed)),
         tasks: [BTreeMap::new(), BTreeMap::new()],
         to_open: streams,
         may_open: [true, true],

@@ -1,7 +1,7 @@
 //! Two sides and a network that loses, repeats and reorders.
 
 use rand::RngExt;
-use rand_pcg::Pcg64Mcg;
+use rand::rngs::ChaCha20Rng;
 
 use super::*;
 
@@ -41,7 +41,7 @@ struct Verdict {
 pub(super) struct Network {
     pub(super) sides: [Streams; 2],
     pub(super) now: Time,
-    pub(super) rng: Pcg64Mcg,
+    pub(super) rng: ChaCha20Rng,
     weather: Weather,
     under_way: Vec<Packet>,
     verdicts: Vec<Verdict>,
@@ -49,7 +49,7 @@ pub(super) struct Network {
 }
 
 impl Network {
-    pub(super) fn new(config: StreamsConfig, weather: Weather, rng: Pcg64Mcg) -> Self {
+    pub(super) fn new(config: StreamsConfig, weather: Weather, rng: ChaCha20Rng) -> Self {
         let (a, b) = pair(config);
         Network {
             sides: [a, b],

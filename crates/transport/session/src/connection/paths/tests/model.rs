@@ -81,7 +81,7 @@ enum Step {
 
 struct End {
     set: PathSet,
-    rng: Pcg64Mcg,
+    rng: ChaCha20Rng,
     /// Challenges that left, and where they went.
     asked: BTreeSet<([u8; 8], SocketAddr)>,
     /// Addresses whose challenge came back, and those from where it did.
@@ -398,7 +398,7 @@ impl Model for Roaming {
     fn start(&self) -> State {
         let end = |initiator| End {
             set: set(initiator),
-            rng: Pcg64Mcg::seed_from_u64(u64::from(initiator)),
+            rng: ChaCha20Rng::seed_from_u64(u64::from(initiator)),
             asked: BTreeSet::new(),
             returned: BTreeSet::new(),
             answered: BTreeSet::new(),
