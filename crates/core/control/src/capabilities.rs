@@ -7,6 +7,8 @@ pub enum Signal {
     Loss,
     /// Queueing delay; losses too, but they are the exception.
     Delay,
+    /// The rate of delivery; losses beyond a share.
+    Rate,
 }
 
 /// What a law needs from its surroundings.
@@ -28,6 +30,11 @@ impl Capabilities {
         signal: Signal::Loss,
         paced: true,
         receive_times: false,
+    };
+    /// A law that models the path, and sets the pace.
+    pub(crate) const RATE: Self = Capabilities {
+        signal: Signal::Rate,
+        ..Self::LOSS
     };
     /// A law that acts on delay, of the round trip or of one way.
     pub(crate) const DELAY: Self = Capabilities {

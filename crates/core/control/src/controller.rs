@@ -57,6 +57,9 @@ pub struct Ack {
     /// These packets were sent before the last window cut: the window must not grow (RFC 9002
     /// §7.3.2), unless [`Options::growth_in_recovery`](crate::Options::growth_in_recovery) says so.
     pub in_recovery: bool,
+    /// How fast packets are delivered; only for controllers that are
+    /// [rate-based](Controller::rate_based).
+    pub delivery: Option<Delivery>,
 }
 
 impl Ack {
@@ -65,6 +68,66 @@ impl Ack {
     pub fn one_way(&self) -> Option<f64> {
         Some(self.received?.as_secs_f64() - self.sent.as_secs_f64())
     }
+}
+
+/// A sample of the rate at which a path delivers, taken from the newest packet that an
+/// acknowledgement acknowledges (draft-ietf-ccwg-bbr §4.1). Only ack-eliciting packets count.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Bytes acknowledged on this path so far.
+    pub delivered: u64,
+    /// What `delivered` was when the packet was sent.
+    pub delivered_before: u64,
+    /// In this time the difference of the two was sent, and acknowledged: the longer of both.
+    pub interval: Duration,
+    /// While the packet was under way, the path could have carried more than it was given.
+    pub app_limited: bool,
+    /// The path had been idle, and this is the first acknowledgement since.
+    pub restarted: bool,
+    /// Bytes in flight just after the packet was sent.
+    pub in_flight_then: u64,
+    /// Bytes declared lost since the packet was sent.
+    pub lost: u64,
+    /// Bytes in flight now.
+    pub in_flight: u64,
+    /// The most bytes in flight in this round trip and the one before.
+    pub peak: u64,
+}
+
+impl Delivery {
+    /// Bytes delivered in `interval`.
+    #[inline]
+    pub fn volume(&self) -> u64 {
+        self.delivered - self.delivered_before
+    }
+
+    /// The delivery rate, bytes/s; `None` if the clock has no resolution for it.
+    #[inline]
+    pub fn rate(&self) -> Option<f64> {
+        let seconds = self.interval.as_secs_f64();
+        (seconds > 0.0).then(|| self.volume() as f64 / seconds)
+    }
+}
+
+/// A packet that was declared lost.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct LostPacket {
+    /// Its path.
+    pub slot: Slot,
+    /// When it was declared lost.
+    pub now: Time,
+    /// Its number: consecutive in the order of sending.
+    pub number: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes acknowledged on the path so far.
+    pub delivered: u64,
+    /// Bytes in flight just after it was sent.
+    pub in_flight_then: u64,
+    /// Bytes declared lost since it was sent, its own included.
+    pub lost: u64,
+    /// When it was sent, the path could have carried more than it was given.
+    pub app_limited: bool,
 }
 
 /// A loss event: packets of one path were lost (or marked, for [`Controller::on_ecn`]). The sender
@@ -123,6 +186,13 @@ pub trait Controller: Send + Debug {
         Ok(())
     }
 
+    /// Whether the controller works from a model of each path: its senders measure the delivery
+    /// rate for it ([`Ack::delivery`], [`Controller::on_packet_lost`]), and always pace, at the
+    /// rate that it says ([`Controller::pacing_rate`]).
+    fn rate_based(&self) -> bool {
+        false
+    }
+
     /// Adds a path and returns its slot.
     fn add_path(&mut self, path: NewPath) -> Slot;
 
@@ -143,6 +213,12 @@ pub trait Controller: Send + Debug {
     /// window stays.
     fn on_further_loss(&mut self, loss: &Loss) {
         let _ = loss;
+    }
+
+    /// A packet was lost; after the [`Controller::on_loss`] or [`Controller::on_further_loss`] that
+    /// counts it. Rate-based controllers only.
+    fn on_packet_lost(&mut self, packet: &LostPacket) {
+        let _ = packet;
     }
 
     /// Packets came marked Congestion Experienced: a loss event in which nothing was lost.
@@ -168,6 +244,13 @@ pub trait Controller: Send + Debug {
     /// Whether the path is below its slow-start threshold.
     fn in_slow_start(&self, slot: Slot) -> bool;
 
+    /// The rate at which packets may leave, bytes/s; `None` leaves it to the sender, which spreads
+    /// a window over somewhat less than a round trip.
+    fn pacing_rate(&self, slot: Slot) -> Option<f64> {
+        let _ = slot;
+        None
+    }
+
     /// Whether the path is worth keeping. Advice: windows stay sound if nobody follows it. It
     /// changes with losses and timeouts only, of any path of the connection, so that is when to
     /// ask; [`crate::paths::PathManager`] knows what to do with the answer.
@@ -183,6 +266,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn check_paths(&self, count: usize) -> Result<(), String> {
         (**self).check_paths(count)
+    }
+    fn rate_based(&self) -> bool {
+        (**self).rate_based()
     }
     fn add_path(&mut self, path: NewPath) -> Slot {
         (**self).add_path(path)
@@ -202,6 +288,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     fn on_further_loss(&mut self, loss: &Loss) {
         (**self).on_further_loss(loss);
     }
+    fn on_packet_lost(&mut self, packet: &LostPacket) {
+        (**self).on_packet_lost(packet);
+    }
     fn on_ecn(&mut self, loss: &Loss) {
         (**self).on_ecn(loss);
     }
@@ -219,6 +308,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn in_slow_start(&self, slot: Slot) -> bool {
         (**self).in_slow_start(slot)
+    }
+    fn pacing_rate(&self, slot: Slot) -> Option<f64> {
+        (**self).pacing_rate(slot)
     }
     fn verdict(&self, slot: Slot) -> PathVerdict {
         (**self).verdict(slot)

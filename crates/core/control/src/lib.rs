@@ -7,7 +7,8 @@
 //!   numbers.
 //! * A **controller** ([`Controller`]) owns the congestion windows of all paths of one connection:
 //!   [`Coupled`] makes one from any law, also from one that remembers ([`Law`]); [`laws::Wvegas`],
-//!   [`laws::Bmc`], [`laws::Mpath`], [`laws::Cubic`] and [`laws::Auto`] are controllers themselves.
+//!   [`laws::Bmc`], [`laws::Mpath`], [`laws::Cubic`], [`laws::Bbr`] and [`laws::Auto`] are
+//!   controllers themselves.
 //!   A [`LawSpec`] is a law of the [`registry`] with its parameters: it says what the law can do,
 //!   and makes its controller.
 //! * A **sender** ([`Sender`]) is one subflow: round-trip time, loss detection, probe timeouts,
@@ -71,7 +72,9 @@ mod sender;
 mod slots;
 mod slow_start;
 
-pub use controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
+pub use controller::{
+    Ack, Controller, Delivery, Loss, LostPacket, NewPath, PathVerdict, Round, Slot,
+};
 pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
 pub use options::{Growth, Options, SlowStartKind};

@@ -182,6 +182,7 @@ mod tests {
             received: None,
             app_limited: false,
             in_recovery: false,
+            delivery: None,
         }
     }
 

@@ -266,7 +266,7 @@ proptest! {
                 watched.on_ack(&Ack {
                     slot, now, packets: 1.5, rtt: 20 * MS, rtt_sampled: true, smoothed_rtt: 20 * MS,
                     min_rtt: 10 * MS, sent, received: Some(Time::from_secs_f64(2000.0 + delay)),
-                    app_limited: false, in_recovery: false,
+                    app_limited: false, in_recovery: false, delivery: None,
                 });
             }
         }

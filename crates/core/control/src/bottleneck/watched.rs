@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot};
 
 use super::BottleneckConfig;
 use super::estimator::{Estimate, Estimator};
@@ -137,6 +137,10 @@ impl<C: Controller> Controller for Watched<C> {
         self.inside.check_paths(count)
     }
 
+    fn rate_based(&self) -> bool {
+        self.inside.rate_based()
+    }
+
     fn add_path(&mut self, path: NewPath) -> Slot {
         let slot = self.inside.add_path(path);
         if self.records.len() <= slot.0 {
@@ -185,6 +189,10 @@ impl<C: Controller> Controller for Watched<C> {
         }
     }
 
+    fn on_packet_lost(&mut self, packet: &LostPacket) {
+        self.inside.on_packet_lost(packet);
+    }
+
     fn on_ecn(&mut self, loss: &Loss) {
         self.inside.on_ecn(loss);
         if let Some((log, interval)) = self.note_lost(loss) {
@@ -210,6 +218,10 @@ impl<C: Controller> Controller for Watched<C> {
 
     fn in_slow_start(&self, slot: Slot) -> bool {
         self.inside.in_slow_start(slot)
+    }
+
+    fn pacing_rate(&self, slot: Slot) -> Option<f64> {
+        self.inside.pacing_rate(slot)
     }
 
     fn verdict(&self, slot: Slot) -> PathVerdict {

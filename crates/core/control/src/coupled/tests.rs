@@ -31,6 +31,7 @@ fn ack(slot: Slot, packets: f64, rtt_ms: u64) -> Ack {
         received: None,
         app_limited: false,
         in_recovery: false,
+        delivery: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use manyway_units::Time;
 
 use super::AnyController;
-use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot};
 
 impl Controller for AnyController {
     fn name(&self) -> &'static str {
@@ -11,6 +11,9 @@ impl Controller for AnyController {
     }
     fn check_paths(&self, count: usize) -> Result<(), String> {
         each!(self, controller => controller.check_paths(count))
+    }
+    fn rate_based(&self) -> bool {
+        each!(self, controller => controller.rate_based())
     }
     fn add_path(&mut self, path: NewPath) -> Slot {
         each!(self, controller => controller.add_path(path))
@@ -31,6 +34,9 @@ impl Controller for AnyController {
     }
     fn on_further_loss(&mut self, loss: &Loss) {
         each!(self, controller => controller.on_further_loss(loss));
+    }
+    fn on_packet_lost(&mut self, packet: &LostPacket) {
+        each!(self, controller => controller.on_packet_lost(packet));
     }
     #[inline]
     fn on_ecn(&mut self, loss: &Loss) {
@@ -53,6 +59,10 @@ impl Controller for AnyController {
     #[inline]
     fn in_slow_start(&self, slot: Slot) -> bool {
         each!(self, controller => controller.in_slow_start(slot))
+    }
+    #[inline]
+    fn pacing_rate(&self, slot: Slot) -> Option<f64> {
+        each!(self, controller => controller.pacing_rate(slot))
     }
     fn verdict(&self, slot: Slot) -> PathVerdict {
         each!(self, controller => controller.verdict(slot))

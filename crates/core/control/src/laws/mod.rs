@@ -7,6 +7,7 @@
 
 mod auto;
 mod balia;
+mod bbr;
 mod bmc;
 pub(crate) mod cubic;
 mod ewtcp;
@@ -21,6 +22,7 @@ mod wvegas;
 
 pub use auto::Auto;
 pub use balia::Balia;
+pub use bbr::Bbr;
 pub use bmc::{Bmc, Manager, Weights};
 pub use cubic::Cubic;
 pub use ewtcp::Ewtcp;
@@ -91,6 +93,14 @@ table! {
             capabilities: Capabilities::LOSS,
             fluid: |_| Fluid::None { nearest: "reno" },
             make: |[], options| -> Cubic { Ok(Cubic::new(options)) }
+        }
+        Bbr "bbr"
+            "uncoupled BBRv3 on every path (draft-ietf-ccwg-bbr): a model of bandwidth and \
+             round-trip time, as a baseline" {
+            parameters: [],
+            capabilities: Capabilities::RATE,
+            fluid: |_| Fluid::None { nearest: "reno" },
+            make: |[], options| -> Bbr { Ok(Bbr::new(options)) }
         }
         Auto "auto"
             "adaptive coupling: subflows that share a bottleneck take together what one CUBIC flow \

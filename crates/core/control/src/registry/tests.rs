@@ -67,6 +67,10 @@ fn laws_tell_what_they_can() {
     };
     let by_delay = |law: &LawSpec| law.capabilities().signal == Signal::Delay;
     assert_eq!(names(&by_delay), ["wvegas", "wvegas-printed"]);
+    let by_rate = |law: &LawSpec| law.capabilities().signal == Signal::Rate;
+    assert_eq!(names(&by_rate), ["bbr"]);
+    let rate_based = |law: &LawSpec| law.controller(&Options::default()).rate_based();
+    assert_eq!(names(&rate_based), ["bbr"]);
     let timed = |law: &LawSpec| law.capabilities().receive_times;
     assert_eq!(names(&timed), ["auto", "wvegas", "wvegas-printed"]);
     assert_eq!(names(&|law| !law.capabilities().paced), ["mpath"]);
@@ -75,6 +79,7 @@ fn laws_tell_what_they_can() {
     let own = [
         "olia",
         "cubic",
+        "bbr",
         "auto",
         "mpath",
         "wvegas-printed",
@@ -137,6 +142,7 @@ fn tables() -> String {
         let signal = match can.signal {
             Signal::Loss => "losses",
             Signal::Delay => "delay",
+            Signal::Rate => "delivery rate, losses",
         };
         let paced = if can.paced { "yes" } else { "no" };
         let fluid = match law.fluid() {

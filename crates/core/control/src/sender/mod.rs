@@ -3,7 +3,9 @@
 //! and never sets a window.
 
 mod carried;
+mod delivery;
 mod flight;
+mod measuring;
 mod pacer;
 mod recovery;
 mod reordering;
@@ -18,6 +20,7 @@ use manyway_units::Time;
 
 use crate::controller::{Ack, Controller, NewPath, Round, Slot};
 use crate::rtt::{Rtt, nanos};
+use delivery::DeliveryRate;
 use flight::Flight;
 use pacer::Pacer;
 use recovery::Recovery;
@@ -72,6 +75,8 @@ pub struct Sender<P> {
     ce_count: u64,
     /// A recovery period has begun with a loss: one packet may leave whatever the window says.
     retransmit: bool,
+    /// For rate-based controllers only.
+    delivery: Option<Box<DeliveryRate>>,
     stats: SenderStats,
 }
 
@@ -92,7 +97,8 @@ impl<P> Sender<P> {
         now: Time,
         controller: &mut C,
     ) -> Self {
-        let config = config.sane();
+        let mut config = config.sane();
+        config.pacing |= controller.rate_based();
         let slot = controller.add_path(NewPath {
             now,
             initial_window: config.initial_window,
@@ -112,6 +118,7 @@ impl<P> Sender<P> {
             peak: [0; 2],
             ce_count: 0,
             retransmit: false,
+            delivery: controller.rate_based().then(Box::default),
             stats: SenderStats::default(),
             config,
         };
@@ -246,6 +253,9 @@ impl<P> Sender<P> {
                 self.pacer.on_sent(now, packet.bytes);
             }
         }
+        if self.delivery.is_some() {
+            self.measure_sent(now, &packet);
+        }
         let number = self.flight.push(now, packet);
         self.peak[1] = self.peak[1].max(self.flight.bytes());
         number
@@ -267,7 +277,8 @@ impl<P> Sender<P> {
         if self.retired {
             return Ok(());
         }
-        if let Some(newly) = self.take_oldest(&ack, outcome) {
+        self.measure_spare(now, controller);
+        if let Some(newly) = self.take_oldest(now, &ack, outcome) {
             // Everything older is settled, so nothing is lost and no loss was spurious.
             let sample = self.sample_rtt(now, &ack, &newly);
             self.recovery.on_oldest_acked(newly.number);
@@ -402,7 +413,12 @@ impl<P> Sender<P> {
     /// in flight alone, none that was sent later having been acknowledged before, without marks.
     /// `None` if this one is not.
     #[inline]
-    fn take_oldest(&mut self, ack: &AckInfo<'_>, outcome: &mut Outcome<P>) -> Option<Newly> {
+    fn take_oldest(
+        &mut self,
+        now: Time,
+        ack: &AckInfo<'_>,
+        outcome: &mut Outcome<P>,
+    ) -> Option<Newly> {
         let [range] = ack.ranges else {
             return None;
         };
@@ -418,7 +434,7 @@ impl<P> Sender<P> {
             sent: sent_at,
             app_limited: packet.app_limited,
         };
-        self.stats.bytes_acked += newly.bytes;
+        self.count_acked(now, newly.bytes);
         outcome.acked.push((ack.largest, packet.payload));
         Some(newly)
     }
@@ -458,7 +474,7 @@ impl<P> Sender<P> {
             self.recovery.on_overtaken(now, sent, &self.rtt);
         }
         if let Some(newly) = &newly {
-            self.stats.bytes_acked += newly.bytes;
+            self.count_acked(now, newly.bytes);
         }
         newly
     }
@@ -492,6 +508,7 @@ impl<P> Sender<P> {
         sample: Option<Duration>,
         controller: &mut C,
     ) {
+        let delivery = self.sample_delivery(newly);
         controller.on_ack(&Ack {
             slot: self.slot,
             now,
@@ -504,6 +521,7 @@ impl<P> Sender<P> {
             received: ack.receive_time.filter(|_| newly.number == ack.largest),
             app_limited: newly.app_limited || !self.window_used(controller),
             in_recovery: self.recovery.covers(newly.number),
+            delivery,
         });
         if newly.number >= self.round_end {
             self.round_end = self.flight.next();
@@ -540,7 +558,9 @@ impl<P> Sender<P> {
 
     #[inline]
     fn update_pacer<C: Controller + ?Sized>(&mut self, controller: &C) {
-        if self.config.pacing {
+        if let Some(rate) = controller.pacing_rate(self.slot) {
+            self.pacer.set_rate(rate);
+        } else if self.config.pacing {
             let gain = if controller.in_slow_start(self.slot) {
                 2.0
             } else {

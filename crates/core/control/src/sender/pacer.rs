@@ -42,6 +42,18 @@ impl Pacer {
         self.set_rtt(rtt);
     }
 
+    /// From now on so many bytes/s may leave.
+    pub(super) fn set_rate(&mut self, rate: f64) {
+        self.rate = rate / 1e9;
+        self.capacity = (2.0 * self.packet_size).max(self.rate * BURST_NANOS);
+    }
+
+    /// How long a whole burst has been waiting for somebody to send it, ns; below zero for not yet.
+    pub(super) fn spare(&self, now: Time) -> f64 {
+        let elapsed = now.as_nanos().saturating_sub(self.at.as_nanos());
+        elapsed as f64 - (self.capacity - self.tokens) / self.rate
+    }
+
     pub(super) fn set_packet_size(&mut self, packet_size: u32) {
         self.packet_size = f64::from(packet_size);
     }

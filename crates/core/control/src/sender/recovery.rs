@@ -363,6 +363,7 @@ impl<P> Sender<P> {
         controller: &mut C,
         outcome: &mut Outcome<P>,
     ) -> bool {
+        let before = outcome.lost.len();
         let found = self
             .recovery
             .resolve(now, &self.rtt, &mut self.flight, outcome);
@@ -382,6 +383,11 @@ impl<P> Sender<P> {
             controller.on_loss(&loss);
         } else {
             controller.on_further_loss(&loss);
+        }
+        if let Some(delivery) = &mut self.delivery {
+            let lost = outcome.lost[before..].iter();
+            lost.filter_map(|(number, _)| delivery.on_lost(self.slot, now, *number))
+                .for_each(|packet| controller.on_packet_lost(&packet));
         }
         if batch.persistent {
             self.stats.persistent_congestions += 1;

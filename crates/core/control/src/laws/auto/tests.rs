@@ -45,6 +45,7 @@ impl Bench {
             received: None,
             app_limited: false,
             in_recovery: false,
+            delivery: None,
         });
     }
 

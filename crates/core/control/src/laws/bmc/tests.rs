@@ -57,6 +57,7 @@ fn ack(slot: Slot, packets: f64, rtt: Duration, now: Time) -> Ack {
         received: None,
         app_limited: false,
         in_recovery: false,
+        delivery: None,
     }
 }
 

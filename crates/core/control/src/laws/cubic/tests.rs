@@ -57,6 +57,7 @@ impl Pipe {
             received: None,
             app_limited,
             in_recovery: false,
+            delivery: None,
         });
     }
 

@@ -142,6 +142,7 @@ impl Bench {
             received: None,
             app_limited: !counts,
             in_recovery: false,
+            delivery: None,
         });
     }
 

@@ -203,6 +203,7 @@ proptest! {
  received: None,
                     app_limited: false,
                     in_recovery: false,
+                    delivery: None,
                 }),
             };
             apply(&mut reno);

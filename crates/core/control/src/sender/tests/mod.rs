@@ -1,8 +1,9 @@
 use std::ops::RangeInclusive;
 
 use super::*;
-use crate::controller::Loss;
+use crate::controller::{Loss, LostPacket};
 
+mod delivery;
 mod moving;
 mod properties;
 mod recovery;
@@ -23,11 +24,23 @@ pub(super) struct Recorder {
     timeouts: usize,
     spurious: usize,
     rounds: usize,
+    rate_based: bool,
+    pacing_rate: Option<f64>,
+    lost: Vec<LostPacket>,
 }
 
 impl Controller for Recorder {
     fn name(&self) -> &'static str {
         "recorder"
+    }
+    fn rate_based(&self) -> bool {
+        self.rate_based
+    }
+    fn on_packet_lost(&mut self, packet: &LostPacket) {
+        self.lost.push(*packet);
+    }
+    fn pacing_rate(&self, _slot: Slot) -> Option<f64> {
+        self.pacing_rate
     }
     fn add_path(&mut self, _path: NewPath) -> Slot {
         self.paths += 1;
@@ -86,10 +99,11 @@ impl Bench {
     }
 
     fn with(config: SenderConfig) -> Self {
-        let mut controller = Recorder {
-            window: 20.0,
-            ..Recorder::default()
-        };
+        Self::for_controller(config, Recorder::default())
+    }
+
+    fn for_controller(config: SenderConfig, mut controller: Recorder) -> Self {
+        controller.window = 20.0;
         let now = Time::from_millis(1000);
         Bench {
             sender: Sender::new(config, now, &mut controller),

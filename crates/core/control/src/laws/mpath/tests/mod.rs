@@ -47,6 +47,7 @@ fn ack(slot: Slot, now: Time) -> Ack {
         received: None,
         app_limited: false,
         in_recovery: false,
+        delivery: None,
     }
 }
 
