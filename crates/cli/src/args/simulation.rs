@@ -73,6 +73,7 @@ Examples:
   manyway run scenarios/examples/wifi-5g.toml
   manyway run wifi.toml --set law=balia --set 'links.wifi.rate=10 Mbps' --repeat 20
   manyway run sweep.toml --out results --json > result.json
+  manyway run scenarios/examples/wifi-5g.toml --level stack
   manyway run scenarios/balia/table3.toml --level fluid
   manyway run scenarios/overlay/fig3.toml --level flow
   manyway run scenarios/wvegas/table2.toml --level optimum,fluid,packet --set law=wvegas";
@@ -82,6 +83,9 @@ Examples:
 pub(crate) enum Level {
     /// Every packet over links with queues, with the senders and controllers of real transfers
     Packet,
+    /// Every flow as a connection of real transfers, over the same links: handshake, encryption,
+    /// streams and scheduler take part
+    Stack,
     /// The laws as differential equations, and their equilibria
     Fluid,
     /// The optimum by proportional fairness, as `manyway optimum` computes it

@@ -56,10 +56,12 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
              time"
         ))),
         (false, levels) if levels.contains(&Level::Flow) => Err(usage(format!(
-            "{shown} has no [overlay], and --level flow is for overlays: use packet, fluid or \
-             optimum"
+            "{shown} has no [overlay], and --level flow is for overlays: use packet, stack, \
+             fluid or optimum"
         ))),
-        (false, [Level::Packet]) => carry_out::<packet::Packet>(screen, request).await,
+        (false, [Level::Packet | Level::Stack]) => {
+            carry_out::<packet::Packet>(screen, request).await
+        }
         (false, [Level::Fluid]) => carry_out::<fluid::Fluid>(screen, request).await,
         (false, _) => carry_out::<compare::SideBySide>(screen, request).await,
     }

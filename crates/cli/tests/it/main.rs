@@ -26,4 +26,6 @@ mod relay_selection;
 mod relay_tcp;
 #[cfg(feature = "research")]
 mod run;
+#[cfg(feature = "research")]
+mod stack;
 mod via;

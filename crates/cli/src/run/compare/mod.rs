@@ -1,17 +1,19 @@
-//! `manyway run --level optimum,fluid,packet`: the rates of several levels for the same scenario,
-//! side by side, epoch by epoch. This module asks each level for its rates and enters them into one
-//! report; it computes none itself.
+//! `manyway run --level optimum,fluid,packet,stack`: the rates of several levels for the same
+//! scenario, side by side, epoch by epoch. This module asks each level for its rates and enters
+//! them into one report; it computes none itself.
 
 mod report;
 mod text;
+
+use std::fmt::Display;
 
 use anyhow::bail;
 use manyway_fluid::optimum::{self, Utility};
 use manyway_fluid::run::{self, FluidRun, RunOptions};
 use manyway_fluid::{Network, epochs};
-use manyway_scenario::{Experiment, Point, Span};
-use manyway_simulate::batch::{self, BatchError, Control, Plan};
-use manyway_simulate::packet::SimulationError;
+use manyway_scenario::{Experiment, Point, ScenarioError, Span};
+use manyway_simulate::batch::{self, BatchError, Control, Plan, Report, SpanReport};
+use manyway_simulate::measure::Estimate;
 use manyway_units::Time;
 
 use self::report::{Comparison, Epoch, PointResult, Rates};
@@ -32,6 +34,8 @@ pub(super) struct SideBySide {
     seed: u64,
     repeat: u32,
     points: Vec<Point>,
+    /// The same for the stack level, if that is asked for.
+    session_points: Vec<Point>,
     levels: Vec<Level>,
     options: RunOptions,
     threads: usize,
@@ -48,13 +52,20 @@ impl level::Level for SideBySide {
                  comparison from --json",
             ));
         }
-        let points = scenario.points();
-        let points = points.map_err(|error| usage(error.to_string()))?;
+        let by_epochs = |points: Result<Vec<Point>, ScenarioError>| match points {
+            Ok(points) => Ok(points.into_iter().map(by_epochs).collect()),
+            Err(error) => Err(usage(error.to_string())),
+        };
+        let session_points = match request.args.level.contains(&Level::Stack) {
+            true => by_epochs(scenario.session_points())?,
+            false => Vec::new(),
+        };
         Ok(Self {
             name: scenario.name().to_owned(),
             seed: scenario.seed(),
             repeat: scenario.repeat(),
-            points: points.into_iter().map(by_epochs).collect(),
+            points: by_epochs(scenario.points())?,
+            session_points,
             levels: in_order(&request.args.level),
             options: fluid::options(request.args),
             threads: request.threads(),
@@ -74,7 +85,16 @@ impl level::Level for SideBySide {
             results.push(self.computed(point)?);
         }
         if self.levels.contains(&Level::Packet) {
-            self.simulate(&mut results, control)?;
+            let plan = self.plan(batch::Level::Packet, &self.points);
+            let report = plan.run(batch::packet, |_, _| Ok(()), control);
+            enter(report, &mut results, |rates, known| {
+                rates.packet_bps = known
+            })?;
+        }
+        if self.levels.contains(&Level::Stack) {
+            let plan = self.plan(batch::Level::Stack, &self.session_points);
+            let report = plan.run(batch::stack, |_, _| Ok(()), control);
+            enter(report, &mut results, |rates, known| rates.stack_bps = known)?;
         }
         Ok(Comparison {
             scenario: self.name,
@@ -151,35 +171,42 @@ impl SideBySide {
         Ok(result)
     }
 
-    /// Enters what the packet level measures.
-    fn simulate(&self, results: &mut [PointResult], control: &Control) -> anyhow::Result<()> {
-        let plan = Plan {
+    /// The runs of a level that simulates.
+    fn plan<'a>(&'a self, level: batch::Level, points: &'a [Point]) -> Plan<'a> {
+        Plan {
             scenario: &self.name,
-            level: batch::Level::Packet,
-            points: &self.points,
+            level,
+            points,
             seed: self.seed,
             repeat: self.repeat,
             threads: self.threads,
             keep_series: false,
-        };
-        let report = plan.run(batch::packet, |_, _| Ok(()), control);
-        let report =
-            report.map_err(|error: BatchError<SimulationError>| anyhow::anyhow!("{error}"))?;
-        if report.unfinished > 0 {
-            bail!("stopped: {} runs are missing", report.unfinished);
         }
-        for (result, (_, measured)) in results.iter_mut().zip(report.points()) {
-            for (n, epoch) in result.epochs.iter_mut().enumerate() {
-                for (flow, known) in epoch.flows.iter_mut().zip(&measured.flows) {
-                    flow.rates.packet_bps = known.spans.get(n).map(|span| span.goodput_bps);
-                    for (subflow, known) in flow.subflows.iter_mut().zip(&known.subflows) {
-                        subflow.rates.packet_bps = known.spans.get(n).map(|span| span.goodput_bps);
-                    }
+    }
+}
+
+/// Enters what a level has measured.
+fn enter<E: Display>(
+    report: Result<Report, BatchError<E>>,
+    results: &mut [PointResult],
+    enter: impl Fn(&mut Rates, Option<Estimate>),
+) -> anyhow::Result<()> {
+    let report = report.map_err(|error| anyhow::anyhow!("{error}"))?;
+    if report.unfinished > 0 {
+        bail!("stopped: {} runs are missing", report.unfinished);
+    }
+    for (result, (_, measured)) in results.iter_mut().zip(report.points()) {
+        for (n, epoch) in result.epochs.iter_mut().enumerate() {
+            let of = |spans: &[SpanReport]| spans.get(n).map(|span| span.goodput_bps);
+            for (flow, known) in epoch.flows.iter_mut().zip(&measured.flows) {
+                enter(&mut flow.rates, of(&known.spans));
+                for (subflow, known) in flow.subflows.iter_mut().zip(&known.subflows) {
+                    enter(&mut subflow.rates, of(&known.spans));
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }
 
 fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResult) {
@@ -222,13 +249,14 @@ fn name(level: Level) -> &'static str {
         Level::Optimum => "optimum",
         Level::Fluid => "fluid",
         Level::Packet => "packet",
+        Level::Stack => "stack",
         Level::Flow => "flow",
     }
 }
 
 /// The levels in the order of their columns.
 fn in_order(asked: &[Level]) -> Vec<Level> {
-    let mut levels = vec![Level::Optimum, Level::Fluid, Level::Packet];
+    let mut levels = vec![Level::Optimum, Level::Fluid, Level::Packet, Level::Stack];
     levels.retain(|level| asked.contains(level));
     levels
 }

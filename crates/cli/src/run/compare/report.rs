@@ -11,7 +11,7 @@ use serde::Serialize;
 pub(crate) struct Comparison {
     pub(super) scenario: String,
     pub(super) levels: Vec<&'static str>,
-    /// Repetitions of each point at the packet level.
+    /// Repetitions of each point at the levels that simulate.
     pub(super) runs: u32,
     pub(super) points: Vec<PointResult>,
 }
@@ -66,6 +66,8 @@ pub(super) struct Rates {
     pub(super) fluid_bps: Option<f64>,
     /// The packet level's mean over the epoch, estimated over the runs.
     pub(super) packet_bps: Option<Estimate>,
+    /// The same of the stack level.
+    pub(super) stack_bps: Option<Estimate>,
 }
 
 #[derive(Debug, Serialize)]
@@ -128,7 +130,7 @@ impl Flow {
         }
     }
 
-    /// Sums the computed rates of the subflows. The packet level measures its own sum.
+    /// Sums the computed rates of the subflows. Levels that simulate measure their own sums.
     pub(super) fn add_up(&mut self) {
         let sum = |of: fn(&Rates) -> Option<f64>| {
             let known: Vec<f64> = self.subflows.iter().filter_map(|s| of(&s.rates)).collect();

@@ -16,7 +16,8 @@ const GROUPS: usize = 20;
 pub(super) fn summary(comparison: &Comparison) -> String {
     let levels = &comparison.levels;
     let mut text = format!("{}: {}, goodput", comparison.scenario, levels.join(", "));
-    if levels.contains(&"packet") && comparison.runs > 1 {
+    let simulated = |level: &&str| ["packet", "stack"].contains(level);
+    if levels.iter().any(simulated) && comparison.runs > 1 {
         text += &format!(
             ", {} runs; ± is the 95 % confidence interval of the mean",
             comparison.runs
@@ -77,13 +78,14 @@ type Read = fn(&Rates) -> Option<Estimate>;
 
 /// A row for each group, and for each of its paths where there are several.
 fn rates(epoch: &Epoch, levels: &[&str]) -> String {
-    let all: [(&str, &str, Read); 4] = [
+    let all: [(&str, &str, Read); 5] = [
         ("optimum", "optimum", |rates| computed(rates.optimum_bps)),
         ("fluid", "fluid equilibrium", |rates| {
             computed(rates.fluid_rest_bps)
         }),
         ("fluid", "fluid", |rates| computed(rates.fluid_bps)),
         ("packet", "packet", |rates| rates.packet_bps),
+        ("stack", "stack", |rates| rates.stack_bps),
     ];
     let shown: Vec<(&str, Read)> = all
         .into_iter()
@@ -108,8 +110,11 @@ fn rates(epoch: &Epoch, levels: &[&str]) -> String {
         let rates = members.iter().map(|flow| flow.rates);
         rates
             .flat_map(|rates| {
-                let packet = rates.packet_bps.map(|rate| rate.mean);
-                [rates.optimum_bps, rates.fluid_bps, packet]
+                let simulated = [rates.packet_bps, rates.stack_bps];
+                let simulated = simulated.map(|rate| rate.map(|rate| rate.mean));
+                [rates.optimum_bps, rates.fluid_bps]
+                    .into_iter()
+                    .chain(simulated)
             })
             .flatten()
             .any(|rate| rate > 0.0)

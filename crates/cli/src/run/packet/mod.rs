@@ -1,6 +1,7 @@
-//! `manyway run --level packet`: every packet over links with queues, all points and repetitions on
-//! all cores. This module hands the runs to the simulator's [`Plan`] and the results to tables,
-//! plots and text; it computes no result itself.
+//! `manyway run --level packet` and `--level stack`: every packet over links with queues, sent by
+//! bare senders or by complete sessions, all points and repetitions on all cores. This module hands
+//! the runs to the simulator's [`Plan`] and the results to tables, plots and text; it computes no
+//! result itself.
 
 mod sheets;
 mod text;
@@ -15,6 +16,7 @@ use super::folder::{Folder, Sheet};
 use super::level::{self, Level, Request};
 use super::naming::setting;
 use super::plots;
+use crate::args;
 use crate::exit::usage;
 use crate::scenario::several;
 
@@ -22,6 +24,7 @@ use crate::scenario::several;
 #[derive(Debug)]
 pub(super) struct Packet {
     scenario: Scenario,
+    level: batch::Level,
     points: Vec<Point>,
     threads: usize,
     keep_series: bool,
@@ -31,8 +34,12 @@ impl Level for Packet {
     type Report = Report;
 
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
-        let points = request.scenario.points();
+        let (level, points) = match request.args.level[..] {
+            [args::Level::Stack] => (batch::Level::Stack, request.scenario.session_points()),
+            _ => (batch::Level::Packet, request.scenario.points()),
+        };
         Ok(Self {
+            level,
             points: points.map_err(|error| usage(error.to_string()))?,
             threads: request.threads(),
             keep_series: request.args.keep_series,
@@ -47,7 +54,7 @@ impl Level for Packet {
     fn run(self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Report> {
         let plan = Plan {
             scenario: self.scenario.name(),
-            level: batch::Level::Packet,
+            level: self.level,
             points: &self.points,
             seed: self.scenario.seed(),
             repeat: self.scenario.repeat(),
@@ -67,17 +74,18 @@ impl Level for Packet {
                 None => Ok(()),
             }
         };
-        let packet =
-            |experiment: &Experiment, run: &Running<'_>| Ok(batch::packet(experiment, run)?);
-        plan.run(packet, sink, control)
-            .map_err(|error| match error {
-                BatchError::Run { job, error } | BatchError::Result { job, error } => {
-                    let setting = setting(&self.points[job.point]);
-                    error.context(format!("{setting}seed {}", job.seed))
-                }
-                BatchError::Stopped => anyhow::anyhow!("{}", BatchError::<String>::Stopped),
-                BatchError::Threads(error) => error.into(),
-            })
+        let level = |experiment: &Experiment, run: &Running<'_>| match self.level {
+            batch::Level::Packet => Ok(batch::packet(experiment, run)?),
+            batch::Level::Stack => Ok(batch::stack(experiment, run)?),
+        };
+        plan.run(level, sink, control).map_err(|error| match error {
+            BatchError::Run { job, error } | BatchError::Result { job, error } => {
+                let setting = setting(&self.points[job.point]);
+                error.context(format!("{setting}seed {}", job.seed))
+            }
+            BatchError::Stopped => anyhow::anyhow!("{}", BatchError::<String>::Stopped),
+            BatchError::Threads(error) => error.into(),
+        })
     }
 }
 

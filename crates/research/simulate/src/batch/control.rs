@@ -52,9 +52,9 @@ impl Control {
         }
     }
 
-    /// Tells the number of all runs, before the first starts.
+    /// Tells of so many runs more, before the first of them starts.
     pub fn expect(&self, runs: u64) {
-        self.runs.store(runs, Ordering::Relaxed);
+        self.runs.fetch_add(runs, Ordering::Relaxed);
     }
 
     pub(super) fn flag(&self) -> &AtomicBool {

@@ -30,6 +30,21 @@ pub use report::{
 
 use crate::packet::{RunResult, Simulation, SimulationError};
 
+/// Carries out a run at the stack level.
+///
+/// # Errors
+///
+/// [`StackError`](crate::stack::StackError) if the experiment can't be run, or shows a fault of the
+/// transport.
+#[cfg(feature = "stack")]
+pub fn stack(
+    experiment: &Experiment,
+    run: &Running<'_>,
+) -> Result<RunResult, crate::stack::StackError> {
+    let mut simulation = crate::stack::Simulation::new(experiment, run.seed())?;
+    simulation.run_with(run.stop_flag(), |done| run.progress(done))
+}
+
 /// Carries out a run at the packet level.
 ///
 /// # Errors

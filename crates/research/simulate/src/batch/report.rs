@@ -1,7 +1,7 @@
-//! The packet level's results as programs read them: the object that `manyway run --json` prints,
-//! and its schema. A change of a field's name or type raises the version; a new field doesn't. This
-//! module holds numbers only: [`tally`](super::tally) computes them, and whoever prints them
-//! chooses the words.
+//! The results of the packet level and of the stack level as programs read them: the object that
+//! `manyway run --json` prints, and its schema. A change of a field's name or type raises the
+//! version; a new field doesn't. This module holds numbers only: [`tally`](super::tally) computes
+//! them, and whoever prints them chooses the words.
 
 use indexmap::IndexMap;
 use schemars::generate::SchemaSettings;
@@ -38,7 +38,7 @@ impl<R> Object<R> {
     }
 }
 
-/// The packet level's results of a scenario.
+/// What the packet level or the stack level makes of a scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The scenario's name.
@@ -63,6 +63,9 @@ pub struct Report {
 pub enum Level {
     /// Every packet over links with queues, with the transport's own senders and controllers.
     Packet,
+    /// The same links, and complete sessions in the place of the senders: every byte that counts
+    /// was handed over, in order and once.
+    Stack,
 }
 
 /// One point or several.
@@ -117,7 +120,8 @@ pub struct FlowReport {
     pub name: String,
     /// Its group's name.
     pub group: String,
-    /// Goodput while it was active: payload acknowledged, bits/s.
+    /// Goodput while it was active: payload acknowledged, or, at the stack level, read by the
+    /// receiving application, bits/s.
     pub goodput_bps: Estimate,
     /// Its goodput over that of all flows; null when nobody had any.
     pub share: Option<Estimate>,

@@ -327,3 +327,17 @@ fn queues_mark_what_is_capable() {
     assert!(marked > 10 && none == 0, "{marked} {none}");
     assert!(lost < dropped, "{lost} {dropped}");
 }
+
+/// Two equal paths, which race each other at the handshake: whichever wins, each has its own.
+#[test]
+fn paths_keep_their_own_bytes() {
+    let more = "[flows.f]\nlaw = \"cubic\"\npaths = [\"p0\", \"p1\"]\njitter = \"100 us\"\n";
+    let text = network(&[(20.0, 10), (20.0, 10)], "loss = 0.01", more).replace("60 s", "10 s");
+    for seed in 1..9 {
+        let run = run_sessions(&text, seed);
+        for (link, subflow) in run.links.iter().zip(&run.flows[0].subflows) {
+            let payload = link.load_bps * OF_SESSIONS;
+            assert_near("a path", subflow.goodput_bps, payload, 0.03);
+        }
+    }
+}

@@ -8,7 +8,7 @@ mod sweep;
 mod tests;
 
 use manyway_report::{Column, Table};
-use manyway_simulate::batch::{LinkReport, Measured, Report, Results};
+use manyway_simulate::batch::{Level, LinkReport, Measured, Report, Results};
 
 use self::styles::{Styles, Transfers, fractions, means, noted};
 use crate::run::number::Style;
@@ -41,7 +41,11 @@ fn headline(report: &Report) -> String {
         Results::Sweep { points } => format!("{} points, each ", points.len()),
         Results::Point(_) => String::new(),
     };
-    let mut text = format!("{}: {each}{seeds}", report.scenario);
+    let level = match report.level {
+        Level::Packet => "",
+        Level::Stack => "stack level, ",
+    };
+    let mut text = format!("{}: {level}{each}{seeds}", report.scenario);
     let mut times = report
         .points()
         .map(|(_, m)| (m.measured_from_s, m.measured_until_s));

@@ -148,8 +148,8 @@ impl Running {
             if let Some(stats) = &sent {
                 subflow.on_sent(now, &stats.paths);
             }
-            if let Some(stats) = &received {
-                subflow.on_received(&stats.paths);
+            if let (Some(sent), Some(received)) = (&sent, &received) {
+                subflow.on_received(&sent.paths, &received.paths);
             }
         }
         let mut read = 0;
@@ -238,10 +238,15 @@ impl Subflow {
         self.meter.rtt(path.rtt.as_nanos() as u64);
     }
 
-    /// Takes in the server's paths.
-    fn on_received(&mut self, paths: &[PathStats]) {
-        let own = paths.iter().filter(|path| path.remote == self.near);
-        let arrived = own.map(|path| path.stream_bytes_received).sum();
+    /// Takes in the server's paths. Which are its own, the client knows: both ends have the same
+    /// ids, and the server may see another address.
+    fn on_received(&mut self, sent: &[PathStats], received: &[PathStats]) {
+        let own = |id| {
+            sent.iter()
+                .any(|path| path.id == id && path.local == self.near)
+        };
+        let paths = received.iter().filter(|path| own(path.id));
+        let arrived = paths.map(|path| path.stream_bytes_received).sum();
         self.arrived = self.arrived.max(arrived);
     }
 
