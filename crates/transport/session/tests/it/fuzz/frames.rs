@@ -12,27 +12,21 @@ use super::choices::Choices;
 /// What a datagram is to be full of: a kind of frame, whose numbers grow from one to the next.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Recipe {
-    pub(super) kind: usize,
-    pub(super) a: u64,
-    pub(super) b: u64,
+    kind: usize,
+    a: u64,
+    b: u64,
     /// By how much the numbers grow.
-    pub(super) step: (u64, u64),
-    pub(super) len: usize,
-    pub(super) extra: u8,
+    step: (u64, u64),
+    len: usize,
+    extra: u8,
 }
 
 /// The kind that is stream data.
-pub(super) const STREAM: usize = 0;
-/// The kinds that name a stream.
-pub(super) const OF_STREAMS: [usize; 4] = [STREAM, 5, 6, 8];
-/// The kind that names a relay.
-pub(super) const NAMES_RELAY: usize = 14;
-/// The kind that answers a challenge.
-pub(super) const RESPONSE: usize = 1;
+const STREAM: usize = 0;
 const KINDS: usize = 20;
 
 /// Stream data: there are four versions of every byte.
-pub(super) fn content(stream: StreamId, offset: u64, version: u8) -> u8 {
+fn content(stream: StreamId, offset: u64, version: u8) -> u8 {
     (offset.wrapping_mul(7).wrapping_add(stream.0) as u8) ^ (offset / 251) as u8 ^ (version & 3)
 }
 
@@ -71,7 +65,7 @@ impl Recipe {
     }
 
     /// Writes one frame. What the peer has to know of it, it is told.
-    pub(super) fn write(&self, plain: &mut Vec<u8>, peer: &mut Peer, challenge: [u8; 8]) {
+    pub(super) fn write(&self, plain: &mut Vec<u8>, peer: &mut Peer) {
         let (a, b, extra) = (self.a, self.b, self.extra);
         let path = PathId(a as u32);
         let data: Vec<u8>;
@@ -87,7 +81,7 @@ impl Recipe {
                     data: &data,
                 }
             }
-            RESPONSE => Frame::PathResponse { data: challenge },
+            1 => Frame::PathResponse { data: [extra; 8] },
             2 => Frame::Ping,
             3 => Frame::Filler,
             4 => Frame::Padding { len: self.len + 1 },
@@ -119,7 +113,7 @@ impl Recipe {
                 seq: a,
                 addresses: (0..self.len as u64 / 16).map(|n| named(b + n)).collect(),
             },
-            NAMES_RELAY => Frame::Relay {
+            14 => Frame::Relay {
                 slot: a as u16 % 256,
                 seq: b,
                 relay: (extra > 0).then(|| (named(b), RelayId([extra; 32]))),

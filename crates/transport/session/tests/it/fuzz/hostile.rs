@@ -10,11 +10,12 @@ use manyway_session::streams::ReadError;
 use manyway_session::{
     Carrier, Config, ConnectionHandle, Facts, Local, LocalId, PathId, PathState, Purpose, StreamId,
 };
+use manyway_wire::{Frame, Frames};
 
 use super::super::hostile::peer::{Peer, ROOM};
 use super::super::hostile::victim::{Sent, Victim, dialled, here};
 use super::choices::Choices;
-use super::frames::{NAMES_RELAY, OF_STREAMS, RESPONSE, Recipe, STREAM, content};
+use super::frames::Recipe;
 use super::ledger::Ledger;
 
 /// Peers at a time.
@@ -42,8 +43,8 @@ const STREAM_STATE: usize = 1 << 10;
 /// Of a closed path its statistics are left.
 const CLOSED_PATH: usize = 512;
 
-/// Stream data that a peer has sent: from, to, version.
-type Said = Vec<(u64, u64, u8)>;
+/// Stream data that a peer has sent, and from which offset on.
+type Said = Vec<(u64, Vec<u8>)>;
 
 struct Run<'a> {
     choices: Choices<'a>,
@@ -225,45 +226,57 @@ impl<'a> Run<'a> {
         let mut plain = Vec::new();
         for _ in 0..many.max(1) {
             let start = plain.len();
-            let before = recipe;
-            recipe.write(&mut plain, &mut self.peers[self.at], [before.extra; 8]);
-            if recipe.kind == RESPONSE {
-                // Nobody's challenge.
-                self.ledger.answered(from, [before.extra; 8]);
-            }
+            recipe.write(&mut plain, &mut self.peers[self.at]);
             if plain.len() > ROOM {
                 let frame = plain.split_off(start);
                 self.send(path, (local, from), &plain);
                 plain = frame;
                 plain.truncate(ROOM);
             }
-            if recipe.kind == STREAM {
-                self.note_said(recipe);
-            }
-            if OF_STREAMS.contains(&recipe.kind) {
-                let opened = self.opened.entry(self.at).or_default();
-                *opened = (recipe.a / 2 + 1).min(MOST_STREAMS).max(*opened);
-            }
-            self.relays += usize::from(recipe.kind == NAMES_RELAY);
             recipe.advance();
         }
         self.send(path, (local, from), &plain);
     }
 
-    fn note_said(&mut self, recipe: Recipe) {
-        let stream = (self.at, StreamId(recipe.a));
-        let end = recipe.b.saturating_add(recipe.len as u64);
-        let said = self.said.entry(stream).or_default();
-        said.push((recipe.b, end, recipe.extra));
-        if recipe.extra & 8 > 0 {
-            self.ends.entry(stream).or_default().push(end);
+    /// Notes what a packet says. Bytes that were meant to be no frame may be one.
+    fn note(&mut self, from: SocketAddr, plain: &[u8]) {
+        for frame in Frames::new(plain).map_while(Result::ok) {
+            match frame {
+                Frame::Stream {
+                    stream,
+                    offset,
+                    fin,
+                    data,
+                } => {
+                    self.note_stream(stream);
+                    let stream = (self.at, stream);
+                    let said = self.said.entry(stream).or_default();
+                    said.push((offset, data.to_vec()));
+                    if fin {
+                        let end = offset + data.len() as u64;
+                        self.ends.entry(stream).or_default().push(end);
+                    }
+                }
+                Frame::ResetStream { stream, .. }
+                | Frame::StopSending { stream, .. }
+                | Frame::MaxStreamData { stream, .. } => self.note_stream(stream),
+                Frame::PathResponse { data } => self.ledger.answered(from, data),
+                Frame::Relay { .. } => self.relays += 1,
+                _ => {}
+            }
         }
+    }
+
+    fn note_stream(&mut self, stream: StreamId) {
+        let opened = self.opened.entry(self.at).or_default();
+        *opened = (stream.0 / 2 + 1).min(MOST_STREAMS).max(*opened);
     }
 
     fn send(&mut self, path: PathId, (local, from): (LocalId, SocketAddr), plain: &[u8]) {
         let Some(datagram) = self.peers[self.at].seal(path, plain) else {
             return;
         };
+        self.note(from, plain);
         self.datagrams.push_back((from, datagram.clone()));
         if self.datagrams.len() > KEPT {
             self.datagrams.pop_front();
@@ -336,9 +349,8 @@ impl<'a> Run<'a> {
             _ => self.peers[at].address,
         };
         self.at = at;
-        self.ledger.answered(from, challenge);
         let mut plain = vec![];
-        manyway_wire::Frame::PathResponse { data: challenge }.encode(&mut plain);
+        Frame::PathResponse { data: challenge }.encode(&mut plain);
         self.send(path, (LocalId(1), from), &plain);
     }
 
@@ -488,9 +500,9 @@ impl<'a> Run<'a> {
             Ok(Some(bytes)) => {
                 let said = self.said.get(&stream).map_or(&[][..], Vec::as_slice);
                 for (offset, byte) in (*at..).zip(bytes) {
-                    let is_it = |(start, end, version): &(u64, u64, u8)| {
-                        (*start..*end).contains(&offset)
-                            && content(stream.1, offset, *version) == *byte
+                    let is_it = |(start, data): &(u64, Vec<u8>)| {
+                        let at = offset.checked_sub(*start);
+                        at.is_some_and(|at| data.get(at as usize) == Some(byte))
                     };
                     assert!(said.iter().any(is_it), "{stream:?}: nobody sent {offset}");
                 }
