@@ -81,6 +81,6 @@ pub use options::{Growth, Options, SlowStartKind};
 pub use registry::{LawError, LawSpec};
 pub use rtt::Rtt;
 pub use sender::{
-    AckError, AckInfo, Arrived, Carried, CarriedConfig, LossDetection, Outcome, Permit, Sender,
-    SenderConfig, SenderStats, Sent, TimerEvent,
+    AckError, AckInfo, Arrived, Carried, CarriedConfig, LossDetection, Outcome, Permit,
+    RetransmissionTimeout, Sender, SenderConfig, SenderStats, Sent, TimerEvent,
 };

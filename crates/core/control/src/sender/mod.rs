@@ -9,6 +9,7 @@ mod measuring;
 mod pacer;
 mod recovery;
 mod reordering;
+mod timer;
 mod types;
 
 #[cfg(test)]
@@ -27,11 +28,9 @@ use recovery::Recovery;
 
 pub use carried::{Arrived, Carried, CarriedConfig};
 pub use types::{
-    AckError, AckInfo, LossDetection, Outcome, Permit, SenderConfig, SenderStats, Sent, TimerEvent,
+    AckError, AckInfo, LossDetection, Outcome, Permit, RetransmissionTimeout, SenderConfig,
+    SenderStats, Sent, TimerEvent,
 };
-
-/// No backed-off probe timeout is longer than this, ns (RFC 6298 §2.5 allows 60 s and more).
-const MAX_BACKOFF: u64 = 60_000_000_000;
 
 /// One subflow's sender, sans I/O. `P` is what a packet carries: whatever the owner wants back when
 /// the packet is acknowledged or lost, `()` in simulations.
@@ -65,8 +64,9 @@ pub struct Sender<P> {
     recovery: Recovery,
     pacer: Pacer,
     pto_count: u32,
-    /// When the last ack-eliciting packet was sent or the last probe timeout fired: the next one is
-    /// counted from here.
+    /// The next timeout is counted from here: when the last ack-eliciting packet was sent or the
+    /// last timeout fired. TCP's is counted from the last acknowledgement or the packet after which
+    /// nothing else was in flight.
     pto_from: Time,
     /// The current round ends when this packet or a later one is acknowledged.
     round_end: u64,
@@ -208,6 +208,13 @@ impl<P> Sender<P> {
         if self.retired {
             return Permit::WindowFull;
         }
+        if self.pto_count > 0 && self.has_tcp_timer() {
+            // The loss window (RFC 5681 §3.1).
+            return match self.flight.packets() {
+                0 => Permit::Now { packets: 1 },
+                _ => Permit::WindowFull,
+            };
+        }
         let size = f64::from(self.config.packet_size);
         // A window that rounding left a hair below a whole packet counts as whole.
         let room = (window + 1e-6) * size - self.flight.bytes() as i64 as f64;
@@ -248,7 +255,9 @@ impl<P> Sender<P> {
             if std::mem::take(&mut self.retransmit) {
                 self.recovery.on_opened(self.flight.next());
             }
-            self.pto_from = now;
+            if self.flight.packets() == 0 || !self.has_tcp_timer() {
+                self.pto_from = now;
+            }
             if self.config.pacing {
                 self.pacer.on_sent(now, packet.bytes);
             }
@@ -283,7 +292,7 @@ impl<P> Sender<P> {
             let sample = self.sample_rtt(now, &ack, &newly);
             self.recovery.on_oldest_acked(newly.number);
             self.report_ack(now, &ack, &newly, sample, controller);
-            self.pto_count = 0;
+            self.restart_timer(now);
             self.update_pacer(controller);
             return Ok(());
         }
@@ -304,7 +313,7 @@ impl<P> Sender<P> {
         self.report_ack(now, &ack, &newly, sample, controller);
 
         if newly.eliciting {
-            self.pto_count = 0;
+            self.restart_timer(now);
         }
         self.update_pacer(controller);
         Ok(())
@@ -335,6 +344,10 @@ impl<P> Sender<P> {
                 self.pto_count = self.pto_count.saturating_add(1);
                 self.pto_from = now;
                 self.stats.timeouts += 1;
+                if self.has_tcp_timer() {
+                    self.expire(now, controller, outcome);
+                    return TimerEvent::Expired;
+                }
                 TimerEvent::Probe {
                     count: self.pto_count,
                 }
@@ -569,21 +582,5 @@ impl<P> Sender<P> {
             let window = controller.window(self.slot) * f64::from(self.config.packet_size);
             self.pacer.set(gain * window, self.rtt.smoothed_nanos());
         }
-    }
-
-    #[inline]
-    fn pto_time(&self) -> Option<Time> {
-        if self.flight.packets() == 0 {
-            return None;
-        }
-        let pto = self.rtt.pto_nanos() + nanos(self.config.max_ack_delay);
-        let backed_off = if self.pto_count == 0 {
-            pto
-        } else {
-            let longest = MAX_BACKOFF.max(pto);
-            pto.saturating_mul(1 << self.pto_count.min(20)).min(longest)
-        };
-        let due = self.pto_from.as_nanos().saturating_add(backed_off);
-        Some(Time::from_nanos(due))
     }
 }

@@ -242,7 +242,7 @@ impl Recovery {
     }
 
     /// Resolves the front of the flight: what is acknowledged or lost leaves it. Lost packets go to
-    /// `outcome`.
+    /// `outcome`. With `everything`, nothing stays in flight.
     ///
     /// Both thresholds are monotone in the packet number, so the first packet that is neither
     /// acknowledged nor lost ends the search, and packets are lost in ascending order.
@@ -253,12 +253,17 @@ impl Recovery {
         rtt: &Rtt,
         flight: &mut Flight<P>,
         outcome: &mut Outcome<P>,
+        everything: bool,
     ) -> Option<Batch> {
         self.loss_time = None;
-        let largest = self.largest_acked?;
+        let largest = match everything {
+            true => u64::MAX,
+            false => self.largest_acked?,
+        };
         let reordering = self.reordering.as_mut();
         let learnt = reordering.and_then(|seen| seen.window(now, rtt));
         let threshold = match learnt {
+            _ if everything => 0,
             None => self.packet_threshold,
             Some(_) => u64::MAX,
         };
@@ -366,10 +371,27 @@ impl<P> Sender<P> {
         let before = outcome.lost.len();
         let found = self
             .recovery
-            .resolve(now, &self.rtt, &mut self.flight, outcome);
+            .resolve(now, &self.rtt, &mut self.flight, outcome, false);
         let Some(batch) = found else {
             return false;
         };
+        self.report_lost(now, &batch, &outcome.lost[before..], controller);
+        if batch.persistent && !self.has_tcp_timer() {
+            self.stats.persistent_congestions += 1;
+            self.rtt.reset_min();
+            controller.on_timeout(self.slot, now);
+        }
+        true
+    }
+
+    /// Tells the controller that a batch of packets is lost.
+    fn report_lost<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        batch: &Batch,
+        packets: &[(u64, P)],
+        controller: &mut C,
+    ) {
         self.stats.packets_lost += batch.packets;
         let loss = Loss {
             slot: self.slot,
@@ -377,7 +399,7 @@ impl<P> Sender<P> {
             sent: batch.sent,
             packets: batch.bytes as f64 / f64::from(self.config.packet_size),
         };
-        if self.recovery.begin_loss(now, &batch, self.flight.next()) {
+        if self.recovery.begin_loss(now, batch, self.flight.next()) {
             self.stats.loss_events += 1;
             self.retransmit = true;
             controller.on_loss(&loss);
@@ -385,16 +407,30 @@ impl<P> Sender<P> {
             controller.on_further_loss(&loss);
         }
         if let Some(delivery) = &mut self.delivery {
-            let lost = outcome.lost[before..].iter();
+            let lost = packets.iter();
             lost.filter_map(|(number, _)| delivery.on_lost(self.slot, now, *number))
                 .for_each(|packet| controller.on_packet_lost(&packet));
         }
-        if batch.persistent {
-            self.stats.persistent_congestions += 1;
-            self.rtt.reset_min();
+    }
+
+    /// TCP's retransmission timeout has come: all that is in flight counts as lost (RFC 6298 §5.4
+    /// to 5.6).
+    #[cold]
+    pub(super) fn expire<C: Controller + ?Sized>(
+        &mut self,
+        now: Time,
+        controller: &mut C,
+        outcome: &mut Outcome<P>,
+    ) {
+        let before = outcome.lost.len();
+        let found = self
+            .recovery
+            .resolve(now, &self.rtt, &mut self.flight, outcome, true);
+        if let Some(batch) = found {
+            self.report_lost(now, &batch, &outcome.lost[before..], controller);
             controller.on_timeout(self.slot, now);
+            self.update_pacer(controller);
         }
-        true
     }
 
     /// Notes which packets that had been declared lost have arrived after all, and undoes the loss

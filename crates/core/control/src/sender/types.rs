@@ -23,6 +23,8 @@ pub struct SenderConfig {
     /// A packet is lost when a later one is acknowledged and this many round trips have passed
     /// since it was sent (RFC 9002 §6.1.2).
     pub time_threshold: f64,
+    /// What happens when nothing is acknowledged for a while.
+    pub retransmission_timeout: RetransmissionTimeout,
     /// Spread packets over the round trip instead of sending as soon as the window opens.
     pub pacing: bool,
     /// The window to start from, in packets.
@@ -46,6 +48,20 @@ pub enum LossDetection {
     Adaptive,
 }
 
+/// What a sender does when nothing is acknowledged for a while.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum RetransmissionTimeout {
+    /// It asks for a probe, and nothing counts as lost until that is acknowledged (RFC 9002 §6.2).
+    #[default]
+    Probe,
+    /// All that is in flight counts as lost, the window starts again from its minimum, and a single
+    /// packet may leave until something is acknowledged (RFC 6298 §5, RFC 5681 §3.1).
+    Tcp {
+        /// The shortest timeout (RFC 6298 §2.4: 1 s; Linux: 200 ms).
+        min: Duration,
+    },
+}
+
 impl Default for SenderConfig {
     fn default() -> Self {
         SenderConfig {
@@ -53,6 +69,7 @@ impl Default for SenderConfig {
             initial_rtt: Duration::from_millis(333),
             max_ack_delay: Duration::from_millis(10),
             loss_detection: LossDetection::Fixed,
+            retransmission_timeout: RetransmissionTimeout::Probe,
             packet_threshold: 3,
             time_threshold: 9.0 / 8.0,
             pacing: true,
@@ -212,6 +229,8 @@ pub enum TimerEvent {
         /// Consecutive probe timeouts, this one included.
         count: u32,
     },
+    /// TCP's retransmission timeout: all that was in flight is lost, and in the outcome.
+    Expired,
 }
 
 /// Counters of one sender.
@@ -234,7 +253,7 @@ pub struct SenderStats {
     pub undone_events: u64,
     /// Congestion marks that the peer has counted.
     pub ce_marks: u64,
-    /// Probe timeouts.
+    /// Probe or retransmission timeouts.
     pub timeouts: u64,
     /// Persistent congestion events: windows reset to the minimum.
     pub persistent_congestions: u64,

@@ -16,6 +16,7 @@ mod link;
 mod overlay;
 mod relays;
 mod sweep;
+mod timeout;
 
 pub use choices::{Growth, LossDetection, PathUse, Recovery, SlowStart, What};
 pub use law::Law;
@@ -26,6 +27,7 @@ pub use overlay::{
 };
 pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
+pub use timeout::RetransmissionTimeout;
 
 /// A scenario: a network, who sends over it, and what is measured.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
@@ -146,6 +148,8 @@ pub struct Flow {
     pub recovery: Option<Recovery>,
     /// How lost packets are told from overtaken ones. Default: "fixed".
     pub loss_detection: Option<LossDetection>,
+    /// What happens when nothing is acknowledged for a while. Default: "probe".
+    pub retransmission_timeout: Option<RetransmissionTimeout>,
     /// The window to start from. Default: "10 packets".
     pub initial_window: Option<Packets>,
     /// The smallest window and slow-start threshold; at least "1 packet". Default: the law's own.

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use manyway_control::{
-    Controller, Growth, LawSpec, LossDetection, Options, SenderConfig, SlowStartKind,
+    Controller, Growth, LawSpec, LossDetection, Options, RetransmissionTimeout, SenderConfig,
+    SlowStartKind,
 };
 use manyway_network::{Limit, LinkConfig, Topology};
 use manyway_units::Rate;
@@ -260,6 +261,9 @@ impl Context<'_> {
                     Duration::ZERO
                 },
                 loss_detection: flow.loss_detection.map_or(LossDetection::Fixed, Into::into),
+                retransmission_timeout: flow
+                    .retransmission_timeout
+                    .map_or(RetransmissionTimeout::Probe, Into::into),
                 pacing: flow.pacing.unwrap_or(true),
                 initial_window,
                 ..SenderConfig::default()

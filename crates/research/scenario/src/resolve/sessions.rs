@@ -8,7 +8,7 @@ use manyway_units::ByteSize;
 use super::{experiment, named};
 use crate::experiment::Experiment;
 use crate::fault::Fault;
-use crate::file::{File, Flow, Growth, LossDetection, Recovery};
+use crate::file::{File, Flow, Growth, LossDetection, Recovery, RetransmissionTimeout};
 use crate::quantity::{Bytes, TimeSpan, WholePackets};
 
 /// Bytes that a session's packet may have, with IPv4 and UDP headers.
@@ -62,6 +62,12 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
         "loss_detection",
         detection == Some(LossDetection::Fixed),
         "\"adaptive\"",
+    );
+    let timeout = flow.retransmission_timeout;
+    only(
+        "retransmission_timeout",
+        matches!(timeout, Some(RetransmissionTimeout::Tcp(_))),
+        "\"probe\"",
     );
     only("growth", flow.growth == Some(Growth::Acks), "\"bytes\"");
     only(

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use manyway_control::{Growth, LossDetection, Options, SlowStartKind};
+use manyway_control::{Growth, LossDetection, Options, RetransmissionTimeout, SlowStartKind};
 use manyway_network::{Change, Late, Limit, LinkConfig, Loss, Queue, Red, Timetable};
 use manyway_units::{Rate, Time};
 
@@ -215,6 +215,7 @@ fn everything_that_can_be_said_arrives() {
         s\"\npacket_size = \"1000 B\"\nheaders = \"40 B\"\n\
         jitter = \"1 ms\"\npacing = false\nslow_start = \"standard\"\ngrowth = \"acks\"\nrecovery \
         = \"grow\"\nloss_detection = \"adaptive\"\n\
+        retransmission_timeout = { tcp = { min = \"200 ms\" } }\n\
         initial_window = \"2 packets\"\nwindow_floor = \"1.5 \
         packets\"\nthreshold_floor = \"2 packets\"\n\
         ack_every = \"2 packets\"\nack_delay = \"200 ms\"\nack_size = \"40 B\"\necn = true";
@@ -296,6 +297,8 @@ fn everything_that_can_be_said_arrives() {
     let sender = &flow.sender;
     assert_eq!((sender.packet_size, sender.pacing), (1000, false));
     assert_eq!(sender.loss_detection, LossDetection::Adaptive);
+    let timeout = RetransmissionTimeout::Tcp { min: ms(200) };
+    assert_eq!(sender.retransmission_timeout, timeout);
     assert_eq!(
         (sender.initial_window, sender.max_ack_delay),
         (2.0, ms(200))

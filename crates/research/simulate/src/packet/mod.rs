@@ -400,6 +400,20 @@ impl Simulation {
                 self.pump_flow(owner);
                 self.observe(index, before, true);
             }
+            TimerEvent::Expired => {
+                self.settle(index);
+                if self.on_silence(index) {
+                    return;
+                }
+                self.pump_flow(owner);
+                // A path that data is kept off finds out by itself that it works again.
+                let subflow = &self.subflows[index as usize];
+                let sender = subflow.sender.as_ref();
+                let empty = sender.is_some_and(|sender| sender.packets_in_flight() == 0);
+                if empty && self.sources[owner].is_live() {
+                    self.send(index, false);
+                }
+            }
             TimerEvent::Probe { .. } => {
                 if self.on_silence(index) {
                     return;

@@ -8,6 +8,7 @@ mod moving;
 mod properties;
 mod recovery;
 mod reordering;
+mod timeout;
 mod window;
 
 /// A controller with a window set by hand that writes down what it is told.

@@ -12,3 +12,4 @@ mod repeatability;
 mod sawtooth;
 mod setup;
 mod sharing;
+mod timeouts;

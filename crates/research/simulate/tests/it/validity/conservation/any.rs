@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use manyway_control::{Growth, LossDetection, Options, SenderConfig, SlowStartKind};
+use manyway_control::{
+    Growth, LossDetection, Options, RetransmissionTimeout, SenderConfig, SlowStartKind,
+};
 use manyway_control::{LawSpec, registry};
 use manyway_network::{
     Change, Late, Limit, LinkConfig, Loss, PathSpec, Queue, Red, Timetable, Topology,
@@ -274,6 +276,10 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
         ack,
         prop_oneof![Just(1), Just(2), Just(10)],
         prop_oneof![Just(LossDetection::Fixed), Just(LossDetection::Adaptive)],
+        prop_oneof![
+            3 => Just(RetransmissionTimeout::Probe),
+            1 => millis(1..1000).prop_map(|min| RetransmissionTimeout::Tcp { min }),
+        ],
     )
         .prop_map(
             |(
@@ -284,6 +290,7 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
                 (every, delay, bytes),
                 often,
                 loss_detection,
+                retransmission_timeout,
             )| {
                 let every = if often == 1 { 1 } else { every };
                 let max_delay = if every == 1 { Duration::ZERO } else { delay };
@@ -293,6 +300,7 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
                     initial_window,
                     packet_threshold,
                     loss_detection,
+                    retransmission_timeout,
                     max_ack_delay: max_delay,
                     ..SenderConfig::default()
                 };
