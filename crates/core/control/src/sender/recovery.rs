@@ -21,6 +21,8 @@ const MAX_REMEMBERED: usize = 1024;
 pub(super) struct Recovery {
     packet_threshold: u64,
     time_threshold: f64,
+    /// Whether time tells, too.
+    by_time: bool,
     /// What adaptive detection has learnt; fixed detection has nothing.
     reordering: Option<Reordering>,
     persistent_ptos: u32,
@@ -76,6 +78,7 @@ impl Recovery {
         Recovery {
             packet_threshold: u64::from(config.packet_threshold),
             time_threshold: config.time_threshold,
+            by_time: config.loss_detection != LossDetection::Packets,
             reordering: (config.loss_detection == LossDetection::Adaptive)
                 .then(Reordering::default),
             persistent_ptos: config.persistent_congestion_threshold,
@@ -274,6 +277,9 @@ impl Recovery {
                 Some(_) if number > largest => break,
                 Some(sent) if sent.ack_eliciting => {
                     if largest - number < threshold {
+                        if !self.by_time {
+                            break;
+                        }
                         let due = entry.at + self.loss_delay(learnt, rtt);
                         if due > now {
                             self.loss_time = Some(due);

@@ -40,6 +40,9 @@ pub enum LossDetection {
     /// By thresholds that don't change (RFC 9002 §6.1). A cut is never undone.
     #[default]
     Fixed,
+    /// By the packet threshold alone, as TCP of the papers' time does (RFC 6675): if too few
+    /// packets arrive behind a lost one, only a timeout finds it.
+    Packets,
     /// By thresholds that learn, as RACK's do (RFC 8985): once packets were overtaken, the packet
     /// threshold rests, and the time threshold grows with how late they came. When all packets of a
     /// loss event arrive after all, its cut is undone ([`Controller::on_spurious_loss`]).

@@ -57,6 +57,8 @@ impl From<Growth> for manyway_control::Growth {
 pub enum LossDetection {
     /// By three packets and an eighth of the round-trip time (RFC 9002).
     Fixed,
+    /// By three packets alone, as TCP of the papers' time (RFC 6675); a timeout finds the rest.
+    Packets,
     /// By what was seen of overtaking; cuts that turn out to be wrong are undone (RFC 8985, RFC
     /// 9438).
     Adaptive,
@@ -66,6 +68,7 @@ impl From<LossDetection> for manyway_control::LossDetection {
     fn from(detection: LossDetection) -> Self {
         match detection {
             LossDetection::Fixed => manyway_control::LossDetection::Fixed,
+            LossDetection::Packets => manyway_control::LossDetection::Packets,
             LossDetection::Adaptive => manyway_control::LossDetection::Adaptive,
         }
     }

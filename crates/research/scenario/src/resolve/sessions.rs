@@ -60,7 +60,7 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
     let detection = flow.loss_detection;
     only(
         "loss_detection",
-        detection == Some(LossDetection::Fixed),
+        detection.is_some_and(|detection| detection != LossDetection::Adaptive),
         "\"adaptive\"",
     );
     let timeout = flow.retransmission_timeout;

@@ -43,6 +43,20 @@ fn every_scenario_in_the_tree_can_be_run() {
     }
 }
 
+/// The papers' results stay what they are when a default changes.
+#[test]
+fn the_papers_scenarios_say_how_losses_are_found() {
+    for paper in ["balia", "bmc", "mpath", "overlay", "speed", "wvegas"] {
+        for path in all_below(&folder(paper)) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let has_senders = text.contains("\n[defaults]") || text.contains("\n[flows.");
+            for key in ["\nloss_detection = ", "\nretransmission_timeout = "] {
+                assert_eq!(text.contains(key), has_senders, "{}", path.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn the_examples_have_the_points_they_speak_of() {
     let example = |name: &str| points(&folder("examples").join(name));

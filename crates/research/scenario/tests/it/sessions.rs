@@ -33,6 +33,7 @@ paths = [\"p2\"]
 #[test]
 fn what_sessions_have_may_be_written() {
     let all = "loss_detection = \"adaptive\"
+retransmission_timeout = \"probe\"
 growth = \"bytes\"
 recovery = \"hold\"
 initial_window = \"10 packets\"
@@ -63,6 +64,7 @@ access = { rate = \"10 Mbps\" }
 fn what_sessions_have_not_is_refused() {
     let cases = [
         "loss_detection = \"fixed\"",
+        "retransmission_timeout = { tcp = { min = \"1 s\" } }",
         "growth = \"acks\"",
         "recovery = \"grow\"",
         "initial_window = \"2 packets\"",

@@ -73,6 +73,19 @@ fn it_runs_from_the_last_acknowledgement() {
     assert_eq!(b.sender.timeout(), Some(b.now + MIN));
 }
 
+/// Without the time threshold, two packets behind a lost one don't show the loss.
+#[test]
+fn where_packets_alone_tell_the_timeout_finds_the_rest() {
+    let mut b = bench(LossDetection::Packets);
+    b.send(3).wait(40).ack(&[2..=3]);
+    assert_eq!(b.sender.timeout(), Some(b.now + MIN));
+    assert_eq!(b.sleep().timer(), TimerEvent::Expired);
+    assert_eq!(b.lost(), [1]);
+    let mut b = bench(LossDetection::Packets);
+    b.send(4).wait(40).ack(&[2..=4]);
+    assert_eq!(b.lost(), [1]);
+}
+
 /// A delay as long as a timeout isn't congestion: where detection adapts, it is undone.
 #[test]
 fn a_timeout_that_was_too_early_is_undone() {

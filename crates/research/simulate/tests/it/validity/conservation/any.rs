@@ -275,7 +275,11 @@ fn sender() -> impl Strategy<Value = (SenderConfig, AckPolicy)> {
         1..5_u32,
         ack,
         prop_oneof![Just(1), Just(2), Just(10)],
-        prop_oneof![Just(LossDetection::Fixed), Just(LossDetection::Adaptive)],
+        prop_oneof![
+            Just(LossDetection::Fixed),
+            Just(LossDetection::Packets),
+            Just(LossDetection::Adaptive),
+        ],
         prop_oneof![
             3 => Just(RetransmissionTimeout::Probe),
             1 => millis(1..1000).prop_map(|min| RetransmissionTimeout::Tcp { min }),
