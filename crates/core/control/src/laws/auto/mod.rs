@@ -7,9 +7,12 @@
 //! * **Random loss.** Losses by congestion fall into full queues, random ones fall anywhere
 //!   ([`queue`]). While losses of a subflow don't prefer full queues, it doesn't answer those that
 //!   meet none, and it grows exponentially while there is no queue.
+//! * **Long queues.** A group takes a little of a long queue away and sees how much goes. If the
+//!   queue is its own ([`trial`]), it cuts it short; else it goes on as if it hadn't asked.
 
 mod delays;
 mod queue;
+mod trial;
 
 use std::time::Duration;
 
@@ -20,9 +23,10 @@ use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
 use crate::options::Options;
 use crate::slots::Slots;
 
-use super::cubic::Curve;
+use super::cubic::{BETA, Curve};
 use delays::Delays;
 use queue::Queue;
+use trial::Trial;
 
 /// Above this likeness of their delays two subflows come together, …
 const TOGETHER: f64 = 0.6;
@@ -38,6 +42,18 @@ const RATE_SPAN: f64 = 1.0;
 const DARK: Duration = Duration::from_secs(2);
 /// Growth for each acknowledged packet while losses are random and there is no queue.
 const GROWTH: f64 = 0.06;
+/// A queue that stands at more than this many seconds is too long, if it is ours.
+const LONG: f64 = 0.030;
+/// To learn whose it is, we take so many seconds of it away, …
+const ASK: f64 = 0.020;
+/// … not before the last loss is so many round-trip times ago, …
+const SETTLED: f64 = 4.0;
+/// … and if it isn't ours, not again before so many have passed, …
+const AGAIN: f64 = 32.0;
+/// … and so many seconds.
+const AGAIN_AT_LEAST: f64 = 2.0;
+/// A trial is over after so many round-trip times.
+const TRIAL: f64 = 4.0;
 
 /// Adaptive coupling.
 #[derive(Clone, Debug)]
@@ -53,6 +69,14 @@ struct Subflow {
     curve: Curve,
     queue: Queue,
     delays: Delays,
+    /// Its own trial of the group's queue.
+    trial: Option<Trial>,
+    /// Until then a trial is under way, so the window doesn't grow.
+    held: Time,
+    /// Until then there is no trial.
+    settles: Time,
+    /// Whether the last trial found the queue ours.
+    alone: bool,
     /// Those with the same number share a bottleneck.
     group: usize,
     /// Whether it lost packets in the event that brought its group's last cut.
@@ -125,21 +149,108 @@ impl Auto {
     /// Cuts the path's group, unless the loss belongs to its last cut.
     fn cut(&mut self, loss: &Loss) {
         let floor = self.floor();
+        self.abandon(loss);
         let Some(path) = self.slots.get_mut(loss.slot) else {
             return;
         };
         path.ignored = false;
-        if path.curve.cut().is_none_or(|cut| loss.sent >= cut) {
-            let group = path.group;
-            for path in self.members(group) {
-                path.lost = false;
+        path.lost = true;
+        if path.curve.cut().is_some_and(|cut| loss.sent < cut) {
+            return;
+        }
+        let (group, queue) = (path.group, path.queue.clone());
+        let settles = loss.now + seconds(SETTLED * queue.rtt());
+        for (slot, path) in self.slots.iter_slots_mut() {
+            let hit = slot == loss.slot || !path.is_apart(&queue) && queue.is_full();
+            if path.group == group && hit {
+                path.lost = slot == loss.slot;
+                path.alone = false;
+                path.settles = settles;
                 path.curve.on_loss(loss.now, floor);
             }
         }
-        if let Some(path) = self.slots.get_mut(loss.slot) {
-            path.lost = true;
+    }
+
+    /// Ends a trial of the path's group, as if it had not been.
+    fn abandon(&mut self, loss: &Loss) {
+        let Some(path) = self.slots.get(loss.slot) else {
+            return;
+        };
+        let (group, held) = (path.group, path.held);
+        if loss.now < held {
+            for path in self.members(group).filter(|path| path.held == held) {
+                (path.trial, path.held) = (None, loss.now);
+                path.curve.restore();
+            }
         }
     }
+
+    /// Takes a little of the queue away that stands at so many seconds at the path, to learn whose
+    /// it is.
+    fn ask(&mut self, round: &Round, standing: f64) {
+        let floor = self.floor();
+        let Some(path) = self.slots.get_mut(round.slot) else {
+            return;
+        };
+        let (group, queue) = (path.group, path.queue.clone());
+        let rtt = queue.base() + standing;
+        let factor = (1.0 - ASK / rtt).max(BETA);
+        path.trial = Some(Trial::new(standing, (1.0 - factor) * rtt));
+        let held = round.now + seconds(TRIAL * rtt);
+        for path in self.members(group).filter(|path| !path.is_apart(&queue)) {
+            path.lost = false;
+            path.held = held;
+            path.curve.reduce(round.now, factor, floor);
+        }
+    }
+
+    /// A trial's outcome: a queue of ours is cut short, or else everything is as it was before.
+    fn answer(&mut self, round: &Round, standing: f64, ours: bool) {
+        let floor = self.floor();
+        let Some(path) = self.slots.get_mut(round.slot) else {
+            return;
+        };
+        path.trial = None;
+        let (group, held, queue) = (path.group, path.held, &path.queue);
+        let short = (queue.base() + LONG / 2.0) / (queue.base() + standing);
+        let settles = round.now + seconds((AGAIN * queue.rtt()).max(AGAIN_AT_LEAST));
+        for path in self.members(group).filter(|path| path.held == held) {
+            let sure = std::mem::replace(&mut path.alone, ours);
+            path.held = round.now;
+            if !ours {
+                path.settles = settles;
+                path.curve.restore();
+            } else if sure && short < 1.0 {
+                path.curve.reduce(round.now, short.max(0.5), floor);
+            }
+        }
+    }
+
+    /// Goes on with the path's trial, or begins one if the queue is long.
+    fn keep_short(&mut self, round: &Round, standing: f64) {
+        let Some(path) = self.slots.get_mut(round.slot) else {
+            return;
+        };
+        if let Some(trial) = &mut path.trial {
+            if let Some(ours) = trial.on_round_end(standing) {
+                self.answer(round, standing, ours);
+            }
+        } else if standing > LONG && round.now >= path.settles.max(path.held) {
+            self.ask(round, standing);
+        }
+    }
+}
+
+impl Subflow {
+    /// Whether it can't be behind this queue of another one.
+    fn is_apart(&self, queue: &Queue) -> bool {
+        let starts = self.curve.in_slow_start() && self.queue.is_empty();
+        starts || self.queue.is_shorter(queue)
+    }
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
 }
 
 impl Controller for Auto {
@@ -159,6 +270,10 @@ impl Controller for Auto {
             curve,
             queue: Queue::default(),
             delays: Delays::default(),
+            trial: None,
+            held: path.now,
+            settles: path.now,
+            alone: false,
             group,
             lost: false,
             ignored: false,
@@ -201,6 +316,7 @@ impl Controller for Auto {
         let in_recovery = ack.in_recovery && !path.ignored;
         let ack = Ack {
             in_recovery,
+            app_limited: ack.app_limited || ack.now < path.held,
             ..*ack
         };
         path.curve.on_ack(&ack, &self.options);
@@ -237,6 +353,7 @@ impl Controller for Auto {
         let floor = self.floor();
         if let Some(path) = self.slots.get_mut(slot) {
             path.queue = Queue::default();
+            (path.trial, path.held) = (None, Time::ZERO);
             path.ignored = false;
             path.curve.on_timeout(floor);
         }
@@ -261,10 +378,14 @@ impl Controller for Auto {
             return;
         };
         path.curve.on_round_end();
+        let standing = path.queue.on_round_end();
         let took = round.now.since(path.began).as_secs_f64();
         if took > 0.0 {
             path.rate += (took / RATE_SPAN).min(1.0) * (path.acked / took - path.rate);
             (path.acked, path.began) = (0.0, round.now);
+        }
+        if let Some(standing) = standing {
+            self.keep_short(round, standing);
         }
         if round.now >= self.regroup {
             self.regroup = round.now + REGROUP;

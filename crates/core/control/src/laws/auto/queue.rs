@@ -12,7 +12,7 @@ use manyway_units::Time;
 use crate::controller::Ack;
 
 /// The fullest queue is that of the last one or two such spans.
-const SPAN: Duration = Duration::from_secs(10);
+const SPAN: Duration = Duration::from_secs(20);
 /// How much a loss event moves the estimate of how losses prefer full queues.
 const GAIN: f64 = 0.25;
 /// Below this preference losses count as random, …
@@ -25,6 +25,8 @@ const HEAVY: f64 = 0.12;
 const EMPTY: f64 = 0.12;
 /// … and if the fullest is below this part, it could be noise.
 const MATERIAL: f64 = 0.03;
+/// Paths whose queueing delays have a smaller ratio aren't behind the same queue.
+const SHORTER: f64 = 0.25;
 
 /// The queueing delay on a path (the round-trip time above its smallest, in seconds), and the
 /// losses beside it.
@@ -35,6 +37,8 @@ pub(super) struct Queue {
     /// The last samples; the queue is bursty.
     last: [f64; 3],
     smoothed: f64,
+    /// The least in this round.
+    least: f64,
     /// The fullest in this span and in the one before.
     top: [f64; 2],
     until: Time,
@@ -55,10 +59,11 @@ impl Default for Queue {
             base: 0.0,
             last: [0.0; 3],
             smoothed: 0.0,
+            least: f64::INFINITY,
             top: [0.0; 2],
             until: Time::ZERO,
             usual: 0.0,
-            preference: 1.0,
+            preference: 0.6,
             random: false,
             lossy: 0.0,
         }
@@ -71,6 +76,7 @@ impl Queue {
         self.base = ack.min_rtt.as_secs_f64();
         let delay = (ack.rtt.as_secs_f64() - self.base).max(0.0);
         self.last = [delay, self.last[0], self.last[1]];
+        self.least = self.least.min(delay);
         self.smoothed += (delay - self.smoothed) / 8.0;
         if ack.now >= self.until {
             self.top = [0.0, self.top[0]];
@@ -82,6 +88,22 @@ impl Queue {
         self.lossy -= (ack.packets / window / 8.0).min(1.0) * self.lossy;
     }
 
+    /// The end of a round: the queue that stood all of it, if there was a sample.
+    pub(super) fn on_round_end(&mut self) -> Option<f64> {
+        let least = std::mem::replace(&mut self.least, f64::INFINITY);
+        least.is_finite().then_some(least)
+    }
+
+    /// The smallest round-trip time, in seconds.
+    pub(super) fn base(&self) -> f64 {
+        self.base
+    }
+
+    /// Smoothed round-trip time, in seconds.
+    pub(super) fn rtt(&self) -> f64 {
+        self.base + self.smoothed
+    }
+
     /// Packets were lost.
     pub(super) fn on_lost(&mut self, packets: f64, window: f64) {
         self.lossy += (packets / window / 8.0).min(1.0) * (1.0 - self.lossy);
@@ -91,12 +113,9 @@ impl Queue {
     pub(super) fn on_loss(&mut self, packets: f64, window: f64) -> bool {
         self.on_lost(packets, window);
         let full = self.is_full();
-        // Random losses have a mean of 0: `usual` times 1, and the rest of the time this.
-        let met = if full {
-            1.0
-        } else {
-            (-self.usual / (1.0 - self.usual)).max(-1.0)
-        };
+        // Random losses have a mean of 0.
+        let met = f64::from(u8::from(full)) - self.usual;
+        let met = met / self.usual.max(1.0 - self.usual);
         self.preference += GAIN * (met - self.preference);
         let limit = if self.random { CONGESTION } else { RANDOM };
         self.random = self.preference < limit;
@@ -114,12 +133,17 @@ impl Queue {
         self.smoothed < EMPTY * self.base
     }
 
+    /// Whether it is so much shorter than another, long one that it can't be the same.
+    pub(super) fn is_shorter(&self, than: &Queue) -> bool {
+        !than.is_empty() && self.smoothed < SHORTER * than.smoothed
+    }
+
     fn top(&self) -> f64 {
         self.top[0].max(self.top[1])
     }
 
     /// Whether one of the last packets has met the upper half.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         let half = 0.5 * self.top();
         self.last.iter().any(|delay| *delay > half)
     }

@@ -10,7 +10,7 @@ use crate::slow_start::SlowStart;
 /// `C`, packets/s³ (RFC 9438 §5.1).
 const C: f64 = 0.4;
 /// `β_cubic` (RFC 9438 §4.6).
-const BETA: f64 = 0.7;
+pub(in crate::laws) const BETA: f64 = 0.7;
 /// `α_cubic = 3(1−β)/(1+β)` (RFC 9438 §4.3).
 pub(super) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
@@ -41,6 +41,7 @@ pub(in crate::laws) struct Curve {
 /// What a reduction changes, as it was before (RFC 9438 §4.9.2).
 #[derive(Clone, Debug)]
 struct Before {
+    cut: Option<Time>,
     window: f64,
     slow_start: SlowStart,
     w_max: f64,
@@ -209,14 +210,20 @@ impl Curve {
     }
 
     pub(in crate::laws) fn on_loss(&mut self, now: Time, floor: f64) {
-        self.cut = Some(now);
+        self.reduce(now, BETA, floor);
+    }
+
+    /// Multiplies the window by `factor`, which is below 1.
+    pub(in crate::laws) fn reduce(&mut self, now: Time, factor: f64, floor: f64) {
         self.before = Some(Before {
+            cut: self.cut,
             window: self.window,
             slow_start: self.slow_start.clone(),
             w_max: self.w_max,
             cwnd_prior: self.cwnd_prior,
             stage: self.stage,
         });
+        self.cut = Some(now);
         self.cwnd_prior = self.window;
         // §4.7, fast convergence: less than last time, so somebody else needs room.
         self.w_max = if self.window < self.w_max {
@@ -224,7 +231,7 @@ impl Curve {
         } else {
             self.window
         };
-        self.window = (self.window * BETA).max(floor);
+        self.window = (self.window * factor).max(floor);
         self.slow_start.set_threshold(self.window);
         self.stage = Stage::Pending { after_loss: true };
     }
@@ -232,6 +239,7 @@ impl Curve {
     /// §4.9.2: the loss event was none.
     pub(in crate::laws) fn restore(&mut self) {
         if let Some(before) = self.before.take() {
+            self.cut = before.cut;
             self.window = self.window.max(before.window).min(MAX_WINDOW);
             self.slow_start = before.slow_start;
             self.w_max = before.w_max;

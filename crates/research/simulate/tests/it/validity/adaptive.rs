@@ -2,7 +2,7 @@
 
 use manyway_control::LossDetection;
 use manyway_network::{Limit, LinkConfig, Loss, PathSpec, Queue, Topology};
-use manyway_scenario::Flow;
+use manyway_scenario::{Experiment, Flow, SeriesKind};
 use manyway_units::{Rate, Time};
 
 use crate::validity::setup::{experiment, flow, named_links, one_link, run, seconds};
@@ -31,6 +31,11 @@ fn paced(law: &str, paths: &[usize], start: f64) -> Flow {
 
 /// Goodput in Mbps over links of its own, from this second on, for a minute.
 fn alone(law: &str, links: [LinkConfig; 2], from: f64) -> f64 {
+    run(&apart(law, links, from), 1).flows[0].goodput_bps / 1e6
+}
+
+/// A flow over links of its own, measured from this second on, for a minute.
+fn apart(law: &str, links: [LinkConfig; 2], from: f64) -> Experiment {
     let paths = links.iter().enumerate().map(|(n, link)| PathSpec {
         name: format!("p{n}"),
         links: vec![n],
@@ -42,7 +47,24 @@ fn alone(law: &str, links: [LinkConfig; 2], from: f64) -> f64 {
         links: named_links(links),
     };
     let flows = vec![paced(law, &[0, 1], 0.0)];
-    run(&experiment(topology, flows, (from, from + 60.0)), 1).flows[0].goodput_bps / 1e6
+    experiment(topology, flows, (from, from + 60.0))
+}
+
+/// Goodput in Mbps as [`alone`] has it, and the 95th percentile of the queueing delay, in seconds,
+/// on the worse path.
+fn alone_with_queues(law: &str, links: [LinkConfig; 2], from: f64) -> (f64, f64) {
+    let bases = links.each_ref().map(|link| 2.0 * link.delay.as_secs_f64());
+    let mut experiment = apart(law, links, from);
+    experiment.measure.series = vec![SeriesKind::Rtt];
+    let result = run(&experiment, 1);
+    let delays = result.series.iter().zip(bases).map(|(series, base)| {
+        let first = (from / series.interval_s) as usize;
+        let mut rtts = series.values[first..].to_vec();
+        rtts.sort_by(f64::total_cmp);
+        rtts[rtts.len() * 95 / 100] - base
+    });
+    let worse = delays.fold(0.0, f64::max);
+    (result.flows[0].goodput_bps / 1e6, worse)
 }
 
 /// The share of `paths` subflows of `law` beside one flow of `other`, the mean of three seeds.
@@ -76,6 +98,26 @@ fn random_losses_cost_it_little() {
     let long = |mbps, delay| link(mbps, delay, 1.0, 5e-4);
     let goodput = alone("auto", [long(100.0, 0.05), long(30.0, 0.08)], 10.0);
     assert!(goodput >= 0.9 * 130.0, "{goodput} Mbps");
+    let far = |mbps, delay| link(mbps, delay, 1.0, 5e-6);
+    let goodput = alone("auto", [far(1000.0, 0.05), far(300.0, 0.08)], 30.0);
+    assert!(goodput >= 1200.0, "{goodput} Mbps");
+}
+
+#[test]
+fn a_deep_queue_stays_short_if_nobody_else_fills_it() {
+    let jitter = |ms: f64| {
+        [20.0, 10.0].map(|mbps| LinkConfig {
+            jitter: seconds(ms / 1e3),
+            ..link(mbps, 0.01, 50.0, 0.0)
+        })
+    };
+    for (links, most) in [(jitter(0.0), 0.04), (jitter(8.0), 0.05)] {
+        let (goodput, delay) = alone_with_queues("auto", links, 10.0);
+        assert!(goodput > 0.99 * 30.0, "{goodput} Mbps");
+        assert!(delay < most, "{delay} s");
+    }
+    // CUBIC fills them.
+    assert!(alone_with_queues("cubic", jitter(0.0), 10.0).1 > 0.5);
 }
 
 /// While both paths still count as one group, a cut on one cuts the other, too. That costs most
