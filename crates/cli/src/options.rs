@@ -74,6 +74,7 @@ pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &NetworkArgs) -> anyhow::
 fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     let config = Config {
         cc: network.cc.clone(),
+        scheduler: network.scheduler,
         limit: network.limit,
         receive_window: network.receive_window.bytes(),
         ..Config::default()

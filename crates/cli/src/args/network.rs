@@ -1,7 +1,7 @@
 //! Options that `send`, `recv` and `paths` share: sockets, congestion control, relays.
 
 use clap::Args;
-use manyway::control::LawSpec;
+use manyway::control::{LawSpec, Scheduler};
 use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
 use manyway_registry::RegistryUrl;
 use std::path::PathBuf;
@@ -35,6 +35,12 @@ pub(crate) struct NetworkArgs {
     /// Congestion-control law for data that this side sends; a wrong name lists all laws
     #[arg(long, value_name = "NAME", default_value_t = LawSpec::lia())]
     pub(crate) cc: LawSpec,
+
+    /// Which path carries the next data that this side sends; a wrong name lists all schedulers
+    ///
+    /// `redundant` sends everything on every path.
+    #[arg(long, value_name = "NAME", default_value_t = Scheduler::default())]
+    pub(crate) scheduler: Scheduler,
 
     /// Highest sending rate over all paths together, e.g. 20Mbps or 2MB/s
     #[arg(long, value_name = "RATE")]

@@ -16,7 +16,8 @@
 //!
 //! Beside them, a **path manager** ([`paths`]) decides which paths there are: which relays to try,
 //! use and give up. For paths that control congestion themselves, as TCP does, [`rate_control`] has
-//! a rate controller above them and a choice of relays.
+//! a rate controller above them and a choice of relays. A [`scheduler`] decides which path carries
+//! the next packet.
 //!
 //! The crate owns every rule by which windows, rates and paths change. It never reads a clock, a
 //! socket or a random number: the owner passes time and seeds in, and the same calls give the same
@@ -68,6 +69,7 @@ mod random;
 pub mod rate_control;
 pub mod registry;
 mod rtt;
+pub mod scheduler;
 mod sender;
 mod slots;
 mod slow_start;
@@ -80,6 +82,7 @@ pub use law::{Law, Path, Scalar, WindowLaw};
 pub use options::{Growth, Options, SlowStartKind};
 pub use registry::{LawError, LawSpec};
 pub use rtt::Rtt;
+pub use scheduler::Scheduler;
 pub use sender::{
     AckError, AckInfo, Arrived, Carried, CarriedConfig, LossDetection, Outcome, Permit,
     RetransmissionTimeout, Sender, SenderConfig, SenderStats, Sent, TimerEvent,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use manyway_control::bottleneck::BottleneckConfig;
 use manyway_control::rate_control::{InvalidConfig, LiveConfig, LiveSelector, RateConfig};
-use manyway_control::{LawSpec, SlowStartKind};
+use manyway_control::{LawSpec, Scheduler, SlowStartKind};
 use manyway_units::Rate;
 
 use crate::crypto::Suite;
@@ -21,6 +21,8 @@ pub struct Config {
     pub initial_datagram: usize,
     /// Congestion-control law.
     pub cc: LawSpec,
+    /// Which path carries the next packet of data that this side sends.
+    pub scheduler: Scheduler,
     /// How a subflow's slow start ends.
     pub slow_start: SlowStartKind,
     /// Spread packets over the round trip instead of sending on each ACK at once, unless the law
@@ -83,6 +85,7 @@ impl Default for Config {
             max_datagram: 8952,
             initial_datagram: manyway_wire::INIT_LEN,
             cc: LawSpec::lia(),
+            scheduler: Scheduler::default(),
             slow_start: SlowStartKind::HyStart,
             pacing: true,
             ecn: true,

@@ -329,6 +329,11 @@ impl<P> Carried<P> {
         self.flight.packets()
     }
 
+    /// As [`Sender::first_sent_after`](crate::Sender::first_sent_after).
+    pub fn first_sent_after(&self, at: Time) -> u64 {
+        self.flight.first_after(at)
+    }
+
     /// Packets in flight with their numbers, oldest first, from packet `number` on.
     pub fn outstanding_from(&self, number: u64) -> impl Iterator<Item = (u64, &Sent<P>)> {
         self.flight.iter_from(number)

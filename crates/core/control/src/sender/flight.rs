@@ -147,6 +147,11 @@ impl<P> Flight<P> {
         Some(self.ring.get(index)?.at)
     }
 
+    /// The first packet that was sent after `at`, by the order of sending.
+    pub(super) fn first_after(&self, at: Time) -> u64 {
+        self.base + self.ring.partition_point(|entry| entry.at <= at) as u64
+    }
+
     /// Packets in flight from `number` on.
     pub(super) fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Sent<P>)> {
         let skip = number.saturating_sub(self.base).min(self.ring.len() as u64);

@@ -411,6 +411,11 @@ impl<P> Sender<P> {
         self.flight.iter_from(number)
     }
 
+    /// The number of the first packet that was sent after `at`: in O(log n).
+    pub fn first_sent_after(&self, at: Time) -> u64 {
+        self.flight.first_after(at)
+    }
+
     /// The configuration.
     #[inline]
     pub fn config(&self) -> &SenderConfig {

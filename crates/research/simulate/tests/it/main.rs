@@ -3,12 +3,14 @@
 mod common;
 mod faults;
 mod flood;
+mod harm;
 mod hostile;
 mod meeting;
 mod moving;
 mod mpath;
 mod mtu;
 mod relays;
+mod schedulers;
 mod selection;
 mod stack;
 mod survey;

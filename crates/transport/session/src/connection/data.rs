@@ -5,13 +5,15 @@
 //! which path anything goes.
 
 use bytes::BufMut;
+use manyway_control::scheduler::Backlog;
 use manyway_units::Time;
 use manyway_wire::Frame;
 
 use crate::config::Config;
 use crate::limit::Limiter;
-use crate::streams::Streams;
+use crate::streams::{Chunk, Streams};
 
+use super::copies::{Copies, Cursor};
 use super::packet::{Packet, Payload, SMALLEST_CHUNK};
 
 /// Unsent bytes from which on a connection counts as moving bulk data.
@@ -25,6 +27,8 @@ pub(super) struct Data {
     /// The size of the datagrams that the limiter is asked about.
     datagram: usize,
     limited_until: Option<Time>,
+    /// What every path is to carry, if each carries all.
+    copies: Option<Copies>,
     /// Bytes that say nothing and are still to be sent.
     filler: u64,
     resent: u64,
@@ -40,6 +44,7 @@ impl Data {
             limiter,
             datagram,
             limited_until: None,
+            copies: config.scheduler.duplicates().then(Copies::default),
             filler: 0,
             resent: 0,
             acked: 0,
@@ -61,9 +66,13 @@ impl Data {
         self.streams.unsent_bytes() > BULK
     }
 
-    /// Bytes that haven't left yet, filler included.
-    pub(super) fn left(&self) -> u64 {
-        self.streams.unsent_bytes() + self.filler
+    /// What is to be sent, filler included.
+    pub(super) fn backlog(&self) -> Backlog {
+        Backlog {
+            unsent: self.streams.unsent_bytes() + self.filler,
+            unacked: self.streams.unacked_bytes(),
+            credit: self.streams.send_credit(),
+        }
     }
 
     /// Filler to be sent from now on, instead of what is left of it.
@@ -104,10 +113,10 @@ impl Data {
         self.limited_until.is_none()
     }
 
-    /// Whether one more datagram of a batch may leave.
-    pub(super) fn may_go_on(&self, now: Time) -> bool {
+    /// Whether one more datagram of a batch may leave on a path that has carried so much.
+    pub(super) fn may_go_on(&self, now: Time, carried: &Cursor) -> bool {
         let limited = |l: &Limiter| l.permit(now, self.datagram).is_err();
-        !self.limiter.as_ref().is_some_and(limited) && self.has_any()
+        !self.limiter.as_ref().is_some_and(limited) && self.has_any_for(carried)
     }
 
     /// The time that the limit asked for may have come.
@@ -115,30 +124,84 @@ impl Data {
         self.limited_until = self.limited_until.filter(|at| *at > now);
     }
 
+    // Copies, where every path carries all data.
+
+    /// Whether there is something to send on a path that has carried so much.
+    pub(super) fn has_any_for(&self, carried: &Cursor) -> bool {
+        self.has_any() || self.is_behind(carried)
+    }
+
+    /// Whether a path that has carried so much leaves out something that another one has carried.
+    pub(super) fn is_behind(&self, carried: &Cursor) -> bool {
+        let copies = self.copies.as_ref();
+        copies.is_some_and(|copies| carried.number() < copies.end().number())
+    }
+
+    /// What has arrived by now isn't carried by others any more: how far a path has come by that.
+    pub(super) fn pass_acked(&self, mut carried: Cursor) -> Cursor {
+        if let Some(copies) = &self.copies {
+            while let Some(range) = copies.at(&mut carried)
+                && !self.streams.is_missing(&range)
+            {
+                copies.pass(&mut carried, &range, range.end());
+            }
+        }
+        carried
+    }
+
+    /// Memory that the record of what was sent takes, in bytes.
+    pub(super) fn copies_memory(&self) -> usize {
+        self.copies.as_ref().map_or(0, Copies::memory)
+    }
+
     // Packets.
 
-    /// Fills a packet up with stream data, then with filler.
-    pub(super) fn write(&mut self, now: Time, end: usize, packet: &mut Packet, buf: &mut Vec<u8>) {
+    /// Fills a packet up with what others have carried, on a path that has to carry it too.
+    fn write_copies(
+        &mut self,
+        now: Time,
+        end: usize,
+        carried: &mut Cursor,
+        packet: &mut Packet,
+        buf: &mut Vec<u8>,
+    ) {
+        while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK
+            && let Some(copies) = &self.copies
+            && let Some(range) = copies.at(carried)
+        {
+            let chunk = self.streams.chunk(&range, end - buf.len());
+            let until = chunk
+                .as_ref()
+                .map_or(range.end(), |chunk| chunk.range.end());
+            copies.pass(carried, &range, until);
+            if let Some(chunk) = chunk {
+                self.put(now, chunk, packet, buf);
+            }
+        }
+    }
+
+    /// Fills a packet up with stream data, then with filler. The path that it leaves on has
+    /// `carried` so much of the data, where every path carries all.
+    pub(super) fn write(
+        &mut self,
+        now: Time,
+        end: usize,
+        carried: &mut Cursor,
+        packet: &mut Packet,
+        buf: &mut Vec<u8>,
+    ) {
+        self.write_copies(now, end, carried, packet, buf);
         while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK {
             let Some(chunk) = self.streams.next_chunk(end - buf.len()) else {
                 break;
             };
-            let range = chunk.range;
-            Frame::Stream {
-                stream: range.stream,
-                offset: range.offset,
-                fin: range.fin,
-                data: &chunk.data,
-            }
-            .encode(buf);
-            let len = u64::from(range.len);
-            packet.ack_eliciting = true;
-            packet.stream_bytes += len;
-            packet.payload.push(range);
             if chunk.retransmission {
-                self.resent += len;
+                self.resent += u64::from(chunk.range.len);
+            } else if let Some(copies) = &mut self.copies {
+                copies.push(chunk.range);
+                *carried = copies.end();
             }
-            self.spend(now, range.len as usize);
+            self.put(now, chunk, packet, buf);
         }
         let room = end.saturating_sub(buf.len());
         if self.filler > 0 && room >= SMALLEST_CHUNK {
@@ -148,6 +211,21 @@ impl Data {
             self.filler = self.filler.saturating_sub(room as u64);
             self.spend(now, room);
         }
+    }
+
+    fn put(&mut self, now: Time, chunk: Chunk, packet: &mut Packet, buf: &mut Vec<u8>) {
+        let range = chunk.range;
+        Frame::Stream {
+            stream: range.stream,
+            offset: range.offset,
+            fin: range.fin,
+            data: &chunk.data,
+        }
+        .encode(buf);
+        packet.ack_eliciting = true;
+        packet.stream_bytes += u64::from(range.len);
+        packet.payload.push(range);
+        self.spend(now, range.len as usize);
     }
 
     fn spend(&mut self, now: Time, bytes: usize) {
@@ -227,7 +305,8 @@ mod tests {
 
     fn write(data: &mut Data, bytes: usize) -> Packet {
         let mut packet = Packet::default();
-        data.write(T0, bytes, &mut packet, &mut Vec::new());
+        let carried = &mut Cursor::default();
+        data.write(T0, bytes, carried, &mut packet, &mut Vec::new());
         packet
     }
 
@@ -243,7 +322,7 @@ mod tests {
         with_stream(&mut data, 500);
         data.fill(10_000);
         assert!(data.has_any() && !data.is_filler());
-        assert_eq!(data.left(), 10_500);
+        assert_eq!(data.backlog().unsent, 10_500);
         let packet = write(&mut data, 1200);
         assert_eq!(packet.stream_bytes, 500);
         assert!(data.is_filler() && data.filler() < 10_000);
@@ -292,7 +371,7 @@ mod tests {
             sent += 1;
         }
         assert!((1..5).contains(&sent), "{sent}");
-        assert!(!data.may_go_on(T0));
+        assert!(!data.may_go_on(T0, &Cursor::default()));
         let until = data.limited_until().expect("it is held back");
         let before = Time::from_nanos(until.as_nanos() - 1);
         data.on_timeout(before);

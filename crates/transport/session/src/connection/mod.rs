@@ -12,6 +12,7 @@
 
 mod addresses;
 mod carriers;
+mod copies;
 mod core;
 mod data;
 mod lifecycle;

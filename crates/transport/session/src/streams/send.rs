@@ -187,22 +187,23 @@ impl SendHalf {
     /// What is still unacknowledged of `range`, as a frame of at most `max` bytes: for sending it
     /// on another path.
     pub(super) fn again_within(&mut self, range: &StreamRange, max: usize) -> Option<Chunk> {
+        let missing = self.missing_within(range)?;
+        self.again(range.stream, missing, max)
+    }
+
+    /// The first bytes of `range` that are sent and not acknowledged; none of them at the end, if
+    /// only that is.
+    pub(super) fn missing_within(&self, range: &StreamRange) -> Option<std::ops::Range<u64>> {
         if self.reset.is_some() {
             return None;
         }
         let (start, end) = (range.offset.max(self.acked), range.end().min(self.sent));
-        let gap = if start < end {
-            self.acked_apart.first_gap(start..end)
-        } else {
-            None
+        let gap = match start < end {
+            true => self.acked_apart.first_gap(start..end),
+            false => None,
         };
-        match gap {
-            Some(gap) => self.again(range.stream, gap, max),
-            None if range.fin && self.fin.sent && !self.fin.acked => {
-                self.again(range.stream, self.buffer.end()..self.buffer.end(), max)
-            }
-            None => None,
-        }
+        let end = range.fin && self.fin.sent && !self.fin.acked;
+        gap.or_else(|| end.then(|| self.buffer.end()..self.buffer.end()))
     }
 
     fn again(

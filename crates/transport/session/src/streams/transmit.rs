@@ -77,6 +77,12 @@ impl Streams {
         Some(chunk)
     }
 
+    /// Whether something of a range that is under way isn't acknowledged yet.
+    pub fn is_missing(&self, range: &StreamRange) -> bool {
+        let stream = self.streams.get(&range.stream);
+        stream.is_some_and(|stream| stream.send.missing_within(range).is_some())
+    }
+
     /// The peer has the range.
     pub fn on_acked(&mut self, range: &StreamRange) {
         let id = range.stream;

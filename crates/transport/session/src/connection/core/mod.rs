@@ -160,6 +160,7 @@ impl Core {
             + self.paths.len() * PATH_MEMORY
             + packets * PACKET_MEMORY
             + self.data.streams.memory()
+            + self.data.copies_memory()
     }
 
     /// Whether the peer makes us say more than it lets us.

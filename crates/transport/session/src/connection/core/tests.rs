@@ -8,6 +8,7 @@ use manyway_wire::StreamId;
 use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
 use rand::SeedableRng;
 
+use super::super::copies::Cursor;
 use super::super::packet::Packet;
 use super::super::paths::{PeerLimits, RelayHeader};
 use super::*;
@@ -99,7 +100,8 @@ fn send(core: &mut Core, index: usize) -> StreamId {
     let mut data = vec![1; 100].into();
     core.data.streams.write(stream, &mut data).expect("room");
     let (mut packet, mut buf) = (Packet::default(), Vec::new());
-    core.data.write(T0, 1200, &mut packet, &mut buf);
+    let carried = &mut Cursor::default();
+    core.data.write(T0, 1200, carried, &mut packet, &mut buf);
     packet.payload.control.push(Frame::Addresses {
         seq: 1,
         addresses: Vec::new(),

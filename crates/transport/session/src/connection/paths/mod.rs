@@ -15,6 +15,7 @@ mod mtu;
 mod named;
 mod numbers;
 mod order;
+mod outlook;
 mod pairs;
 mod path;
 mod relocate;
@@ -31,6 +32,7 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use manyway_control::scheduler::Waiting;
 use manyway_control::{Controller, Outcome, PathVerdict, TimerEvent};
 use manyway_units::Time;
 use manyway_wire::{AckFrame, ConnectionId, PathId};
@@ -81,6 +83,7 @@ pub(super) struct PathSet {
     /// A path on which nothing was sent for so long sends a probe.
     keep_alive: Duration,
     controllers: Controllers,
+    waiting: Waiting,
     survey_from: Time,
     slab: Slab<Path>,
     by_id: BTreeMap<PathId, usize>,
@@ -160,6 +163,7 @@ impl PathSet {
             peer,
             keep_alive: idle_timeout / 3,
             controllers: Controllers::new(controller, config.watch),
+            waiting: Waiting::new(config.scheduler),
             survey_from: now,
             slab: Slab::new(),
             by_id: BTreeMap::new(),
@@ -404,7 +408,9 @@ impl PathSet {
     /// Goes through what a sender said of its packets: first those that arrived, then those that
     /// are lost.
     pub(super) fn settle(&mut self, now: Time, index: usize, mut each: impl FnMut(Fate)) {
-        let mtu = &mut self.slab[index].mtu;
+        let path = &mut self.slab[index];
+        path.note_fates(self.outcome.acked.len(), self.outcome.lost.len());
+        let mtu = &mut path.mtu;
         for (number, payload) in self.outcome.acked.drain(..) {
             if payload.large {
                 mtu.on_large_acked(number);

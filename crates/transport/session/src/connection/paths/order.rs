@@ -9,9 +9,8 @@ use std::ops::Bound;
 
 use manyway_units::Time;
 
-/// A path this many times slower than the fastest one is "slow": worth asking whether to wait
-/// instead.
-const SLOW: u64 = 2;
+/// Paths that are looked at at a time for what another one could overtake.
+const MAX_OTHERS: usize = 4;
 
 /// The paths by delivery time, by their timers, and those that owe a datagram. A path is known by
 /// its index; its key is its delivery time in nanoseconds.
@@ -21,6 +20,9 @@ pub(super) struct PathOrder {
     ready: BTreeSet<(u64, usize)>,
     /// All active paths, soonest delivery first.
     active: BTreeSet<(u64, usize)>,
+    /// Paths that may send a full packet now, by how much of the data they have carried, where
+    /// every path carries all of it.
+    behind: BTreeSet<(u64, usize)>,
     timers: BTreeSet<(Time, usize)>,
     /// Paths that have to send something: an ACK, a challenge or its answer, a probe.
     attention: VecDeque<usize>,
@@ -37,6 +39,8 @@ pub(super) struct Place {
     pub(super) active: Option<u64>,
     /// It may send a full packet now.
     pub(super) ready: bool,
+    /// How much of the data it has carried, where every path carries all of it.
+    pub(super) carried: Option<u64>,
     pub(super) timer: Option<Time>,
     /// It owes a datagram.
     pub(super) owes: bool,
@@ -46,6 +50,7 @@ pub(super) struct Place {
 struct Indexed {
     ready: Option<u64>,
     active: Option<u64>,
+    behind: Option<u64>,
     timer: Option<Time>,
     attention: bool,
 }
@@ -79,6 +84,8 @@ impl PathOrder {
         rekey(&mut self.active, index, &mut known.active, place.active);
         let ready = place.active.filter(|_| place.ready);
         rekey(&mut self.ready, index, &mut known.ready, ready);
+        let behind = place.carried.filter(|_| ready.is_some());
+        rekey(&mut self.behind, index, &mut known.behind, behind);
         rekey(&mut self.timers, index, &mut known.timer, place.timer);
         if place.owes {
             self.attend(index);
@@ -147,27 +154,26 @@ impl PathOrder {
         due.map(|&(_, index)| index).collect()
     }
 
-    /// The path for the next packet of stream data, if one may send and should.
-    ///
-    /// When only a slow path may send, `better_to_wait` says, of its key, the fastest path's key
-    /// and the fastest path, whether that one would still be sooner.
-    pub(super) fn choose(
-        &self,
-        better_to_wait: impl FnOnce(u64, u64, usize) -> bool,
-    ) -> Option<usize> {
-        let &(key, index) = self.ready.first()?;
-        let &(fastest_key, fastest) = self.active.first()?;
-        if index == fastest || key < fastest_key.saturating_mul(SLOW) {
-            return Some(index);
-        }
-        (!better_to_wait(key, fastest_key, fastest)).then_some(index)
+    /// The path that delivers soonest of those that may send now, and the fastest of all if that is
+    /// another one.
+    pub(super) fn choose(&self) -> Option<(usize, Option<usize>)> {
+        let &(_, ready) = self.ready.first()?;
+        let &(_, fastest) = self.active.first()?;
+        Some((ready, (fastest != ready).then_some(fastest)))
     }
 
-    /// The slow path that a path which is ready now would overtake with the same packet.
-    pub(super) fn overtaken(&self) -> Option<usize> {
-        let &(key, ready) = self.ready.first()?;
-        let &(slow_key, slow) = self.active.last()?;
-        (slow != ready && slow_key >= key.saturating_mul(SLOW)).then_some(slow)
+    /// The path that may send now and has carried the least of all data.
+    pub(super) fn furthest_behind(&self) -> Option<(u64, usize)> {
+        self.behind.first().copied()
+    }
+
+    /// The path that delivers soonest of those that may send now, and others in use: the slowest
+    /// ones.
+    pub(super) fn others(&self) -> Option<(usize, impl Iterator<Item = usize>)> {
+        let &(_, ready) = self.ready.first()?;
+        let slowest = self.active.iter().rev().map(|&(_, index)| index);
+        let others = slowest.filter(move |&index| index != ready);
+        Some((ready, others.take(MAX_OTHERS)))
     }
 
     /// The next path in turn that may send, whichever delivers soonest.
@@ -177,22 +183,6 @@ impl PathOrder {
         self.filled = *next?;
         Some(self.filled.1)
     }
-}
-
-/// Whether the fastest path, busy now, would still deliver all that is left before the slow one
-/// could. Keys in nanoseconds, `rate` of the fastest path in bytes/s, `left` and `credit` in bytes.
-///
-/// The first test is ECF's (Lim et al., CoNEXT 2017), the second BLEST's (Ferlin et al., IFIP
-/// Networking 2016): data sent on the slow path must not be what the receive window waits for.
-pub(super) fn better_to_wait(
-    slow_key: u64,
-    fast_key: u64,
-    rate: f64,
-    left: u64,
-    credit: u64,
-) -> bool {
-    let (slow, fast) = (slow_key as f64 * 1e-9, fast_key as f64 * 1e-9);
-    left as f64 / rate + fast < slow || (credit as f64) < rate * slow
 }
 
 #[cfg(test)]
@@ -207,67 +197,62 @@ mod tests {
         }
     }
 
-    fn never(_: u64, _: u64, _: usize) -> bool {
-        panic!("there is nothing to weigh")
-    }
-
     #[test]
     fn the_path_that_delivers_soonest_is_chosen() {
         let mut order = PathOrder::default();
-        assert_eq!(order.choose(never), None);
+        assert_eq!(order.choose(), None);
         order.update(0, at(30, true));
         order.update(1, at(20, true));
         order.update(2, at(10, false));
-        // Less than twice as slow as the fastest: not worth waiting.
-        order.update(1, at(19, true));
-        assert_eq!(order.choose(never), Some(1));
+        assert_eq!(order.choose(), Some((1, Some(2))));
         order.update(2, at(10, true));
-        assert_eq!(order.choose(never), Some(2));
+        assert_eq!(order.choose(), Some((2, None)));
         assert_eq!(order.soonest(), Some(2));
         order.remove(2);
         order.update(1, at(19, false));
-        assert_eq!(order.choose(never), Some(0));
+        assert_eq!(order.choose(), Some((0, Some(1))));
         order.update(0, Place::default());
-        assert_eq!((order.choose(never), order.soonest()), (None, Some(1)));
+        assert_eq!((order.choose(), order.soonest()), (None, Some(1)));
     }
 
     #[test]
-    fn a_slow_path_asks_whether_to_wait() {
-        let mut order = PathOrder::default();
-        order.update(0, at(40, true));
-        order.update(1, at(20, false));
-        let seen = |slow, fast, fastest| {
-            assert_eq!((slow, fast, fastest), (40, 20, 1));
-            true
+    fn others_come_slowest_first_and_not_all_of_them() {
+        let others = |order: &PathOrder| {
+            let (fast, others) = order.others()?;
+            Some((fast, others.collect::<Vec<_>>()))
         };
-        assert_eq!(order.choose(seen), None);
-        assert_eq!(order.choose(|_, _, _| false), Some(0));
-    }
-
-    #[test]
-    fn waiting_pays_for_a_short_rest_or_a_tight_window() {
-        // Fast: 10 ms and 1 MB/s; slow: 100 ms.
-        let wait = |left, credit| better_to_wait(100_000_000, 10_000_000, 1e6, left, credit);
-        assert!(wait(80_000, 1 << 30), "90 ms are less than 100");
-        assert!(!wait(91_000, 1 << 30));
-        assert!(
-            wait(1 << 30, 99_000),
-            "the window would wait for the slow path"
-        );
-        assert!(!wait(1 << 30, 101_000));
-    }
-
-    #[test]
-    fn only_a_much_slower_path_is_overtaken() {
         let mut order = PathOrder::default();
         order.update(0, at(20, true));
-        assert_eq!(order.overtaken(), None, "by itself");
-        order.update(1, at(39, false));
-        assert_eq!(order.overtaken(), None);
-        order.update(1, at(40, false));
-        assert_eq!(order.overtaken(), Some(1));
+        assert_eq!(others(&order), Some((0, vec![])), "by itself");
+        order.update(1, at(30, false));
+        order.update(2, at(25, true));
+        order.update(3, at(10, false));
+        assert_eq!(others(&order), Some((0, vec![1, 2, 3])));
+        for index in 4..10 {
+            order.update(index, at(40 + index as u64, false));
+        }
+        assert_eq!(others(&order), Some((0, vec![9, 8, 7, 6])));
         order.update(0, at(20, false));
-        assert_eq!(order.overtaken(), None, "nobody is ready");
+        order.update(2, at(25, false));
+        assert_eq!(others(&order), None, "nobody is ready");
+    }
+
+    #[test]
+    fn the_path_furthest_behind_is_one_that_may_send() {
+        let mut order = PathOrder::default();
+        assert_eq!(order.furthest_behind(), None);
+        let carried = |carried, ready| Place {
+            carried: Some(carried),
+            ..at(20, ready)
+        };
+        order.update(0, carried(7, true));
+        order.update(1, carried(5, true));
+        order.update(2, carried(3, false));
+        assert_eq!(order.furthest_behind(), Some((5, 1)));
+        order.update(1, carried(8, true));
+        assert_eq!(order.furthest_behind(), Some((7, 0)));
+        order.remove(0);
+        assert_eq!(order.furthest_behind(), Some((8, 1)));
     }
 
     #[test]

@@ -15,11 +15,13 @@ use manyway_units::Time;
 use manyway_wire::{AckFrame, ConnectionId, DATA_HEADER_LEN, DataHeader, PathId, TAG_LEN};
 use rand::{CryptoRng, RngExt};
 
+use super::super::copies::Cursor;
 use super::super::packet::{Packet, Payload, SMALLEST_CHUNK};
 use super::ecn::EcnMarks;
 use super::migration::{Migration, Origin, Ranges};
 use super::mtu::Mtu;
 use super::numbers::Numbers;
+use super::outlook::TRUSTED;
 use super::sender::PathSender;
 use super::types::{NewPath, PathTransport, RelayHeader, Response};
 use super::validation::Validation;
@@ -77,6 +79,13 @@ pub(crate) struct Path {
     counters: Counters,
     /// Outstanding packets below this number were already sent again elsewhere.
     pub(super) reinjected: u64,
+    /// The same for packets that another path has overtaken; it may have left out some.
+    pub(super) overtaken: u64,
+    /// Packets acknowledged since the last one was lost; as many as it takes to trust a path, at
+    /// most.
+    pub(super) unbroken: u32,
+    /// How far it has carried what others carried first, where every path carries all data.
+    pub(super) copied: Cursor,
     transport: PathTransport,
     /// Set on a path through a relay.
     relay: Option<RelayHeader>,
@@ -151,6 +160,9 @@ impl Path {
             marks: EcnMarks::new(config.ecn && !facts.reliable),
             counters: Counters::default(),
             reinjected: 0,
+            overtaken: 0,
+            unbroken: TRUSTED,
+            copied: Cursor::default(),
             transport: new.transport,
             relay: new.relay,
         }

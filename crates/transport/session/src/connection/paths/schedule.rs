@@ -4,14 +4,16 @@
 use std::time::Duration;
 
 use manyway_control::Permit;
+use manyway_control::scheduler::{Backlog, Pipe};
 use manyway_units::Time;
 
 use crate::driver::LocalId;
 use crate::stats::PathState;
 
+use super::super::copies::Cursor;
 use super::super::packet::Payload;
 use super::PathSet;
-use super::order::{Place, better_to_wait};
+use super::order::Place;
 
 impl PathSet {
     /// Brings a path's place in the ordered sets up to date, and those of backups, which depend on
@@ -39,6 +41,7 @@ impl PathSet {
 
     fn place(&mut self, now: Time, index: usize) {
         let spared = self.is_spared(index);
+        let duplicates = self.waiting.scheduler().duplicates();
         let path = &self.slab[index];
         let active = path.state == PathState::Active && !spared;
         let permit = path.permit(now, self.controllers.of(path.transport()));
@@ -49,6 +52,7 @@ impl PathSet {
         let place = Place {
             active: active.then(|| path.delivery_key()),
             ready: active && matches!(permit, Permit::Now { .. }),
+            carried: duplicates.then(|| path.copied.number()),
             timer: path.timer(now, paced, self.keep_alive),
             owes: path.owes(now, self.initiator),
         };
@@ -115,15 +119,39 @@ impl PathSet {
 
     // Choosing.
 
-    /// The path for the next packet of stream data, if one may send and should. `queue` says how
-    /// many bytes are to be sent, and what credit the peer has given for them.
-    pub(crate) fn choose(&self, queue: impl FnOnce() -> (u64, u64)) -> Option<usize> {
-        self.order.choose(|slow, fast, fastest| {
-            let path = &self.slab[fastest];
-            let rate = path.rate(self.controllers.of(path.transport()));
-            let (left, credit) = queue();
-            better_to_wait(slow, fast, rate, left, credit)
-        })
+    /// The path for the next packet of stream data, if one may send and should. `backlog` says what
+    /// there is to send.
+    pub(crate) fn choose(&mut self, now: Time, backlog: impl FnOnce() -> Backlog) -> Option<usize> {
+        let (ready, fastest) = self.order.choose()?;
+        let Some(fastest) = fastest else {
+            return Some(ready);
+        };
+        let (slow, fast) = (self.pipe(ready), self.pipe(fastest));
+        let waits = self.waiting.better_to_wait(now, &slow, &fast, backlog());
+        (!waits).then_some(ready)
+    }
+
+    fn pipe(&self, index: usize) -> Pipe {
+        let path = &self.slab[index];
+        path.pipe(self.controllers.of(path.transport()))
+    }
+
+    /// There is data to send, and the peer's window lets none leave.
+    pub(crate) fn on_blocked(&mut self) {
+        self.waiting.on_blocked();
+    }
+
+    /// The path that may send now and has carried the least of all data, and how much; where every
+    /// path carries all of it.
+    pub(crate) fn furthest_behind(&self) -> Option<(usize, Cursor)> {
+        let (_, index) = self.order.furthest_behind()?;
+        Some((index, self.slab[index].copied))
+    }
+
+    /// How much of the data a path has carried, where every path carries all of it.
+    pub(crate) fn set_copied(&mut self, now: Time, index: usize, copied: Cursor) {
+        self.slab[index].copied = copied;
+        self.place(now, index);
     }
 
     /// The next path in turn that may send, whichever delivers soonest.
@@ -131,11 +159,28 @@ impl PathSet {
         self.order.choose_in_turn()
     }
 
-    /// What the oldest packet in flight on a slow path carries, if a path that is ready now would
-    /// deliver it sooner. Each packet comes up once.
-    pub(crate) fn take_overtaken(&mut self) -> Option<Payload> {
-        let slow = self.order.overtaken()?;
-        self.slab[slow].take_outstanding(1).pop()
+    /// What a packet in flight on another path carries, if the one that is ready now would deliver
+    /// it sooner. Each packet comes up once.
+    pub(crate) fn take_overtaken(&mut self, now: Time) -> Option<Payload> {
+        if !self.waiting.scheduler().overtakes() {
+            return None;
+        }
+        let (fast, slower) = self.order.others()?;
+        let delivery = Duration::from_nanos(self.slab[fast].delivery_key());
+        for slow in slower {
+            let path = &mut self.slab[slow];
+            let expected = Duration::from_nanos(path.delivery_key()) + path.recovery();
+            if expected <= delivery {
+                continue;
+            }
+            let later = (expected - delivery).as_nanos() as u64;
+            let since = now.as_nanos().checked_sub(later).map(Time::from_nanos);
+            let payload = path.take_sent_after(since);
+            if payload.is_some() {
+                return payload;
+            }
+        }
+        None
     }
 
     /// The path for frames that belong to none: not a carrier on which others wait.

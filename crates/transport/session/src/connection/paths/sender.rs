@@ -156,6 +156,14 @@ impl PathSender {
         }
     }
 
+    /// The number of the first packet that was sent after `at`.
+    pub(crate) fn first_sent_after(&self, at: Time) -> u64 {
+        match self {
+            Windowed(sender) => sender.first_sent_after(at),
+            OnCarrier(sender) => sender.first_sent_after(at),
+        }
+    }
+
     /// The oldest `max` packets in flight from `number` on.
     pub(crate) fn outstanding(
         &self,

@@ -1,6 +1,8 @@
 //! Paths without a peer: what may leave, who carries data, what is kept.
 
 use manyway_control::LawSpec;
+use manyway_control::Scheduler;
+use manyway_control::scheduler::{Backlog, Waiting};
 use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
@@ -231,19 +233,66 @@ fn the_fastest_path_carries_data_and_backups_only_for_want_of_another() {
     let mut set = set(true);
     let slow = active(&mut set, 1, 3 * RTT);
     let fast = active(&mut set, 2, RTT);
-    let choose = |set: &PathSet| set.choose(|| (1 << 30, 1 << 30));
-    assert_eq!(choose(&set), Some(fast));
+    let backlog = || Backlog {
+        unsent: 1 << 30,
+        unacked: 0,
+        credit: 1 << 30,
+    };
+    let choose = |set: &mut PathSet| set.choose(T0, backlog);
+    assert_eq!(choose(&mut set), Some(fast));
     set.set_backup(T0, fast, true);
-    assert_eq!((choose(&set), set.active_len()), (Some(slow), 1));
+    assert_eq!((choose(&mut set), set.active_len()), (Some(slow), 1));
     assert!(set.has_other(slow), "the backup could carry it");
     set.stall(T0, slow);
     set.refresh(T0, slow);
-    assert_eq!(choose(&set), Some(fast));
+    assert_eq!(choose(&mut set), Some(fast));
     assert!(set.revive(slow) && !set.revive(slow));
     set.refresh(T0, slow);
-    assert_eq!((choose(&set), set.active_len()), (Some(slow), 1));
+    assert_eq!((choose(&mut set), set.active_len()), (Some(slow), 1));
     set.set_backup(T0, fast, false);
-    assert_eq!(choose(&set), Some(fast));
+    assert_eq!(choose(&mut set), Some(fast));
+}
+
+/// A path with the round-trip time RTT, one that takes three times as long, and a packet in flight
+/// on the latter.
+fn one_on_the_slow_path(scheduler: Scheduler) -> (PathSet, usize) {
+    let mut set = set(true);
+    set.waiting = Waiting::new(scheduler);
+    active(&mut set, 1, RTT);
+    let slow = active(&mut set, 2, 3 * RTT);
+    send(&mut set[slow], 1200);
+    set.refresh(T0, slow);
+    (set, slow)
+}
+
+#[test]
+fn a_packet_on_a_slow_path_is_overtaken_once_while_that_is_sooner() {
+    let soon = T0 + 2 * RTT - Duration::from_nanos(1);
+    let (mut set, _) = one_on_the_slow_path(Scheduler::default());
+    assert!(set.take_overtaken(soon).is_some());
+    assert!(set.take_overtaken(soon).is_none(), "once");
+    let (mut set, slow) = one_on_the_slow_path(Scheduler::default());
+    assert!(set.take_overtaken(T0 + 2 * RTT).is_none(), "as late");
+    assert_eq!(set[slow].take_outstanding(9).len(), 1, "if the path stalls");
+    // It is to be expected to be lost, and to be missed after a probe timeout.
+    let (mut set, slow) = one_on_the_slow_path(Scheduler::default());
+    set[slow].note_fates(0, 1);
+    let pto = set[slow].sender().pto();
+    assert!(set.take_overtaken(T0 + 2 * RTT + pto).is_none());
+    assert!(set.take_overtaken(soon + pto).is_some());
+    let (mut set, slow) = one_on_the_slow_path(Scheduler::default());
+    set[slow].note_fates(0, 1);
+    set[slow].note_fates(100, 0);
+    assert!(set.take_overtaken(T0 + 2 * RTT).is_none(), "trusted again");
+}
+
+#[test]
+fn only_earliest_delivery_overtakes() {
+    for scheduler in Scheduler::ALL {
+        let (mut set, _) = one_on_the_slow_path(scheduler);
+        let overtakes = scheduler == Scheduler::EarliestDelivery;
+        assert_eq!(set.take_overtaken(T0).is_some(), overtakes, "{scheduler}");
+    }
 }
 
 #[test]

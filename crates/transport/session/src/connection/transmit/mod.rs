@@ -181,7 +181,7 @@ impl Transmitter {
             _ => 1,
         };
         for n in 0..permitted {
-            if n > 0 && (buf.len() + segment > MAX_BATCH || !from.core.data.may_go_on(now)) {
+            if n > 0 && (buf.len() + segment > MAX_BATCH || !from.core.may_go_on(now, index)) {
                 break;
             }
             let start = buf.len();
@@ -228,7 +228,7 @@ impl Transmitter {
             core.write_frames(end, &mut packet, buf);
         }
         if with_data || fills(index, &packet, core) {
-            core.data.write(now, end, &mut packet, buf);
+            core.write_data(now, index, end, &mut packet, buf);
         }
         if buf.len() == head + DATA_HEADER_LEN {
             buf.truncate(start);
@@ -364,7 +364,7 @@ impl Transmitter {
         buf: &mut Vec<u8>,
     ) -> Option<usize> {
         packet.payload.epoch = self.sealer.epoch();
-        let app_limited = !core.data.has_any();
+        let app_limited = !core.data.has_any_for(&core.paths[index].copied());
         let path = &mut core.paths[index];
         let number = path.next_number();
         let sealed = self
@@ -408,6 +408,39 @@ impl Parts<'_> {
         }
     }
 
+    /// Whether one more datagram of a batch may leave on a path.
+    fn may_go_on(&self, now: Time, index: usize) -> bool {
+        self.data.may_go_on(now, &self.paths[index].copied())
+    }
+
+    fn write_data(
+        &mut self,
+        now: Time,
+        index: usize,
+        end: usize,
+        packet: &mut Packet,
+        buf: &mut Vec<u8>,
+    ) {
+        let mut carried = self.paths[index].copied();
+        self.data.write(now, end, &mut carried, packet, buf);
+        self.paths[index].set_copied(carried);
+    }
+
+    /// The path that is furthest behind what another one has carried, where every path carries all
+    /// data.
+    fn path_for_copies(&mut self, now: Time) -> Option<usize> {
+        while let Some((index, carried)) = self.paths.furthest_behind()
+            && self.data.is_behind(&carried)
+        {
+            let carried = self.data.pass_acked(carried);
+            self.paths.set_copied(now, index, carried);
+            if self.data.is_behind(&carried) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
     /// Sends what a packet carried again, as far as it is still needed.
     pub(super) fn requeue(&mut self, payload: Payload) {
         for frame in self.data.on_lost(payload) {
@@ -417,9 +450,9 @@ impl Parts<'_> {
 
     /// Puts the oldest packet of a much slower path back into the queue, for a path that is idle.
     /// Whether there is something to send by that.
-    fn overtake(&mut self) -> bool {
+    fn overtake(&mut self, now: Time) -> bool {
         while self.data.streams.unacked_bytes() > 0 {
-            let Some(payload) = self.paths.take_overtaken() else {
+            let Some(payload) = self.paths.take_overtaken(now) else {
                 return false;
             };
             if self.data.overtake(&payload) {
@@ -441,7 +474,13 @@ fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
     if core.data.limited_until().is_some() {
         return None;
     }
-    if !core.data.has_any() && !core.overtake() {
+    if let Some(index) = core.path_for_copies(now) {
+        return core.data.may_leave(now).then_some(index);
+    }
+    if core.data.streams.flow_blocked() {
+        core.paths.on_blocked();
+    }
+    if !core.data.has_any() && !core.overtake(now) {
         from.carriers.on_starved();
         from.relayed.note_starved(now, true);
         return None;
@@ -456,10 +495,7 @@ fn path_for_data(now: Time, from: &mut Sources<'_>) -> Option<usize> {
     }
     from.carriers
         .next_in_turn(core.paths, core.data.has_limit())
-        .or_else(|| {
-            core.paths
-                .choose(|| (core.data.left(), core.data.streams.send_credit()))
-        })
+        .or_else(|| core.paths.choose(now, || core.data.backlog()))
 }
 
 /// Whether a packet that leaves anyway should be filled with stream data, window or not.

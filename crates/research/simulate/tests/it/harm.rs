@@ -1,0 +1,80 @@
+//! Do no harm: with a path more, a transfer takes at most 1.02 times as long as over the best path
+//! alone, or a round trip more.
+
+use std::time::Duration;
+
+use manyway_control::LawSpec;
+use manyway_network::{LinkConfig, Loss};
+
+use crate::common::{MS, Setup, mbps};
+
+const MIB: u64 = 1 << 20;
+
+fn took(seed: u64, law: &LawSpec, links: &[LinkConfig], bytes: u64) -> Duration {
+    let setup = Setup::new(seed).config(|config| config.cc = law.clone());
+    let with = |setup: Setup, link: &LinkConfig| setup.path(link.clone());
+    let mut run = links.iter().fold(setup, with).upload(bytes).build();
+    run.complete(600_000 * MS)
+}
+
+/// The mean over so many seeds with another path, and what it may be.
+fn with_another(
+    seeds: u64,
+    law: &LawSpec,
+    [best, other]: [&LinkConfig; 2],
+    bytes: u64,
+) -> (Duration, Duration) {
+    let (mut alone, mut both) = (Duration::ZERO, Duration::ZERO);
+    for seed in 1..=seeds {
+        let other = LinkConfig {
+            seed,
+            ..other.clone()
+        };
+        alone += took(seed, law, std::slice::from_ref(best), bytes) / seeds as u32;
+        both += took(seed, law, &[best.clone(), other], bytes) / seeds as u32;
+    }
+    (both, (alone * 102 / 100).max(alone + 2 * best.delay))
+}
+
+fn check(seeds: u64, laws: &[&str], best: &LinkConfig, other: &LinkConfig, sizes: &[u64]) {
+    for law in laws {
+        let law: LawSpec = law.parse().expect("a law");
+        for mib in sizes {
+            let (both, allowed) = with_another(seeds, &law, [best, other], mib * MIB);
+            let what = format!("{law}, {} with {}, {mib} MiB", best.rate, other.rate);
+            assert!(both <= allowed, "{what}: {both:?}, {allowed:?} allowed");
+        }
+    }
+}
+
+/// `auto` is held to it at different delays only: where they are equal, it takes the two paths for
+/// one group, and the slow path's losses end the fast one's slow start. Nor is 1 Gbps with 10 Mbps
+/// at equal delays: there, slow start fills the slow path's queue before its round-trip time tells.
+#[test]
+fn a_path_with_a_hundredth_of_the_rate() {
+    for [rate, other] in [[1000.0, 10.0], [100.0, 1.0]] {
+        let best = mbps(rate, 10);
+        check(1, &["lia", "auto"], &best, &mbps(other, 40), &[1, 10, 60]);
+    }
+    check(1, &["lia"], &mbps(100.0, 10), &mbps(1.0, 10), &[1, 10, 60]);
+}
+
+/// `auto` isn't held to it: the lossy path's losses end the other one's slow start.
+#[test]
+fn a_path_that_loses_packets() {
+    for (rate, sizes) in [(20.0, &[1, 10][..]), (100.0, &[10])] {
+        let lossy = LinkConfig {
+            loss: Loss::Bernoulli(0.05),
+            ..mbps(rate, 10)
+        };
+        check(10, &["lia"], &mbps(rate, 10), &lossy, sizes);
+    }
+}
+
+#[test]
+fn a_path_that_takes_600_ms() {
+    for [rate, other] in [[20.0, 20.0], [100.0, 100.0], [100.0, 10.0]] {
+        let best = mbps(rate, 10);
+        check(1, &["lia", "auto"], &best, &mbps(other, 300), &[1, 10, 60]);
+    }
+}
