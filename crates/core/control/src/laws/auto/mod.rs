@@ -249,8 +249,10 @@ impl Subflow {
     }
 }
 
+/// At most an hour, whatever the round-trip time.
 fn seconds(seconds: f64) -> Duration {
-    Duration::from_secs_f64(seconds)
+    const LONGEST: Duration = Duration::from_secs(3600);
+    Duration::try_from_secs_f64(seconds).map_or(LONGEST, |time| time.min(LONGEST))
 }
 
 impl Controller for Auto {

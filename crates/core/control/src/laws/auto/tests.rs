@@ -312,6 +312,12 @@ fn while_losses_are_random_full_queues_and_heavy_losses_still_count() {
 }
 
 #[test]
+fn no_round_trip_time_is_too_long_to_wait_for() {
+    assert_eq!(seconds(1e30), Duration::from_secs(3600));
+    assert_eq!(seconds(1e-3), Duration::from_millis(1));
+}
+
+#[test]
 fn a_cut_is_undone_for_all_when_nobodys_packets_were_lost() {
     let mut bench = Bench::settled(&[50.0, 20.0]);
     let before = bench.windows();
