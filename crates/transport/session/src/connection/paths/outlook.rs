@@ -8,10 +8,7 @@ use manyway_units::Time;
 
 use super::super::copies::Cursor;
 use super::super::packet::Payload;
-use super::path::Path;
-
-/// A path that hasn't lost any of so many packets is expected to lose none.
-pub(super) const TRUSTED: u32 = 100;
+use super::path::{Path, TRUSTED};
 
 impl Path {
     /// What became of packets.
@@ -23,8 +20,8 @@ impl Path {
         self.unbroken = self.unbroken.saturating_add(acked).min(TRUSTED);
     }
 
-    /// How much later than by its round-trip time a packet has to be expected: by a probe timeout on
-    /// a path that loses packets.
+    /// How much later than by its round-trip time a packet has to be expected: by a probe timeout
+    /// on a path that loses packets.
     pub(super) fn recovery(&self) -> Duration {
         match self.unbroken < TRUSTED {
             true => self.sender.pto(),

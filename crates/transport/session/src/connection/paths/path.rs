@@ -21,7 +21,6 @@ use super::ecn::EcnMarks;
 use super::migration::{Migration, Origin, Ranges};
 use super::mtu::Mtu;
 use super::numbers::Numbers;
-use super::outlook::TRUSTED;
 use super::sender::PathSender;
 use super::types::{NewPath, PathTransport, RelayHeader, Response};
 use super::validation::Validation;
@@ -38,6 +37,8 @@ const MAX_ON_CARRIER: u64 = 16 << 20;
 const SHORTEST_ACK_DELAY: Duration = Duration::from_millis(1);
 /// A path that answers nothing for this long is given up, if another one is alive.
 const GIVE_UP: Duration = Duration::from_secs(30);
+/// A path that hasn't lost any of so many packets is expected to lose none.
+pub(super) const TRUSTED: u32 = 100;
 /// A path that is stalled for less than this may just have met a full queue: its data goes
 /// elsewhere already.
 pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(1);
