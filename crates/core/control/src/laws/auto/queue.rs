@@ -1,9 +1,9 @@
 //! Whether a path's losses come from its queue. It knows no window but to count by.
 //!
 //! A full queue drops packets, so losses by congestion meet a queue that is fuller than usual;
-//! random losses meet any. How much more often losses meet the upper half of the queues seen lately
-//! than other packets do is 1 for the former and 0 for the latter on the average, however long the
-//! queues are, and however noisy.
+//! random losses meet any. Each loss event that meets the upper half of the queues seen lately, or
+//! doesn't, speaks for the one or the other, the less the more often other packets meet it: a
+//! sequential test of two hypotheses (Wald, 1945), however long the queues are, and however noisy.
 
 use std::time::Duration;
 
@@ -13,12 +13,18 @@ use crate::controller::Ack;
 
 /// The fullest queue is that of the last one or two such spans.
 const SPAN: Duration = Duration::from_secs(20);
-/// How much a loss event moves the estimate of how losses prefer full queues.
-const GAIN: f64 = 0.25;
-/// Below this preference losses count as random, …
-const RANDOM: f64 = 0.3;
+/// The share of losses by congestion that meet the upper half.
+const MEETS_FULL: f64 = 0.85;
+/// The share of other packets that do is known to be within this range.
+const USUAL: [f64; 2] = [0.02, 0.8];
+/// The log-likelihood ratio of congestion to random loss begins with this one, …
+const UNKNOWN: f64 = 1.0;
+/// … never leaves the range between this one and its negative, …
+const SURE: f64 = 5.0;
+/// … and below this one losses count as random, …
+const RANDOM: f64 = -2.5;
 /// … until it is above this one.
-const CONGESTION: f64 = 0.5;
+const CONGESTION: f64 = 1.0;
 /// The share of packets lost above which all losses are congestion.
 const HEAVY: f64 = 0.12;
 /// A queue of less than this part of the smallest round-trip time is none, …
@@ -45,8 +51,9 @@ pub(super) struct Queue {
     /// Share of packets at which the queue was full, as [`Queue::is_full`] has it, over some 32
     /// rounds.
     usual: f64,
-    /// How much more often losses do: from -1 to 1.
-    preference: f64,
+    /// What speaks for congestion: the logarithm of how much likelier it would be to see such
+    /// losses than by chance.
+    evidence: f64,
     random: bool,
     /// Share of packets lost, over some 8 rounds.
     lossy: f64,
@@ -63,7 +70,7 @@ impl Default for Queue {
             top: [0.0; 2],
             until: Time::ZERO,
             usual: 0.0,
-            preference: 0.6,
+            evidence: UNKNOWN,
             random: false,
             lossy: 0.0,
         }
@@ -113,12 +120,14 @@ impl Queue {
     pub(super) fn on_loss(&mut self, packets: f64, window: f64) -> bool {
         self.on_lost(packets, window);
         let full = self.is_full();
-        // Random losses have a mean of 0.
-        let met = f64::from(u8::from(full)) - self.usual;
-        let met = met / self.usual.max(1.0 - self.usual);
-        self.preference += GAIN * (met - self.preference);
+        let usual = self.usual.clamp(USUAL[0], USUAL[1]);
+        let ratio = match full {
+            true => MEETS_FULL / usual,
+            false => (1.0 - MEETS_FULL) / (1.0 - usual),
+        };
+        self.evidence = (self.evidence + ratio.ln()).clamp(-SURE, SURE);
         let limit = if self.random { CONGESTION } else { RANDOM };
-        self.random = self.preference < limit;
+        self.random = self.evidence < limit;
         let material = self.top() > MATERIAL * self.base;
         !self.random || full && material || self.lossy > HEAVY
     }

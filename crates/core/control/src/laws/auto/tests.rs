@@ -134,6 +134,7 @@ fn a_subflow_with_another_queue_isnt_cut() {
 fn a_loss_that_meets_no_queue_cuts_no_other_subflow() {
     let mut bench = Bench::settled(&[30.0, 30.0]);
     bench.rounds(4, |_, _| 5.0);
+    bench.lose(0, Duration::ZERO);
     bench.rounds(4, |_, _| 0.1);
     let before = bench.windows();
     bench.lose(0, Duration::ZERO);
@@ -256,6 +257,7 @@ fn a_subflow_that_went_dark_leaves_its_growth_to_the_others() {
 #[test]
 fn losses_that_dont_prefer_full_queues_are_random() {
     let mut bench = Bench::settled(&[100.0]);
+    assert!(bench.windows()[0] < 150.0, "the first one is answered");
     let mut answered = Vec::new();
     for event in 0..8 {
         bench.rounds(20, |_, round| f64::from(u8::from(round == 10)));
@@ -265,7 +267,7 @@ fn losses_that_dont_prefer_full_queues_are_random() {
             answered.push(event);
         }
     }
-    assert_eq!(answered, [0]);
+    assert!(answered.is_empty(), "{answered:?}");
     let before = bench.windows()[0];
     bench.rounds(12, |_, _| 0.0);
     let growth = (bench.windows()[0] / before).ln() / 12.0;
@@ -320,6 +322,7 @@ fn no_round_trip_time_is_too_long_to_wait_for() {
 #[test]
 fn a_cut_is_undone_for_all_when_nobodys_packets_were_lost() {
     let mut bench = Bench::settled(&[50.0, 20.0]);
+    bench.rounds(1, |_, _| 5.0);
     let before = bench.windows();
     bench.lose(0, Duration::ZERO);
     bench.lose(1, RTT);
