@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use manyway_control::LawSpec;
 use manyway_control::paths::ManagerConfig;
-use manyway_control::{Options, SenderConfig};
+use manyway_control::{Options, Scheduler, SenderConfig};
 use manyway_network::{LinkConfig, Topology};
 use manyway_units::{Rate, Time};
 
@@ -82,6 +82,8 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
+    /// Which path carries the next packet of its data, at the stack level.
+    pub scheduler: Scheduler,
     /// How its path manager behaves, if its law has one and it has several paths; `None` for the
     /// defaults.
     pub relays: Option<Relays>,

@@ -74,6 +74,35 @@ impl From<LossDetection> for manyway_control::LossDetection {
     }
 }
 
+/// Which path carries the next packet of a flow's data.
+#[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduler {
+    /// Waits for a faster path where that delivers sooner, and overtakes slower ones.
+    EarliestDelivery,
+    /// The shortest round-trip time of those whose window has room.
+    #[serde(rename = "minrtt")]
+    MinRtt,
+    /// Lim et al., CoNEXT 2017.
+    Ecf,
+    /// Ferlin et al., IFIP Networking 2016.
+    Blest,
+    /// Every path carries everything.
+    Redundant,
+}
+
+impl From<Scheduler> for manyway_control::Scheduler {
+    fn from(scheduler: Scheduler) -> Self {
+        match scheduler {
+            Scheduler::EarliestDelivery => manyway_control::Scheduler::EarliestDelivery,
+            Scheduler::MinRtt => manyway_control::Scheduler::MinRtt,
+            Scheduler::Ecf => manyway_control::Scheduler::Ecf,
+            Scheduler::Blest => manyway_control::Scheduler::Blest,
+            Scheduler::Redundant => manyway_control::Scheduler::Redundant,
+        }
+    }
+}
+
 /// What a window does in recovery: while packets that were sent before its last cut are still being
 /// acknowledged.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -18,7 +18,7 @@ mod relays;
 mod sweep;
 mod timeout;
 
-pub use choices::{Growth, LossDetection, PathUse, Recovery, SlowStart, What};
+pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, SlowStart, What};
 pub use law::Law;
 pub use link::{Change, GilbertElliott, Late, Link, Loss, Queue, Red, Weight};
 pub use overlay::{
@@ -169,6 +169,10 @@ pub struct Flow {
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping
     /// them. Default: false.
     pub ecn: Option<bool>,
+    /// Which path carries the next packet of the flow's data. At the packet level all schedulers
+    /// are the same: its subflows send on whenever they may, and no byte has to wait for another.
+    /// Default: "earliest-delivery".
+    pub scheduler: Option<Scheduler>,
     /// With law `mpath` and several paths the first path is the direct one and the others, each
     /// through a relay, are opened and closed by its path manager: what there is to choose about
     /// that.

@@ -270,6 +270,7 @@ impl Context<'_> {
             },
             ack,
             ecn: flow.ecn.unwrap_or(false),
+            scheduler: flow.scheduler.map(Into::into).unwrap_or_default(),
             relays,
         })
     }

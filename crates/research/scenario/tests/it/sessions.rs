@@ -1,5 +1,6 @@
 //! Files for flows that are production sessions.
 
+use manyway_control::Scheduler;
 use manyway_scenario::Scenario;
 
 const GOOD: &str = "name = \"good\"
@@ -43,6 +44,7 @@ slow_start = \"standard\"
 ack_every = \"2 packets\"
 ack_delay = \"25 ms\"
 ecn = true
+scheduler = \"blest\"
 size = \"1 MB\"
 rate = \"1 Mbps\"
 jitter = \"1 ms\"
@@ -54,6 +56,7 @@ access = { rate = \"10 Mbps\" }
     let points = scenario.session_points().unwrap();
     let flow = &points[0].experiment.flows[0];
     assert_eq!((flow.ack.every, flow.sender.packet_size), (2, 1228));
+    assert_eq!(flow.scheduler, Scheduler::Blest);
     // It is the same to the packet level, but for the headers.
     let mut packet = scenario.points().unwrap()[0].experiment.flows[0].clone();
     packet.headers = flow.headers;

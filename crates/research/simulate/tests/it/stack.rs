@@ -330,6 +330,15 @@ fn queues_mark_what_is_capable() {
 
 /// Two equal paths, which race each other at the handshake: whichever wins, each has its own.
 #[test]
+fn the_scheduler_is_the_flows_own() {
+    let flow = "[flows.f]\nlaw = \"reno\"\npaths = [\"p0\", \"p1\"]\n[measure]\nfrom = \"10 s\"\n";
+    let text = network(&[(10.0, 10), (10.0, 10)], "", flow);
+    let redundant = text.replace("[measure]", "scheduler = \"redundant\"\n[measure]");
+    let [each, both] = [&redundant, &text].map(|text| run_sessions(text, 1).flows[0].goodput_bps);
+    assert_near("every byte on both", each, 0.5 * both, 0.05);
+}
+
+#[test]
 fn paths_keep_their_own_bytes() {
     let more = "[flows.f]\nlaw = \"cubic\"\npaths = [\"p0\", \"p1\"]\njitter = \"100 us\"\n";
     let text = network(&[(20.0, 10), (20.0, 10)], "loss = 0.01", more).replace("60 s", "10 s");

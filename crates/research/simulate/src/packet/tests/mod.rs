@@ -2,7 +2,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use manyway_control::LawSpec;
-use manyway_control::{Options, SenderConfig, SlowStartKind};
+use manyway_control::{Options, Scheduler, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
 use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
 use manyway_units::{Rate, Time};
@@ -65,6 +65,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        scheduler: Scheduler::default(),
         relays: None,
     }
 }

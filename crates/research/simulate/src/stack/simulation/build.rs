@@ -223,6 +223,7 @@ fn config(flow: &Flow, duration: Duration) -> Config {
         // Known here: nothing to look for.
         initial_datagram: datagram,
         cc: flow.law.clone(),
+        scheduler: flow.scheduler,
         slow_start: flow.options.slow_start,
         pacing: flow.sender.pacing,
         ecn: flow.ecn,

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use manyway_control::{Options, SenderConfig, SlowStartKind};
+use manyway_control::{Options, Scheduler, SenderConfig, SlowStartKind};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Topology};
 use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure};
 use manyway_simulate::packet::{RunResult, Simulation};
@@ -83,6 +83,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
+        scheduler: Scheduler::default(),
         relays: None,
     }
 }
