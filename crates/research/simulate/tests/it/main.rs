@@ -2,6 +2,7 @@
 
 mod common;
 mod faults;
+mod field;
 mod flood;
 mod harm;
 mod hostile;
