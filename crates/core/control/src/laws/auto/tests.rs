@@ -3,6 +3,7 @@ use super::*;
 const RTT: Duration = Duration::from_millis(40);
 
 /// Subflows of `auto` in congestion avoidance, each fed a window of acknowledgements per round.
+#[derive(Clone)]
 struct Bench {
     auto: Auto,
     slots: Vec<Slot>,
@@ -178,6 +179,78 @@ fn a_long_queue_of_others_isnt_left_to_them() {
     assert!((10..=60).contains(&less.count()));
 }
 
+/// The first of twenty rounds in which windows fall, and whose, while the queues, in ms, stay what
+/// `queue` says.
+fn first_dip(bench: &mut Bench, queue: impl Fn(usize) -> f64) -> (usize, Vec<usize>) {
+    for round in 0..20 {
+        let before = bench.windows();
+        bench.rounds(1, |n, _| queue(n));
+        let after = bench.windows();
+        let fell: Vec<usize> = (0..after.len()).filter(|&n| after[n] < before[n]).collect();
+        if !fell.is_empty() {
+            return (round, fell);
+        }
+    }
+    panic!("no window fell");
+}
+
+#[test]
+fn two_trials_in_a_row_are_believed() {
+    let mut bench = Bench::settled(&[285.0]);
+    let windows = fill(&mut bench, 40, 0.0);
+    let drops = windows.windows(2).map(|pair| pair[1].1 / pair[0].1);
+    let drops: Vec<f64> = drops.filter(|drop| *drop < 0.97).collect();
+    assert!(
+        drops[0] > 0.8 && drops[1] > 0.8 && drops[2] < 0.6,
+        "{drops:?}"
+    );
+}
+
+#[test]
+fn in_a_trial_windows_stand_still() {
+    let mut bench = Bench::settled(&[150.0]);
+    let (mut last, mut now) = (0.0, bench.windows()[0]);
+    while now >= last {
+        fill(&mut bench, 1, 0.0);
+        (last, now) = (now, bench.windows()[0]);
+    }
+    fill(&mut bench, 1, 0.0);
+    assert_eq!(bench.windows()[0], now);
+}
+
+#[test]
+fn there_is_no_trial_before_a_loss_has_had_its_effect() {
+    let mut bench = Bench::settled(&[100.0]);
+    bench.rounds(10, |_, _| 0.0);
+    bench.rounds(1, |_, _| 20.0);
+    bench.lose(0, Duration::ZERO);
+    let (round, _) = first_dip(&mut bench, |_| 60.0);
+    assert!((3..12).contains(&round), "{round}");
+}
+
+#[test]
+fn a_trial_leaves_subflows_with_another_queue_alone() {
+    let mut bench = Bench::settled(&[100.0, 100.0]);
+    let (_, paths) = first_dip(&mut bench, |n| if n == 0 { 60.0 } else { 6.0 });
+    assert_eq!(paths, [0]);
+}
+
+#[test]
+fn a_subflow_that_has_just_started_isnt_cut_with_the_others() {
+    let mut bench = Bench::settled(&[30.0]);
+    bench.slots.push(bench.auto.add_path(NewPath {
+        now: bench.now,
+        initial_window: 10.0,
+        packet_size: 1000,
+        initial_rtt: RTT,
+    }));
+    bench.rounds(3, |n, _| if n == 0 { 4.0 } else { 2.0 });
+    let before = bench.windows();
+    bench.lose(0, Duration::ZERO);
+    assert!(bench.windows()[0] < before[0]);
+    assert_eq!(bench.windows()[1], before[1]);
+}
+
 #[test]
 fn a_loss_in_a_trial_is_answered_as_if_there_had_been_none() {
     let mut bench = Bench::settled(&[150.0]);
@@ -272,6 +345,30 @@ fn losses_that_dont_prefer_full_queues_are_random() {
     bench.rounds(12, |_, _| 0.0);
     let growth = (bench.windows()[0] / before).ln() / 12.0;
     assert!((growth - 0.06).abs() < 0.005, "{growth}");
+}
+
+#[test]
+fn one_loss_says_little_and_none_where_all_packets_meet_full_queues() {
+    let random = |bench: &Bench| bench.auto.slots.get(bench.slots[0]).unwrap().queue.random();
+    let mut bench = Bench::settled(&[100.0]);
+    for _ in 0..4 {
+        bench.rounds(20, |_, _| 0.0);
+        bench.lose(0, Duration::ZERO);
+    }
+    assert!(random(&bench));
+    let mut noisy = bench.clone();
+    for still in [true, false] {
+        bench.rounds(20, |_, _| 0.0);
+        bench.rounds(1, |_, _| 20.0);
+        bench.lose(0, Duration::ZERO);
+        assert_eq!(random(&bench), still);
+    }
+    noisy.rounds(150, |_, _| 5.0);
+    for _ in 0..4 {
+        noisy.lose(0, Duration::ZERO);
+        noisy.rounds(5, |_, _| 5.0);
+        assert!(random(&noisy));
+    }
 }
 
 #[test]
