@@ -1,38 +1,27 @@
 //! The links, the datagrams under way on them, and the thread that takes these from hop to hop.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use manyway_network::{Link, Packet, Verdict};
+use manyway_network::Link;
 use manyway_units::Time;
 
+use crate::traffic::Traffic;
+
 /// Takes datagrams over the links of their routes.
-///
-/// A datagram is offered to its next link at the time when it leaves the one before, however late
-/// the thread gets the processor: only where datagrams enter and leave does the wall clock count.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     /// The links' time 0.
     origin: Instant,
     stopped: AtomicBool,
     header_bytes: u32,
-    traffic: Mutex<Traffic>,
+    /// Each link's forward direction, then its reverse.
+    traffic: Mutex<Traffic<Datagram>>,
     changed: Condvar,
     send_errors: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Traffic {
-    /// Each link's forward direction, then its reverse.
-    links: Vec<Link>,
-    /// The next to arrive on top.
-    under_way: BinaryHeap<Reverse<Datagram>>,
-    offered: u64,
 }
 
 /// Where a datagram leaves the network.
@@ -46,16 +35,6 @@ pub(crate) enum Exit {
 
 #[derive(Debug)]
 struct Datagram {
-    /// At the far end of the link that it is on.
-    arrives: Time,
-    /// Of equal times the one offered first arrives first.
-    number: u64,
-    /// To the link that it is on.
-    offered: Time,
-    route: Arc<[usize]>,
-    /// Hops begun.
-    begun: usize,
-    wire_bytes: u32,
     payload: Box<[u8]>,
     exit: Exit,
 }
@@ -67,11 +46,7 @@ impl Forwarder {
             origin: Instant::now(),
             stopped: AtomicBool::new(false),
             header_bytes,
-            traffic: Mutex::new(Traffic {
-                links,
-                under_way: BinaryHeap::new(),
-                offered: 0,
-            }),
+            traffic: Mutex::new(Traffic::new(links)),
             changed: Condvar::new(),
             send_errors: AtomicU64::new(0),
         }
@@ -97,25 +72,21 @@ impl Forwarder {
         direction: usize,
         act: impl FnOnce(&mut Link) -> T,
     ) -> Option<T> {
-        lock(&self.traffic).links.get_mut(direction).map(act)
+        lock(&self.traffic).link_mut(direction).map(act)
     }
 
-    /// A datagram enters. The links' queues and bandwidth-delay products bound what is under way.
+    /// A datagram enters.
     pub(crate) fn offer(&self, route: &Arc<[usize]>, payload: &[u8], exit: Exit) {
         let now = self.now();
         let wire_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let mut traffic = lock(&self.traffic);
         let first = traffic.next_arrival();
-        traffic.pass_on(Datagram {
-            arrives: now,
-            number: 0,
-            offered: now,
-            route: route.clone(),
-            begun: 0,
-            wire_bytes: wire_bytes.saturating_add(self.header_bytes),
+        let datagram = Datagram {
             payload: payload.into(),
             exit,
-        });
+        };
+        let bytes = wire_bytes.saturating_add(self.header_bytes);
+        traffic.offer(now, route, bytes, datagram);
         // If another one arrives earlier, the forwarding thread waits for that one already.
         let wake = traffic.next_arrival() != first;
         drop(traffic);
@@ -139,9 +110,9 @@ impl Forwarder {
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
                 Some(_) => {
-                    let out = traffic.advance();
+                    let out = traffic.take(now);
                     drop(traffic);
-                    if let Some(datagram) = out
+                    if let Some((_, datagram)) = out
                         && datagram.leave().is_err()
                     {
                         self.send_errors.fetch_add(1, Ordering::Relaxed);
@@ -162,77 +133,12 @@ impl Forwarder {
     }
 }
 
-impl Traffic {
-    fn next_arrival(&self) -> Option<Time> {
-        self.under_way.peek().map(|Reverse(first)| first.arrives)
-    }
-
-    /// The first datagram's link has carried it; it comes back if that was its last one.
-    fn advance(&mut self) -> Option<Datagram> {
-        let Reverse(datagram) = self.under_way.pop()?;
-        if let Some(&direction) = datagram
-            .begun
-            .checked_sub(1)
-            .and_then(|hop| datagram.route.get(hop))
-            && !self.links[direction].survived(datagram.offered, datagram.wire_bytes)
-        {
-            return None;
-        }
-        if datagram.begun >= datagram.route.len() {
-            return Some(datagram);
-        }
-        self.pass_on(datagram);
-        None
-    }
-
-    /// Onto the next link; without one it is there.
-    fn pass_on(&mut self, mut datagram: Datagram) {
-        if let Some(&direction) = datagram.route.get(datagram.begun) {
-            let packet = Packet::new(datagram.wire_bytes);
-            let Verdict::Delivered { arrives, .. } =
-                self.links[direction].offer(datagram.arrives, packet)
-            else {
-                return;
-            };
-            (datagram.offered, datagram.arrives) = (datagram.arrives, arrives);
-            datagram.begun += 1;
-        }
-        datagram.number = self.offered;
-        self.offered += 1;
-        self.under_way.push(Reverse(datagram));
-    }
-}
-
 impl Datagram {
-    fn order(&self) -> (Time, u64) {
-        (self.arrives, self.number)
-    }
-
     fn leave(self) -> io::Result<usize> {
         match self.exit {
             Exit::Upstream(socket) => socket.send(&self.payload),
             Exit::Client(socket, client) => socket.send_to(&self.payload, client),
         }
-    }
-}
-
-impl PartialEq for Datagram {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Datagram {}
-
-impl PartialOrd for Datagram {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Datagram {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order().cmp(&other.order())
     }
 }
 
