@@ -16,6 +16,7 @@ mod random;
 mod stats;
 mod timetable;
 mod topology;
+mod trace;
 
 pub use config::{Late, LinkConfig, LinkState};
 pub use invalid::InvalidLink;
@@ -26,3 +27,4 @@ pub use queue::{Limit, Queue, Red};
 pub use stats::LinkStats;
 pub use timetable::{Change, Timetable};
 pub use topology::{InvalidTopology, NamedLink, Part, PathSpec, Topology};
+pub use trace::{InvalidTrace, Trace};

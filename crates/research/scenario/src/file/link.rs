@@ -14,10 +14,14 @@ use crate::quantity::{Bandwidth, Bytes, Number, QueueLimit, Threshold, TimeSpan}
 /// A one-way link: a queue, a transmitter, a wire.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("anyOf" = [{ "required": ["rate"] }, { "required": ["trace"] }]))]
 pub struct Link {
-    /// How fast packets are transmitted; at least 1 bps.
-    #[schemars(required)]
+    /// How fast packets are transmitted; at least 1 bps. Required without a `trace`.
     pub rate: Option<Bandwidth>,
+    /// A file in Mahimahi's trace format, relative to this one: the rate over time, from the
+    /// beginning again when it is over. In place of `rate` and of a timetable. Default: none.
+    #[schemars(length(min = 1))]
+    pub trace: Option<String>,
     /// Propagation delay, one way. Required, except for access links ("0 s").
     pub delay: Option<TimeSpan>,
     /// How much waits in front of the link, the packet in transmission included: DropTail of so

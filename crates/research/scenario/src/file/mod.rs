@@ -4,6 +4,8 @@
 //! from `[defaults]`, from a sweep or from an assignment. The docstrings of these types are the
 //! descriptions in the [JSON schema](crate::schema).
 
+use std::path::PathBuf;
+
 use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,6 +71,9 @@ pub struct File {
     /// Keys with lists of values: the scenario is run for every combination. Default: nothing is
     /// swept.
     pub sweep: Option<Sweep>,
+    /// The folder that it is in, for files that it names.
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
 }
 
 /// A way from a sender to a receiver, and back.

@@ -1,9 +1,13 @@
 //! Links become `LinkConfig`s, and paths lists of indices.
 
+use std::fs;
+use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use manyway_network::{
     Change, InvalidLink, Late, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable,
+    Trace,
 };
 use manyway_units::Rate;
 
@@ -11,6 +15,9 @@ use super::{Checks, MAX_PARTS, Names, named, shown, time};
 use crate::file::{self, File};
 use crate::quantity::{QueueLength, Threshold};
 use crate::tree::Key;
+
+/// The largest trace that is read, in bytes.
+const MAX_TRACE: u64 = 64 << 20;
 
 /// Room in front of an access link: what a network interface has.
 const ACCESS_QUEUE: Queue = Queue::DropTail(Limit::Packets(1000));
@@ -56,11 +63,7 @@ impl Checks {
 
     fn link(&mut self, key: &Key, link: &file::Link) -> Option<LinkConfig> {
         let before = self.faults.len();
-        let rate = self
-            .required(&link.rate, &key.join("rate"), "rate = \"50 Mbps\"")
-            .map(|rate| rate.0);
-        let timetable = self.timetable(key, link);
-        let rate = rate?;
+        let (rate, timetable) = self.rate(key, link)?;
         let delay = link.delay.map_or(Duration::ZERO, |delay| delay.0);
         let queue = match &link.queue {
             Some(queue) => self.queue(&key.join("queue"), queue, rate)?,
@@ -83,6 +86,31 @@ impl Checks {
             return None;
         }
         Some(config)
+    }
+
+    /// Its rate, which is the mean of its trace if it has one, and how it changes.
+    fn rate(&mut self, key: &Key, link: &file::Link) -> Option<(Rate, Timetable)> {
+        let Some(name) = &link.trace else {
+            let rate = self.required(&link.rate, &key.join("rate"), "rate = \"50 Mbps\"");
+            let rate = rate.map(|rate| rate.0);
+            let timetable = self.timetable(key, link);
+            return rate.map(|rate| (rate, timetable));
+        };
+        let key = key.join("trace");
+        if link.rate.is_some() || link.timetable.is_some() || link.timetable_period.is_some() {
+            self.report(
+                &key,
+                "says what `rate` and `timetable` would: leave them out",
+            );
+        }
+        let path = self.folder.join(name);
+        match read_trace(&path) {
+            Ok(trace) => Some((trace.mean(), trace.into_timetable())),
+            Err(message) => {
+                self.report(&key, format!("{}: {message}", path.display()));
+                None
+            }
+        }
     }
 
     fn timetable(&mut self, key: &Key, link: &file::Link) -> Timetable {
@@ -294,4 +322,18 @@ impl Checks {
         }
         Some(indices)
     }
+}
+
+fn read_trace(path: &Path) -> Result<Trace, String> {
+    let mut text = String::new();
+    let read =
+        fs::File::open(path).and_then(|file| file.take(MAX_TRACE + 1).read_to_string(&mut text));
+    read.map_err(|error| format!("can't be read: {error}"))?;
+    if text.len() as u64 > MAX_TRACE {
+        let most = MAX_TRACE >> 20;
+        return Err(format!(
+            "is larger than {most} MiB, the most that a trace may have"
+        ));
+    }
+    Trace::mahimahi(&text).map_err(|error| error.to_string())
 }

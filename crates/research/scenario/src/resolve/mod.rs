@@ -2,6 +2,7 @@
 //! checked.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use manyway_network::Topology;
@@ -68,7 +69,10 @@ pub(crate) fn check_total(subflows: usize, points: usize) -> Result<(), Fault> {
 
 /// Resolves a file whose flows have what `[defaults]` says already.
 pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
-    let mut checks = Checks::default();
+    let mut checks = Checks {
+        folder: file.folder.clone(),
+        ..Checks::default()
+    };
     if file.overlay.is_some() {
         let message = "a scenario with an [overlay] runs with --level flow, or --level packet if \
             it has [overlay.packets]";
@@ -106,6 +110,8 @@ pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
 /// Collects what is wrong on the way.
 #[derive(Default)]
 struct Checks {
+    /// Where files are that the scenario names.
+    folder: PathBuf,
     faults: Vec<Fault>,
 }
 

@@ -86,7 +86,8 @@ impl Scenario {
         Scenario::parse(&text, &file)
     }
 
-    /// Reads a text that stands in a file of this name; the name is for messages only.
+    /// Reads a text that stands in a file of this name; the name is for messages, and for the
+    /// folder of traces.
     ///
     /// # Errors
     /// If it isn't TOML, has keys that don't exist or values of the wrong type or without their
@@ -410,7 +411,13 @@ fn parse_value(text: &str) -> Result<Node, String> {
 /// Reads the tree as a file, or finds every value that can't be read.
 fn read_file(tree: &Table, sources: &Sources) -> Result<File, ScenarioError> {
     let first = match tree::decode::<File>(tree) {
-        Ok(file) => return Ok(file),
+        Ok(file) => {
+            let folder = Path::new(&sources.file).parent();
+            return Ok(File {
+                folder: folder.unwrap_or(Path::new("")).to_owned(),
+                ..file
+            });
+        }
         Err(failure) => failure,
     };
     // Take what is wrong out of a copy, and look whether anything else is.

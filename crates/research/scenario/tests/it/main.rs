@@ -7,3 +7,4 @@ mod overlay;
 mod papers;
 mod schema;
 mod sessions;
+mod traces;
