@@ -16,18 +16,19 @@ pub(crate) const IDS_PER_SECOND: f64 = 16.0;
 /// once. Those of the streams wait in no queue.
 pub(crate) const MAX_CONTROL: usize = 2048;
 /// Packets without stream data, over all paths, that wait for an acknowledgement or for that of one
-/// before them. A receiver acknowledges every tenth packet, so a window of 64 MiB takes 6,000.
+/// before them, and control frames on their way. A receiver acknowledges every tenth packet, so a
+/// window of 64 MiB takes 6,000.
 pub(crate) const MAX_BARE: usize = 16 << 10;
 /// Those with stream data are taken to carry so many bytes of it on average.
 pub(crate) const LEAST_IN_PACKET: u32 = 512;
 
 /// What a connection is charged for itself, in bytes: keys, controllers, tables.
-pub(crate) const CONNECTION_MEMORY: usize = 24 << 10;
+pub(crate) const CONNECTION_MEMORY: usize = 16 << 10;
 /// And for each of its paths: sender, replay window, challenges.
 pub(crate) const PATH_MEMORY: usize = 14 << 10;
 /// And for each relay that its peer has named.
 pub(crate) const RELAY_MEMORY: usize = 3 << 9;
-/// And for each packet whose fate is open, and each control frame that waits.
+/// And for each packet whose fate is open, and each control frame that waits or is on its way.
 pub(crate) const PACKET_MEMORY: usize = 256;
 /// A connection that has transferred nothing is safe from others that want its place for this long.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);

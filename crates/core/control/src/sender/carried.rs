@@ -334,9 +334,9 @@ impl<P> Carried<P> {
         self.flight.first_after(at)
     }
 
-    /// Packets in flight with their numbers, oldest first, from packet `number` on.
-    pub fn outstanding_from(&self, number: u64) -> impl Iterator<Item = (u64, &Sent<P>)> {
-        self.flight.iter_from(number)
+    /// As [`Sender::payloads_from`](super::Sender::payloads_from).
+    pub fn payloads_from(&mut self, number: u64) -> impl Iterator<Item = (u64, &mut P)> {
+        self.flight.payloads_from(number)
     }
 
     /// The carrier is gone: yields what was in flight, oldest first.

@@ -161,6 +161,16 @@ impl<P> Flight<P> {
             .filter(|(_, sent)| sent.ack_eliciting)
     }
 
+    /// What the packets in flight carry, from `number` on.
+    pub(super) fn payloads_from(&mut self, number: u64) -> impl Iterator<Item = (u64, &mut P)> {
+        let skip = number.saturating_sub(self.base).min(self.ring.len() as u64);
+        (self.base + skip..)
+            .zip(self.ring.range_mut(skip as usize..))
+            .filter_map(|(number, entry)| Some((number, entry.sent.as_mut()?)))
+            .filter(|(_, sent)| sent.ack_eliciting)
+            .map(|(number, sent)| (number, &mut sent.payload))
+    }
+
     /// Empties the ring and yields the payloads that were in flight.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = P> + use<P> {
         self.drain_numbered().map(|(_, payload)| payload)

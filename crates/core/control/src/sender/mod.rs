@@ -411,6 +411,12 @@ impl<P> Sender<P> {
         self.flight.iter_from(number)
     }
 
+    /// What packets in flight carry, with their numbers, oldest first, from packet `number` on: for
+    /// an owner that sends a part of it again and wants that back only once. Starts in O(1).
+    pub fn payloads_from(&mut self, number: u64) -> impl Iterator<Item = (u64, &mut P)> {
+        self.flight.payloads_from(number)
+    }
+
     /// The number of the first packet that was sent after `at`: in O(log n).
     pub fn first_sent_after(&self, at: Time) -> u64 {
         self.flight.first_after(at)

@@ -33,6 +33,16 @@ impl Payload {
         self.ranges().map(|range| u64::from(range.len)).sum()
     }
 
+    /// What has to leave again while the packet may yet arrive: from now on, another packet has the
+    /// control frames.
+    pub(super) fn hand_on(&mut self) -> Self {
+        let control = std::mem::take(&mut self.control);
+        Self {
+            control,
+            ..self.clone()
+        }
+    }
+
     pub(super) fn push(&mut self, range: StreamRange) {
         if self.stream.is_none() {
             self.stream = Some(range);

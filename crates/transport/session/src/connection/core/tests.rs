@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use manyway_control::LawSpec;
-use manyway_wire::StreamId;
 use manyway_wire::relay::{ForwardHeader, Grant, RelayType};
+use manyway_wire::{AckInfo, Frames, StreamId, encode_ack};
 use rand::SeedableRng;
 
 use super::super::copies::Cursor;
@@ -155,6 +155,60 @@ fn a_stalled_path_keeps_its_packets_and_others_carry_copies() {
     core.stall(T0, index);
     assert_eq!(core.data.resent(), 100, "each packet once");
     assert!(core.paths[index].sender().bytes_in_flight() > 0);
+}
+
+/// What several packets repeat would be forgotten by none of them before all are acknowledged.
+#[test]
+fn a_control_frame_is_kept_and_charged_once_however_often_it_leaves() {
+    let mut core = core(true);
+    let (first, second) = (up(&mut core, 1), up(&mut core, 2));
+    frames(&mut core);
+    let before = core.memory() - core.data.streams.memory();
+    let charged = |core: &Core| core.memory() - core.data.streams.memory() - before;
+    for (n, index) in [first, second].into_iter().cycle().take(6).enumerate() {
+        let repeated = frames(&mut core).len();
+        assert_eq!(repeated, usize::from(n > 0), "of the packet before");
+        send(&mut core, index);
+        core.paths.refresh(T0, index);
+        assert_eq!(
+            charged(&core),
+            (n + 2) * PACKET_MEMORY,
+            "packets and a frame"
+        );
+        core.stall(T0, index);
+        core.paths.refresh(T0, index);
+        assert_eq!(charged(&core), (n + 2) * PACKET_MEMORY, "it waits");
+    }
+    for index in [first, second] {
+        core.paths.abandon_flight(T0, index);
+        core.paths.refresh(T0, index);
+    }
+    assert_eq!(charged(&core), PACKET_MEMORY, "it waits still");
+
+    assert_eq!(frames(&mut core).len(), 1);
+    send(&mut core, first);
+    core.paths.abandon_flight(T0, first);
+    core.paths.refresh(T0, first);
+    assert_eq!(charged(&core), 0, "given up");
+    let number = core.paths[first].next_number();
+    send(&mut core, first);
+    core.paths.refresh(T0, first);
+    assert_eq!(charged(&core), 2 * PACKET_MEMORY);
+    let info = AckInfo {
+        path: PathId(1),
+        delay_us: 0,
+        receive_time_us: 0,
+        ecn: None,
+    };
+    let mut buf = Vec::new();
+    encode_ack(&mut buf, &info, [number..=number].into_iter(), 100);
+    let Some(Ok(Frame::Ack(ack))) = Frames::new(&buf).next() else {
+        panic!("an ACK");
+    };
+    core.on_ack(T0, first, &ack).expect("it was sent");
+    core.settle(T0, first, |_| {});
+    core.paths.refresh(T0, first);
+    assert_eq!(charged(&core), 0, "acknowledged");
 }
 
 #[test]

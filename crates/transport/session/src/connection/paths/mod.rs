@@ -93,7 +93,7 @@ pub(super) struct PathSet {
     /// Paths on carriers, oldest first.
     on_carriers: Vec<usize>,
     closed: VecDeque<PathStats>,
-    /// Packets of all paths whose fate is open, as last counted.
+    /// Packets of all paths whose fate is open, and control frames in them, as last counted.
     unsettled: usize,
     /// What the sender of a path has just said of its packets; reused, as `ranges` is.
     outcome: Outcome<Payload>,
@@ -186,7 +186,7 @@ impl PathSet {
         self.initiator
     }
 
-    /// Packets whose fate is open, over all paths.
+    /// Packets whose fate is open, and control frames in them, over all paths.
     pub(super) fn unsettled(&self) -> usize {
         self.unsettled
     }
@@ -410,6 +410,8 @@ impl PathSet {
     pub(super) fn settle(&mut self, now: Time, index: usize, mut each: impl FnMut(Fate)) {
         let path = &mut self.slab[index];
         path.note_fates(self.outcome.acked.len(), self.outcome.lost.len());
+        let settled = self.outcome.acked.iter().chain(&self.outcome.lost);
+        settled.for_each(|(_, payload)| path.let_go(payload));
         let mtu = &mut path.mtu;
         for (number, payload) in self.outcome.acked.drain(..) {
             if payload.large {

@@ -60,8 +60,8 @@ impl Path {
         let first = since.map_or(0, |since| self.sender.first_sent_after(since));
         let from = first.max(self.overtaken).max(self.reinjected);
         let mut taken = None;
-        self.sender.outstanding(from, 1, |number, sent| {
-            taken = Some((number + 1, sent.payload.clone()));
+        self.sender.outstanding(from, 1, |number, payload| {
+            taken = Some((number + 1, payload.clone()));
         });
         let (next, payload) = taken?;
         self.overtaken = next;

@@ -74,7 +74,9 @@ pub(crate) struct Path {
     /// When it was last probed because something arrived although it is stalled.
     reprobed: Time,
     last_sent: Time,
-    /// Packets whose fate is open, as the set has counted them last.
+    /// Control frames in packets whose fate is open.
+    frames: usize,
+    /// Packets whose fate is open, and control frames in them, as the set has counted them last.
     pub(super) counted: usize,
     pub(super) marks: EcnMarks,
     counters: Counters,
@@ -157,6 +159,7 @@ impl Path {
             heard: now,
             reprobed: now,
             last_sent: now,
+            frames: 0,
             counted: 0,
             marks: EcnMarks::new(config.ecn && !facts.reliable),
             counters: Counters::default(),
@@ -589,6 +592,7 @@ impl Path {
     pub(crate) fn on_sent(&mut self, now: Time, len: usize, app_limited: bool, mut packet: Packet) {
         self.numbers.on_sent(self.sender.next_packet_number());
         packet.payload.large = self.mtu.is_large(len);
+        self.frames += packet.payload.control.len();
         self.sender.on_sent(
             now,
             Sent {
@@ -650,16 +654,37 @@ impl Path {
         }
     }
 
-    /// Copies what the oldest `max` packets in flight carry, each packet at most once in its life.
+    /// What the oldest `max` packets in flight carry, each packet at most once in its life. Control
+    /// frames are the next packet's then: each is kept once, however often it is sent.
     pub(crate) fn take_outstanding(&mut self, max: usize) -> Vec<Payload> {
         let mut next = self.reinjected;
         let mut payloads = Vec::new();
-        self.sender.outstanding(next, max, |number, sent| {
+        self.sender.outstanding(next, max, |number, payload| {
             next = number + 1;
-            payloads.push(sent.payload.clone());
+            payloads.push(payload.hand_on());
         });
         self.reinjected = next;
+        payloads.iter().for_each(|payload| self.let_go(payload));
         payloads
+    }
+
+    /// The path doesn't keep any more what a packet carried.
+    pub(super) fn let_go(&mut self, payload: &Payload) {
+        self.frames -= payload.control.len();
+    }
+
+    /// What was in flight went where nobody is: it comes out, with the packets' numbers.
+    pub(super) fn abandon_flight(&mut self, now: Time) -> Vec<(u64, Payload)> {
+        let mut outcome = Outcome::default();
+        self.sender.abandon_flight(now, &mut outcome);
+        let lost = outcome.lost;
+        lost.iter().for_each(|(_, payload)| self.let_go(payload));
+        lost
+    }
+
+    /// Packets whose fate is open, and control frames in them.
+    pub(super) fn unsettled(&self) -> usize {
+        self.sender.unsettled() + self.frames
     }
 
     pub(super) fn stats(&self, controller: &dyn Controller) -> PathStats {

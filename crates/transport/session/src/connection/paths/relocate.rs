@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway_control::Outcome;
 use manyway_units::Time;
 use rand::CryptoRng;
 
@@ -96,8 +95,7 @@ impl PathSet {
 
     /// Nobody waits any more for what is in flight.
     pub(crate) fn abandon_flight(&mut self, now: Time, index: usize) {
-        let sender = &mut self.slab[index].sender;
-        sender.abandon_flight(now, &mut Outcome::default());
+        self.slab[index].abandon_flight(now);
     }
 
     /// Moves the path if the peer's address has changed for good.
@@ -134,8 +132,7 @@ impl PathSet {
         rtt: Option<Duration>,
         fresh: bool,
     ) -> Vec<(u64, Payload)> {
-        let mut outcome = Outcome::default();
-        self.slab[index].sender.abandon_flight(now, &mut outcome);
+        let in_flight = self.slab[index].abandon_flight(now);
         if fresh {
             let (local, remote) = (self.slab[index].local.clone(), self.slab[index].remote);
             let limit = self.datagram_limit(&local, remote);
@@ -151,6 +148,6 @@ impl PathSet {
         }
         let path = &mut self.slab[index];
         path.reinjected = path.sender.next_packet_number();
-        outcome.lost
+        in_flight
     }
 }

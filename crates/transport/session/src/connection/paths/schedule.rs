@@ -24,10 +24,11 @@ impl PathSet {
         self.refresh_backups(now);
     }
 
-    /// Brings the number of packets that paths remember up to date.
+    /// Brings the number of packets and control frames that paths remember up to date.
     fn count(&mut self, index: usize) {
         let path = &mut self.slab[index];
-        let last = std::mem::replace(&mut path.counted, path.sender.unsettled());
+        let unsettled = path.unsettled();
+        let last = std::mem::replace(&mut path.counted, unsettled);
         self.unsettled = self.unsettled - last + path.counted;
     }
 

@@ -164,21 +164,21 @@ impl PathSender {
         }
     }
 
-    /// The oldest `max` packets in flight from `number` on.
+    /// What the oldest `max` packets in flight carry, from `number` on.
     pub(crate) fn outstanding(
-        &self,
+        &mut self,
         number: u64,
         max: usize,
-        mut each: impl FnMut(u64, &Sent<Payload>),
+        mut each: impl FnMut(u64, &mut Payload),
     ) {
         match self {
             Windowed(sender) => {
-                let packets = sender.outstanding_from(number).take(max);
-                packets.for_each(|(number, sent)| each(number, sent));
+                let packets = sender.payloads_from(number).take(max);
+                packets.for_each(|(number, payload)| each(number, payload));
             }
             OnCarrier(sender) => {
-                let packets = sender.outstanding_from(number).take(max);
-                packets.for_each(|(number, sent)| each(number, sent));
+                let packets = sender.payloads_from(number).take(max);
+                packets.for_each(|(number, payload)| each(number, payload));
             }
         }
     }

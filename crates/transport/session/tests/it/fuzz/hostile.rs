@@ -28,7 +28,7 @@ const KEPT: usize = 32;
 /// Memory of an endpoint without connections, half-open handshakes among them.
 const ENDPOINT: usize = 128 << 10;
 /// What `session::budget` charges.
-const CONNECTION: usize = 24 << 10;
+const CONNECTION: usize = 16 << 10;
 const PATH: usize = 14 << 10;
 /// For each relay that a peer names; so many at a time.
 const RELAY: usize = 3 << 9;
