@@ -445,9 +445,9 @@ impl Path {
         }
     }
 
-    /// The peer's challenge is answered where it came from. But an initiator chooses the socket that
-    /// its path leaves from: if the handshake was answered at another one as well, an answer to what
-    /// the listener asks there would have the path lead back to that one.
+    /// The peer's challenge is answered where it came from. But an initiator chooses the socket
+    /// that its path leaves from: if the handshake was answered at another one as well, an answer
+    /// to what the listener asks there would have the path lead back to that one.
     pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8], initiator: bool) {
         let respond = match origin {
             Origin::OtherSocket if initiator => return,
