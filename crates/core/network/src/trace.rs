@@ -168,7 +168,7 @@ mod tests {
                 dropped => panic!("{dropped:?}"),
             })
             .collect();
-        // Each packet has left when its opportunity's millisecond is over, in the second round, too.
+        // Each packet has left when its opportunity's millisecond is over, in the second round too.
         let due = [
             0, 2, 2, 2, 50, 51, 51, 90, 100, 102, 102, 102, 150, 151, 151, 190, 200, 202,
         ];
