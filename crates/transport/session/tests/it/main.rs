@@ -6,4 +6,3 @@ mod hostile;
 mod net;
 mod pair;
 mod picked_carriers;
-mod races;

@@ -89,8 +89,6 @@ pub(crate) enum Origin {
     Home,
     /// An address under challenge, by its place in the list.
     Candidate(usize),
-    /// The path's own address, and it came to another socket of ours than the path's.
-    OtherSocket,
     /// Elsewhere, and too old or too soon to mean anything.
     Stray,
 }

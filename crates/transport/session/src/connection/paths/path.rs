@@ -342,7 +342,7 @@ impl Path {
                     candidate.validation.on_received(len);
                 }
             }
-            Origin::OtherSocket | Origin::Stray => {}
+            Origin::Stray => {}
         }
         self.counters.bytes_received += len as u64;
         self.heard = now;
@@ -386,10 +386,7 @@ impl Path {
         let newest = self.received.largest().is_none_or(|l| number > l);
         // The peer may answer to another socket of ours than the one we send from: only a new
         // address says that it has moved.
-        if self.remote == remote {
-            return Origin::OtherSocket;
-        }
-        if !newest || self.migration.is_quiet(now) {
+        if self.remote == remote || !newest || self.migration.is_quiet(now) {
             return Origin::Stray;
         }
         let deadline = validated.then(|| now + self.sender.pto());
@@ -445,14 +442,11 @@ impl Path {
         }
     }
 
-    /// The peer's challenge is answered where it came from. But an initiator chooses the socket
-    /// that its path leaves from: if the handshake was answered at another one as well, an answer
-    /// to what the listener asks there would have the path lead back to that one.
-    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8], initiator: bool) {
+    /// The peer's challenge is answered where it came from.
+    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8]) {
         let respond = match origin {
-            Origin::OtherSocket if initiator => return,
             Origin::Candidate(at) => self.migration.candidate(at).map(|c| &mut c.respond),
-            Origin::Home | Origin::OtherSocket | Origin::Stray => None,
+            Origin::Home | Origin::Stray => None,
         };
         // The newest challenge only: answers can't pile up.
         *respond.unwrap_or(&mut self.respond) = Some(data);
