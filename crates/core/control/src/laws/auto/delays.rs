@@ -10,16 +10,24 @@ use crate::bottleneck::{ENOUGH_INTERVALS, INTERVAL, changes, in_common};
 const KEPT: usize = 32;
 /// If the changes of two paths are smaller than this on the average, in seconds, they say nothing.
 const MATERIAL: f64 = 0.000_1;
+/// Nor if their squares are less than so many times those of noise, …
+const NOISE: f64 = 2.0;
+/// … which is averaged over about so many intervals.
+const NOISE_SPAN: f64 = 16.0;
 
 /// Means of a path's delays, plus an unknown constant, over intervals that are the same for all
 /// paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delays {
     number: u64,
-    sum: f64,
+    /// Of this interval: samples, their mean, and the sum of their squared deviations (Welford).
     count: f64,
+    mean: f64,
+    squares: f64,
     /// Numbers and means of those that are over, in seconds, oldest first.
     means: VecDeque<(u64, f64)>,
+    /// The variance of such a mean if samples were independent, averaged over some 16 intervals.
+    noise: f64,
 }
 
 impl Delays {
@@ -30,12 +38,16 @@ impl Delays {
                 if self.means.len() == KEPT {
                     self.means.pop_front();
                 }
-                self.means.push_back((self.number, self.sum / self.count));
+                self.means.push_back((self.number, self.mean));
+                let noise = self.squares / self.count / self.count;
+                self.noise += (noise - self.noise) / NOISE_SPAN;
             }
-            (self.number, self.sum, self.count) = (number, 0.0, 0.0);
+            (self.number, self.count, self.mean, self.squares) = (number, 0.0, 0.0, 0.0);
         }
-        self.sum += delay;
         self.count += 1.0;
+        let off = delay - self.mean;
+        self.mean += off / self.count;
+        self.squares += off * (delay - self.mean);
     }
 
     /// How alike the changes of two paths' delays are from one interval to the next: 1 if both see
@@ -43,6 +55,7 @@ impl Delays {
     /// with changes of 0 in the mean). Unlike Pearson's correlation it is low if only one of them
     /// changes. `None` if there is too little to tell.
     pub(super) fn likeness(&self, other: &Delays) -> Option<f64> {
+        let noise = 2.0 * (self.noise + other.noise);
         let [one, other] = [self, other].map(|path| changes(path.means.iter().copied()));
         let (mut same, mut all, mut count) = (0.0, 0.0, 0usize);
         for (x, y) in in_common(one, other) {
@@ -50,7 +63,8 @@ impl Delays {
             all += x * x + y * y;
             count += 1;
         }
-        let enough = count >= ENOUGH_INTERVALS && all > MATERIAL * MATERIAL * count as f64;
+        let least = MATERIAL * MATERIAL + NOISE * noise;
+        let enough = count >= ENOUGH_INTERVALS && all > least * count as f64;
         enough.then(|| same / all)
     }
 }

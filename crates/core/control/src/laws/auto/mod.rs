@@ -12,6 +12,7 @@
 
 mod delays;
 mod queue;
+mod rising;
 mod trial;
 
 use std::time::Duration;
@@ -26,6 +27,7 @@ use crate::slots::Slots;
 use super::cubic::{BETA, Curve};
 use delays::Delays;
 use queue::Queue;
+use rising::Rising;
 use trial::Trial;
 
 /// Above this likeness of their delays two subflows come together, …
@@ -68,6 +70,9 @@ pub struct Auto {
 struct Subflow {
     curve: Curve,
     queue: Queue,
+    rising: Rising,
+    /// The window while losses were last answered.
+    answered: f64,
     delays: Delays,
     /// Its own trial of the group's queue.
     trial: Option<Trial>,
@@ -146,6 +151,23 @@ impl Auto {
         groups.into_iter().for_each(|group| self.weigh(group));
     }
 
+    /// Whether the path's losses have become more frequent since they have no answer. If so, all
+    /// paths answer theirs for a time.
+    fn rose(&mut self, loss: &Loss) -> bool {
+        let floor = self.floor();
+        let Some(path) = self.slots.get_mut(loss.slot) else {
+            return false;
+        };
+        let random = path.random(loss.now);
+        let rose = !path.queue.overflows() && path.rising.on_loss(random);
+        if rose {
+            for path in self.slots.iter_mut() {
+                path.doubt(loss.now, floor);
+            }
+        }
+        rose
+    }
+
     /// Cuts the path's group, unless the loss belongs to its last cut.
     fn cut(&mut self, loss: &Loss) {
         let floor = self.floor();
@@ -161,7 +183,8 @@ impl Auto {
         let (group, queue) = (path.group, path.queue.clone());
         let settles = loss.now + seconds(SETTLED * queue.rtt());
         for (slot, path) in self.slots.iter_slots_mut() {
-            let hit = slot == loss.slot || !path.is_apart(&queue) && queue.is_full();
+            let common = queue.is_full() || path.rising.doubts(loss.now);
+            let hit = slot == loss.slot || common && !path.is_apart(&queue);
             if path.group == group && hit {
                 path.lost = slot == loss.slot;
                 path.alone = false;
@@ -242,6 +265,18 @@ impl Auto {
 }
 
 impl Subflow {
+    /// Whether its losses are random, as far as is known.
+    fn random(&self, now: Time) -> bool {
+        self.queue.random() && !self.rising.doubts(now)
+    }
+
+    /// Losses that had no answer were congestion: the window is what it was before them.
+    fn doubt(&mut self, now: Time, floor: f64) {
+        self.rising.doubt(now);
+        self.queue.is_congested();
+        self.curve.fall_back(self.answered.max(floor));
+    }
+
     /// Whether it can't be behind this queue of another one.
     fn is_apart(&self, queue: &Queue) -> bool {
         let starts = self.curve.in_slow_start() && self.queue.is_empty();
@@ -271,6 +306,8 @@ impl Controller for Auto {
         let slot = self.slots.insert(Subflow {
             curve,
             queue: Queue::default(),
+            rising: Rising::default(),
+            answered: f64::INFINITY,
             delays: Delays::default(),
             trial: None,
             held: path.now,
@@ -300,7 +337,9 @@ impl Controller for Auto {
     fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
         let floor = self.floor();
         if let Some(path) = self.slots.get_mut(slot) {
+            let size = path.curve.size();
             path.curve.resize(bytes, floor);
+            path.answered *= size / path.curve.size();
         }
     }
 
@@ -322,7 +361,13 @@ impl Controller for Auto {
             ..*ack
         };
         path.curve.on_ack(&ack, &self.options);
-        let free = path.queue.random() && path.queue.is_empty() && !path.curve.in_slow_start();
+        if !path.queue.overflows() {
+            path.rising.on_ack(ack.packets);
+        }
+        if !path.rising.free() {
+            path.answered = path.curve.window();
+        }
+        let free = path.random(ack.now) && path.queue.is_empty() && !path.curve.in_slow_start();
         if free && self.options.grows_by(&ack, None) {
             path.curve.lift(GROWTH * self.options.counted(ack.packets));
         }
@@ -333,9 +378,10 @@ impl Controller for Auto {
             return;
         };
         let congestion = path.queue.on_loss(loss.packets, path.curve.window());
-        if congestion {
+        let congestion = congestion || path.rising.doubts(loss.now);
+        if self.rose(loss) || congestion {
             self.cut(loss);
-        } else {
+        } else if let Some(path) = self.slots.get_mut(loss.slot) {
             path.ignored = true;
             path.lost = false;
         }
@@ -344,6 +390,9 @@ impl Controller for Auto {
     fn on_further_loss(&mut self, loss: &Loss) {
         if let Some(path) = self.slots.get_mut(loss.slot) {
             path.queue.on_lost(loss.packets, path.curve.window());
+        }
+        if self.rose(loss) {
+            self.cut(loss);
         }
     }
 

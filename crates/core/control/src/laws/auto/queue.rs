@@ -128,8 +128,17 @@ impl Queue {
         self.evidence = (self.evidence + ratio.ln()).clamp(-SURE, SURE);
         let limit = if self.random { CONGESTION } else { RANDOM };
         self.random = self.evidence < limit;
-        let material = self.top() > MATERIAL * self.base;
-        !self.random || full && material || self.lossy > HEAVY
+        !self.random || self.overflows() || self.lossy > HEAVY
+    }
+
+    /// Whether one of the last packets has met a full queue that isn't noise.
+    pub(super) fn overflows(&self) -> bool {
+        self.is_full() && self.top() > MATERIAL * self.base
+    }
+
+    /// Losses turned out to be congestion.
+    pub(super) fn is_congested(&mut self) {
+        (self.evidence, self.random) = (SURE, false);
     }
 
     /// Whether losses are random, as far as is known.

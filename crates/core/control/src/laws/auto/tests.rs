@@ -410,6 +410,49 @@ fn while_losses_are_random_full_queues_and_heavy_losses_still_count() {
     assert!(heavy.window(slot) < before);
 }
 
+/// Rounds over a link without a queue that loses one packet in 1,000, and one in 20 of those above
+/// 150 in a round: the window before each.
+fn shallow(bench: &mut Bench, rounds: usize) -> Vec<f64> {
+    let mut due = 0.0;
+    let one = |_| {
+        let window = bench.windows()[0];
+        bench.rounds(1, |_, _| 0.0);
+        due += window / 1000.0 + (window - 150.0).max(0.0) / 20.0;
+        for n in 0..due as usize {
+            match n {
+                0 => bench.lose(0, Duration::ZERO),
+                _ => bench.auto.on_further_loss(&Loss {
+                    slot: bench.slots[0],
+                    now: bench.now,
+                    sent: bench.now,
+                    packets: 1.0,
+                }),
+            }
+        }
+        due = due.fract();
+        window
+    };
+    (0..rounds).map(one).collect()
+}
+
+#[test]
+fn losses_that_answer_to_the_rate_are_congestion_for_a_time() {
+    let mut bench = Bench::settled(&[100.0]);
+    let windows = shallow(&mut bench, 10_000);
+    let high = |windows: &[f64]| windows.iter().filter(|w| **w > 150.0).count();
+    assert!(windows.iter().all(|window| *window < 300.0));
+    assert!((1..1000).contains(&high(&windows)), "{}", high(&windows));
+    // The same losses without the limit are random.
+    let mut bench = Bench::settled(&[100.0]);
+    for round in 0..1000 {
+        bench.rounds(1, |_, _| 0.0);
+        if round % 5 == 0 {
+            bench.lose(0, Duration::ZERO);
+        }
+    }
+    assert!(bench.windows()[0] > 1e6);
+}
+
 #[test]
 fn no_round_trip_time_is_too_long_to_wait_for() {
     assert_eq!(seconds(1e30), Duration::from_secs(3600));

@@ -133,6 +133,14 @@ impl Curve {
         self.stage = Stage::Pending { after_loss: false };
     }
 
+    /// Goes back to a smaller window; the curve begins anew from there.
+    pub(in crate::laws) fn fall_back(&mut self, window: f64) {
+        if window < self.window {
+            self.window = window;
+            self.stage = Stage::Pending { after_loss: false };
+        }
+    }
+
     /// Time in which the application didn't use the window doesn't count as elapsed (RFC 9438
     /// §5.8).
     fn pause(&mut self, now: Time) {

@@ -1,0 +1,189 @@
+//! Whether a path's losses have become more frequent since it stopped answering them, and grew.
+//! Random losses haven't; those by congestion have, also behind a queue too short to be seen. It
+//! knows no window.
+
+use std::time::Duration;
+
+use manyway_units::Time;
+
+/// Losses answer to the rate if they are more than so many times as frequent as before, …
+const TIMES: f64 = 2.0;
+/// … by this logarithm of a likelihood ratio.
+const SURE: f64 = 4.0;
+/// So many losses before, and so many since, count at most.
+const COUNTED: f64 = 256.0;
+/// Losses that have become more frequent are congestion for so long, and for twice as long each
+/// time, …
+const DOUBT: Duration = Duration::from_secs(4);
+/// … up to so many doublings, …
+const DOUBLINGS: u32 = 4;
+/// … until so many losses in a row were as frequent as before.
+const CALM: f64 = 300.0;
+
+/// How frequent a path's losses are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rising {
+    /// While they were answered, …
+    before: Frequency,
+    /// … and since they aren't.
+    since: Frequency,
+    /// Whether they are left without an answer.
+    free: bool,
+    /// Until then all are congestion.
+    doubt: Time,
+    doublings: u32,
+    /// Losses without an answer since the last doubt.
+    calm: f64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Frequency {
+    losses: f64,
+    packets: f64,
+}
+
+impl Frequency {
+    fn count(&mut self) {
+        self.losses += 1.0;
+        if self.losses > COUNTED {
+            (self.losses, self.packets) = (self.losses / 2.0, self.packets / 2.0);
+        }
+    }
+
+    /// The log-likelihood ratio of this frequency to one with so many losses expected, but for what
+    /// cancels out when two are added whose expectations sum to their losses.
+    fn likelihood(&self, expected: f64) -> f64 {
+        self.losses * (self.losses / expected).ln()
+    }
+}
+
+impl Rising {
+    /// Packets were acknowledged that met no full queue.
+    pub(super) fn on_ack(&mut self, packets: f64) {
+        let now = if self.free {
+            &mut self.since
+        } else {
+            &mut self.before
+        };
+        now.packets += packets;
+    }
+
+    /// A loss that met no full queue; `free` if such losses have no answer. True if they have become more frequent since.
+    pub(super) fn on_loss(&mut self, free: bool) -> bool {
+        if free != self.free {
+            self.free = free;
+            self.since = Frequency::default();
+            if !free {
+                self.before = Frequency::default();
+            }
+        }
+        if free {
+            self.since.count();
+            self.calm += 1.0;
+            if self.calm > CALM {
+                self.doublings = 0;
+            }
+        } else {
+            self.before.count();
+        }
+        free && self.rose()
+    }
+
+    /// A likelihood ratio test of two Poisson rates: `TIMES` against more.
+    fn rose(&self) -> bool {
+        let (before, since) = (&self.before, &self.since);
+        let longer = TIMES * since.packets;
+        if before.losses == 0.0 || longer == 0.0 {
+            return false;
+        }
+        let usual = (before.losses + since.losses) / (before.packets + longer);
+        let (less, more) = (before.packets * usual, longer * usual);
+        since.losses > more && before.likelihood(less) + since.likelihood(more) > SURE
+    }
+
+    /// From now on, losses are congestion for a time.
+    pub(super) fn doubt(&mut self, now: Time) {
+        self.doubt = now + DOUBT * (1 << self.doublings);
+        self.doublings = (self.doublings + 1).min(DOUBLINGS);
+        (self.calm, self.free) = (0.0, false);
+        self.before = Frequency::default();
+    }
+
+    /// Whether losses are left without an answer.
+    pub(super) fn free(&self) -> bool {
+        self.free
+    }
+
+    /// Whether losses are congestion because they had become more frequent.
+    pub(super) fn doubts(&self, now: Time) -> bool {
+        now < self.doubt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many losses without an answer, one for each so many packets: the first that tells.
+    fn told(rising: &mut Rising, losses: usize, packets: f64) -> Option<usize> {
+        (0..losses).find(|_| {
+            rising.on_ack(packets);
+            rising.on_loss(true)
+        })
+    }
+
+    fn answered(losses: usize, packets: f64) -> Rising {
+        let mut rising = Rising::default();
+        for _ in 0..losses {
+            rising.on_ack(packets);
+            assert!(!rising.on_loss(false));
+        }
+        rising
+    }
+
+    #[test]
+    fn losses_as_frequent_as_before_tell_nothing() {
+        for packets in [1.0, 100.0, 1e6] {
+            assert_eq!(told(&mut answered(3, packets), 2000, packets), None);
+            assert_eq!(told(&mut answered(30, packets), 2000, packets / 1.1), None);
+        }
+    }
+
+    #[test]
+    fn more_frequent_ones_tell_the_sooner_the_more_frequent_they_are() {
+        let after = |times: f64| told(&mut answered(250, 100.0), 2000, 100.0 / times);
+        let after = [3.0, 4.0, 8.0, 32.0].map(|times| after(times).unwrap());
+        assert!(after.is_sorted_by(|a, b| a > b), "{after:?}");
+        assert!(after[0] < 100 && after[3] < 4, "{after:?}");
+    }
+
+    #[test]
+    fn what_was_before_the_doubt_counts_no_more() {
+        let mut rising = answered(100, 100.0);
+        assert!(told(&mut rising, 100, 10.0).is_some());
+        rising.doubt(Time::ZERO);
+        for _ in 0..100 {
+            rising.on_ack(10.0);
+            rising.on_loss(false);
+        }
+        assert_eq!(told(&mut rising, 100, 10.0), None);
+    }
+
+    #[test]
+    fn doubts_last_longer_each_time_until_losses_were_calm() {
+        let mut rising = answered(10, 100.0);
+        let mut now = Time::ZERO;
+        let mut lasts = |rising: &mut Rising| {
+            rising.doubt(now);
+            let seconds = (0..1000).find(|s| !rising.doubts(now + Duration::from_secs(*s)));
+            now += Duration::from_secs(1000);
+            seconds.unwrap()
+        };
+        let seconds: Vec<u64> = (0..7).map(|_| lasts(&mut rising)).collect();
+        assert_eq!(seconds, [4, 8, 16, 32, 64, 64, 64]);
+        rising.on_ack(100.0);
+        rising.on_loss(false);
+        assert_eq!(told(&mut rising, 301, 100.0), None);
+        assert_eq!(lasts(&mut rising), 4);
+    }
+}
