@@ -145,6 +145,11 @@ impl<P> Carried<P> {
         self.flight.entries()
     }
 
+    /// Acknowledgements of packets below this number say nothing any more.
+    pub fn settled(&self) -> u64 {
+        self.flight.oldest()
+    }
+
     /// The number that the next packet will have.
     pub fn next_packet_number(&self) -> u64 {
         self.flight.next()

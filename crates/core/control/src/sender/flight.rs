@@ -50,6 +50,12 @@ impl<P> Flight<P> {
         self.base + self.ring.len() as u64
     }
 
+    /// The number of the oldest packet in the ring: the fate of all before it is known.
+    #[inline]
+    pub(super) fn oldest(&self) -> u64 {
+        self.base
+    }
+
     /// Packets that take memory, whether or not they ask for an acknowledgement.
     #[inline]
     pub(super) fn entries(&self) -> usize {

@@ -240,6 +240,14 @@ impl<P> Sender<P> {
         }
     }
 
+    /// Acknowledgements of packets below this number say nothing any more: their fate is known, and
+    /// none of them is remembered as lost.
+    pub fn settled(&mut self, now: Time) -> u64 {
+        let open = self.flight.oldest();
+        let lost = self.recovery.oldest_remembered(now, &self.rtt);
+        lost.map_or(open, |lost| lost.min(open))
+    }
+
     /// The number that the next packet will have.
     #[inline]
     pub fn next_packet_number(&self) -> u64 {

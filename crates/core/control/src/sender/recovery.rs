@@ -343,6 +343,13 @@ impl Recovery {
         self.remembered.push_back(declared);
     }
 
+    /// The oldest lost packet that may arrive after all.
+    #[inline]
+    pub(super) fn oldest_remembered(&mut self, now: Time, rtt: &Rtt) -> Option<u64> {
+        self.forget(now, rtt);
+        self.remembered.front().map(|declared| declared.number)
+    }
+
     /// Forgets losses so old that nobody will hear of them again.
     fn forget(&mut self, now: Time, rtt: &Rtt) {
         let memory = (rtt.pto_base() * 3).max(Duration::from_secs(1));

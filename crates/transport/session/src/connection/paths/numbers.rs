@@ -9,6 +9,7 @@
 //! knows nothing of it: for loss detection and counters, packets are consecutive.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use manyway_control::AckError;
 use rand::rngs::ChaCha20Rng;
@@ -92,23 +93,28 @@ impl Numbers {
     }
 
     /// Counts the packets in the ranges of an ACK, newest first, as their sender does, which has
-    /// sent `sent` so far. Ranges below the oldest number that is remembered come out empty: what
-    /// was sent then is settled.
+    /// sent `sent` so far, into `ranges`. The newest range and those that reach up to packet
+    /// `settled` come out: what is older is settled, or its numbers are forgotten. An ACK repeats
+    /// its ranges many times, and going through all of them would cost more than the news.
     ///
     /// # Errors
     /// One of them was never sent.
-    pub(crate) fn to_packets(&self, ranges: &mut Ranges, sent: u64) -> Result<(), Untrue> {
+    pub(crate) fn to_packets(
+        &self,
+        ack: impl Iterator<Item = RangeInclusive<u64>>,
+        (settled, sent): (u64, u64),
+        ranges: &mut Ranges,
+    ) -> Result<(), Untrue> {
+        ranges.clear();
         let next = self.of_next(sent);
-        if let Some(first) = ranges.first().filter(|first| *first.end() >= next) {
-            let packet = *first.end();
-            // One that comes next and is left out isn't sent, either.
-            return Err(AckError::NeverSent { packet, next }.into());
-        }
         // How many of those left out lie below the range.
         let mut below = self.skipped.len();
-        let mut len = 0;
-        for at in 0..ranges.len() {
-            let (start, end) = (*ranges[at].start(), *ranges[at].end());
+        for range in ack {
+            let (start, end) = (*range.start(), *range.end());
+            if end >= next {
+                // One that comes next and is left out isn't sent, either.
+                return Err(AckError::NeverSent { packet: end, next }.into());
+            }
             let above = |below: usize| below > 0 && self.skipped[below - 1] > end;
             // Mostly, the one number left out that parts this range from the last.
             below -= usize::from(above(below));
@@ -128,15 +134,15 @@ impl Numbers {
             }
             let shift = self.forgotten + below as u64;
             let range = start - shift..=end - shift;
-            // What a number left out has parted is one range.
-            if len > 0 && *ranges[len - 1].start() == range.end() + 1 {
-                ranges[len - 1] = *range.start()..=*ranges[len - 1].end();
-            } else {
-                ranges[len] = range;
-                len += 1;
+            match ranges.last_mut() {
+                Some(_) if *range.end() < settled => break,
+                // What a number left out has parted is one range.
+                Some(last) if *last.start() == range.end() + 1 => {
+                    *last = *range.start()..=*last.end();
+                }
+                _ => ranges.push(range),
             }
         }
-        ranges.truncate(len);
         Ok(())
     }
 }
@@ -163,6 +169,13 @@ mod tests {
             number
         };
         (0..count).map(send).collect()
+    }
+
+    /// What an ACK of these ranges says while nothing is settled.
+    fn to_packets(numbers: &Numbers, ack: Ranges, sent: u64) -> Result<Ranges, Untrue> {
+        let mut packets = Ranges::new();
+        numbers.to_packets(ack.into_iter(), (0, sent), &mut packets)?;
+        Ok(packets)
     }
 
     #[test]
@@ -197,8 +210,7 @@ mod tests {
             let sent = send(&mut numbers, 5000);
             // It got the first 2000, and claims to have got all of the next thousand numbers.
             let from = sent[1999];
-            let mut ranges = vec![from..=from + 1000];
-            numbers.to_packets(&mut ranges, 5000).is_err()
+            to_packets(&numbers, vec![from..=from + 1000], 5000).is_err()
         });
         let caught = caught.count();
         assert!((950..1000).contains(&caught), "{caught}");
@@ -209,12 +221,13 @@ mod tests {
         let mut numbers = Numbers::new(seed(1));
         let sent = send(&mut numbers, 1000);
         let last = *sent.last().expect("some");
-        let mut ranges = vec![last..=last];
-        assert_eq!(numbers.to_packets(&mut ranges, 1000), Ok(()));
-        assert_eq!(ranges, [999..=999]);
+        assert_eq!(
+            to_packets(&numbers, vec![last..=last], 1000),
+            Ok(vec![999..=999])
+        );
         let next = numbers.of_next(1000);
         assert_eq!(
-            numbers.to_packets(&mut vec![next..=next], 1000),
+            to_packets(&numbers, vec![next..=next], 1000),
             Err(AckError::NeverSent { packet: next, next }.into())
         );
     }
@@ -232,7 +245,7 @@ mod tests {
                 break number + 1;
             }
         };
-        let untrue = numbers.to_packets(&mut vec![left_out..=left_out], packet);
+        let untrue = to_packets(&numbers, vec![left_out..=left_out], packet);
         assert_eq!(untrue, Err(Untrue::Skipped(left_out)));
     }
 
@@ -242,13 +255,18 @@ mod tests {
         let sent = send(&mut numbers, 1_000_000);
         assert_eq!(numbers.skipped.len(), MAX_SKIPPED);
         let newest = sent[999_990];
-        let mut ranges = vec![newest..=newest, sent[10]..=sent[10]];
-        assert_eq!(numbers.to_packets(&mut ranges, 1_000_000), Ok(()));
-        assert_eq!(ranges, [999_990..=999_990]);
+        let ranges = vec![newest..=newest, sent[10]..=sent[10]];
+        assert_eq!(
+            to_packets(&numbers, ranges, 1_000_000),
+            Ok(vec![999_990..=999_990])
+        );
         let oldest = sent[1_000_000 - 100_000];
-        let mut ranges = vec![oldest..=oldest];
-        assert_eq!(numbers.to_packets(&mut ranges, 1_000_000), Ok(()));
-        assert_eq!(ranges, [900_000..=900_000], "this far back, all is known");
+        let known = to_packets(&numbers, vec![oldest..=oldest], 1_000_000);
+        assert_eq!(
+            known,
+            Ok(vec![900_000..=900_000]),
+            "this far back, all is known"
+        );
     }
 
     proptest! {
@@ -257,6 +275,7 @@ mod tests {
         fn honest_acks_mean_the_packets_that_arrived(
             n in 0u64..1000,
             arrived in prop::collection::vec(any::<bool>(), 1..2000),
+            settled in 0u64..2000,
         ) {
             let mut numbers = Numbers::new(seed(n));
             let sent = send(&mut numbers, arrived.len() as u64);
@@ -272,9 +291,19 @@ mod tests {
                 ranges
             };
             let got = || arrived.iter().enumerate().filter(|(_, a)| **a).map(|(at, _)| at as u64);
-            let mut ranges = ranges_of(&mut got().map(|at| sent[at as usize]));
-            prop_assert_eq!(numbers.to_packets(&mut ranges, arrived.len() as u64), Ok(()));
-            prop_assert_eq!(ranges, ranges_of(&mut got()));
+            let ranges = ranges_of(&mut got().map(|at| sent[at as usize]));
+            let packets = to_packets(&numbers, ranges.clone(), arrived.len() as u64);
+            prop_assert_eq!(packets, Ok(ranges_of(&mut got())));
+            // Of what is settled, nothing is told in a range of its own but the newest.
+            let mut open = Ranges::new();
+            let count = (settled, arrived.len() as u64);
+            prop_assert_eq!(numbers.to_packets(ranges.into_iter(), count, &mut open), Ok(()));
+            prop_assert!(open.iter().skip(1).all(|range| *range.end() >= settled));
+            let told: Vec<u64> = open.iter().cloned().flatten().collect();
+            prop_assert!(told.iter().all(|&at| arrived[at as usize]));
+            let missing = got().filter(|&at| at >= settled && !told.contains(&at));
+            prop_assert_eq!(missing.count(), 0);
+            prop_assert_eq!(told.is_empty(), got().next().is_none());
         }
     }
 }

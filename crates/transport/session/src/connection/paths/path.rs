@@ -491,10 +491,8 @@ impl Path {
         controller: &mut dyn Controller,
         outcome: &mut Outcome<Payload>,
     ) -> Result<Option<bool>, String> {
-        ranges.clear();
-        ranges.extend(ack.ranges());
-        let sent = self.sender.next_packet_number();
-        let translated = self.numbers.to_packets(ranges, sent);
+        let packets = (self.sender.settled(now), self.sender.next_packet_number());
+        let translated = self.numbers.to_packets(ack.ranges(), packets, ranges);
         translated.map_err(|untrue| untrue.to_string())?;
         self.migration.without_elsewhere(ranges);
         let Some(first) = ranges.first() else {

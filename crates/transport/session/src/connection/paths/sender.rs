@@ -67,6 +67,14 @@ impl PathSender {
         }
     }
 
+    /// Acknowledgements of packets below this number say nothing any more.
+    pub(crate) fn settled(&mut self, now: Time) -> u64 {
+        match self {
+            Windowed(sender) => sender.settled(now),
+            OnCarrier(sender) => sender.settled(),
+        }
+    }
+
     pub(crate) fn next_packet_number(&self) -> u64 {
         match self {
             Windowed(sender) => sender.next_packet_number(),
