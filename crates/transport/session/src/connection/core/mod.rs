@@ -458,6 +458,16 @@ impl Core {
         self.paths.refresh(now, index);
     }
 
+    /// Something has arrived on a path: its place is brought up to date before anything leaves.
+    pub(super) fn refresh_later(&mut self, index: usize) {
+        self.paths.refresh_later(index);
+    }
+
+    /// Brings the places of paths on which something has arrived up to date.
+    pub(super) fn refresh_stale(&mut self, now: Time) {
+        self.paths.refresh_stale(now);
+    }
+
     /// An ACK of the path. What it says of its packets is [settled](Self::settle) next.
     ///
     /// # Errors

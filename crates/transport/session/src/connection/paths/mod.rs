@@ -93,6 +93,8 @@ pub(super) struct PathSet {
     /// Paths on carriers, oldest first.
     on_carriers: Vec<usize>,
     closed: VecDeque<PathStats>,
+    /// Paths on which something has arrived since their places were brought up to date.
+    stale: Vec<usize>,
     /// Packets of all paths whose fate is open, and control frames in them, as last counted.
     unsettled: usize,
     /// What the sender of a path has just said of its packets; reused, as `ranges` is.
@@ -171,6 +173,7 @@ impl PathSet {
             backups: Vec::new(),
             on_carriers: Vec::new(),
             closed: VecDeque::new(),
+            stale: Vec::new(),
             unsettled: 0,
             outcome: Outcome::default(),
             ranges: Vec::new(),

@@ -78,6 +78,8 @@ pub(crate) struct Path {
     frames: usize,
     /// Packets whose fate is open, and control frames in them, as the set has counted them last.
     pub(super) counted: usize,
+    /// Something has arrived on it, by which its place among the others may be another.
+    pub(super) stale: bool,
     pub(super) marks: EcnMarks,
     counters: Counters,
     /// Outstanding packets below this number were already sent again elsewhere.
@@ -161,6 +163,7 @@ impl Path {
             last_sent: now,
             frames: 0,
             counted: 0,
+            stale: false,
             marks: EcnMarks::new(config.ecn && !facts.reliable),
             counters: Counters::default(),
             reinjected: 0,

@@ -24,6 +24,31 @@ impl PathSet {
         self.refresh_backups(now);
     }
 
+    /// Something has arrived on a path: its place is brought up to date before anything leaves,
+    /// once for all that arrives together.
+    pub(crate) fn refresh_later(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.slab[index].stale, true) {
+            self.stale.push(index);
+        }
+    }
+
+    /// Brings the places of paths on which something has arrived up to date.
+    pub(crate) fn refresh_stale(&mut self, now: Time) {
+        if self.stale.is_empty() {
+            return;
+        }
+        for n in 0..self.stale.len() {
+            let index = self.stale[n];
+            if let Some(path) = self.slab.get_mut(index)
+                && std::mem::take(&mut path.stale)
+            {
+                self.place(now, index);
+            }
+        }
+        self.stale.clear();
+        self.refresh_backups(now);
+    }
+
     /// Brings the number of packets and control frames that paths remember up to date.
     fn count(&mut self, index: usize) {
         let path = &mut self.slab[index];

@@ -334,6 +334,7 @@ impl Traffic {
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        self.core.refresh_stale(now);
         let from = Sources {
             core: self.core.parts(),
             relayed: &mut self.relayed,
@@ -368,6 +369,7 @@ impl Traffic {
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
+        self.core.refresh_stale(now);
         self.core.on_data_timeout(now);
         self.core.issue_cids(now);
         // Taken once: a timer that waits for a datagram to leave may still be due afterwards.
@@ -425,7 +427,7 @@ impl Traffic {
         if pinged && let Some(other) = self.transmitter.echo_ack(self.core.paths(), index) {
             self.core.attend(other);
         }
-        self.core.refresh(now, index);
+        self.core.refresh_later(index);
     }
 
     /// Stream data came on a path.
