@@ -11,7 +11,7 @@ use manyway_wire::Frame;
 
 use crate::config::Config;
 use crate::limit::Limiter;
-use crate::streams::{Chunk, Streams};
+use crate::streams::{Chunk, StreamRange, Streams};
 
 use super::copies::{Copies, Cursor};
 use super::packet::{Packet, Payload, SMALLEST_CHUNK};
@@ -234,14 +234,24 @@ impl Data {
         }
     }
 
-    /// A packet arrived.
-    pub(super) fn on_acked(&mut self, payload: &Payload) {
+    /// Packets arrived. What they carried is mostly of one piece, and settled as such.
+    pub(super) fn on_acked<'a>(&mut self, payloads: impl Iterator<Item = &'a Payload>) {
         let before = self.streams.unacked_bytes();
-        for range in payload.ranges() {
-            self.streams.on_acked(range);
+        let mut run: Option<StreamRange> = None;
+        for payload in payloads {
+            for range in payload.ranges() {
+                if !run.as_mut().is_some_and(|run| run.extend(range))
+                    && let Some(run) = run.replace(*range)
+                {
+                    self.streams.on_acked(&run);
+                }
+            }
+            for control in &payload.control {
+                self.streams.on_control_acked(control);
+            }
         }
-        for control in &payload.control {
-            self.streams.on_control_acked(control);
+        if let Some(run) = run {
+            self.streams.on_acked(&run);
         }
         self.acked += before.saturating_sub(self.streams.unacked_bytes());
     }
@@ -340,14 +350,14 @@ mod tests {
         let first = write(&mut data, 1200).payload;
         let second = write(&mut data, 1200).payload;
         let bytes = first.stream_bytes();
-        data.on_acked(&first);
-        data.on_acked(&first);
+        data.on_acked([&first].into_iter());
+        data.on_acked([&first].into_iter());
         assert_eq!(data.acked(), bytes);
         assert_eq!(data.on_lost(second.clone()).count(), 0);
         assert!(data.has_any() && data.resent() == 0);
         write(&mut data, 1200);
         assert_eq!(data.resent(), 2000 - bytes, "counted when it leaves");
-        data.on_acked(&second);
+        data.on_acked([&second].into_iter());
         assert_eq!(data.acked(), 2000);
     }
 

@@ -6,6 +6,7 @@ mod meeting;
 mod relays;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ pub struct Endpoint {
     accounts: Accounts,
     next_handle: u64,
     /// Looked up, never iterated over: its order doesn't matter.
-    cids: HashMap<ConnectionId, Owner>,
+    cids: HashMap<ConnectionId, Owner, BuildHasherDefault<IdHasher>>,
     queue: VecDeque<Queued>,
     /// Datagrams that open our NAT, by the time they are due.
     openings: BTreeSet<meeting::Opening>,
@@ -103,7 +104,7 @@ impl Endpoint {
             connections: BTreeMap::new(),
             accounts,
             next_handle: 0,
-            cids: HashMap::new(),
+            cids: HashMap::default(),
             queue: VecDeque::new(),
             carriers: BTreeMap::new(),
             carriers_over: VecDeque::new(),
@@ -646,6 +647,22 @@ impl Endpoint {
             epoch_packets: self.config.epoch_packets,
             ..KeyLimits::default()
         }
+    }
+}
+
+/// Connection ids are random, and the table's are our own choice: their bits are hash enough.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Ok(id) = bytes.try_into() {
+            self.0 ^= u64::from_le_bytes(id);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -31,22 +31,23 @@ impl RangeSet {
         if range.is_empty() {
             return;
         }
-        let Range { mut start, mut end } = range;
-        if let Some((&s, &e)) = self.ranges.range(..=start).next_back()
-            && e >= start
-        {
-            if e >= end {
-                return;
-            }
-            start = s;
-        }
-        while let Some((&s, &e)) = self.ranges.range(start..=end).next() {
+        let Range { start, mut end } = range;
+        while let Some((&s, &e)) = self.ranges.range(start + 1..=end).next() {
             self.ranges.remove(&s);
             self.bytes -= e - s;
             end = end.max(e);
         }
-        self.ranges.insert(start, end);
-        self.bytes += end - start;
+        // Mostly, it continues the one before.
+        match self.ranges.range_mut(..=start).next_back() {
+            Some((_, e)) if *e >= start => {
+                self.bytes += end.saturating_sub(*e);
+                *e = end.max(*e);
+            }
+            _ => {
+                self.ranges.insert(start, end);
+                self.bytes += end - start;
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, range: Range<u64>) {

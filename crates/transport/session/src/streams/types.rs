@@ -69,6 +69,16 @@ impl StreamRange {
     pub fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }
+
+    /// Takes in the range that follows; whether it does.
+    pub fn extend(&mut self, next: &StreamRange) -> bool {
+        let follows = next.stream == self.stream && next.offset == self.end() && !self.fin;
+        let Some(len) = self.len.checked_add(next.len).filter(|_| follows) else {
+            return false;
+        };
+        (self.len, self.fin) = (len, next.fin);
+        true
+    }
 }
 
 /// The content of a STREAM frame to be sent.

@@ -490,9 +490,10 @@ impl Core {
     pub(super) fn settle(&mut self, now: Time, index: usize, mut on_acked: impl FnMut(&Payload)) {
         let (data, outbox, ids) = (&mut self.data, &mut self.outbox, &self.ids);
         self.paths.settle(now, index, |fate| match fate {
-            Fate::Acked(payload) => {
-                on_acked(&payload);
-                data.on_acked(&payload);
+            Fate::Acked(packets) => {
+                let payloads = packets.iter().map(|(_, payload)| payload);
+                payloads.clone().for_each(&mut on_acked);
+                data.on_acked(payloads);
             }
             Fate::Lost(payload) => {
                 let again = data.on_lost(payload);

@@ -122,9 +122,10 @@ pub(super) struct Acked {
     pub(super) lost: bool,
 }
 
-/// What became of what a packet carried.
-pub(super) enum Fate {
-    Acked(Payload),
+/// What became of what packets carried.
+pub(super) enum Fate<'a> {
+    /// All that arrived, with their numbers.
+    Acked(&'a [(u64, Payload)]),
     Lost(Payload),
 }
 
@@ -408,20 +409,19 @@ impl PathSet {
         }))
     }
 
-    /// Goes through what a sender said of its packets: first those that arrived, then those that
-    /// are lost.
-    pub(super) fn settle(&mut self, now: Time, index: usize, mut each: impl FnMut(Fate)) {
+    /// Goes through what a sender said of its packets: first those that arrived, all at once, then
+    /// each that is lost.
+    pub(super) fn settle(&mut self, now: Time, index: usize, mut each: impl FnMut(Fate<'_>)) {
         let path = &mut self.slab[index];
         path.note_fates(self.outcome.acked.len(), self.outcome.lost.len());
         let settled = self.outcome.acked.iter().chain(&self.outcome.lost);
         settled.for_each(|(_, payload)| path.let_go(payload));
         let mtu = &mut path.mtu;
-        for (number, payload) in self.outcome.acked.drain(..) {
-            if payload.large {
-                mtu.on_large_acked(number);
-            }
-            each(Fate::Acked(payload));
+        for (number, _) in self.outcome.acked.iter().filter(|(_, sent)| sent.large) {
+            mtu.on_large_acked(*number);
         }
+        each(Fate::Acked(&self.outcome.acked));
+        self.outcome.acked.clear();
         let mut black_hole = false;
         for (number, payload) in self.outcome.lost.drain(..) {
             black_hole |= payload.large && mtu.on_large_lost(now, number);
