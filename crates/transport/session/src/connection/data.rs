@@ -291,9 +291,10 @@ mod tests {
     use std::time::Duration;
 
     use manyway_units::Rate;
+    use manyway_wire::StreamId;
 
     use super::*;
-    use crate::streams::StreamsConfig;
+    use crate::streams::{StreamEvent, StreamsConfig};
 
     const T0: Time = Time::ZERO;
 
@@ -359,6 +360,35 @@ mod tests {
         assert_eq!(data.resent(), 2000 - bytes, "counted when it leaves");
         data.on_acked([&second].into_iter());
         assert_eq!(data.acked(), 2000);
+    }
+
+    #[test]
+    fn what_arrives_together_is_acknowledged_whether_or_not_it_is_of_one_piece() {
+        let mut data = data(None);
+        for bytes in [1500, 700, 10] {
+            with_stream(&mut data, bytes);
+        }
+        let ids: Vec<_> = (0..3).map(|n| StreamId(2 * n)).collect();
+        for id in &ids {
+            data.streams.finish(*id).expect("open");
+        }
+        let mut payloads = Vec::new();
+        while data.has_any() {
+            payloads.push(write(&mut data, 400).payload);
+        }
+        // One of them comes late, one twice.
+        let late = payloads.remove(1);
+        payloads.push(payloads[0].clone());
+        data.on_acked(payloads.iter());
+        assert_eq!(data.acked(), 2210 - late.stream_bytes());
+        assert_eq!(data.streams.unacked_bytes(), late.stream_bytes());
+        data.on_acked([&late].into_iter());
+        assert_eq!(data.acked(), 2210);
+        let finished = |data: &mut Data| data.streams.poll_event();
+        let events: Vec<_> = std::iter::from_fn(|| finished(&mut data)).collect();
+        for id in ids {
+            assert!(events.contains(&StreamEvent::Finished(id)), "{events:?}");
+        }
     }
 
     #[test]

@@ -369,7 +369,6 @@ impl Traffic {
     }
 
     pub(super) fn on_timeout(&mut self, now: Time) {
-        self.core.refresh_stale(now);
         self.core.on_data_timeout(now);
         self.core.issue_cids(now);
         // Taken once: a timer that waits for a datagram to leave may still be due afterwards.
