@@ -10,7 +10,7 @@ use manyway_session::{CloseReason, StreamId, streams};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection_ref::ConnectionRef;
-use crate::driver::shared::wait;
+use crate::driver::shared::{State, wait};
 use crate::error::{ConnectionLost, ReadError, WriteError};
 
 /// Most bytes copied by one `poll_write`.
@@ -271,7 +271,7 @@ impl RecvStream {
             over,
         } = self;
         let now = this.shared.clock.now();
-        this.shared.act(|state| {
+        let mut read = |state: &mut State| {
             let mut any = false;
             while room(sink) > 0 {
                 // What arrived before the connection's end may still be read.
@@ -304,6 +304,13 @@ impl RecvStream {
             }
             let (_, slot) = state.established(this.handle)?;
             wait(slot.receives.entry(*id).or_default(), cx)
+        };
+        this.shared.act_if(|state| {
+            let polled = read(state);
+            let connection = state.session.connection(this.handle);
+            // Mostly, reading opens no window.
+            let work = connection.is_some_and(|connection| connection.has_control());
+            (polled, work)
         })
     }
 }

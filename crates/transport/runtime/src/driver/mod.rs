@@ -2,9 +2,11 @@
 //! events.
 //!
 //! One future does all of it and never waits for one socket while another has work. A turn is
-//! bounded: one receive call per socket and a limited number of batches out, then the task yields.
+//! bounded: a few receive calls per socket and a limited number of batches out, then the task
+//! yields.
 
 pub(crate) mod reachability;
+mod readers;
 pub(crate) mod shared;
 pub(crate) mod sockets;
 
@@ -33,6 +35,8 @@ use reachability::Reachability;
 use shared::{Shared, State};
 use sockets::{Bound, Change, Sockets};
 
+/// Receive calls on a socket in one turn.
+const RECEIVES_PER_TURN: usize = 4;
 /// Batches sent in one turn.
 const BATCHES_PER_TURN: usize = 32;
 /// What every path has to take, in bytes of UDP payload.
@@ -120,39 +124,25 @@ impl Driver {
         } = self;
         let mut more = false;
         for (local, Bound { socket, .. }) in sockets.iter_mut() {
-            let count = match socket.poll_receive(cx, receive) {
-                Poll::Ready(Ok(count)) => count,
-                // The device may be gone; the watch over the interfaces will tell.
-                Poll::Ready(Err(error)) => {
-                    tracing::debug!(addr = %socket.addr(), %error, "can't receive");
-                    continue;
-                }
-                Poll::Pending => continue,
-            };
-            more = true;
-            for Filled {
-                remote,
-                ecn,
-                datagrams,
-            } in receive.filled(count)
-            {
-                let ecn = ecn.map(mark);
-                let now = shared.clock.now();
-                // The lock is released between buffers, so that handles needn't wait for a whole
-                // megabyte.
-                shared.look(|state| {
-                    for data in datagrams {
-                        state.session.handle_datagram(
-                            now,
-                            Incoming {
-                                local,
-                                remote,
-                                ecn,
-                                data,
-                            },
-                        );
+            let mut calls = 0;
+            // The last call finds nothing, and has us woken when there is something again.
+            while let Poll::Ready(received) = socket.poll_receive(cx, receive) {
+                let count = match received {
+                    Ok(count) => count,
+                    // The device may be gone; the watch over the interfaces will tell.
+                    Err(error) => {
+                        tracing::debug!(addr = %socket.addr(), %error, "can't receive");
+                        break;
                     }
-                });
+                };
+                for filled in receive.filled(count) {
+                    take(shared, local, filled);
+                }
+                calls += 1;
+                if calls == RECEIVES_PER_TURN {
+                    more = true;
+                    break;
+                }
             }
         }
         more
@@ -287,9 +277,11 @@ impl Driver {
                     session::Event::Stream(event) => state.on_stream_event(handle, event),
                 }
             }
+            let readers = state.wake_readers(now);
             let drained = state.drain(now, &shared.idle);
             state.end_carriers();
-            state.session.timeout().into_iter().chain(drained).min()
+            let due = [state.session.timeout(), readers, drained];
+            due.into_iter().flatten().min()
         })
     }
 
@@ -402,6 +394,31 @@ fn working(state: &mut State, sockets: &Sockets) -> BTreeSet<LocalId> {
         .filter(|(_, bound)| addrs.contains(&bound.socket.addr()))
         .map(|(id, _)| id)
         .collect()
+}
+
+/// Hands datagrams to the session. The lock is released between buffers, so that handles needn't
+/// wait for a whole megabyte.
+fn take(shared: &Shared, local: LocalId, filled: Filled<'_>) {
+    let Filled {
+        remote,
+        ecn,
+        datagrams,
+    } = filled;
+    let ecn = ecn.map(mark);
+    let now = shared.clock.now();
+    shared.look(|state| {
+        for data in datagrams {
+            state.session.handle_datagram(
+                now,
+                Incoming {
+                    local,
+                    remote,
+                    ecn,
+                    data,
+                },
+            );
+        }
+    });
 }
 
 fn mark(ecn: EcnCodepoint) -> Ecn {

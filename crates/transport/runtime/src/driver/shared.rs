@@ -22,6 +22,8 @@ use crate::problem::PathProblem;
 use crate::tcp::TcpOptions;
 use crate::tcp::outbox::{End, Outbox};
 
+use super::readers::Readers;
+
 /// Events kept for a receiver that falls behind.
 const EVENTS: usize = 256;
 /// Failures of TCP connections kept for an attempt to connect.
@@ -76,6 +78,7 @@ pub(crate) struct State {
     pub(crate) events: broadcast::Sender<Event>,
     driver: Option<Waker>,
     wakeups: Wakeups,
+    readers: Readers,
 }
 
 /// Whom to wake when the lock is released.
@@ -157,6 +160,7 @@ impl Shared {
             events: broadcast::channel(EVENTS).0,
             driver: None,
             wakeups: Wakeups::default(),
+            readers: Readers::default(),
         };
         Arc::new(Self {
             clock,
@@ -170,19 +174,21 @@ impl Shared {
 
     /// Runs an action that may give the driver work.
     pub(crate) fn act<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
-        let mut state = self.lock();
-        let result = action(&mut state);
-        let driver = state.driver.take();
-        self.release(state);
-        driver.into_iter().for_each(Waker::wake);
-        result
+        self.act_if(|state| (action(state), true))
     }
 
     /// Runs an action that gives the driver no work, or is the driver's own.
     pub(crate) fn look<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+        self.act_if(|state| (action(state), false))
+    }
+
+    /// Runs an action that says whether it gives the driver work.
+    pub(crate) fn act_if<R>(&self, action: impl FnOnce(&mut State) -> (R, bool)) -> R {
         let mut state = self.lock();
-        let result = action(&mut state);
+        let (result, work) = action(&mut state);
+        let driver = if work { state.driver.take() } else { None };
         self.release(state);
+        driver.into_iter().for_each(Waker::wake);
         result
     }
 
@@ -230,6 +236,7 @@ impl Shared {
             for handle in handles {
                 state.end(handle, Time::ZERO, CloseReason::Local, Vec::new());
             }
+            state.wakeups.tasks.extend(state.readers.take());
             state
                 .wakeups
                 .everyone
@@ -376,7 +383,10 @@ impl State {
             StreamEvent::Available => {
                 return self.wakeups.everyone.push(slot.signals.available.clone());
             }
-            StreamEvent::Readable(id) => slot.receives.get_mut(&id).and_then(Option::take),
+            StreamEvent::Readable(id) => {
+                let reader = slot.receives.get_mut(&id).and_then(Option::take);
+                return self.readers.extend(reader);
+            }
             StreamEvent::Writable(id) => slot.sends.get_mut(&id).and_then(|send| send.waker.take()),
             StreamEvent::Finished(id) => slot.sends.get_mut(&id).and_then(|send| {
                 send.finished = true;
@@ -388,6 +398,13 @@ impl State {
             }),
         };
         self.wakeups.tasks.extend(waker);
+    }
+
+    /// Wakes the tasks that may read, unless they have been woken just now: then, when.
+    pub(crate) fn wake_readers(&mut self, now: Time) -> Option<Time> {
+        let (tasks, due) = self.readers.release(now);
+        self.wakeups.tasks.extend(tasks);
+        due
     }
 
     /// Sends an event to a connection's receivers.

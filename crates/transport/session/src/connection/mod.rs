@@ -152,6 +152,11 @@ impl Connection {
         self.traffic.streams().read(now, stream, max)
     }
 
+    /// Whether the streams have something to say to the peer, as a limit that reading has raised.
+    pub fn has_control(&self) -> bool {
+        self.traffic.has_control()
+    }
+
     /// Asks the peer to stop sending on a stream; what arrives is dropped.
     ///
     /// # Errors

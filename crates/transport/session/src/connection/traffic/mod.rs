@@ -176,6 +176,11 @@ impl Traffic {
         self.core.parts().outbox
     }
 
+    /// Whether the streams have a control frame to send.
+    pub(super) fn has_control(&self) -> bool {
+        self.core.data().streams.has_control()
+    }
+
     /// Filler that hasn't left yet, in bytes.
     pub(super) fn unsent_filler(&self) -> u64 {
         self.core.data().filler()
