@@ -68,7 +68,8 @@ impl Rising {
         now.packets += packets;
     }
 
-    /// A loss that met no full queue; `free` if such losses have no answer. True if they have become more frequent since.
+    /// A loss that met no full queue; `free` if such losses have no answer. True if they have
+    /// become more frequent since.
     pub(super) fn on_loss(&mut self, free: bool) -> bool {
         if free != self.free {
             self.free = free;
