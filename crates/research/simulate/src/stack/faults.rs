@@ -258,8 +258,8 @@ struct Storm {
     impairments: Vec<Impairments>,
     mtu: Vec<Option<u32>>,
     rebound: u16,
-    /// Interfaces that are gone at the moment.
-    away: u32,
+    /// For each of the client's interfaces, how many faults keep it away.
+    away: Vec<u32>,
 }
 
 impl Storm {
@@ -309,7 +309,7 @@ impl Storm {
             impairments: vec![Impairments::default(); count],
             mtu: vec![None; count],
             rebound: 0,
-            away: 0,
+            away: vec![0; count],
         })
     }
 
@@ -426,7 +426,7 @@ impl Storm {
                 // Nobody finds a listener that moves before it was reached, or while the client is
                 // away.
                 let server = self.world.host(self.pair.server).traffic();
-                let is_known = server.connected().is_some() && self.away == 0;
+                let is_known = server.connected().is_some() && self.away.iter().all(|&it| it == 0);
                 if end == End::Client || is_known {
                     self.rebind(path, end, address);
                 }
@@ -518,12 +518,15 @@ impl Storm {
         let now = self.world.now();
         let client = self.pair.client;
         if begins {
-            self.away += 1;
+            self.away[path] += 1;
             let socket = self.sockets.0[path];
             self.world.host_mut(client).remove_local(now, socket);
             return;
         }
-        self.away -= 1;
+        self.away[path] -= 1;
+        if self.away[path] > 0 {
+            return;
+        }
         let address = self.pair.addresses[path].0;
         let socket = self.world.add_socket(client, address);
         self.sockets.0[path] = socket;

@@ -11,7 +11,7 @@ use manyway_wire::{DATA_HEADER_LEN, DataHeader, PathId, expand_pn};
 
 use crate::carrier::Facts;
 use crate::crypto::{OpenError, Opener};
-use crate::driver::{Ecn, Local, LocalId};
+use crate::driver::{Ecn, Local};
 
 use super::paths::Path;
 
@@ -32,7 +32,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) number: u64,
     /// Length of the datagram, in bytes.
     pub(crate) len: usize,
-    pub(crate) local: LocalId,
+    pub(crate) local: &'a Local,
     pub(crate) remote: SocketAddr,
     pub(crate) ecn: Option<Ecn>,
     pub(crate) plain: &'a [u8],
@@ -96,7 +96,7 @@ impl Receiver {
             Ok(plain) => Ok(Opened {
                 number,
                 len,
-                local: arrival.local.id,
+                local: arrival.local,
                 remote: arrival.remote,
                 ecn: arrival.ecn,
                 plain,

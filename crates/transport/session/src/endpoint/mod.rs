@@ -429,11 +429,11 @@ impl Endpoint {
         // handshake took place.
         let place = opened.places.likeliest(arrived, source);
         let (local, remote) = place.map_or((arrived, source), |p| (p.local, p.remote));
-        let home = Self::find(&self.locals, &self.carriers, local).map(|home| (home, remote));
-        let arrived_at = Self::find(&self.locals, &self.carriers, arrived).map(|at| (at, source));
-        let Some(((local, facts), remote)) = home.or(arrived_at) else {
+        let Some(arrived_at) = Self::find(&self.locals, &self.carriers, arrived) else {
             return;
         };
+        let home = Self::find(&self.locals, &self.carriers, local).map(|home| (home, remote));
+        let ((local, facts), remote) = home.unwrap_or((arrived_at, source));
         let grant = opened.established.peer.grant;
         let start = Start {
             initiator: false,
@@ -457,7 +457,7 @@ impl Endpoint {
             Opened {
                 number: opened.packet_number,
                 len,
-                local: arrived,
+                local: arrived_at.0,
                 remote: source,
                 ecn,
                 plain: opened.payload,

@@ -6,3 +6,4 @@ mod hostile;
 mod net;
 mod pair;
 mod picked_carriers;
+mod races;

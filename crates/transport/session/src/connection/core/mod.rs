@@ -407,7 +407,8 @@ impl Core {
 
     /// The peer's challenge is answered where it came from.
     pub(super) fn on_challenge(&mut self, index: usize, origin: Origin, data: [u8; 8]) {
-        self.paths[index].on_challenge(origin, data);
+        let initiator = self.paths.is_initiator();
+        self.paths[index].on_challenge(origin, data, initiator);
     }
 
     pub(super) fn on_response(

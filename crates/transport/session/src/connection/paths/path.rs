@@ -332,7 +332,7 @@ impl Path {
         &mut self,
         now: Time,
         number: u64,
-        (local, remote): (LocalId, SocketAddr),
+        (local, remote): (&Local, SocketAddr),
         (len, mark): (usize, Option<Ecn>),
         initiator: bool,
         rng: &mut impl CryptoRng,
@@ -345,7 +345,7 @@ impl Path {
                     candidate.validation.on_received(len);
                 }
             }
-            Origin::Stray => {}
+            Origin::OtherSocket | Origin::Stray => {}
         }
         self.counters.bytes_received += len as u64;
         self.heard = now;
@@ -363,12 +363,12 @@ impl Path {
         &mut self,
         now: Time,
         number: u64,
-        (local, remote): (LocalId, SocketAddr),
+        (local, remote): (&Local, SocketAddr),
         initiator: bool,
         rng: &mut impl CryptoRng,
     ) -> Origin {
         let validated = self.validation.is_validated();
-        if self.remote == remote && self.local.id == local {
+        if self.remote == remote && self.local.id == local.id {
             if validated {
                 self.migration.on_packet_from_home(now, number);
             }
@@ -388,8 +388,17 @@ impl Path {
         }
         let newest = self.received.largest().is_none_or(|l| number > l);
         // The peer may answer to another socket of ours than the one we send from: only a new
-        // address says that it has moved.
-        if self.remote == remote || !newest || self.migration.is_quiet(now) {
+        // address says that it has moved. An interface that comes back has a new socket, and it
+        // may be the same address.
+        if self.remote == remote {
+            let here = self.local.addr == local.addr;
+            return if here {
+                Origin::Stray
+            } else {
+                Origin::OtherSocket
+            };
+        }
+        if !newest || self.migration.is_quiet(now) {
             return Origin::Stray;
         }
         let deadline = validated.then(|| now + self.sender.pto());
@@ -445,11 +454,14 @@ impl Path {
         }
     }
 
-    /// The peer's challenge is answered where it came from.
-    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8]) {
+    /// The peer's challenge is answered where it came from. But an initiator chooses the socket
+    /// that its path leaves from: if the handshake was answered at another one as well, an answer
+    /// to what the listener asks there would have the path lead back to that one.
+    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8], initiator: bool) {
         let respond = match origin {
+            Origin::OtherSocket if initiator => return,
             Origin::Candidate(at) => self.migration.candidate(at).map(|c| &mut c.respond),
-            Origin::Home | Origin::Stray => None,
+            Origin::Home | Origin::OtherSocket | Origin::Stray => None,
         };
         // The newest challenge only: answers can't pile up.
         *respond.unwrap_or(&mut self.respond) = Some(data);

@@ -38,16 +38,25 @@ fn set(initiator: bool) -> PathSet {
     PathSet::new(T0, &config, (initiator, limits), idle, law)
 }
 
-fn add(set: &mut PathSet, id: u32, transport: PathTransport) -> usize {
-    let local = Local {
-        id: LOCAL,
+/// A socket of ours, by its number and the last byte of its address.
+fn local(id: LocalId, last: u8) -> Local {
+    Local {
+        id,
         name: "if".into(),
-        addr: address(100),
+        addr: address(last),
         mtu: None,
-    };
+    }
+}
+
+/// Where the paths start.
+fn home() -> Local {
+    local(LOCAL, 100)
+}
+
+fn add(set: &mut PathSet, id: u32, transport: PathTransport) -> usize {
     let new = NewPath {
         id: PathId(id),
-        local,
+        local: home(),
         remote: address(id as u8),
         remote_cid: Some(ConnectionId([1; 8])),
         transport,
@@ -70,7 +79,7 @@ fn arrive(path: &mut Path, number: u64, remote: SocketAddr, bytes: usize) -> Ori
     path.on_packet(
         T0,
         number,
-        (LOCAL, remote),
+        (&home(), remote),
         (bytes, None),
         false,
         &mut rng(),
@@ -167,16 +176,35 @@ fn only_newer_packets_from_new_addresses_make_a_candidate() {
     let policy = path.ack_policy(10, Duration::from_millis(10));
     path.record(T0, 5, true, policy, false);
     assert_eq!(arrive(path, 4, address(9), 100), Origin::Stray, "older");
-    let elsewhere = (LocalId(2), path.remote());
+    let other = local(LocalId(2), 101);
+    let elsewhere = (&other, path.remote());
     let origin = path.on_packet(T0, 6, elsewhere, (100, None), false, &mut rng());
-    assert_eq!(origin, Origin::Stray, "the peer is where it was");
-    let moved = (LocalId(2), address(9));
+    assert_eq!(origin, Origin::OtherSocket, "the peer is where it was");
+    let moved = (&other, address(9));
     let origin = path.on_packet(T0, 6, moved, (100, None), false, &mut rng());
     assert_eq!(origin, Origin::Candidate(0), "it leads us elsewhere");
     assert_eq!(arrive(path, 7, address(9), 100), Origin::Candidate(0));
     let carrier = add(&mut set, 2, PathTransport::Carrier(Facts::stream()));
     let origin = arrive(&mut set[carrier], 6, address(9), 100);
     assert_eq!(origin, Origin::Stray, "a carrier has one end");
+}
+
+/// The listener's path would lead to that socket, and the initiator's away from it. But a socket of
+/// the same address is where the path's own was.
+#[test]
+fn an_initiator_answers_no_challenge_at_another_address_than_the_paths() {
+    for (initiator, last, answers) in [(true, 101, false), (true, 100, true), (false, 101, true)] {
+        let mut set = set(initiator);
+        let index = active(&mut set, 1, RTT);
+        let path = &mut set[index];
+        let (other, remote) = (local(LocalId(2), last), path.remote());
+        let seen = (100, None);
+        let origin = path.on_packet(T0, 0, (&other, remote), seen, initiator, &mut rng());
+        path.on_challenge(origin, *b"question", initiator);
+        assert_eq!(path.respond, answers.then_some(*b"question"), "{last}");
+        path.on_challenge(Origin::Home, *b"question", initiator);
+        assert_eq!(path.respond, Some(*b"question"));
+    }
 }
 
 /// Who passes the listener's packets on from elsewhere doesn't lead an initiator away from where it
@@ -186,11 +214,11 @@ fn an_initiator_goes_nowhere_else_until_its_address_has_answered() {
     let mut set = set(true);
     let index = add(&mut set, 1, PathTransport::Coupled);
     let come = |set: &mut PathSet, number, from| {
-        let (source, seen) = ((LOCAL, address(from)), (100, None));
+        let (source, seen) = ((&home(), address(from)), (100, None));
         set[index].on_packet(T0, number, source, seen, true, &mut rng())
     };
     assert_eq!(come(&mut set, 0, 9), Origin::Stray);
-    set[index].on_challenge(Origin::Stray, *b"question");
+    set[index].on_challenge(Origin::Stray, *b"question", true);
     assert_eq!(
         set[index].respond,
         Some(*b"question"),
@@ -223,7 +251,7 @@ fn a_mark_or_a_ping_is_acknowledged_at_once() {
     assert!(!path.owes(T0, false), "the policy lets it wait");
     path.record(T0, 1, true, policy, true);
     assert!(path.owes(T0, false));
-    let (source, marked) = ((LOCAL, address(1)), (100, Some(Ecn::Ce)));
+    let (source, marked) = ((&home(), address(1)), (100, Some(Ecn::Ce)));
     path.on_packet(T0, 2, source, marked, false, &mut rng());
     assert_eq!(path.marks.received().map(|counts| counts.ce), Some(1));
 }
@@ -330,7 +358,7 @@ fn a_silent_path_is_lost_only_while_others_are_alive() {
     active(&mut set, 2, RTT);
     assert!(set.is_lost(late, index));
     assert!(!set.is_lost(T0 + Duration::from_secs(29), index));
-    let source = (LOCAL, address(1));
+    let source = (&home(), address(1));
     set[index].on_packet(late, 0, source, (100, None), true, &mut rng());
     assert!(
         set[index].owes(late, false),
@@ -416,7 +444,7 @@ fn a_path_owes_nothing_that_it_may_not_send() {
     set.refresh(T0, index);
     assert_eq!(set.next_owing(), None, "nothing has come from there");
     let arrives = |set: &mut PathSet, number| {
-        let source = (LOCAL, address(1));
+        let source = (&home(), address(1));
         set[index].on_packet(T0, number, source, (400, None), false, &mut rng());
         set.refresh(T0, index);
     };
@@ -432,9 +460,9 @@ fn a_path_owes_nothing_that_it_may_not_send() {
     set.set_remote_cid(T0, index, ConnectionId([7; 8]));
     assert_eq!(set.next_owing(), Some(index));
     // The same for another address that the path may lead to.
-    let home = set[index].validation.allowance(false);
-    set[index].on_sent(T0, home, false, Packet::default());
-    let elsewhere = (LOCAL, address(2));
+    let allowance = set[index].validation.allowance(false);
+    set[index].on_sent(T0, allowance, false, Packet::default());
+    let elsewhere = (&home(), address(2));
     set[index].on_packet(T0, 2, elsewhere, (20, None), false, &mut rng());
     set.refresh(T0, index);
     assert_eq!(set.next_owing(), None, "60 bytes are too few");

@@ -233,9 +233,9 @@ impl Roaming {
         });
         end.bytes.entry(source).or_default().1 += len;
         let path = &mut end.set[index];
-        let (source_of, seen) = ((LOCAL, source), (len, None));
+        let (home, seen) = (path.local().clone(), (len, None));
         let initiator = to == 0 && self.fault != Fault::Follows;
-        let origin = path.on_packet(now, number, source_of, seen, initiator, &mut end.rng);
+        let origin = path.on_packet(now, number, (&home, source), seen, initiator, &mut end.rng);
         if let Origin::Candidate(candidate) = origin {
             if self.fault == Fault::NoLimit {
                 let candidate = path.migration.candidate(candidate).expect("it is there");
@@ -256,7 +256,7 @@ impl Roaming {
         for (is_challenge, data) in frames {
             let path = &mut end.set[index];
             if is_challenge {
-                path.on_challenge(origin, data);
+                path.on_challenge(origin, data, initiator);
                 continue;
             }
             let asked = end
