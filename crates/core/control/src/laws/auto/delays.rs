@@ -68,3 +68,33 @@ impl Delays {
         enough.then(|| same / all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Means that change no more than the noise of their samples has them change.
+    #[test]
+    fn noise_says_nothing() {
+        let mut paths = [Delays::default(), Delays::default()];
+        let mut x = 1u64;
+        let mut likeness = |common: f64| {
+            for step in 0..32 * 4 {
+                let now = Time::ZERO + INTERVAL.mul_f64(f64::from(step) / 4.0);
+                for path in &mut paths {
+                    x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let noise = (x >> 40) as f64 / f64::from(1 << 24);
+                    let shared = if step / 4 % 2 == 0 { common } else { 0.0 };
+                    path.on_sample(now + Duration::from_nanos(1), 0.002 * noise + shared);
+                }
+            }
+            let [one, other] = paths.clone();
+            paths = Default::default();
+            one.likeness(&other)
+        };
+        assert_eq!(likeness(0.0), None);
+        assert!(likeness(0.010).is_some_and(|likeness| likeness > 0.9));
+    }
+}

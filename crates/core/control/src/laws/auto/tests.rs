@@ -453,6 +453,67 @@ fn losses_that_answer_to_the_rate_are_congestion_for_a_time() {
     assert!(bench.windows()[0] > 1e6);
 }
 
+/// One subflow whose losses are random: one in 1,000 packets, without a queue.
+fn random() -> Bench {
+    let mut bench = Bench::settled(&[100.0]);
+    while !path(&mut bench, 0).rising.free() {
+        bench.rounds(10, |_, _| 0.0);
+        bench.lose(0, Duration::ZERO);
+    }
+    bench
+}
+
+fn path(bench: &mut Bench, n: usize) -> &mut Subflow {
+    bench.auto.slots.get_mut(bench.slots[n]).unwrap()
+}
+
+#[test]
+fn in_doubt_a_loss_that_meets_no_queue_cuts_all_subflows() {
+    let mut bench = Bench::settled(&[30.0, 30.0]);
+    bench.rounds(4, |_, _| 0.0);
+    let now = bench.now;
+    for n in 0..2 {
+        path(&mut bench, n).rising.doubt(now);
+    }
+    let before = bench.windows();
+    bench.lose(0, Duration::ZERO);
+    assert!(bench.windows()[1] < before[1]);
+}
+
+#[test]
+fn doubt_takes_the_window_back_to_what_it_was_while_losses_were_answered() {
+    let mut bench = random();
+    let before = path(&mut bench, 0).answered;
+    bench.rounds(30, |_, _| 0.0);
+    assert!(bench.windows()[0] > 2.0 * before);
+    let (slot, now) = (bench.slots[0], bench.now);
+    bench.auto.set_packet_size(slot, 500);
+    path(&mut bench, 0).doubt(now, 1.0);
+    assert!((bench.windows()[0] / before - 2.0).abs() < 1e-9);
+    assert!(!path(&mut bench, 0).queue.random());
+}
+
+/// One loss in fifty packets that meet a queue of so many milliseconds; as many packets between
+/// them meet none, and a hundred times as many before met a full one. True if doubt rises.
+fn doubts_losses_that_meet(queue: f64) -> bool {
+    let mut bench = random();
+    bench.rounds(100, |_, _| 20.0);
+    (0..10).any(|_| {
+        bench.rounds(1, |_, _| 0.0);
+        bench.rounds(1, |_, _| queue);
+        let one_in_fifty = bench.windows()[0] as usize / 50;
+        (0..one_in_fifty).for_each(|_| bench.lose(0, Duration::ZERO));
+        let now = bench.now;
+        path(&mut bench, 0).rising.doubts(now)
+    })
+}
+
+#[test]
+fn only_losses_that_meet_no_full_queue_raise_doubt() {
+    assert!(doubts_losses_that_meet(0.0));
+    assert!(!doubts_losses_that_meet(20.0));
+}
+
 #[test]
 fn no_round_trip_time_is_too_long_to_wait_for() {
     assert_eq!(seconds(1e30), Duration::from_secs(3600));
