@@ -261,6 +261,9 @@ impl<'a> Run<'a> {
                 | Frame::StopSending { stream, .. }
                 | Frame::MaxStreamData { stream, .. } => self.note_stream(stream),
                 Frame::PathResponse { data } => self.ledger.answered(from, data),
+                Frame::Addresses { addresses, .. } => {
+                    addresses.iter().for_each(|a| self.ledger.named(*a));
+                }
                 Frame::Relay { .. } => self.relays += 1,
                 _ => {}
             }

@@ -17,6 +17,8 @@ struct Account {
     asked: Vec<[u8; 8]>,
     /// It has answered, or needs not to.
     proven: bool,
+    /// A peer has named it.
+    named: bool,
 }
 
 /// Bytes by address.
@@ -43,6 +45,11 @@ impl Ledger {
 
     pub(super) fn handshake(&mut self, address: SocketAddr) {
         self.homes.insert(address);
+    }
+
+    /// A peer has named the address.
+    pub(super) fn named(&mut self, address: SocketAddr) {
+        self.account(address).named = true;
     }
 
     pub(super) fn came(&mut self, from: SocketAddr, bytes: usize) {
@@ -78,17 +85,18 @@ impl Ledger {
         self.received
     }
 
-    /// To an address that hasn't answered goes at most three times what came from it. Where nothing
-    /// came from, somebody has named it, and all those together have a budget, relays included.
+    /// To an address that hasn't answered goes at most three times what came from it. What goes
+    /// beyond to those that peers have named, relays included, has a budget for all together.
     pub(super) fn check(&self, now: Time, peers: usize) {
         let mut named = self.greetings;
         for (address, account) in self.accounts.iter().filter(|(_, a)| !a.proven) {
-            if account.came == 0 {
-                named += account.went;
-                continue;
-            }
             let (came, went) = (account.came, account.went);
-            assert!(went <= 3 * came, "{address}: {went} bytes for {came}");
+            let beyond = went.saturating_sub(3 * came);
+            if came == 0 || account.named {
+                named += beyond;
+            } else {
+                assert!(beyond == 0, "{address}: {went} bytes for {came}");
+            }
         }
         let seconds = now.as_secs_f64().ceil() as u64;
         let peers = peers as u64;
