@@ -28,7 +28,7 @@ const CONGESTION: f64 = 1.0;
 /// The share of packets lost above which all losses are congestion.
 const HEAVY: f64 = 0.12;
 /// A queue of less than this part of the smallest round-trip time is none, …
-const EMPTY: f64 = 0.12;
+const EMPTY: f64 = 0.08;
 /// … and if the fullest is below this part, it could be noise.
 const MATERIAL: f64 = 0.03;
 /// Paths whose queueing delays have a smaller ratio aren't behind the same queue.
