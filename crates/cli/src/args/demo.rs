@@ -33,7 +33,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, conflicts_with = "links")]
     pub(crate) relays: bool,
 
-    /// Congestion-control law [default: lia; mpath with `--relays`]
+    /// Congestion-control law [default: auto; mpath with `--relays`]
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<LawSpec>,
 

@@ -33,7 +33,7 @@ pub(crate) struct NetworkArgs {
     pub(crate) tcp_cc: Option<Congestion>,
 
     /// Congestion-control law for data that this side sends; a wrong name lists all laws
-    #[arg(long, value_name = "NAME", default_value_t = LawSpec::lia())]
+    #[arg(long, value_name = "NAME", default_value_t = LawSpec::default())]
     pub(crate) cc: LawSpec,
 
     /// Which path carries the next data that this side sends; a wrong name lists all schedulers

@@ -19,10 +19,13 @@ use crate::screen::Screen;
 /// How long the file takes over the best link alone: long enough to make slow start negligible.
 const SINGLE: Duration = Duration::from_secs(15);
 
+/// What the networks of most hosts carry: IP packets of 1500 bytes. Loopback would carry 65,536.
+const DATAGRAM: usize = 1500 - UdpLinkConfig::HEADER_BYTES as usize;
+
 pub(super) async fn run(screen: &Screen, args: &DemoArgs) -> anyhow::Result<Demo> {
     let links = args.links.clone();
     let best = link::best(&links).context("no links")?;
-    let cc = args.cc.clone().unwrap_or_else(LawSpec::lia);
+    let cc = args.cc.clone().unwrap_or_default();
     let size = args
         .size
         .map_or_else(|| links[best].carries_in(SINGLE), ByteSize::bytes);
@@ -65,6 +68,7 @@ async fn transfer(
 ) -> anyhow::Result<Trial> {
     let session = Config {
         cc: cc.clone(),
+        max_datagram: DATAGRAM,
         ..Config::default()
     };
     let receiver = endpoint(session.clone()).await?;

@@ -84,7 +84,7 @@ impl Default for Config {
         Self {
             max_datagram: 8952,
             initial_datagram: manyway_wire::INIT_LEN,
-            cc: LawSpec::lia(),
+            cc: LawSpec::default(),
             scheduler: Scheduler::default(),
             slow_start: SlowStartKind::HyStart,
             pacing: true,

@@ -1,4 +1,4 @@
-//! LIA, the default, a window law.
+//! LIA, a window law.
 
 use crate::law::{Path, Scalar, WindowLaw, larger, smaller, total_rate};
 

@@ -32,6 +32,13 @@ pub struct LawSpec {
     values: Vec<f64>,
 }
 
+/// `auto`, adaptive coupling: what a connection runs unless somebody chooses.
+impl Default for LawSpec {
+    fn default() -> Self {
+        Self::known("auto")
+    }
+}
+
 impl LawSpec {
     /// The law `name` with some of its parameters chosen.
     ///
@@ -50,7 +57,7 @@ impl LawSpec {
         builder.finish()
     }
 
-    /// LIA, the default.
+    /// LIA, of RFC 6356.
     pub fn lia() -> Self {
         Self::known("lia")
     }

@@ -57,6 +57,7 @@ fn every_name_makes_the_controller_it_names() {
     for law in [LawSpec::lia(), LawSpec::reno(), LawSpec::mpath()] {
         assert_eq!(spec(law.name()), law);
     }
+    assert_eq!(spec("auto"), LawSpec::default());
 }
 
 #[test]

@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn only_a_law_that_has_a_manager_brings_one() {
-        assert!(Manager::of(&LawSpec::lia(), 1).is_none());
+        assert!(Manager::of(&LawSpec::default(), 1).is_none());
         assert_eq!(manager().most_strikes, 2);
     }
 
