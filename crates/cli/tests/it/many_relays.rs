@@ -131,5 +131,5 @@ async fn a_connection_over_130_relays() {
 
 #[tokio::test]
 async fn a_connection_over_200_relays() {
-    many_relays("lia", 200).await;
+    many_relays("auto", 200).await;
 }
