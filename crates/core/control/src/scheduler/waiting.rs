@@ -57,7 +57,7 @@ impl Pipe {
 /// What is to be sent, in bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Written by the application and never sent.
+    /// Written by the application and not on any path: never sent, or lost.
     pub unsent: u64,
     /// Sent and not acknowledged.
     pub unacked: u64,

@@ -69,7 +69,7 @@ impl Data {
     /// What is to be sent, filler included.
     pub(super) fn backlog(&self) -> Backlog {
         Backlog {
-            unsent: self.streams.unsent_bytes() + self.filler,
+            unsent: self.streams.unsent_bytes() + self.streams.lost_bytes() + self.filler,
             unacked: self.streams.unacked_bytes(),
             credit: self.streams.send_credit(),
         }
@@ -342,6 +342,19 @@ mod tests {
         data.fill(0);
         assert!(!data.has_any());
         assert!(!write(&mut data, 1200).ack_eliciting);
+    }
+
+    #[test]
+    fn what_is_lost_is_to_be_sent_like_what_never_was() {
+        let mut data = data(None);
+        with_stream(&mut data, 2000);
+        let first = write(&mut data, 1200);
+        let left = 2000 - first.stream_bytes;
+        assert_eq!(data.backlog().unsent, left);
+        assert_eq!(data.on_lost(first.payload).count(), 0);
+        assert_eq!(data.backlog().unsent, 2000);
+        write(&mut data, 1200);
+        assert_eq!(data.backlog().unsent, left, "sent again");
     }
 
     #[test]

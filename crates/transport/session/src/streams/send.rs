@@ -266,6 +266,11 @@ impl SendHalf {
         }
     }
 
+    /// Bytes lost and not sent again.
+    pub(super) fn lost(&self) -> u64 {
+        self.resend.bytes()
+    }
+
     /// Bytes sent and not acknowledged.
     pub(super) fn unacked(&self) -> u64 {
         if self.reset.is_some() {

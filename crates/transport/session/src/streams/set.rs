@@ -250,6 +250,11 @@ impl Streams {
         self.ledger.unsent
     }
 
+    /// Bytes that were lost and not sent again, over all streams.
+    pub fn lost_bytes(&self) -> u64 {
+        self.ledger.lost
+    }
+
     /// Memory that the streams take, in bytes: what waits for the application and for the peer's
     /// acknowledgements, and the streams themselves.
     pub fn memory(&self) -> usize {

@@ -30,6 +30,7 @@ pub(super) struct Places {
 #[derive(Copy, Clone, Default, Debug)]
 struct Entry {
     unsent: u64,
+    lost: u64,
     unacked: u64,
     buffered: u64,
     allowed: u64,
@@ -41,6 +42,7 @@ struct Entry {
 #[derive(Default, Debug)]
 pub(super) struct Ledger {
     pub(super) unsent: u64,
+    pub(super) lost: u64,
     pub(super) unacked: u64,
     pub(super) buffered: u64,
     /// Memory for what was received, in bytes.
@@ -87,6 +89,7 @@ impl Stream {
         };
         let entry = Entry {
             unsent,
+            lost: send.lost(),
             unacked,
             buffered: send.buffered(),
             allowed,
@@ -94,6 +97,7 @@ impl Stream {
         };
         let last = std::mem::replace(&mut self.entry, entry);
         ledger.unsent = ledger.unsent - last.unsent + entry.unsent;
+        ledger.lost = ledger.lost - last.lost + entry.lost;
         ledger.unacked = ledger.unacked - last.unacked + entry.unacked;
         ledger.buffered = ledger.buffered - last.buffered + entry.buffered;
         ledger.allowed = ledger.allowed - u128::from(last.allowed) + u128::from(entry.allowed);

@@ -134,6 +134,7 @@ impl Streams {
             self.streams.values().map(|s| f(&s.send)).sum()
         };
         assert_eq!(self.ledger.unsent, sum(|s| s.unsent()));
+        assert_eq!(self.ledger.lost, sum(|s| s.lost()));
         assert_eq!(self.ledger.unacked, sum(|s| s.unacked()));
         assert_eq!(self.ledger.buffered, sum(|s| s.buffered()));
         let any = |f: fn(&super::send::SendHalf) -> bool| self.streams.values().any(|s| f(&s.send));
