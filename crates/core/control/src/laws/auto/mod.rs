@@ -28,7 +28,7 @@ use super::cubic::{BETA, Curve};
 use delays::Delays;
 use queue::Queue;
 use rising::Rising;
-use trial::Trial;
+use trial::{Trial, Whose};
 
 /// Above this likeness of their delays two subflows come together, …
 const TOGETHER: f64 = 0.6;
@@ -228,7 +228,7 @@ impl Auto {
     }
 
     /// A trial's outcome: a queue of ours is cut short, or else everything is as it was before.
-    fn answer(&mut self, round: &Round, standing: f64, ours: bool) {
+    fn answer(&mut self, round: &Round, standing: f64, whose: Whose) {
         let floor = self.floor();
         let Some(path) = self.slots.get_mut(round.slot) else {
             return;
@@ -236,7 +236,12 @@ impl Auto {
         path.trial = None;
         let (group, held, queue) = (path.group, path.held, &path.queue);
         let short = (queue.base() + LONG / 2.0) / (queue.base() + standing);
-        let settles = round.now + seconds((AGAIN * queue.rtt()).max(AGAIN_AT_LEAST));
+        let settles = match whose {
+            Whose::Unclear => SETTLED * queue.rtt(),
+            _ => (AGAIN * queue.rtt()).max(AGAIN_AT_LEAST),
+        };
+        let settles = round.now + seconds(settles);
+        let ours = whose == Whose::Ours;
         for path in self.members(group).filter(|path| path.held == held) {
             let sure = std::mem::replace(&mut path.alone, ours);
             path.held = round.now;
@@ -255,8 +260,8 @@ impl Auto {
             return;
         };
         if let Some(trial) = &mut path.trial {
-            if let Some(ours) = trial.on_round_end(standing) {
-                self.answer(round, standing, ours);
+            if let Some(whose) = trial.on_round_end(standing) {
+                self.answer(round, standing, whose);
             }
         } else if standing > LONG && round.now >= path.settles.max(path.held) {
             self.ask(round, standing);

@@ -218,6 +218,20 @@ fn in_a_trial_windows_stand_still() {
     assert_eq!(bench.windows()[0], now);
 }
 
+/// The link's rate may have changed.
+#[test]
+fn a_queue_that_jumps_in_a_trial_is_soon_asked_about_again() {
+    let mut bench = Bench::settled(&[100.0]);
+    first_dip(&mut bench, |_| 60.0);
+    bench.rounds(2, |_, _| 120.0);
+    first_dip(&mut bench, |_| 120.0);
+    // Now it stands: others fill it.
+    bench.rounds(2, |_, _| 120.0);
+    let before = bench.windows();
+    bench.rounds(20, |_, _| 120.0);
+    assert!(bench.windows()[0] > before[0]);
+}
+
 #[test]
 fn there_is_no_trial_before_a_loss_has_had_its_effect() {
     let mut bench = Bench::settled(&[100.0]);

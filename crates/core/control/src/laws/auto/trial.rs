@@ -3,6 +3,9 @@
 
 /// It is ours if this part of what we take away goes.
 const OURS: f64 = 0.75;
+/// Nothing can be told if the queue has grown by more than this part of what we take away: it
+/// changed for another reason.
+const GROWN: f64 = 1.0;
 /// Packets sent after a cut fill the second round after it.
 const ROUNDS: u32 = 2;
 
@@ -17,6 +20,14 @@ pub(super) struct Trial {
     rounds: u32,
 }
 
+/// Whose the queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Ours,
+    Others,
+    Unclear,
+}
+
 impl Trial {
     /// So much was taken of a queue that stood at `before`, in seconds.
     pub(super) fn new(before: f64, taken: f64) -> Trial {
@@ -27,12 +38,17 @@ impl Trial {
         }
     }
 
-    /// The end of a round, in which the queue stood at so many seconds: whether it is ours, once
-    /// that can be told.
-    pub(super) fn on_round_end(&mut self, standing: f64) -> Option<bool> {
+    /// The end of a round, in which the queue stood at so many seconds: whose it is, once the trial
+    /// is over.
+    pub(super) fn on_round_end(&mut self, standing: f64) -> Option<Whose> {
         self.rounds += 1;
-        let gone = self.before - standing;
-        (self.rounds == ROUNDS).then_some(gone >= OURS * self.taken)
+        let gone = (self.before - standing) / self.taken;
+        let whose = match gone {
+            gone if gone >= OURS => Whose::Ours,
+            gone if gone < -GROWN => Whose::Unclear,
+            _ => Whose::Others,
+        };
+        (self.rounds == ROUNDS).then_some(whose)
     }
 }
 
@@ -42,10 +58,16 @@ mod tests {
 
     #[test]
     fn a_queue_is_ours_if_what_we_take_away_goes() {
-        for (standing, ours) in [(0.040, true), (0.043, true), (0.050, false), (0.070, false)] {
+        for (standing, whose) in [
+            (0.040, Whose::Ours),
+            (0.043, Whose::Ours),
+            (0.050, Whose::Others),
+            (0.075, Whose::Others),
+            (0.085, Whose::Unclear),
+        ] {
             let mut trial = Trial::new(0.060, 0.020);
             assert_eq!(trial.on_round_end(0.0), None);
-            assert_eq!(trial.on_round_end(standing), Some(ours), "{standing}");
+            assert_eq!(trial.on_round_end(standing), Some(whose), "{standing}");
         }
     }
 }
