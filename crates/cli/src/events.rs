@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use manyway::{Connection, Event, PathDownReason, PathEvent, PickReason, Rate};
-use tokio::sync::broadcast::error::RecvError;
 use tracing::{debug, info};
 
 use crate::screen::Screen;
@@ -15,9 +14,8 @@ pub(crate) async fn follow(screen: &Screen, connection: &Connection, named: bool
     let mut events = connection.events();
     loop {
         match events.recv().await {
-            Ok(event) => tell(screen, &event, named),
-            Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => std::future::pending().await,
+            Some(event) => tell(screen, &event, named),
+            None => std::future::pending().await,
         }
     }
 }

@@ -55,8 +55,8 @@
 
 pub use manyway_runtime::{
     BindError, Carriers, CarriersError, Congestion, CongestionError, ConnectError, Connection,
-    ConnectionLost, Endpoint, EndpointOptions, Event, PathProblem, PathSelector, ProblemKind,
-    ReadError, RecvStream, SendStream, TcpOptions, WriteError,
+    ConnectionLost, Endpoint, EndpointOptions, Event, Events, PathProblem, PathSelector,
+    ProblemKind, ReadError, RecvStream, SendStream, TcpOptions, WriteError,
 };
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathEvent,

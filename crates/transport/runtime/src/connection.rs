@@ -7,12 +7,11 @@ use manyway_session::streams::OpenError;
 use manyway_session::{
     CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, RelayAccess, StreamId,
 };
-use tokio::sync::broadcast;
 
 use crate::connection_ref::ConnectionRef;
-use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, State};
+use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State};
 use crate::error::ConnectionLost;
-use crate::event::Event;
+use crate::event::Events;
 use crate::stream::{RecvStream, SendStream};
 
 /// A connection over every path that works between two hosts.
@@ -185,14 +184,12 @@ impl Connection {
         self.connection.shared.look(unsent).unwrap_or(0)
     }
 
-    /// Events of the paths and of the end, from now on.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.connection
-            .shared
-            .look(|state| match state.slots.get(&self.connection.handle) {
-                Some(slot) => slot.events.subscribe(),
-                None => broadcast::channel(1).1,
-            })
+    /// Events of the paths and of the end, since the connection began: of those that have been, the
+    /// last 256.
+    pub fn events(&self) -> Events {
+        let handle = &self.connection.handle;
+        let events = |state: &mut State| state.slots.get(handle).map(Slot::events);
+        self.connection.shared.look(events).unwrap_or_default()
     }
 
     /// Closes the connection and tells the peer why. What it hasn't acknowledged yet is dropped.

@@ -10,7 +10,7 @@ use manyway_session::{
     self as session, CloseReason, Config, RelayAccess, RelayAddress, Secrets, Ticket,
 };
 use manyway_wire::MAX_ADDRESSES;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 use zeroize::Zeroizing;
 
@@ -20,7 +20,7 @@ use crate::driver::Driver;
 use crate::driver::shared::{ConnectionState, Shared};
 use crate::driver::sockets::Sockets;
 use crate::error::{BindError, ConnectError};
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
 use crate::tcp::dial::{keep_dialled, targets};
@@ -323,9 +323,11 @@ impl Endpoint {
             let bound = async {
                 loop {
                     match events.recv().await {
-                        Ok(Event::LocalAdded { addr, .. }) if places.contains(&addr.ip()) => break,
-                        Err(broadcast::error::RecvError::Closed) => break,
-                        Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+                        Some(Event::LocalAdded { addr, .. }) if places.contains(&addr.ip()) => {
+                            break;
+                        }
+                        Some(_) => {}
+                        None => break,
                     }
                 }
             };
@@ -343,9 +345,10 @@ impl Endpoint {
         self.shared.rescan.notify_one();
     }
 
-    /// Events of the local sockets: which came and went, and why no path works from one.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.shared.look(|state| state.events.subscribe())
+    /// Events of the local sockets from now on: which came and went, and why no path works from
+    /// one.
+    pub fn events(&self) -> Events {
+        self.shared.look(|state| state.events())
     }
 
     /// Closes every connection, tells the peers, and gives the sockets back. Handles that remain

@@ -1,14 +1,17 @@
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use manyway_session::{CloseReason, PathEvent};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::problem::PathProblem;
 
 /// An event of an endpoint or a connection.
 ///
 /// [`Endpoint::events`](crate::Endpoint::events) has those of the local sockets;
-/// [`Connection::events`](crate::Connection::events) has these and the connection's own. A receiver
-/// that falls behind loses the oldest events; nothing depends on them being read.
+/// [`Connection::events`](crate::Connection::events) has these and the connection's own. Who falls
+/// behind loses the oldest events; nothing depends on them being read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -32,4 +35,37 @@ pub enum Event {
     },
     /// The connection is over.
     Closed(CloseReason),
+}
+
+/// The events of a connection or of an endpoint, one after the other.
+#[derive(Debug, Default)]
+pub struct Events {
+    past: VecDeque<Event>,
+    live: Option<broadcast::Receiver<Event>>,
+}
+
+impl Events {
+    /// Those that have been, oldest first, and those to come.
+    pub(crate) fn new(past: VecDeque<Event>, live: broadcast::Receiver<Event>) -> Self {
+        Self {
+            past,
+            live: Some(live),
+        }
+    }
+
+    /// The next event, or `None` if nothing is left that could have one. Nothing is lost if the
+    /// future is dropped.
+    pub async fn recv(&mut self) -> Option<Event> {
+        if let Some(event) = self.past.pop_front() {
+            return Some(event);
+        }
+        let live = self.live.as_mut()?;
+        loop {
+            match live.recv().await {
+                Ok(event) => return Some(event),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
 }

@@ -51,7 +51,7 @@ pub mod tcp_relay;
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointOptions};
 pub use error::{BindError, ConnectError, ConnectionLost, ReadError, WriteError};
-pub use event::Event;
+pub use event::{Event, Events};
 pub use interfaces::{PathSelector, PathSelectorError};
 pub use problem::{PathProblem, ProblemKind};
 pub use stream::{RecvStream, SendStream};

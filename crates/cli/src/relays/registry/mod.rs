@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use manyway::relay::{RelayId, RelayTicket};
-use manyway::{Carriers, Connection, Event, PathEvent, RelayAccess, Ticket};
+use manyway::{Carriers, Connection, Event, Events, PathEvent, RelayAccess, Ticket};
 use manyway_registry::Role;
 use manyway_registry::client::{Client, ClientError};
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
-use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::RelaySourceArgs;
@@ -167,7 +166,7 @@ impl RegistryRelays {
         mut self,
         tell: impl Fn(&str),
         connection: Connection,
-        mut events: Receiver<Event>,
+        mut events: Events,
     ) -> Infallible {
         let mut next = self.next_request(true);
         loop {
@@ -178,9 +177,9 @@ impl RegistryRelays {
                     done
                 }
                 event = events.recv() => match event {
-                    Ok(Event::Path(PathEvent::MoreRelays)) => self.fetch_more(&connection).await,
-                    Ok(_) | Err(RecvError::Lagged(_)) => continue,
-                    Err(RecvError::Closed) => std::future::pending().await,
+                    Some(Event::Path(PathEvent::MoreRelays)) => self.fetch_more(&connection).await,
+                    Some(_) => continue,
+                    None => std::future::pending().await,
                 },
             };
             match done {

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, broadcast};
 
 use crate::clock::Clock;
 use crate::error::ConnectionLost;
-use crate::event::Event;
+use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, Place};
 use crate::problem::PathProblem;
 use crate::tcp::TcpOptions;
@@ -24,7 +24,7 @@ use crate::tcp::outbox::{End, Outbox};
 
 use super::readers::Readers;
 
-/// Events kept for a receiver that falls behind.
+/// Events kept for a receiver that comes late or falls behind.
 const EVENTS: usize = 256;
 /// Failures of TCP connections kept for an attempt to connect.
 const MAX_FAILURES: usize = 32;
@@ -75,7 +75,7 @@ pub(crate) struct State {
     pub(crate) stop: bool,
     /// It has, and the sockets are closed.
     pub(crate) stopped: bool,
-    pub(crate) events: broadcast::Sender<Event>,
+    events: broadcast::Sender<Event>,
     driver: Option<Waker>,
     wakeups: Wakeups,
     readers: Readers,
@@ -97,7 +97,9 @@ pub(crate) struct Slot {
     pub(crate) signals: Arc<Signals>,
     pub(crate) sends: BTreeMap<StreamId, SendState>,
     pub(crate) receives: BTreeMap<StreamId, Option<Waker>>,
-    pub(crate) events: broadcast::Sender<Event>,
+    events: broadcast::Sender<Event>,
+    /// Those that have been, oldest first, for receivers that come later.
+    past: VecDeque<Event>,
     /// Where a connection attempt goes.
     addresses: Vec<SocketAddr>,
     /// Why TCP connections to these addresses failed.
@@ -353,7 +355,7 @@ impl State {
         }
         slot.state = ConnectionState::Closed(reason.clone(), problems);
         slot.drained = drained;
-        let _ = slot.events.send(Event::Closed(reason));
+        slot.tell(Event::Closed(reason));
         self.wakeups
             .tasks
             .extend(slot.sends.values_mut().filter_map(|send| send.waker.take()));
@@ -407,17 +409,22 @@ impl State {
         due
     }
 
+    /// The endpoint's events from now on.
+    pub(crate) fn events(&self) -> Events {
+        Events::new(VecDeque::new(), self.events.subscribe())
+    }
+
     /// Sends an event to a connection's receivers.
-    pub(crate) fn tell(&self, handle: ConnectionHandle, event: Event) {
-        if let Some(slot) = self.slots.get(&handle) {
-            let _ = slot.events.send(event);
+    pub(crate) fn tell(&mut self, handle: ConnectionHandle, event: Event) {
+        if let Some(slot) = self.slots.get_mut(&handle) {
+            slot.tell(event);
         }
     }
 
     /// Sends an event to all receivers.
-    pub(crate) fn tell_all(&self, event: Event) {
-        for slot in self.slots.values() {
-            let _ = slot.events.send(event.clone());
+    pub(crate) fn tell_all(&mut self, event: Event) {
+        for slot in self.slots.values_mut() {
+            slot.tell(event.clone());
         }
         let _ = self.events.send(event);
     }
@@ -569,11 +576,24 @@ impl Slot {
             sends: BTreeMap::new(),
             receives: BTreeMap::new(),
             events: broadcast::channel(EVENTS).0,
+            past: VecDeque::new(),
             addresses,
             tcp_failures: BTreeSet::new(),
             access: None,
             drained: Time::MAX,
         }
+    }
+
+    fn tell(&mut self, event: Event) {
+        if self.past.len() == EVENTS {
+            self.past.pop_front();
+        }
+        self.past.push_back(event.clone());
+        let _ = self.events.send(event);
+    }
+
+    pub(crate) fn events(&self) -> Events {
+        Events::new(self.past.clone(), self.events.subscribe())
     }
 }
 

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use manyway_session::Purpose;
 use tokio::net::TcpListener;
-use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
 use crate::driver::shared::{Shared, State};
 use crate::error::BindError;
-use crate::event::Event;
+use crate::event::{Event, Events};
 
 use super::carrier::{NewCarrier, start};
 use super::options::listening;
@@ -33,7 +32,7 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> Result<(), BindError> {
     // Subscribed first: what comes in between is seen twice, not never.
     let (events, locals) = shared.look(|state| {
         let locals: Vec<_> = state.locals.values().cloned().collect();
-        (state.events.subscribe(), locals)
+        (state.events(), locals)
     });
     let mut listeners = Listeners {
         shared: Arc::downgrade(shared),
@@ -81,10 +80,10 @@ impl Listeners {
         Ok(())
     }
 
-    async fn follow(mut self, mut events: broadcast::Receiver<Event>) {
+    async fn follow(mut self, mut events: Events) {
         loop {
             match events.recv().await {
-                Ok(Event::LocalAdded { name, addr }) => {
+                Some(Event::LocalAdded { name, addr }) => {
                     if let Err(error) = self.add(&name, addr) {
                         tracing::warn!(
                             %addr,
@@ -93,13 +92,13 @@ impl Listeners {
                         );
                     }
                 }
-                Ok(Event::LocalRemoved { addr, .. }) => {
+                Some(Event::LocalRemoved { addr, .. }) => {
                     if let Some(task) = self.running.remove(&addr) {
                         task.abort();
                     }
                 }
-                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-                Err(broadcast::error::RecvError::Closed) => break,
+                Some(_) => {}
+                None => break,
             }
             let stopped = |shared: Arc<Shared>| shared.look(|state| state.stop);
             if self.shared.upgrade().is_none_or(stopped) {

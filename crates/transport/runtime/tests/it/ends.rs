@@ -4,10 +4,29 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use crate::common::{Pair, config, endpoint, pair, pair_with};
-use manyway_runtime::{CloseReason, Config, ConnectError, Event, ReadError, WriteError};
+use manyway_runtime::{CloseReason, Config, ConnectError, Event, PathEvent, ReadError, WriteError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 const LO: [&str; 1] = ["127.0.0.1"];
+
+/// However late somebody asks for them.
+#[tokio::test]
+async fn events_are_those_since_the_connection_began() {
+    let Pair { connected, .. } = pair(&LO, &LO).await;
+    connected.close(0x107, "over");
+    connected.closed().await;
+    let mut events = connected.events();
+    let both = async { (events.recv().await, events.recv().await) };
+    let (first, last) = timeout(Duration::from_secs(10), both)
+        .await
+        .expect("they have been");
+    assert!(
+        matches!(first, Some(Event::Path(PathEvent::Up { .. }))),
+        "{first:?}"
+    );
+    assert_eq!(last, Some(Event::Closed(CloseReason::Local)));
+}
 
 #[tokio::test]
 async fn close_tells_the_peer_code_and_reason_and_wakes_everyone() {
@@ -37,7 +56,7 @@ async fn close_tells_the_peer_code_and_reason_and_wakes_everyone() {
     assert_eq!(stopped.unwrap_err().0, expected);
     assert_eq!(stream.unwrap_err().0, expected);
     assert_eq!(accepted.close_reason(), Some(expected.clone()));
-    while let Ok(event) = events.recv().await {
+    while let Some(event) = events.recv().await {
         if event == Event::Closed(expected.clone()) {
             break;
         }
