@@ -43,10 +43,12 @@ impl Trial {
     pub(super) fn on_round_end(&mut self, standing: f64) -> Option<Whose> {
         self.rounds += 1;
         let gone = (self.before - standing) / self.taken;
-        let whose = match gone {
-            gone if gone >= OURS => Whose::Ours,
-            gone if gone < -GROWN => Whose::Unclear,
-            _ => Whose::Others,
+        let whose = if gone >= OURS {
+            Whose::Ours
+        } else if gone < -GROWN {
+            Whose::Unclear
+        } else {
+            Whose::Others
         };
         (self.rounds == ROUNDS).then_some(whose)
     }
