@@ -605,3 +605,19 @@ pub(crate) fn wait<T>(place: &mut Option<Waker>, cx: &Context<'_>) -> Poll<T> {
     }
     Poll::Pending
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_events_are_kept_than_a_receiver_may_miss() {
+        let mut slot = Slot::new(ConnectionState::Established, 1, Vec::new());
+        let event = |n: usize| Event::LocalAdded {
+            name: n.to_string(),
+            addr: SocketAddr::from(([127, 0, 0, 1], 1)),
+        };
+        (0..1000).for_each(|n| slot.tell(event(n)));
+        assert!(slot.past == (1000 - EVENTS..1000).map(event).collect::<Vec<_>>());
+    }
+}
