@@ -407,8 +407,7 @@ impl Core {
 
     /// The peer's challenge is answered where it came from.
     pub(super) fn on_challenge(&mut self, index: usize, origin: Origin, data: [u8; 8]) {
-        let initiator = self.paths.is_initiator();
-        self.paths[index].on_challenge(origin, data, initiator);
+        self.paths[index].on_challenge(origin, data);
     }
 
     pub(super) fn on_response(

@@ -89,7 +89,7 @@ pub(crate) enum Origin {
     Home,
     /// An address under challenge, by its place in the list.
     Candidate(usize),
-    /// The path's own address, but to another address of ours than the path's.
+    /// The path's own address, but to another address of ours than an initiator has chosen for it.
     OtherSocket,
     /// Elsewhere, and too old or too soon to mean anything.
     Stray,

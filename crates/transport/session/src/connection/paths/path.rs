@@ -390,15 +390,10 @@ impl Path {
         // The peer may answer to another socket of ours than the one we send from: only a new
         // address says that it has moved. An interface that comes back has a new socket, and it
         // may be the same address.
-        if self.remote == remote {
-            let here = self.local.addr == local.addr;
-            return if here {
-                Origin::Stray
-            } else {
-                Origin::OtherSocket
-            };
+        if initiator && self.remote == remote && self.local.addr != local.addr {
+            return Origin::OtherSocket;
         }
-        if !newest || self.migration.is_quiet(now) {
+        if self.remote == remote || !newest || self.migration.is_quiet(now) {
             return Origin::Stray;
         }
         let deadline = validated.then(|| now + self.sender.pto());
@@ -457,11 +452,11 @@ impl Path {
     /// The peer's challenge is answered where it came from. But an initiator chooses the socket
     /// that its path leaves from: if the handshake was answered at another one as well, an answer
     /// to what the listener asks there would have the path lead back to that one.
-    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8], initiator: bool) {
+    pub(crate) fn on_challenge(&mut self, origin: Origin, data: [u8; 8]) {
         let respond = match origin {
-            Origin::OtherSocket if initiator => return,
+            Origin::OtherSocket => return,
             Origin::Candidate(at) => self.migration.candidate(at).map(|c| &mut c.respond),
-            Origin::Home | Origin::OtherSocket | Origin::Stray => None,
+            Origin::Home | Origin::Stray => None,
         };
         // The newest challenge only: answers can't pile up.
         *respond.unwrap_or(&mut self.respond) = Some(data);

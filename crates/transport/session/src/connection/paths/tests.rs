@@ -179,7 +179,7 @@ fn only_newer_packets_from_new_addresses_make_a_candidate() {
     let other = local(LocalId(2), 101);
     let elsewhere = (&other, path.remote());
     let origin = path.on_packet(T0, 6, elsewhere, (100, None), false, &mut rng());
-    assert_eq!(origin, Origin::OtherSocket, "the peer is where it was");
+    assert_eq!(origin, Origin::Stray, "the peer is where it was");
     let moved = (&other, address(9));
     let origin = path.on_packet(T0, 6, moved, (100, None), false, &mut rng());
     assert_eq!(origin, Origin::Candidate(0), "it leads us elsewhere");
@@ -200,9 +200,9 @@ fn an_initiator_answers_no_challenge_at_another_address_than_the_paths() {
         let (other, remote) = (local(LocalId(2), last), path.remote());
         let seen = (100, None);
         let origin = path.on_packet(T0, 0, (&other, remote), seen, initiator, &mut rng());
-        path.on_challenge(origin, *b"question", initiator);
+        path.on_challenge(origin, *b"question");
         assert_eq!(path.respond, answers.then_some(*b"question"), "{last}");
-        path.on_challenge(Origin::Home, *b"question", initiator);
+        path.on_challenge(Origin::Home, *b"question");
         assert_eq!(path.respond, Some(*b"question"));
     }
 }
@@ -218,7 +218,7 @@ fn an_initiator_goes_nowhere_else_until_its_address_has_answered() {
         set[index].on_packet(T0, number, source, seen, true, &mut rng())
     };
     assert_eq!(come(&mut set, 0, 9), Origin::Stray);
-    set[index].on_challenge(Origin::Stray, *b"question", true);
+    set[index].on_challenge(Origin::Stray, *b"question");
     assert_eq!(
         set[index].respond,
         Some(*b"question"),

@@ -256,7 +256,7 @@ impl Roaming {
         for (is_challenge, data) in frames {
             let path = &mut end.set[index];
             if is_challenge {
-                path.on_challenge(origin, data, initiator);
+                path.on_challenge(origin, data);
                 continue;
             }
             let asked = end
