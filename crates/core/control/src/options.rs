@@ -8,7 +8,8 @@ use crate::controller::Ack;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum SlowStartKind {
     /// HyStart++ (RFC 9406): leaves slow start when the round-trip time grows, by way of
-    /// conservative slow start. Overshoots the path far less.
+    /// conservative slow start. Growth also rests where a queue shows within a round, and is over
+    /// if the queue stays. Overshoots the path far less.
     #[default]
     HyStart,
     /// Slow start until the first loss (RFC 5681 §3.1).

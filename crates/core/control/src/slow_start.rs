@@ -1,7 +1,5 @@
 //! Slow start of one path, with HyStart++. It owns the threshold, never the window.
 
-use std::time::Duration;
-
 use crate::controller::Ack;
 use crate::options::{MAX_WINDOW, Options, SlowStartKind, bounded};
 use crate::rtt::nanos;
@@ -13,6 +11,11 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: f64 = 8.0;
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 const CSS_ROUNDS: u32 = 5;
+/// Within a round, a sixth more than the smallest round-trip time of the last one is a queue, but
+/// 3 ms at least, and a sixth more of jitter than that round had. Lower bars make those leave too
+/// early that join others.
+const QUEUE_DIVISOR: u64 = 6;
+const MIN_QUEUE: u64 = 3_000_000;
 
 /// One path's slow start and its threshold; shared by all controllers.
 ///
@@ -20,16 +23,22 @@ const CSS_ROUNDS: u32 = 5;
 /// acknowledgements in mind: one per two packets. Our receiver acknowledges up to ten packets at
 /// once, so a sample here counts for half the packets it acknowledges, but at least for one.
 /// The limit L on the growth per acknowledgement is infinite, as for a paced sender.
+///
+/// HyStart++ compares the smallest round-trip times of rounds. So it sees a queue only once one
+/// stands when a round begins; by then the window is twice what the path holds and more. But a
+/// window that leaves faster than the bottleneck takes it has a queue at its end a round before.
+/// When eight samples in a row show that, growth rests until a whole round has shown whether the
+/// queue stays. If it does, slow start is over; if not, it goes on.
 #[derive(Clone, Debug)]
 pub(crate) struct SlowStart {
     threshold: f64,
     /// The smallest threshold, packets.
     least: f64,
     state: HyStartState,
-    /// Smallest round-trip times of the last and the current round, ns; `u64::MAX` for none.
-    last_min: u64,
-    current_min: u64,
-    samples: f64,
+    last: Seen,
+    current: Seen,
+    /// Up to eight samples of the current round.
+    batch: Seen,
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -40,6 +49,51 @@ enum HyStartState {
     Watching,
     /// Conservative slow start, entered at this smallest round-trip time (ns), with rounds to go.
     Conservative { baseline: u64, rounds_left: u32 },
+    /// The path seems full: within the current round, or since before it. It is if all round-trip
+    /// times of a whole round are at least `bar`, ns.
+    Resting { bar: u64, whole: bool },
+}
+
+/// Round-trip times, ns.
+#[derive(Copy, Clone, Debug)]
+struct Seen {
+    min: u64,
+    max: u64,
+    samples: f64,
+}
+
+impl Seen {
+    const NOTHING: Self = Seen {
+        min: u64::MAX,
+        max: 0,
+        samples: 0.0,
+    };
+
+    fn add(&mut self, rtt: u64, samples: f64) {
+        self.min = self.min.min(rtt);
+        self.max = self.max.max(rtt);
+        self.samples += samples;
+    }
+
+    fn are_enough(&self) -> bool {
+        self.samples >= N_RTT_SAMPLE
+    }
+
+    /// A round whose smallest one is this has a queue, if these are those of the round before
+    /// (RFC 9406 §4.2).
+    fn longer(&self) -> u64 {
+        let more = (self.min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+        self.min.saturating_add(more)
+    }
+
+    /// The same for eight samples within a round: longer than the longest of the round before, too,
+    /// since jitter holds up packets in a row.
+    fn much_longer(&self) -> u64 {
+        let more = (self.min / QUEUE_DIVISOR).max(MIN_QUEUE);
+        let jitter = self.max.saturating_sub(self.min);
+        let longest = self.max.saturating_add(jitter / QUEUE_DIVISOR);
+        self.min.saturating_add(more).max(longest)
+    }
 }
 
 impl SlowStart {
@@ -51,9 +105,9 @@ impl SlowStart {
                 SlowStartKind::HyStart => HyStartState::Watching,
                 SlowStartKind::Standard => HyStartState::Standard,
             },
-            last_min: u64::MAX,
-            current_min: u64::MAX,
-            samples: 0.0,
+            last: Seen::NOTHING,
+            current: Seen::NOTHING,
+            batch: Seen::NOTHING,
         }
     }
 
@@ -104,7 +158,8 @@ impl SlowStart {
     pub(crate) fn grow(&mut self, window: f64, packets: f64) -> f64 {
         let growth = match self.state {
             HyStartState::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,
-            _ => packets,
+            HyStartState::Resting { .. } => 0.0,
+            HyStartState::Watching | HyStartState::Standard => packets,
         };
         (window + growth).min(self.threshold).min(MAX_WINDOW)
     }
@@ -113,56 +168,71 @@ impl SlowStart {
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         if self.state != HyStartState::Standard && ack.rtt_sampled {
-            self.on_sample(ack.rtt, ack.packets);
+            self.on_sample(ack);
         }
     }
 
-    /// The end of a round. When conservative slow start has run its course, the threshold becomes
-    /// `window`: congestion avoidance begins.
+    /// The end of a round. When the path is known to be full, or conservative slow start has run
+    /// its course, the threshold becomes `window`: congestion avoidance begins.
     pub(crate) fn on_round_end(&mut self, window: f64) {
-        if self.state == HyStartState::Standard {
-            return;
-        }
-        self.last_min = self.current_min;
-        self.current_min = u64::MAX;
-        self.samples = 0.0;
-        if let HyStartState::Conservative { rounds_left, .. } = &mut self.state {
-            *rounds_left -= 1;
-            if *rounds_left == 0 {
-                self.set_threshold(window);
+        match &mut self.state {
+            HyStartState::Standard => return,
+            HyStartState::Watching => {}
+            HyStartState::Conservative { rounds_left, .. } => {
+                *rounds_left -= 1;
+                if *rounds_left == 0 {
+                    self.set_threshold(window);
+                }
+            }
+            HyStartState::Resting { whole, .. } if !*whole => *whole = true,
+            HyStartState::Resting { bar, .. } => {
+                if self.current.samples > 0.0 && self.current.min >= *bar {
+                    self.set_threshold(window);
+                } else {
+                    self.state = HyStartState::Watching;
+                }
             }
         }
+        self.last = self.current;
+        self.current = Seen::NOTHING;
+        self.batch = Seen::NOTHING;
     }
 
-    fn on_sample(&mut self, rtt: Duration, packets: f64) {
-        let rtt = nanos(rtt);
-        self.current_min = self.current_min.min(rtt);
-        self.samples += (packets / 2.0).max(1.0);
-        if self.samples < N_RTT_SAMPLE {
-            return;
+    fn on_sample(&mut self, ack: &Ack) {
+        let (rtt, samples) = (nanos(ack.rtt), (ack.packets / 2.0).max(1.0));
+        self.current.add(rtt, samples);
+        self.batch.add(rtt, samples);
+        let bar = self.last.much_longer();
+        let queued = self.batch.are_enough() && self.batch.min >= bar;
+        if self.batch.are_enough() {
+            self.batch = Seen::NOTHING;
         }
-        match self.state {
-            HyStartState::Watching if self.last_min != u64::MAX => {
-                let threshold =
-                    (self.last_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
-                if self.current_min >= self.last_min.saturating_add(threshold) {
-                    self.state = HyStartState::Conservative {
-                        baseline: self.current_min,
-                        rounds_left: CSS_ROUNDS,
-                    };
+        let (judged, min) = (self.current.are_enough(), self.current.min);
+        self.state = match self.state {
+            HyStartState::Watching if judged && min >= self.last.longer() => {
+                HyStartState::Conservative {
+                    baseline: min,
+                    rounds_left: CSS_ROUNDS,
                 }
             }
             // The delay has gone down again: leaving was premature.
-            HyStartState::Conservative { baseline, .. } if self.current_min < baseline => {
-                self.state = HyStartState::Watching;
+            HyStartState::Conservative { baseline, .. } if judged && min < baseline => {
+                HyStartState::Watching
             }
-            _ => {}
-        }
+            HyStartState::Watching | HyStartState::Conservative { .. }
+                if queued && !ack.app_limited =>
+            {
+                HyStartState::Resting { bar, whole: false }
+            }
+            state => state,
+        };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use manyway_units::Time;
 
     use super::*;
@@ -219,10 +289,10 @@ mod tests {
         window = round(&mut slow, window, 40, 44.9 + 5.7);
         assert_eq!(window, 40.0 + 7.0 + 33.0 / 4.0);
         for _ in 0..3 {
-            window = round(&mut slow, window, 40, 60.0);
+            window = round(&mut slow, window, 40, 55.0);
             assert!(slow.active(window));
         }
-        window = round(&mut slow, window, 40, 60.0);
+        window = round(&mut slow, window, 40, 55.0);
         assert!(!slow.active(window));
         assert_eq!(slow.threshold(), window);
     }
@@ -231,7 +301,7 @@ mod tests {
     fn resumes_when_the_delay_falls_again() {
         let mut slow = SlowStart::new(SlowStartKind::HyStart);
         let mut window = round(&mut slow, 10.0, 10, 40.0);
-        window = round(&mut slow, window, 20, 60.0);
+        window = round(&mut slow, window, 20, 46.0);
         assert!(matches!(slow.state, HyStartState::Conservative { .. }));
         window = round(&mut slow, window, 20, 41.0);
         assert_eq!(slow.state, HyStartState::Watching);
@@ -246,7 +316,7 @@ mod tests {
             round(&mut slow, 10.0, 10, base);
             let mut calm = slow.clone();
             round(&mut calm, 20.0, 10, below);
-            assert_eq!(calm.state, HyStartState::Watching);
+            assert!(!matches!(calm.state, HyStartState::Conservative { .. }));
             round(&mut slow, 20.0, 10, above);
             assert!(matches!(slow.state, HyStartState::Conservative { .. }));
         }
@@ -293,5 +363,105 @@ mod tests {
         slow.set_threshold(1.5);
         assert_eq!(slow.threshold(), 2.0);
         assert!(slow.active(1.5) && !slow.active(2.0));
+    }
+
+    /// A round of eight acknowledgements after 42 ms, and another that has eight after 42 ms and
+    /// eight that take so long.
+    fn queue_within_a_round(rtt_ms: f64) -> (SlowStart, f64) {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        let mut window = round(&mut slow, 10.0, 8, 42.0);
+        for n in 0..16 {
+            let ack = ack(if n < 8 { 42.0 } else { rtt_ms }, 1.0);
+            slow.on_ack(&ack);
+            window = slow.grow(window, 1.0);
+        }
+        (slow, window)
+    }
+
+    #[test]
+    fn rests_when_a_queue_shows_within_a_round() {
+        let (slow, window) = queue_within_a_round(48.9);
+        assert_eq!((slow.state, window), (HyStartState::Watching, 34.0));
+        let (slow, window) = queue_within_a_round(49.0);
+        assert!(matches!(slow.state, HyStartState::Resting { .. }));
+        assert_eq!(window, 33.0);
+    }
+
+    #[test]
+    fn samples_are_counted_from_the_beginning_of_a_round() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        round(&mut slow, 10.0, 12, 42.0);
+        // Four samples each: the first eight aren't all late, and four more are too few.
+        for rtt in [42.0, 49.0, 49.0] {
+            slow.on_ack(&ack(rtt, 8.0));
+        }
+        assert_eq!(slow.state, HyStartState::Watching);
+        slow.on_ack(&ack(49.0, 8.0));
+        assert!(matches!(slow.state, HyStartState::Resting { .. }));
+    }
+
+    #[test]
+    fn slow_start_is_over_if_the_queue_stays_for_a_round() {
+        let (mut slow, window) = queue_within_a_round(49.0);
+        slow.on_round_end(window);
+        assert!(
+            slow.active(window),
+            "a round in which it began says nothing"
+        );
+        assert_eq!(round(&mut slow, window, 16, 49.0), window, "no growth");
+        assert_eq!(
+            (slow.threshold(), slow.state),
+            (window, HyStartState::Standard)
+        );
+    }
+
+    #[test]
+    fn slow_start_goes_on_if_the_queue_goes() {
+        let (mut slow, window) = queue_within_a_round(49.0);
+        slow.on_round_end(window);
+        slow.on_ack(&ack(48.9, 1.0));
+        assert_eq!(round(&mut slow, window, 16, 49.0), window, "no growth");
+        assert_eq!(slow.state, HyStartState::Watching);
+        // A round without a measurement says nothing.
+        let (mut slow, window) = queue_within_a_round(49.0);
+        slow.on_round_end(window);
+        slow.on_round_end(window);
+        assert_eq!(slow.state, HyStartState::Watching);
+    }
+
+    /// A round of 40 to 55 ms: so may the next one be, and a sixth of 15 ms more.
+    #[test]
+    fn what_jitter_did_in_the_last_round_is_no_queue() {
+        for (rtt, rests) in [(57.4, false), (57.5, true)] {
+            let mut slow = SlowStart::new(SlowStartKind::HyStart);
+            slow.on_ack(&ack(55.0, 1.0));
+            round(&mut slow, 10.0, 8, 40.0);
+            slow.on_ack(&ack(40.0, 16.0));
+            slow.on_ack(&ack(rtt, 16.0));
+            assert_eq!(matches!(slow.state, HyStartState::Resting { .. }), rests);
+        }
+    }
+
+    #[test]
+    fn a_queue_of_less_than_3_ms_is_none() {
+        for (rtt, rests) in [(4.9, false), (5.0, true)] {
+            let mut slow = SlowStart::new(SlowStartKind::HyStart);
+            round(&mut slow, 10.0, 8, 2.0);
+            slow.on_ack(&ack(2.0, 16.0));
+            slow.on_ack(&ack(rtt, 16.0));
+            assert_eq!(matches!(slow.state, HyStartState::Resting { .. }), rests);
+        }
+    }
+
+    #[test]
+    fn who_sends_less_than_the_window_makes_no_queue() {
+        let mut slow = SlowStart::new(SlowStartKind::HyStart);
+        round(&mut slow, 10.0, 8, 40.0);
+        slow.on_ack(&ack(40.0, 16.0));
+        slow.on_ack(&Ack {
+            app_limited: true,
+            ..ack(60.0, 16.0)
+        });
+        assert_eq!(slow.state, HyStartState::Watching);
     }
 }

@@ -14,6 +14,7 @@ mod relays;
 mod schedulers;
 mod selection;
 mod stack;
+mod start;
 mod survey;
 mod transfer;
 mod validity;

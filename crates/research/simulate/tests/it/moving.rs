@@ -97,7 +97,8 @@ fn a_nat_that_binds_anew_costs_a_moment() {
                 false => setup(1).download(4 << 20),
             };
             let mut run = setup.build();
-            run.run_for(600 * MS);
+            // What slow start lost is behind it, and the next full queue far ahead.
+            run.run_for(1000 * MS);
             let sender = if upload { End::Client } else { End::Server };
             let before = windows(&mut run, sender)[0];
             let old = run.pair.addresses[0];

@@ -109,9 +109,11 @@ fn paths_through_one_link_are_found_to_share_it() {
             let found = net.survey(seed, law);
             assert_eq!(groups(&found), [0, 0, 1], "{law} {seed}: {}", seen(&found));
             // 1172 of 1200 bytes and more are payload; slow queues and their cuts cost the rest.
+            // What link and queue held when the span began, up to 100 ms, counts, too.
+            let most = 10.0 * (SPAN + 100 * MS).as_secs_f64() / SPAN.as_secs_f64();
             let rates = [rate(&found[..2]), rate(&found[2..])];
             assert!(
-                rates.iter().all(|rate| (7.5..10.0).contains(rate)),
+                rates.iter().all(|rate| (7.5..most).contains(rate)),
                 "{rates:?}"
             );
         }

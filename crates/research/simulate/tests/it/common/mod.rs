@@ -28,6 +28,7 @@ pub(crate) struct Setup {
     seed: u64,
     config: Config,
     paths: Vec<(LinkConfig, LinkConfig, Impairments)>,
+    jitter: Duration,
     interface: Option<u32>,
     mtu: Option<u32>,
     upload: Vec<u64>,
@@ -41,6 +42,7 @@ impl Setup {
             seed,
             config: Config::default(),
             paths: vec![],
+            jitter: Duration::ZERO,
             interface: None,
             mtu: None,
             upload: vec![],
@@ -61,6 +63,12 @@ impl Setup {
 
     pub(crate) fn impaired(mut self, link: LinkConfig, impairments: Impairments) -> Self {
         self.paths.push((link.clone(), link, impairments));
+        self
+    }
+
+    /// Up to so much jitter at both senders of each path.
+    pub(crate) fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
         self
     }
 
@@ -98,7 +106,7 @@ impl Setup {
             paths.push(PairPath {
                 forward: vec![there],
                 reverse: vec![back],
-                jitter: Duration::ZERO,
+                jitter: self.jitter,
                 impairments,
                 interface: self.interface,
                 mtu: self.mtu,
