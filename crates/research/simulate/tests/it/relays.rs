@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::common::{MS, mbps};
-use manyway_network::{LinkConfig, Queue};
+use manyway_network::{Limit, LinkConfig, Queue};
 use manyway_session::{Config, Event, PathDownReason, PathEvent, PathState, PathStats, RelayState};
 use manyway_simulate::stack::{Mischief, Node, Relayed, RelayedSpec, Source, TrafficConfig};
 use manyway_simulate::{Route, SocketId};
@@ -200,6 +200,45 @@ fn a_relay_that_becomes_a_black_hole_delays_its_data_by_a_probe_timeout() {
         };
         assert_eq!(reason, expected);
         complete(&mut net, 120_000 * MS);
+    }
+}
+
+/// The direct path dies, for good, while mPath uses no relay: because it was found wanting a moment
+/// ago, or because all that is left to send is in flight.
+#[test]
+fn relays_without_a_path_are_used_once_the_direct_one_is_silent() {
+    for (seed, bytes, tried) in [(12, 12 << 20, true), (13, 300_000, false)] {
+        let mut link = mbps(10.0, 10);
+        if !tried {
+            // All fits, and no loss opens a path.
+            link.queue = Queue::DropTail(Limit::Bytes(bytes));
+        }
+        let mut net = started(net(seed, "mpath", bytes, &[link.clone(), link.clone()]));
+        let drop = |drop| Mischief {
+            drop,
+            ..Mischief::default()
+        };
+        if tried {
+            run_for(&mut net, 5000 * MS);
+            assert_eq!(state_of(&mut net, 0), Some(PathState::Active));
+            net.relay(0).set_mischief(drop(1.0));
+            run_for(&mut net, 1000 * MS);
+            net.relay(0).set_mischief(drop(0.0));
+        } else {
+            while received_bytes(&mut net) < bytes - 20_000 {
+                run_for(&mut net, MS);
+            }
+        }
+        run_for(&mut net, MS);
+        let stats = net.client_stats();
+        assert_eq!(stats.relays[0].state, RelayState::Available, "{tried}");
+        for link in net.links[0] {
+            net.world.set_link_up(link, false);
+        }
+        let dead = net.world.now().since(Time::ZERO);
+        // At most 8 MiB are left for 10 Mbps, and some probe timeouts.
+        let took = complete(&mut net, dead + 12_000 * MS);
+        assert!(took > dead);
     }
 }
 

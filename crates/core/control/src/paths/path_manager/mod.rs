@@ -115,7 +115,8 @@ pub struct RelayCounts {
 /// in use for a while ([`ManagerConfig::trial`]), as one packet lost in a queue that others have
 /// filled says nothing about the path. And, its own words being "may be reused at a later time": a
 /// relay whose path was closed for now rests, twice as long each time ([`ManagerConfig::rest`]), so
-/// that a path which is found useless again and again costs less and less.
+/// that a path which is found useless again and again costs less and less. It is used before that
+/// if there is no other proxied path, and the direct one times out.
 ///
 /// The owner passes events and the clock, and takes commands until there are none. All randomness
 /// is from the seed. Work per event is O(1), but for a creation when all relays have been used,
@@ -181,11 +182,11 @@ impl PathManager {
             Event::Loss {
                 path: PathKey::Direct,
                 window,
-            }
-            | Event::Timeout {
+            } => self.create(now, window, false),
+            Event::Timeout {
                 path: PathKey::Direct,
                 window,
-            } => self.create(now, window),
+            } => self.create(now, window, self.book.open() == 0),
             Event::Loss {
                 path: PathKey::Via(relay),
                 ..
@@ -353,8 +354,9 @@ impl PathManager {
         });
     }
 
-    /// A loss on the direct path, whose window was `window` packets.
-    fn create(&mut self, now: Time, window: f64) {
+    /// A loss on the direct path, whose window was `window` packets. If it is the only path and is
+    /// silent, it leaves us `stranded`.
+    fn create(&mut self, now: Time, window: f64, stranded: bool) {
         if !self.unsatisfied || !self.book.all_met_loss() {
             return;
         }
@@ -363,7 +365,7 @@ impl PathManager {
         let room = self.config.max_open.saturating_sub(self.book.open());
         let wanted = wanted.min(room);
         if self.unused.is_empty() && wanted > 0 {
-            let best = self.best(now);
+            let best = self.best(now, stranded);
             return best.into_iter().for_each(|at| self.open(now, at));
         }
         for _ in 0..wanted {
@@ -375,8 +377,8 @@ impl PathManager {
     }
 
     /// The best relay of those that may be used again now, if it is good enough. One that hasn't
-    /// been tried for long could be anything.
-    fn best(&self, now: Time) -> Option<usize> {
+    /// been tried for long could be anything. Who is `stranded` doesn't wait until one has rested.
+    fn best(&self, now: Time, stranded: bool) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         let mut worst_open: Option<f64> = None;
         for (at, record) in self.book.records().enumerate() {
@@ -391,7 +393,7 @@ impl PathManager {
                     worst_open = Some(worst_open.map_or(rate, |worst| worst.min(rate)));
                 }
                 State::Resting { until }
-                    if until <= now && best.is_none_or(|(_, most)| rate > most) =>
+                    if (stranded || until <= now) && best.is_none_or(|(_, most)| rate > most) =>
                 {
                     best = Some((at, rate));
                 }

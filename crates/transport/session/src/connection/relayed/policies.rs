@@ -49,6 +49,13 @@ impl RelayedPaths {
             // A trial's end is the manager's to say.
             return view.paths[index].transport() == PathTransport::Trial;
         };
+        // One lost tail is nothing; after that, what is in flight has to go elsewhere, too.
+        let silent = view.paths[index].sender().pto_count() > 1;
+        let unsatisfied = view.unsatisfied || silent;
+        let view = View {
+            unsatisfied,
+            ..view
+        };
         self.report(now, view, None, Some(event));
         false
     }

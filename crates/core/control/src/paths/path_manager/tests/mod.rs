@@ -411,6 +411,29 @@ fn contributions_are_compared_over_the_lifetime() {
     assert_eq!(commands(&mut manager), [Command::Close { relay, for_good }]);
 }
 
+/// The direct path may be dead, and the connection with it.
+#[test]
+fn no_relay_rests_while_the_only_path_is_silent() {
+    let mut manager = all_used(ManagerConfig::default());
+    let silent = |manager: &mut PathManager, at| {
+        let (path, window) = (PathKey::Direct, 12.0);
+        manager.handle(ms(at), Event::Timeout { path, window });
+        commands(manager)
+    };
+    drained(&mut manager, 71_000, RelayKey(1));
+    drained(&mut manager, 71_000, RelayKey(2));
+    assert_eq!(silent(&mut manager, 72_000), [], "relay 0 has a path");
+    drained(&mut manager, 73_000, RelayKey(0));
+    assert_eq!(lose_direct(&mut manager, 74_000, 12.0), [], "some loss");
+    let best = Command::Open(RelayKey(1));
+    assert_eq!(silent(&mut manager, 75_000), [best]);
+    // One at a time, and another once that is found wanting.
+    assert_eq!(silent(&mut manager, 76_000), []);
+    manager.handle(ms(77_000), Event::Gone(RelayKey(1)));
+    let next = silent(&mut manager, 78_000);
+    assert_eq!(opened(&next).len(), 1, "{next:?}");
+}
+
 #[test]
 fn paths_that_go_by_themselves_rest() {
     let mut manager = all_used(ManagerConfig::default());
