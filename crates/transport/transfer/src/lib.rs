@@ -9,10 +9,10 @@
 //! 1. both sides say [`Hello`] ([`message`]);
 //! 2. the sender offers [`Entry`] after [`Entry`]; a [`Manifest`] checks that they make a tree of
 //!    [`SafeName`]s ([`name`], [`manifest`]);
-//! 3. the receiver decides what to do with names that exist already ([`conflict`]) and accepts or
-//!    fails;
-//! 4. the sender sends the bytes of each file and its BLAKE3 hash; a [`Verifier`] holds both to the
-//!    manifest ([`verify`]);
+//! 3. the receiver decides what to do with names that exist already ([`conflict`]), says what it
+//!    wants of each file ([`wants`]), and accepts or fails;
+//! 4. the sender sends the bytes of each file that the receiver doesn't have, and its BLAKE3 hash; a
+//!    [`Verifier`] holds both to the manifest ([`verify`]);
 //! 5. whatever goes wrong becomes a [`Failure`] that names the file and the cause, and both sides
 //!    get to see it ([`failure`]).
 
@@ -22,10 +22,12 @@ pub mod manifest;
 pub mod message;
 pub mod name;
 pub mod verify;
+pub mod wants;
 
 pub use conflict::{Conflict, Decision, Existing, Policy, decide, numbered};
 pub use failure::{Failure, FailureCode};
 pub use manifest::{Entry, Kind, Manifest, ManifestError, Timestamp, Totals};
 pub use message::{FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved};
 pub use name::{NameError, NameProblem, SafeName};
-pub use verify::{Digest, Verifier, VerifyError};
+pub use verify::{Digest, GROUP, Verifier, VerifyError, group_hash, groups};
+pub use wants::{Want, Wants};

@@ -1,8 +1,24 @@
-//! Checks a file's bytes against the manifest and the sender's hash.
+//! Checks a file's bytes against the manifest and the sender's hash, and compares files group by
+//! group.
+//!
+//! BLAKE3 is a hash tree. A [`GROUP`] of bytes that begins at a multiple of its length is a subtree,
+//! and its hash depends on nothing but these bytes and their place. So two sides that exchange the
+//! groups' hashes know which bytes they both have, and from the same hashes follows that of the
+//! file.
 
 use crate::manifest::Entry;
+use blake3::Hasher;
+use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use serde::{Serialize, Serializer};
 use std::fmt;
+
+/// Length of a group in bytes; the last one of a file may be shorter.
+pub const GROUP: u64 = 64 << 10;
+
+/// How many groups a file of `size` bytes has.
+pub fn groups(size: u64) -> u64 {
+    size.div_ceil(GROUP)
+}
 
 /// A BLAKE3 hash of 32 bytes; shown, and serialized, as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,21 +42,47 @@ impl Serialize for Digest {
     }
 }
 
+/// The hash of group `index` of a file of `size` bytes: the group's chaining value, or the file's
+/// hash if it has no other group.
+pub fn group_hash(size: u64, index: u64, bytes: &[u8]) -> Digest {
+    let mut hasher = begin(index);
+    hasher.update(bytes);
+    finish(&hasher, size)
+}
+
+fn begin(index: u64) -> Hasher {
+    let mut hasher = Hasher::new();
+    hasher.set_input_offset(index * GROUP);
+    hasher
+}
+
+fn finish(hasher: &Hasher, size: u64) -> Digest {
+    Digest(match groups(size) {
+        0 | 1 => *hasher.finalize().as_bytes(),
+        _ => hasher.finalize_non_root(),
+    })
+}
+
 /// The verification of one file: counts and hashes its bytes as they pass, on either side.
 #[derive(Clone, Debug)]
 pub struct Verifier {
-    hasher: blake3::Hasher,
+    /// Of the current group.
+    hasher: Hasher,
     size: u64,
     seen: u64,
+    /// Hashes of whole subtrees, from the left, and that of the last group. Two subtrees become one
+    /// only when more follows: what comes last is merged as the root.
+    stack: Vec<[u8; 32]>,
 }
 
 impl Verifier {
     /// A verification of `entry`'s content, with nothing seen yet.
     pub fn new(entry: &Entry) -> Self {
         Self {
-            hasher: blake3::Hasher::new(),
+            hasher: begin(0),
             size: entry.size,
             seen: 0,
+            stack: Vec::new(),
         }
     }
 
@@ -48,15 +90,51 @@ impl Verifier {
     ///
     /// # Errors
     /// [`VerifyError::TooLong`] if they go past the announced size.
-    pub fn update(&mut self, bytes: &[u8]) -> Result<(), VerifyError> {
+    pub fn update(&mut self, mut bytes: &[u8]) -> Result<(), VerifyError> {
         if bytes.len() as u64 > self.remaining() {
-            return Err(VerifyError::TooLong {
-                announced: self.size,
-            });
+            return Err(self.too_long());
         }
-        self.hasher.update(bytes);
-        self.seen += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let room = GROUP - self.seen % GROUP;
+            let len = bytes.len().min(room as usize);
+            self.hasher.update(&bytes[..len]);
+            self.seen += len as u64;
+            bytes = &bytes[len..];
+            if self.is_between_groups() {
+                let whole = finish(&self.hasher, self.size);
+                self.push(whole);
+            }
+        }
         Ok(())
+    }
+
+    /// Takes the hash of the next group in place of its bytes, and says how many these are.
+    ///
+    /// # Errors
+    /// [`VerifyError::TooLong`] if the file is at its end, or in the middle of a group.
+    pub fn keep(&mut self, group: Digest) -> Result<u64, VerifyError> {
+        let len = self.remaining().min(GROUP);
+        if len == 0 || !self.is_between_groups() {
+            return Err(self.too_long());
+        }
+        self.seen += len;
+        self.push(group);
+        Ok(len)
+    }
+
+    /// The hash of the group that ended last.
+    pub fn last_group(&self) -> Option<Digest> {
+        self.stack.last().copied().map(Digest)
+    }
+
+    /// Has every group that began ended, too?
+    pub fn is_between_groups(&self) -> bool {
+        self.seen.is_multiple_of(GROUP) || self.remaining() == 0
+    }
+
+    /// Bytes seen.
+    pub fn seen(&self) -> u64 {
+        self.seen
     }
 
     /// Bytes still to come.
@@ -75,7 +153,16 @@ impl Verifier {
                 seen: self.seen,
             });
         }
-        Ok(Digest(*self.hasher.finalize().as_bytes()))
+        Ok(Digest(match &self.stack[..] {
+            [] => *blake3::hash(b"").as_bytes(),
+            [only] => *only,
+            [first, others @ .., last] => {
+                let merge =
+                    |right, left: &[u8; 32]| merge_subtrees_non_root(left, &right, Mode::Hash);
+                let right = others.iter().rev().fold(*last, merge);
+                *merge_subtrees_root(first, &right, Mode::Hash).as_bytes()
+            }
+        }))
     }
 
     /// Compares with the sender's hash.
@@ -88,6 +175,26 @@ impl Verifier {
             return Err(VerifyError::Mismatch { expected, actual });
         }
         Ok(actual)
+    }
+
+    /// A group has ended.
+    fn push(&mut self, group: Digest) {
+        // Whole subtrees stand for the ones in the binary number of the groups before this.
+        let before = (self.seen - 1) / GROUP;
+        while self.stack.len() > before.count_ones() as usize
+            && let (Some(right), Some(left)) = (self.stack.pop(), self.stack.pop())
+        {
+            let merged = merge_subtrees_non_root(&left, &right, Mode::Hash);
+            self.stack.push(merged);
+        }
+        self.stack.push(group.0);
+        self.hasher = begin(before + 1);
+    }
+
+    fn too_long(&self) -> VerifyError {
+        VerifyError::TooLong {
+            announced: self.size,
+        }
     }
 }
 
@@ -126,6 +233,7 @@ mod tests {
     use super::*;
     use crate::manifest::{Kind, Timestamp};
     use crate::name::SafeName;
+    use proptest::prelude::*;
 
     fn verifier(size: u64) -> Verifier {
         Verifier::new(&Entry {
@@ -135,6 +243,10 @@ mod tests {
             mode: 0o600,
             mtime: Timestamp::default(),
         })
+    }
+
+    fn content(len: u64) -> Vec<u8> {
+        (0..len).map(|i| (i % 251) as u8).collect()
     }
 
     #[test]
@@ -169,5 +281,66 @@ mod tests {
             "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
         );
         assert_eq!(format!("{:?}", Digest([10; 32])), "0a".repeat(32));
+    }
+
+    /// The hash is BLAKE3's at every length around a group's end, whether bytes or groups' hashes
+    /// come.
+    #[test]
+    fn groups_make_the_same_hash_as_bytes() {
+        for groups_before in [0, 1, 2, 3, 4, 5, 7, 8, 13] {
+            for more in [0, 1, GROUP - 1] {
+                let size = groups_before * GROUP + more;
+                let bytes = content(size);
+                let expected = Digest(*blake3::hash(&bytes).as_bytes());
+                let (mut read, mut kept) = (verifier(size), verifier(size));
+                for (index, group) in bytes.chunks(GROUP as usize).enumerate() {
+                    read.update(group).unwrap();
+                    let hash = group_hash(size, index as u64, group);
+                    assert_eq!(read.last_group(), Some(hash), "{size}");
+                    assert_eq!(kept.keep(hash), Ok(group.len() as u64));
+                }
+                assert_eq!(read.digest(), Ok(expected), "{size}");
+                assert_eq!(kept.digest(), Ok(expected), "{size}");
+                assert!(kept.keep(expected).is_err(), "{size}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_is_kept_whole_or_not_at_all() {
+        let mut v = verifier(2 * GROUP);
+        v.update(b"a").unwrap();
+        assert!(v.keep(Digest([0; 32])).is_err());
+        assert_eq!(
+            (v.seen(), groups(2 * GROUP), groups(2 * GROUP + 1)),
+            (1, 2, 3)
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// However bytes come, and whichever groups are kept.
+        #[test]
+        fn any_mixture_gives_the_hash_of_the_whole(
+            size in 0..20 * GROUP,
+            pieces in prop::collection::vec((1..3 * GROUP, any::<bool>()), 1..40),
+        ) {
+            let bytes = content(size);
+            let mut v = verifier(size);
+            for &(len, keep) in pieces.iter().cycle() {
+                if v.remaining() == 0 {
+                    break;
+                }
+                let (seen, index) = (v.seen() as usize, v.seen() / GROUP);
+                if keep && v.is_between_groups() {
+                    let group = &bytes[seen..bytes.len().min(seen + GROUP as usize)];
+                    v.keep(group_hash(size, index, group)).unwrap();
+                } else {
+                    v.update(&bytes[seen..bytes.len().min(seen + len as usize)]).unwrap();
+                }
+            }
+            prop_assert_eq!(v.digest(), Ok(Digest(*blake3::hash(&bytes).as_bytes())));
+        }
     }
 }

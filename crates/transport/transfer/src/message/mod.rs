@@ -9,6 +9,7 @@ use crate::failure::{Failure, FailureCode};
 use crate::manifest::{Entry, Kind, ManifestError, Timestamp, Totals};
 use crate::name::{NameError, SafeName};
 use crate::verify::Digest;
+use crate::wants::Wants;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -18,6 +19,9 @@ pub const HEADER_LEN: usize = 4;
 pub const MAX_MESSAGE: usize = 64 << 10;
 /// Longest body of a [`FrameKind::Data`] frame, in bytes.
 pub const MAX_DATA: usize = 1 << 20;
+/// Most hashes of groups, and ends of such lists, that a receiver may have told before the sender
+/// has come to them.
+pub const BASIS_WINDOW: usize = 4096;
 
 /// What a frame is. The numbers are the wire's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,12 @@ pub enum FrameKind {
     Bye = 9,
     /// 10: the transfer is over without being done (either side).
     Failure = 10,
+    /// 11: what is wanted of the files, before `Accept` (receiver).
+    Wants = 11,
+    /// 12: hashes of groups of the next file of which the difference is wanted (receiver).
+    Basis = 12,
+    /// 13: the next groups of the current file are as the receiver has them (sender).
+    Kept = 13,
 }
 
 impl FrameKind {
@@ -57,6 +67,9 @@ impl FrameKind {
             8 => Self::Done,
             9 => Self::Bye,
             10 => Self::Failure,
+            11 => Self::Wants,
+            12 => Self::Basis,
+            13 => Self::Kept,
             _ => return None,
         })
     }
@@ -136,6 +149,12 @@ pub enum Message {
     Bye,
     /// The end without success.
     Failure(Failure),
+    /// The next of [`Wants::bytes`].
+    Wants(Vec<u8>),
+    /// Hashes of the next groups of a file; none: there are no more of that file.
+    Basis(Vec<Digest>),
+    /// So many groups needn't be sent.
+    Kept(u64),
 }
 
 /// The first message of each side.
@@ -144,7 +163,7 @@ pub struct Hello {
     /// Highest version of the protocol this side speaks.
     pub version: u16,
     /// Features this side has, a bit each; those both have are in use. None is defined in version
-    /// 1.
+    /// 2.
     pub features: u64,
     /// What this side is going to do.
     pub role: Role,
@@ -152,7 +171,7 @@ pub struct Hello {
 
 impl Hello {
     /// The version this code speaks.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
     const MAGIC: [u8; 4] = *b"mwft";
 
     /// Our hello.
@@ -173,7 +192,7 @@ impl Hello {
             return Err(ProtocolError::SameRole(self.role));
         }
         let version = self.version.min(theirs.version);
-        if version == 0 {
+        if version < Self::VERSION {
             return Err(ProtocolError::Version {
                 ours: self.version,
                 theirs: theirs.version,
@@ -207,7 +226,8 @@ pub enum Role {
 /// Progress report of the receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// How many files, in the manifest's order, are safely on disk under their final names.
+    /// How many of the files that weren't there before, in the manifest's order, are safely on disk
+    /// under their final names.
     pub files: u64,
     /// Those among the new ones whose final name is not the manifest's, ascending.
     pub renamed: Vec<Renamed>,
@@ -216,7 +236,8 @@ pub struct Saved {
 /// A file that got another name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// Which file, counting files (not directories) from 0 in the manifest's order.
+    /// Which file, counting those that weren't there before (not directories) from 0 in the
+    /// manifest's order.
     pub file: u64,
     /// Its name below the receiving directory.
     pub name: SafeName,
@@ -254,6 +275,9 @@ impl Message {
             Message::Done(_) => FrameKind::Done,
             Message::Bye => FrameKind::Bye,
             Message::Failure(_) => FrameKind::Failure,
+            Message::Wants(_) => FrameKind::Wants,
+            Message::Basis(_) => FrameKind::Basis,
+            Message::Kept(_) => FrameKind::Kept,
         }
     }
 
@@ -283,6 +307,11 @@ impl Message {
                     failure.reason.as_str(),
                 ),
             ),
+            Message::Wants(wants) => out.extend_from_slice(wants),
+            Message::Basis(hashes) => hashes
+                .iter()
+                .for_each(|hash| out.extend_from_slice(&hash.0)),
+            Message::Kept(groups) => put(out, groups),
         }
     }
 
@@ -319,6 +348,12 @@ impl Message {
                     None => failure,
                 })
             }
+            FrameKind::Wants if Wants::are_valid(body.rest) => {
+                Message::Wants(std::mem::take(&mut body.rest).to_vec())
+            }
+            FrameKind::Wants => return Err(ProtocolError::Malformed(kind)),
+            FrameKind::Basis => Message::Basis(body.take_all(|hash| Ok(Digest(hash)))?),
+            FrameKind::Kept => Message::Kept(body.take()?),
         };
         body.end()?;
         Ok(message)
@@ -364,7 +399,7 @@ impl Batch {
 /// A peer that doesn't keep to the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A frame kind that version 1 doesn't have.
+    /// A frame kind that version 2 doesn't have.
     #[error("frame of unknown kind {0}; does the other side run a newer manyway?")]
     UnknownFrame(u8),
     /// A body longer than its kind allows.

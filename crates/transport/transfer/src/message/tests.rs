@@ -1,4 +1,5 @@
 use super::*;
+use crate::wants::Want;
 use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = SafeName> {
@@ -69,6 +70,10 @@ fn message() -> impl Strategy<Value = Message> {
                     None => failure,
                 })
             }),
+        prop::collection::vec(0u8..3, 0..200).prop_map(Message::Wants),
+        prop::collection::vec(any::<[u8; 32]>(), 0..9)
+            .prop_map(|list| Message::Basis(list.into_iter().map(Digest).collect())),
+        any::<u64>().prop_map(Message::Kept),
     ]
 }
 
@@ -87,7 +92,7 @@ proptest! {
 
     #[test]
     fn any_bytes_decode_or_fail_without_panic(
-        kind in 0u8..12,
+        kind in 0u8..15,
         body in prop::collection::vec(any::<u8>(), 0..300),
     ) {
         if let Some(kind) = FrameKind::from_byte(kind)
@@ -158,7 +163,7 @@ fn a_claimed_length_is_bounded_before_anything_is_allocated() {
 #[test]
 fn the_bytes_are_those_of_the_specification() {
     let hello = Message::Hello(Hello::new(Role::Receiver)).to_bytes();
-    assert_eq!(hello, b"\x01\x00\x00\x07mwft\x01\x00\x01");
+    assert_eq!(hello, b"\x01\x00\x00\x07mwft\x02\x00\x01");
     let entry = Entry {
         name: SafeName::parse("d/f").unwrap(),
         kind: Kind::File,
@@ -176,6 +181,15 @@ fn the_bytes_are_those_of_the_specification() {
     );
     let failure = Message::Failure(Failure::new(FailureCode::Conflict, "no").of("f")).to_bytes();
     assert_eq!(failure, b"\x0a\x00\x00\x07\x03\x01\x01f\x02no");
+    let mut wants = Wants::default();
+    wants.set(4, Want::Nothing);
+    wants.set(5, Want::Difference);
+    let wants = Message::Wants(wants.bytes().to_vec()).to_bytes();
+    assert_eq!(wants, b"\x0b\x00\x00\x02\x00\x09");
+    let basis = Message::Basis(vec![Digest([7; 32])]).to_bytes();
+    assert_eq!(basis, [&b"\x0c\x00\x00\x20"[..], &[7; 32]].concat());
+    let kept = Message::Kept(300).to_bytes();
+    assert_eq!(kept, b"\x0d\x00\x00\x02\xac\x02");
 }
 
 #[test]
@@ -195,7 +209,7 @@ fn a_later_hello_may_say_more() {
     assert_eq!(
         agreed,
         Agreement {
-            version: 1,
+            version: 2,
             features: 0
         }
     );
@@ -209,7 +223,7 @@ fn hellos_must_fit() {
         Err(ProtocolError::SameRole(Role::Sender))
     );
     let ancient = Hello {
-        version: 0,
+        version: 1,
         ..Hello::new(Role::Receiver)
     };
     assert!(matches!(
