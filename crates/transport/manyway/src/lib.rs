@@ -78,7 +78,7 @@ pub mod relay {
 /// [`receive`](files::receive).
 pub mod files {
     pub use manyway_runtime::files::{
-        Allowance, AskDotfiles, Dotfiles, FileSummary, Phase, Progress, ReceiveOptions,
+        Allowance, AskDotfiles, Dotfiles, FileSummary, Kept, Phase, Progress, ReceiveOptions,
         ReceiveSummary, Role, SendSummary, Skipped, Sources, Talk, TransferError, begin, receive,
         send,
     };

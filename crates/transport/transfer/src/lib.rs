@@ -11,8 +11,8 @@
 //!    [`SafeName`]s ([`name`], [`manifest`]);
 //! 3. the receiver decides what to do with names that exist already ([`conflict`]), says what it
 //!    wants of each file ([`wants`]), and accepts or fails;
-//! 4. the sender sends the bytes of each file that the receiver doesn't have, and its BLAKE3 hash; a
-//!    [`Verifier`] holds both to the manifest ([`verify`]);
+//! 4. the sender sends the bytes of each file that the receiver doesn't have, and its BLAKE3 hash;
+//!    a [`Verifier`] holds both to the manifest ([`verify`]);
 //! 5. whatever goes wrong becomes a [`Failure`] that names the file and the cause, and both sides
 //!    get to see it ([`failure`]).
 

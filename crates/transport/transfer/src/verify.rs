@@ -1,10 +1,10 @@
 //! Checks a file's bytes against the manifest and the sender's hash, and compares files group by
 //! group.
 //!
-//! BLAKE3 is a hash tree. A [`GROUP`] of bytes that begins at a multiple of its length is a subtree,
-//! and its hash depends on nothing but these bytes and their place. So two sides that exchange the
-//! groups' hashes know which bytes they both have, and from the same hashes follows that of the
-//! file.
+//! BLAKE3 is a hash tree. A [`GROUP`] of bytes that begins at a multiple of its length is a
+//! subtree, and its hash depends on nothing but these bytes and their place. So two sides that
+//! exchange the groups' hashes know which bytes they both have, and from the same hashes follows
+//! that of the file.
 
 use crate::manifest::Entry;
 use blake3::Hasher;

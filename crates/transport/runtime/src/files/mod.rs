@@ -10,12 +10,13 @@
 //! **What the receiver guarantees.** Nothing is created outside its directory: names are
 //! [`SafeName`](manyway_transfer::SafeName)s, and every directory below it is opened without
 //! following symbolic links and used by descriptor. A file appears under its final name once,
-//! complete, verified and synced to disk; until then it is `.NAME.manyway-part-XXXXXXXX` beside it,
-//! and is removed if the transfer ends early, by error or by dropping the future (in which case the
-//! blocking thread removes it moments later). Those of receivers that were killed are removed when
-//! a transfer begins after [`ReceiveOptions::keep_parts`]. Success is reported after files and
-//! directories are synced. The other side is told of a failure what concerns it: no path outside of
-//! what is transferred, no free space.
+//! complete, verified and synced to disk; until then it is `.NAME.manyway-part-XXXXXXXX` beside it.
+//! If the transfer ends early, by error or by dropping the future, what has arrived of a file stays
+//! under that name, and the next transfer of a file of that name goes on with it: it compares the
+//! content, group by group. What nobody went on with is removed when a transfer begins after
+//! [`ReceiveOptions::keep_parts`]. Success is reported after files and directories are synced. The
+//! other side is told of a failure what concerns it: no path outside of what is transferred, no
+//! free space.
 //!
 //! **What travels.** Regular files and directories, the permission bits (within the receiver's
 //! umask; never setuid, setgid or sticky) and modification times. A path given to [`Sources::new`]
@@ -55,7 +56,7 @@ pub use manyway_transfer::Role;
 pub use progress::{Phase, Progress};
 pub use receive::{Allowance, AskDotfiles, Dotfiles, ReceiveOptions, receive};
 pub use send::{Sources, send};
-pub use summary::{FileSummary, ReceiveSummary, SendSummary, Skipped};
+pub use summary::{FileSummary, Kept, ReceiveSummary, SendSummary, Skipped};
 pub use talk::{Talk, begin};
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Progress, readable from any thread while a transfer runs.
 
+use super::summary::Kept;
 use manyway_transfer::{SafeName, Totals};
 use manyway_units::printable;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -53,7 +54,7 @@ impl Progress {
         self.bytes_done.load(Relaxed)
     }
 
-    /// Bytes of content in all; final from [`Phase::Transferring`] on.
+    /// Bytes of content in all, without what the receiver turns out to have.
     pub fn bytes_total(&self) -> u64 {
         self.bytes_total.load(Relaxed)
     }
@@ -63,7 +64,7 @@ impl Progress {
         self.files_done.load(Relaxed)
     }
 
-    /// Files in all; final from [`Phase::Transferring`] on.
+    /// Files in all, without those that the receiver has.
     pub fn files_total(&self) -> u64 {
         self.files_total.load(Relaxed)
     }
@@ -89,6 +90,12 @@ impl Progress {
     pub(super) fn set_totals(&self, totals: Totals) {
         self.bytes_total.store(totals.bytes, Relaxed);
         self.files_total.store(totals.files, Relaxed);
+    }
+
+    /// The receiver has so much.
+    pub(super) fn leave_out(&self, kept: Kept) {
+        self.files_total.fetch_sub(kept.files, Relaxed);
+        self.bytes_total.fetch_sub(kept.bytes, Relaxed);
     }
 
     pub(super) fn set_current(&self, name: &str) {

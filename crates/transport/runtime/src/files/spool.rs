@@ -2,10 +2,13 @@
 
 use manyway_transfer::message::HEADER_LEN;
 use manyway_transfer::{Entry, Header, Message};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::vec;
-use tempfile::SpooledTempFile;
+use tempfile::{SpooledData, SpooledTempFile};
 
 /// Manifests up to this size stay in memory.
 const IN_MEMORY: usize = 2 << 20;
@@ -39,20 +42,60 @@ impl Spool {
         self.len
     }
 
-    /// The entries, from the first.
-    pub(super) fn entries(mut self) -> io::Result<Entries> {
-        self.file.seek(SeekFrom::Start(0))?;
-        Ok(Entries {
-            spool: BufReader::with_capacity(128 << 10, self.file),
-            batch: Vec::new().into_iter(),
-        })
+    /// The manifest, to be read.
+    pub(super) fn stored(self) -> Stored {
+        Stored(Arc::new(match self.file.into_inner() {
+            SpooledData::InMemory(bytes) => Bytes::Memory(bytes.into_inner()),
+            SpooledData::OnDisk(file) => Bytes::Disk(file),
+        }))
     }
 }
 
-/// The entries of a spool.
+/// A stored manifest. Several may read it at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Stored(Arc<Bytes>);
+
+#[derive(Debug)]
+enum Bytes {
+    Memory(Vec<u8>),
+    Disk(File),
+}
+
+impl Stored {
+    /// The entries, from the first.
+    pub(super) fn entries(&self) -> Entries {
+        let reader = Reader {
+            stored: self.clone(),
+            at: 0,
+        };
+        Entries {
+            reader: BufReader::with_capacity(128 << 10, reader),
+            batch: Vec::new().into_iter(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Reader {
+    stored: Stored,
+    at: u64,
+}
+
+impl Read for Reader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = match &*self.stored.0 {
+            Bytes::Memory(bytes) => (&bytes[self.at as usize..]).read(into)?,
+            Bytes::Disk(file) => file.read_at(into, self.at)?,
+        };
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// The entries of a manifest.
 #[derive(Debug)]
 pub(super) struct Entries {
-    spool: BufReader<SpooledTempFile>,
+    reader: BufReader<Reader>,
     batch: vec::IntoIter<Entry>,
 }
 
@@ -76,14 +119,14 @@ impl Iterator for Entries {
 impl Entries {
     fn next_batch(&mut self) -> io::Result<Option<Vec<Entry>>> {
         let mut header = [0; HEADER_LEN];
-        match self.spool.read_exact(&mut header) {
+        match self.reader.read_exact(&mut header) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
         // What we wrote ourselves decodes, unless the disk is broken.
         let header = Header::decode(header).map_err(io::Error::other)?;
         let mut body = vec![0; header.len];
-        self.spool.read_exact(&mut body)?;
+        self.reader.read_exact(&mut body)?;
         match Message::decode(header.kind, &body).map_err(io::Error::other)? {
             Message::Entries(entries) => Ok(Some(entries)),
             _ => Err(io::Error::other("the stored manifest is damaged")),

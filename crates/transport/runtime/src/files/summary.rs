@@ -6,10 +6,13 @@ use serde::Serialize;
 /// A finished transfer, as its sender sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct SendSummary {
-    /// The files, in the order they were sent; of more than [`FileSummary::MOST`], the first.
+    /// The files, in the order they were sent, without those that were there already; of more than
+    /// [`FileSummary::MOST`], the first.
     pub files: Vec<FileSummary>,
     /// Number of files.
     pub file_count: u64,
+    /// What the receiver had already.
+    pub kept: Kept,
     /// Number of directories.
     pub directories: u64,
     /// What was left out.
@@ -23,16 +26,45 @@ pub struct SendSummary {
 /// A finished transfer, as its receiver sees it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReceiveSummary {
-    /// The files, in the order they came; of more than [`FileSummary::MOST`], the first.
+    /// The files, in the order they came, without those that were there already; of more than
+    /// [`FileSummary::MOST`], the first.
     pub files: Vec<FileSummary>,
     /// Number of files.
     pub file_count: u64,
+    /// What was here already.
+    pub kept: Kept,
     /// Number of directories, new or filled.
     pub directories: u64,
     /// Bytes of content.
     pub bytes: u64,
     /// From acceptance until all was on disk.
     pub seconds: f64,
+}
+
+/// What needn't be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// Number of files that were there, as their size and time say.
+    pub files: u64,
+    /// Bytes of content: of these files, and of the parts of others that were there.
+    pub bytes: u64,
+}
+
+impl Kept {
+    /// A file.
+    pub(super) fn whole(bytes: u64) -> Self {
+        Self { files: 1, bytes }
+    }
+
+    /// A part of one.
+    pub(super) fn part(bytes: u64) -> Self {
+        Self { files: 0, bytes }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.files += other.files;
+        self.bytes += other.bytes;
+    }
 }
 
 /// One transferred file.

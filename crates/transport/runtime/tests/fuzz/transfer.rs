@@ -2,15 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::{Duration, UNIX_EPOCH};
 
 use manyway_runtime::files::{Dotfiles, Progress, ReceiveOptions, Sources, receive, send};
 use manyway_transfer::message::MAX_DATA;
 use manyway_transfer::{
-    Digest, Failure, FailureCode, FrameKind, Header, Hello, Message, Renamed, Role, SafeName,
-    Saved, Totals,
+    Digest, Failure, FailureCode, FrameKind, GROUP, Header, Hello, Message, Policy, Renamed, Role,
+    SafeName, Saved, Totals, group_hash, groups,
 };
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::runtime::{Builder, Runtime};
 
@@ -26,13 +30,20 @@ const PER_BYTE: isize = 4;
 /// A transfer, whose other side the first choice names.
 pub(crate) fn transfer(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
-    let before = memory::begin();
-    let said = match choices.byte() % 4 {
+    match choices.byte() % 4 {
         0..=2 => receiver(choices),
         _ => sender(choices),
-    };
-    let (took, most) = (memory::most() - before, MEMORY + PER_BYTE * said as isize);
-    assert!(took <= most, "{took} bytes taken for {said}");
+    }
+}
+
+/// Plays a transfer, whose result comes with what the hand-made side has heard.
+fn run<T>(transfer: impl Future<Output = T>, ours: DuplexStream, said: &[u8]) -> (Vec<u8>, T) {
+    let before = memory::begin();
+    let (heard, result) = runtime().block_on(async { tokio::join!(play(ours, said), transfer) });
+    let most = MEMORY + PER_BYTE * (said.len() + heard.len()) as isize;
+    let took = memory::most() - before;
+    assert!(took <= most, "{took} bytes taken for {}", said.len());
+    (heard, result)
 }
 
 fn runtime() -> &'static Runtime {
@@ -53,18 +64,42 @@ fn directory() -> tempfile::TempDir {
 }
 
 /// Says all of it, and hears whatever comes back.
-async fn play(stream: DuplexStream, script: &[u8]) {
+async fn play(stream: DuplexStream, script: &[u8]) -> Vec<u8> {
     let (mut reader, mut writer) = split(stream);
     let speak = async {
         let _ = writer.write_all(script).await;
         let _ = writer.shutdown().await;
     };
     let hear = async {
-        let mut void = vec![0; 16 << 10];
-        while reader.read(&mut void).await.is_ok_and(|len| len > 0) {}
+        let mut heard = Vec::new();
+        let _ = reader.read_to_end(&mut heard).await;
+        heard
     };
-    tokio::join!(speak, hear);
+    tokio::join!(speak, hear).1
 }
+
+/// A version of a file, of so many bytes.
+fn version(len: u64, version: u8) -> Vec<u8> {
+    (0..len).map(|at| (at / 3) as u8 ^ version).collect()
+}
+
+/// A few groups, and a little more or less.
+fn some_groups(choices: &mut Choices<'_>) -> u64 {
+    let whole = GROUP * choices.below(4) as u64;
+    (whole + choices.below(3) as u64).saturating_sub(1)
+}
+
+fn hash(bytes: &[u8]) -> [u8; 32] {
+    *blake3::hash(bytes).as_bytes()
+}
+
+/// The name of what interrupted transfers leave.
+fn left_name(name: &str) -> String {
+    let number = &blake3::hash(name.as_bytes()).to_hex()[..8];
+    format!(".{name}.manyway-part-{number}")
+}
+
+const MARK: &str = ".manyway-part-";
 
 /// A sender's words, and what they amount to.
 #[derive(Default)]
@@ -76,11 +111,13 @@ struct Script {
     next: usize,
     /// Content since the last trailer.
     content: Vec<u8>,
-    /// Contents whose right hash was sent.
-    whole: BTreeSet<Vec<u8>>,
+    /// Hashes of contents that were sent, or kept, with them.
+    whole: BTreeSet<[u8; 32]>,
+    /// What the receiver has by a name: incomplete, or under the name itself.
+    there: BTreeMap<String, [Vec<u8>; 2]>,
 }
 
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 17] = [
     "a",
     "b",
     "c",
@@ -97,6 +134,7 @@ const PARTS: [&str; 16] = [
     "\u{1b}[2J",
     ".a.manyway-part-00000000",
     "\u{202e}",
+    ".b.manyway-part-10e5cf3d",
 ];
 
 fn name(choices: &mut Choices<'_>) -> String {
@@ -120,7 +158,7 @@ impl Script {
     }
 
     fn step(&mut self, choices: &mut Choices<'_>) {
-        match choices.below(12) {
+        match choices.below(16) {
             0 | 1 => self.offer(choices),
             2 => {
                 let lie = choices.number() / 250;
@@ -139,8 +177,7 @@ impl Script {
             4 => self.trailer(choices.byte()),
             5..=8 => {
                 // A file as it should be.
-                let files = self.entries.iter().filter(|(_, file, _)| *file);
-                let size = files.map(|(.., size)| *size).nth(self.next).unwrap_or(1);
+                let size = self.file().map_or(1, |(_, size)| *size);
                 self.next += 1;
                 self.data(size, choices.byte());
                 self.trailer(0);
@@ -149,6 +186,14 @@ impl Script {
             10 => {
                 let len = choices.below(16);
                 self.bytes.extend((0..len).map(|_| choices.byte()));
+            }
+            11..=13 => self.difference(choices),
+            14 => {
+                let groups = match choices.byte() {
+                    255 => u64::MAX,
+                    byte => u64::from(byte % 8),
+                };
+                self.keep(choices.byte(), groups);
             }
             _ => {
                 // A frame cut short.
@@ -164,10 +209,10 @@ impl Script {
         let mut entries: Vec<_> = (0..many)
             .map(|_| {
                 let how = choices.byte();
-                let size = if how & 1 > 0 {
-                    choices.number()
-                } else {
-                    u64::from(how)
+                let size = match how {
+                    16.. if how & 16 > 0 => some_groups(choices),
+                    _ if how & 1 > 0 => choices.number(),
+                    _ => u64::from(how),
                 };
                 let file = how & 6 > 0;
                 (
@@ -198,23 +243,68 @@ impl Script {
 
     fn data(&mut self, len: u64, version: u8) {
         // More than this is never sent, however much was promised.
-        let len = len.min(2 << 20) as usize;
-        let content: Vec<u8> = (0..len).map(|at| (at / 3) as u8 ^ version).collect();
+        let content = self::version(len.min(2 << 20), version);
+        self.data_of(&content);
+    }
+
+    fn data_of(&mut self, content: &[u8]) {
         for piece in content.chunks(MAX_DATA) {
             self.bytes
                 .extend(Header::new(FrameKind::Data, piece.len()).encode());
             self.bytes.extend_from_slice(piece);
         }
-        self.content.extend_from_slice(&content);
+        self.content.extend_from_slice(content);
+    }
+
+    /// The next file, as it should be if the receiver has some of it.
+    fn difference(&mut self, choices: &mut Choices<'_>) {
+        let size = self.file().map_or(0, |(_, size)| *size).min(4 * GROUP);
+        let (of, version) = (choices.byte(), choices.byte());
+        let content = self::version(size, version);
+        for group in content.chunks(GROUP as usize) {
+            match choices.byte() & 3 {
+                0 => self.data_of(group),
+                _ => self.keep(of, 1),
+            }
+        }
+        self.next += 1;
+        self.trailer(choices.byte() / 200);
+    }
+
+    /// Says that groups are as they are there, whether or not they are.
+    fn keep(&mut self, of: u8, groups: u64) {
+        self.say(&Message::Kept(groups));
+        let Some((name, size)) = self.file() else {
+            return;
+        };
+        let end =
+            (*size as usize).min(self.content.len() + groups.min(8) as usize * GROUP as usize);
+        if let Some(there) = self
+            .there
+            .get(name)
+            .map(|there| &there[usize::from(of & 1)])
+        {
+            let at = self.content.len();
+            let kept = there
+                .get(at..end.min(there.len()))
+                .unwrap_or_default()
+                .to_vec();
+            self.content.extend(kept);
+        }
+    }
+
+    /// The file that comes next.
+    fn file(&self) -> Option<(&String, &u64)> {
+        let files = self.entries.iter().filter(|(_, file, _)| *file);
+        files.map(|(name, _, size)| (name, size)).nth(self.next)
     }
 
     fn trailer(&mut self, damage: u8) {
-        let mut hash = *blake3::hash(&self.content).as_bytes();
-        hash[0] ^= damage;
-        let content = std::mem::take(&mut self.content);
+        let mut hash = hash(&std::mem::take(&mut self.content));
         if damage == 0 {
-            self.whole.insert(content);
+            self.whole.insert(hash);
         }
+        hash[0] ^= damage;
         self.say(&Message::Trailer(Digest(hash)));
     }
 
@@ -226,7 +316,9 @@ impl Script {
             files: number,
             bytes: number,
         };
-        let message = match choices.below(8) {
+        let message = match choices.below(10) {
+            8 => Message::Wants(vec![number as u8 & 0x55]),
+            9 => Message::Basis(vec![Digest([0; 32]); choices.below(3)]),
             0 => Message::Hello(Hello::new(Role::Sender)),
             1 => Message::Hello(Hello::new(Role::Receiver)),
             2 => Message::Accept,
@@ -251,11 +343,96 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// What is in a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Thing {
+    File(Vec<u8>),
+    Directory,
+    Other,
+}
+
+/// A thing with its mode and number of names.
+type Item = (Thing, u32, u64);
+
+/// Puts a file, or what transfers may have left of one, where the next one goes.
+fn lay(choices: &mut Choices<'_>, dir: &Path, outside: &Path, script: &mut Script) {
+    let name = PARTS[choices.below(6)];
+    let above = ["", "", "a/", "b/"][choices.below(4)];
+    let what = choices.byte() % 14;
+    let size = some_groups(choices);
+    let mut bytes = version(size, choices.byte());
+    if what == 1 || what == 3 {
+        let at = choices.below(4) * GROUP as usize;
+        bytes
+            .iter_mut()
+            .skip(at)
+            .take(1)
+            .for_each(|byte| *byte ^= 1);
+    }
+    let dir = dir.join(above);
+    let path = match what {
+        0 | 1 | 9 | 10 => dir.join(name),
+        _ => dir.join(left_name(name)),
+    };
+    if fs::create_dir_all(&dir).is_err() || path.symlink_metadata().is_ok() {
+        return;
+    }
+    if what == 4 {
+        bytes.extend_from_slice(b"more");
+    }
+    let write = |path: &Path, mode: u32| {
+        fs::write(path, &bytes).expect("room");
+        mode_of(path, mode);
+        let file = fs::File::open(path).expect("it is there");
+        let time = UNIX_EPOCH + Duration::from_secs(u64::from(what));
+        file.set_modified(time).expect("a time");
+    };
+    match what {
+        0 | 1 => write(&path, 0o640),
+        5 => symlink(outside.join("secret"), &path).expect("a link"),
+        6 | 9 => {
+            let twin = outside.join(left_name(name) + above.trim_end_matches('/'));
+            if !twin.exists() {
+                write(&twin, 0o600);
+            }
+            fs::hard_link(&twin, &path).expect("a link");
+        }
+        7 => write(&path, 0o644),
+        8 => mkfifo(&path, Mode::S_IRWXU).expect("a pipe"),
+        10 | 11 => fs::create_dir(&path).expect("a directory"),
+        12 => {
+            // A directory, and what says that it isn't complete.
+            fs::write(&path, "").expect("room");
+            mode_of(&path, 0o600);
+            let _ = fs::create_dir(dir.join(name));
+        }
+        _ => write(&path, 0o600),
+    }
+    let there = script.there.entry(format!("{above}{name}")).or_default();
+    there[usize::from(matches!(what, 0 | 1 | 9))] = bytes;
+}
+
+fn mode_of(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is there");
+}
+
 /// Our receiver. A file has its final name only if it was offered with this size, and its right
-/// hash was sent; nothing is created elsewhere, and nothing incomplete stays.
-fn receiver(mut choices: Choices<'_>) -> usize {
+/// hash was sent, or if it was there before; nothing is changed elsewhere, and nothing incomplete
+/// stays but what another transfer can go on with.
+fn receiver(mut choices: Choices<'_>) {
     let flags = choices.byte();
+    let around = directory();
+    let dir = around.path().join("in");
+    let outside = around.path().join("outside");
+    fs::create_dir_all(&dir).expect("a directory");
+    fs::create_dir(&outside).expect("a directory");
+    fs::write(outside.join("secret"), version(GROUP, 1)).expect("room");
+    mode_of(&outside.join("secret"), 0o600);
+    symlink(&outside, dir.join("link")).expect("a link");
     let mut script = Script::default();
+    for _ in 0..choices.below(5) {
+        lay(&mut choices, &dir, &outside, &mut script);
+    }
     if flags & 3 > 0 {
         script.say(&Message::Hello(Hello::new(Role::Sender)));
     }
@@ -265,12 +442,8 @@ fn receiver(mut choices: Choices<'_>) -> usize {
         }
         script.step(&mut choices);
     }
-    let around = directory();
-    let dir = around.path().join("in");
-    let outside = around.path().join("outside");
-    fs::create_dir_all(&dir).expect("a directory");
-    fs::create_dir(&outside).expect("a directory");
-    std::os::unix::fs::symlink(&outside, dir.join("link")).expect("a link");
+    let keep = flags & 32 == 0;
+    let default = ReceiveOptions::default();
     let options = ReceiveOptions {
         dotfiles: if flags & 4 > 0 {
             Dotfiles::Allow
@@ -278,69 +451,174 @@ fn receiver(mut choices: Choices<'_>) -> usize {
             Dotfiles::Refuse
         },
         check_space: flags & 8 > 0,
-        ..ReceiveOptions::default()
+        checksum: flags & 16 > 0,
+        keep_parts: if keep {
+            default.keep_parts
+        } else {
+            Duration::ZERO
+        },
+        policy: match flags >> 6 {
+            0 | 1 => Policy::Refuse,
+            2 => Policy::Overwrite,
+            _ => Policy::Rename,
+        },
+        ..default
     };
+    let (policy, before, beyond) = (options.policy, look_all(&dir), look_all(&outside));
     let (ours, theirs) = duplex(64 << 10);
-    let result = runtime().block_on(async {
-        let receiving = receive(split(theirs), &dir, options, Progress::new());
-        tokio::join!(play(ours, &script.bytes), receiving).1
-    });
-    let mut found = BTreeMap::new();
-    look(&dir, "", &mut found);
-    let link = found.remove("link");
-    assert!(
-        link.is_none_or(|link| link.is_none()),
-        "the link is replaced"
-    );
-    for (name, content) in &found {
-        let is_file = content.is_some();
-        let size = content.as_ref().map_or(0, Vec::len) as u64;
-        let offered = script.entries.iter().any(|(offer, file, bytes)| {
-            offer == name && *file == is_file && (!is_file || *bytes == size)
-        });
-        assert!(offered, "{name} of {size} bytes: {result:?}");
-        if let Some(content) = content {
-            assert!(script.whole.contains(content), "{name} is no content");
+    let receiving = receive(split(theirs), &dir, options, Progress::new());
+    let (_, result) = run(receiving, ours, &script.bytes);
+    let after = look_all(&dir);
+    let offered = |name: &str, there: &Thing| {
+        let name = unnumbered(name, policy);
+        script.entries.iter().any(|(offer, is_file, bytes)| {
+            let fits = match there {
+                Thing::File(content) => *is_file && content.len() as u64 == *bytes,
+                _ => !*is_file && *there == Thing::Directory,
+            };
+            unnumbered(offer, policy) == name && fits
+        })
+    };
+    for (name, (there, mode, links)) in &after {
+        let is_part = name
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| name.contains(MARK));
+        if matches!(before.get(name), Some(old) if (&old.0, &old.1) == (there, mode)) {
+            continue;
+        }
+        let Thing::File(content) = there else {
+            assert!(offered(name, there), "{name} is new: {result:?}");
+            let made = !before.contains_key(name) || before.contains_key(&mark_of(name));
+            assert!(made, "{name} is another: {result:?}");
+            continue;
+        };
+        if is_part {
+            let stays = keep && policy != Policy::Rename;
+            let useful = content.is_empty() || content.len() as u64 >= GROUP;
+            assert!(stays && useful, "{name} is left: {result:?}");
+            assert_eq!((mode & 0o077, *links), (0, 1), "{name}");
+            continue;
+        }
+        assert!(
+            offered(name, there),
+            "{name} has {} bytes: {result:?}",
+            content.len()
+        );
+        let same_content = matches!(before.get(name), Some((old, ..)) if old == there);
+        let known = same_content || script.whole.contains(&hash(content));
+        assert!(known, "{name} is no content: {result:?}");
+        let new = !before.contains_key(name) || policy == Policy::Overwrite;
+        assert!(new, "{name} is replaced: {result:?}");
+    }
+    for (name, (there, ..)) in &before {
+        let is_part = name.contains(MARK) && *there != Thing::Directory;
+        assert!(
+            is_part || after.contains_key(name),
+            "{name} is gone: {result:?}"
+        );
+    }
+    if let Ok(summary) = &result
+        && policy != Policy::Rename
+    {
+        let files = script.entries.iter().filter(|(_, file, _)| *file);
+        for (name, ..) in files.take(summary.file_count as usize) {
+            let there = after.get(name).map(|(there, ..)| there);
+            assert!(
+                there.is_some_and(|there| offered(name, there)),
+                "{name} isn't there"
+            );
         }
     }
-    if let Ok(summary) = &result {
-        let files = found.values().flatten().count() as u64;
-        assert_eq!(files, summary.file_count);
-    }
     let beside = fs::read_dir(around.path()).expect("it is there").count();
-    let within = fs::read_dir(&outside).expect("it is there").count();
-    assert_eq!((beside, within), (2, 0), "something is outside");
-    script.bytes.len()
+    assert_eq!(beside, 2, "something is outside");
+    let mut now = look_all(&outside);
+    for (name, item) in &mut now {
+        // A name less is no harm.
+        item.2 = beyond
+            .get(name)
+            .map_or(item.2, |before| before.2.max(item.2));
+    }
+    assert!(now == beyond, "what is outside has changed: {result:?}");
 }
 
-/// All files and directories below one, by name; files with their content.
-fn look(dir: &Path, above: &str, found: &mut BTreeMap<String, Option<Vec<u8>>>) {
+/// The name of the marker of a directory.
+fn mark_of(name: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((above, name)) => format!("{above}/{}", left_name(name)),
+        None => left_name(name),
+    }
+}
+
+/// A name without the numbers that `--rename` gives.
+fn unnumbered(name: &str, policy: Policy) -> String {
+    if policy != Policy::Rename {
+        return name.to_owned();
+    }
+    let part = |part: &str| match part.rsplit_once(" (") {
+        Some((name, _)) => name.to_owned(),
+        None => part.to_owned(),
+    };
+    name.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+fn look_all(dir: &Path) -> BTreeMap<String, Item> {
+    let mut found = BTreeMap::new();
+    look(dir, "", &mut found);
+    found
+}
+
+/// All below a directory, by name.
+fn look(dir: &Path, above: &str, found: &mut BTreeMap<String, Item>) {
     for item in fs::read_dir(dir).expect("it is there") {
         let item = item.expect("it is there");
         let name = format!("{above}{}", item.file_name().to_string_lossy());
-        let kind = item.file_type().expect("it is there");
-        if kind.is_dir() {
+        // Meanwhile, old parts may be removed.
+        let Ok(metadata) = item.metadata() else {
+            continue;
+        };
+        let kind = metadata.file_type();
+        let thing = if kind.is_dir() {
             look(&item.path(), &format!("{name}/"), found);
-        }
-        let content = kind
-            .is_file()
-            .then(|| fs::read(item.path()).expect("readable"));
-        found.insert(name, content);
+            Thing::Directory
+        } else if kind.is_file() {
+            match fs::read(item.path()) {
+                Ok(content) => Thing::File(content),
+                Err(_) => continue,
+            }
+        } else {
+            assert!(kind.is_symlink() || kind.is_fifo());
+            Thing::Other
+        };
+        // A directory's number of names is that of the directories in it.
+        let links = if kind.is_dir() { 0 } else { metadata.nlink() };
+        found.insert(name, (thing, metadata.mode(), links));
     }
 }
 
-/// Our sender. It reports success only to a receiver that has said that all of it is there.
-fn sender(mut choices: Choices<'_>) -> usize {
+/// Our sender. It reports success only to a receiver that has said that all of it is there, and
+/// leaves out nothing but what the receiver has.
+fn sender(mut choices: Choices<'_>) {
     let around = directory();
     let file = around.path().join("f");
-    let size = choices.number().min(100_000);
-    fs::write(&file, vec![7; size as usize]).expect("room");
+    let size = match choices.byte() {
+        255 => some_groups(&mut choices),
+        _ => choices.number().min(100_000),
+    };
+    let content = version(size, 7);
+    fs::write(&file, &content).expect("room");
     let right = Totals {
         entries: 1,
         files: 1,
         bytes: size,
     };
+    let group = |index: u64| match content.chunks(GROUP as usize).nth(index as usize) {
+        Some(group) => group_hash(size, index, group),
+        None => Digest([9; 32]),
+    };
     let (mut bytes, mut done) = (Vec::new(), false);
+    // Hashes told, and whether there are no more.
+    let (mut told, mut ended) = (Vec::new(), false);
     let mut say = |message: Message| message.encode(&mut bytes);
     if choices.byte() & 7 > 0 {
         say(Message::Hello(Hello::new(Role::Receiver)));
@@ -354,7 +632,7 @@ fn sender(mut choices: Choices<'_>) -> usize {
             bytes: number,
             ..right
         };
-        say(match choices.below(10) {
+        say(match choices.below(16) {
             0 | 1 => Message::Accept,
             2 | 3 => Message::Saved(Saved {
                 files: number,
@@ -376,15 +654,77 @@ fn sender(mut choices: Choices<'_>) -> usize {
                 Message::Done(totals)
             }
             8 => Message::Failure(Failure::new(FailureCode::Write, "no room")),
-            _ => Message::Hello(Hello::new(Role::Sender)),
+            9 => Message::Hello(Hello::new(Role::Sender)),
+            10 | 11 => Message::Wants(match number {
+                0..64 => vec![2],
+                64..100 => vec![1],
+                _ => vec![number as u8 & 0x55; choices.below(3)],
+            }),
+            12 => {
+                ended = true;
+                Message::Basis(Vec::new())
+            }
+            _ => {
+                let next = told.len() as u64..told.len() as u64 + number % 2000;
+                let mut hashes: Vec<_> = next.map(group).collect();
+                if let Some(last) = hashes.last_mut().filter(|_| choices.byte() & 3 == 0) {
+                    last.0[0] ^= 1;
+                }
+                ended |= hashes.is_empty();
+                if !ended {
+                    told.extend_from_slice(&hashes);
+                }
+                Message::Basis(hashes)
+            }
         });
     }
     let sources = Sources::new([&file]).expect("it is there");
     let (ours, theirs) = duplex(64 << 10);
-    let result = runtime().block_on(async {
-        let sending = send(split(theirs), sources, Progress::new());
-        tokio::join!(play(ours, &bytes), sending).1
-    });
+    let sending = send(split(theirs), sources, Progress::new());
+    let (heard, result) = run(sending, ours, &bytes);
     assert!(result.is_err() || done, "nobody has said so: {result:?}");
-    bytes.len() + size as usize
+    follow(&heard, &content, |index| {
+        told.get(index as usize) == Some(&group(index))
+    });
+    if let Ok(summary) = &result {
+        assert!(summary.kept.bytes <= size);
+    }
+}
+
+/// Holds what a sender said of one file to its content.
+fn follow(mut heard: &[u8], content: &[u8], is_there: impl Fn(u64) -> bool) {
+    let mut at = 0;
+    while let Some((header, rest)) = heard.split_first_chunk() {
+        let header = Header::decode(*header).expect("a header");
+        let Some((body, rest)) = rest.split_at_checked(header.len) else {
+            return;
+        };
+        heard = rest;
+        if header.kind == FrameKind::Data {
+            let right = content.get(at..at + body.len());
+            assert!(
+                right.is_some_and(|right| right == body),
+                "other content at {at}"
+            );
+            at += body.len();
+            continue;
+        }
+        match Message::decode(header.kind, body).expect("a message") {
+            Message::Kept(kept) => {
+                for _ in 0..kept {
+                    let index = at as u64 / GROUP;
+                    assert!(
+                        (at as u64).is_multiple_of(GROUP) && is_there(index),
+                        "kept at {at}"
+                    );
+                    assert!(index < groups(content.len() as u64));
+                    at = content.len().min(at + GROUP as usize);
+                }
+            }
+            Message::Trailer(digest) => {
+                assert_eq!((digest.0, at), (hash(content), content.len()));
+            }
+            _ => {}
+        }
+    }
 }

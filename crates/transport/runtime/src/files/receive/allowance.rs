@@ -1,6 +1,6 @@
 //! How much senders may fill.
 
-use manyway_transfer::{Failure, FailureCode, Totals};
+use manyway_transfer::{Failure, FailureCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,8 +9,8 @@ const LIST: u64 = 2 << 20;
 
 /// How many bytes of content may still be received, by all transfers that share it (its clones do).
 ///
-/// A transfer takes what its manifest announces before any content flows, and gives back what
-/// didn't become a complete file. No file can be longer than announced.
+/// A transfer takes what its manifest announces and isn't there, before any content flows, and
+/// gives back what wasn't written. No file can be longer than announced.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<AtomicU64>);
 
@@ -26,30 +26,30 @@ impl Allowance {
     }
 
     /// Whether a manifest of so many bytes that announces this much so far can still be accepted.
-    pub(super) fn check(&self, announced: Totals, list: u64) -> Result<(), Failure> {
+    pub(super) fn check(&self, announced: u64, list: u64) -> Result<(), Failure> {
         let left = self.left();
-        if announced.bytes <= left && list <= left.saturating_add(LIST) {
+        if announced <= left && list <= left.saturating_add(LIST) {
             return Ok(());
         }
         let reason = "that is more than the receiver takes (its `--max-total`)";
         let here = format_args!(
             "{} bytes of content and a list of {list} bytes are announced so far, and {left} bytes \
              may still come",
-            announced.bytes
+            announced
         );
         Err(Failure::new(FailureCode::Refused, reason).only_here(here))
     }
 
-    pub(super) fn reserve(&self, totals: Totals, list: u64) -> Result<Reservation, Failure> {
+    pub(super) fn reserve(&self, bytes: u64, list: u64) -> Result<Reservation, Failure> {
         loop {
-            self.check(totals, list)?;
+            self.check(bytes, list)?;
             let left = self.left();
-            if let Some(rest) = left.checked_sub(totals.bytes)
+            if let Some(rest) = left.checked_sub(bytes)
                 && let Ok(_) = self.0.compare_exchange(left, rest, Relaxed, Relaxed)
             {
                 return Ok(Reservation {
                     allowance: self.clone(),
-                    unused: totals.bytes,
+                    unused: bytes,
                 });
             }
         }
@@ -64,9 +64,20 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// A file is complete.
-    pub(super) fn used(&mut self, bytes: u64) {
-        self.unused = self.unused.saturating_sub(bytes);
+    /// Content was written; if it is more than was reserved, because what was there is gone, the
+    /// allowance has to have it.
+    pub(super) fn used(&mut self, bytes: u64) -> Result<(), Failure> {
+        let more = bytes.saturating_sub(self.unused);
+        if more > 0 {
+            self.unused += self.allowance.reserve(more, 0)?.keep();
+        }
+        self.unused -= bytes;
+        Ok(())
+    }
+
+    /// Its bytes, for another.
+    fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.unused)
     }
 }
 
@@ -80,32 +91,30 @@ impl Drop for Reservation {
 mod tests {
     use super::*;
 
-    fn totals(bytes: u64) -> Totals {
-        Totals {
-            entries: 1,
-            files: 1,
-            bytes,
-        }
-    }
-
     #[test]
     fn transfers_share_it_to_the_last_byte() {
         let allowance = Allowance::new(10);
-        let mut first = allowance.clone().reserve(totals(7), 0).unwrap();
-        let refused = allowance.reserve(totals(4), 0).unwrap_err();
+        let mut first = allowance.clone().reserve(7, 0).unwrap();
+        let refused = allowance.reserve(4, 0).unwrap_err();
         assert_eq!(refused.code, FailureCode::Refused);
-        let second = allowance.reserve(totals(3), 0).unwrap();
+        let second = allowance.reserve(3, 0).unwrap();
         assert_eq!(allowance.left(), 0);
-        first.used(5);
+        first.used(5).unwrap();
         drop(first);
         drop(second);
         assert_eq!(allowance.left(), 5);
+        let mut third = allowance.reserve(1, 0).unwrap();
+        third.used(4).unwrap();
+        assert_eq!(allowance.left(), 1);
+        assert!(third.used(2).is_err() && third.used(1).is_ok());
+        drop(third);
+        assert_eq!(allowance.left(), 0);
     }
 
     #[test]
     fn the_list_counts_too() {
         let allowance = Allowance::new(10);
-        assert!(allowance.check(totals(0), LIST + 10).is_ok());
-        assert!(allowance.check(totals(0), LIST + 11).is_err());
+        assert!(allowance.check(0, LIST + 10).is_ok());
+        assert!(allowance.check(0, LIST + 11).is_err());
     }
 }

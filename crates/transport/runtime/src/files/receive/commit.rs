@@ -7,11 +7,13 @@
 use super::super::progress::Progress;
 use super::super::summary::FileSummary;
 use super::outgoing::Outgoing;
-use super::part::{Complete, write_failure};
-use super::tree::{Dir, RECEIVING_DIR};
+use super::part::{Complete, unmark, write_failure};
+use super::tree::{Dir, Made, RECEIVING_DIR};
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
-use manyway_transfer::{Entry, Failure, Message, Policy, Renamed, Saved};
+use manyway_transfer::{Digest, Entry, Failure, Message, Policy, Renamed, SafeName, Saved};
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::Receiver;
@@ -29,8 +31,19 @@ pub(super) enum Job {
     File(Box<Complete>),
     /// A directory was made in this one.
     Grown(Arc<Dir>),
-    /// A directory we made is complete: give it its mode and time.
-    Finished(Arc<Dir>, Entry),
+    /// No more comes into a directory we made: give it its mode and time.
+    Finished(Arc<Dir>, Made),
+    /// A file of the same content was there.
+    Same(Box<Same>),
+}
+
+/// A file that was there with the content that was sent.
+#[derive(Debug)]
+pub(super) struct Same {
+    pub(super) file: File,
+    pub(super) dir: Arc<Dir>,
+    pub(super) entry: Entry,
+    pub(super) digest: Digest,
 }
 
 /// The committer's parts.
@@ -64,7 +77,16 @@ impl Committer {
             Job::File(file) => Some(&file.part),
             _ => None,
         });
-        in_parallel(&files.collect::<Vec<_>>(), |part| part.sync())?;
+        let synced = in_parallel(&files.collect::<Vec<_>>(), |part| part.sync());
+        if let Err(failure) = synced {
+            // From memory, the content would look right to the next transfer.
+            for job in batch {
+                if let Job::File(file) = job {
+                    file.part.discard();
+                }
+            }
+            return Err(failure);
+        }
 
         let mut touched: Vec<Arc<Dir>> = Vec::new();
         let mut touch = |dir: &Arc<Dir>| {
@@ -80,13 +102,20 @@ impl Committer {
                     touch(file.part.dir());
                 }
                 Job::Grown(dir) => touch(dir),
-                Job::Finished(dir, entry) => {
-                    let restored = dir.restore(entry);
+                Job::Finished(dir, Made { entry, marked }) => {
+                    let restored = dir.restore(entry).and_then(|()| match marked {
+                        Some(parent) => {
+                            touch(parent);
+                            unmark(parent, entry.name.file_name())
+                        }
+                        None => Ok(()),
+                    });
                     restored.map_err(|error| {
                         write_failure("setting mode and time", &entry.name, error)
                     })?;
                     touch(dir);
                 }
+                Job::Same(same) => self.adopt(same)?,
             }
         }
         in_parallel(&touched, |dir| {
@@ -105,12 +134,32 @@ impl Committer {
                 name: name.clone(),
             });
         }
+        self.note(&name, file.part.entry.size, file.digest);
+        Ok(())
+    }
+
+    /// The file that was there gets the time and mode of what was sent, if it may be overwritten.
+    fn adopt(&mut self, same: &Same) -> Result<(), Failure> {
+        let Same {
+            file,
+            dir,
+            entry,
+            digest,
+        } = same;
+        if self.policy == Policy::Overwrite {
+            let restored = dir.disk().restore(file.as_fd(), entry);
+            let synced = restored.and_then(|()| dir.disk().sync_file(file));
+            synced.map_err(|error| write_failure("setting mode and time", &entry.name, error))?;
+        }
+        self.note(&entry.name, entry.size, *digest);
+        Ok(())
+    }
+
+    fn note(&mut self, name: &SafeName, size: u64, digest: Digest) {
         self.placed += 1;
         if self.files.len() < FileSummary::MOST {
-            let (size, digest) = (file.part.entry.size, file.digest);
-            self.files.push(FileSummary::new(&name, size, digest));
+            self.files.push(FileSummary::new(name, size, digest));
         }
-        Ok(())
     }
 
     /// Tells the sender, unless it is gone, which will show elsewhere.
@@ -194,7 +243,7 @@ fn sync_failure(dir: &Dir, error: &std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manyway_transfer::{FailureCode, SafeName};
+    use manyway_transfer::FailureCode;
 
     #[test]
     fn parallel_work_reaches_all_and_reports_a_failure() {

@@ -1,32 +1,32 @@
 //! The receiver's blocking thread: reads frames, decides, writes, hashes and verifies.
 
 use super::super::progress::{Phase, Progress};
-use super::super::spool::{Entries, Spool};
-use super::super::summary::{FileSummary, ReceiveSummary};
+use super::super::spool::{Spool, Stored};
+use super::super::summary::{FileSummary, Kept, ReceiveSummary};
 use super::allowance::Reservation;
-use super::commit::{BATCH, Committer, Job};
+use super::basis::{self, Basis};
+use super::commit::{BATCH, Committer};
 use super::disk::Disk;
 use super::end::End;
-use super::inbox::{Frame, Inbox};
+use super::inbox::Inbox;
+use super::intake::{Intake, spool_failure};
 use super::options::ReceiveOptions;
 use super::outgoing::Outgoing;
-use super::part::{Complete, MOST_NUMBERS, Part, write_failure};
 use super::preview::{Dots, Preview};
 use super::space::Space;
 use super::sweep;
-use super::tree::{Dir, Level, RECEIVING_DIR, Tree};
+use super::tree::{Dir, RECEIVING_DIR, Tree};
 use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
-use manyway_transfer::{
-    Conflict, Decision, Entry, Failure, FailureCode, Kind, Manifest, Message, ProtocolError,
-    Totals, Verifier, decide, numbered,
-};
+use manyway_transfer::message::MAX_MESSAGE;
+use manyway_transfer::{Failure, FailureCode, Manifest, Message, ProtocolError, Totals, Wants};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
@@ -62,10 +62,14 @@ impl Consumer {
         sweep::begin(root.as_fd(), self.options.disk(), self.options.keep_parts);
         let offer = self.take_manifest(&root)?;
         let totals = offer.totals;
+        self.progress.leave_out(offer.there);
         let started = Instant::now();
         self.progress.enter(Phase::Transferring);
+        for wants in offer.wants.bytes().chunks(MAX_MESSAGE) {
+            self.say(Outgoing::Frame(Message::Wants(wants.to_vec()).to_bytes()));
+        }
         self.say(Outgoing::Frame(Message::Accept.to_bytes()));
-        let files = self.take_content(&root, offer)?;
+        let (files, kept) = self.take_content(&root, offer)?;
         self.check_place(&root)?;
         let seconds = started.elapsed().as_secs_f64();
         self.say(Outgoing::Last(Message::Done(totals).to_bytes()));
@@ -76,6 +80,7 @@ impl Consumer {
             files,
             file_count: totals.files,
             directories: totals.entries - totals.files,
+            kept,
             bytes: totals.bytes,
             seconds,
         })
@@ -109,7 +114,7 @@ impl Consumer {
     fn take_manifest(&mut self, root: &Arc<Dir>) -> Result<Offer, End> {
         let mut manifest = Manifest::new();
         let mut spool = Spool::new(Some(&self.dir));
-        let mut preview = Preview::new(root.clone(), self.options.policy);
+        let mut preview = Preview::new(root.clone(), &self.options);
         let mut dots = Dots::default();
         let allowance = self.options.allowance.clone();
         loop {
@@ -122,7 +127,7 @@ impl Consumer {
                         dots.look(&entry.name);
                     }
                     if let Some(allowance) = &allowance {
-                        allowance.check(manifest.totals(), spool.len())?;
+                        allowance.check(preview.missing(), spool.len())?;
                     }
                     spool.append(&message).map_err(spool_failure)?;
                     self.progress.set_totals(manifest.totals());
@@ -132,13 +137,16 @@ impl Consumer {
                     preview.verdict()?;
                     let space = self.options.check_space.then(|| Space::new(root.clone()));
                     if let Some(space) = &space {
-                        space.admit(totals)?;
+                        space.admit(preview.missing())?;
                     }
                     dots.verdict(&self.options.dotfiles)?;
-                    let reservation = allowance.map(|all| all.reserve(totals, spool.len()));
+                    let reservation =
+                        allowance.map(|all| all.reserve(preview.missing(), spool.len()));
                     return Ok(Offer {
                         totals,
-                        entries: spool.entries().map_err(spool_failure)?,
+                        there: preview.there(),
+                        wants: preview.wants(),
+                        manifest: spool.stored(),
                         space,
                         reservation: reservation.transpose()?,
                     });
@@ -148,8 +156,13 @@ impl Consumer {
         }
     }
 
-    /// Takes the content of all files, with the committer at work beside it.
-    fn take_content(&mut self, root: &Arc<Dir>, offer: Offer) -> Result<Vec<FileSummary>, End> {
+    /// Takes the content of all files, with the committer at work beside it, and with what tells
+    /// the sender which content is there.
+    fn take_content(
+        &mut self,
+        root: &Arc<Dir>,
+        offer: Offer,
+    ) -> Result<(Vec<FileSummary>, Kept), End> {
         let committer = Committer {
             policy: self.options.policy,
             out: self.out.clone(),
@@ -158,23 +171,48 @@ impl Consumer {
             placed: 0,
         };
         let (jobs, queue) = sync_channel(BATCH);
+        let ((files, held), (items, told)) = (basis::files(), basis::items());
+        let over = AtomicBool::new(false);
+        let basis = Basis {
+            wants: &offer.wants,
+            files,
+            items,
+            out: self.out.clone(),
+            policy: self.options.policy,
+            keep: self.options.keeps(),
+            over: &over,
+            told: Vec::new(),
+        };
+        let manifest = &offer.manifest;
         std::thread::scope(|scope| {
             let committer = scope.spawn(move || committer.run(queue));
+            if offer.wants.bytes().is_empty() {
+                drop(basis);
+            } else {
+                scope.spawn(move || basis.run(root.clone(), manifest));
+            }
             let mask = match self.options.keep_modes {
                 true => 0,
                 false => umask(),
             };
             let mut intake = Intake {
-                consumer: self,
+                options: &self.options,
+                inbox: &mut self.inbox,
+                progress: &self.progress,
                 mask,
                 space: offer.space,
                 reservation: offer.reservation,
                 tree: Tree::new(root.clone()),
+                held,
+                told,
+                kept: offer.there,
                 jobs,
             };
-            let taken = intake.take(offer.entries);
+            let taken = intake.take(manifest.entries(), &offer.wants);
             // Also after a failure: what is complete stays, with the right modes.
-            let left = intake.leave_all();
+            let left = intake.leave_all(taken.is_ok());
+            let kept = intake.kept;
+            over.store(true, Relaxed);
             drop(intake);
             let committed = committer
                 .join()
@@ -183,7 +221,7 @@ impl Consumer {
                 (Err(end @ (End::Here(_) | End::There(_))), _) => Err(end),
                 (_, Err(failure)) => Err(failure.into()),
                 (Err(End::Gone), _) => Err(End::Gone),
-                (Ok(()), Ok(files)) => Ok(files),
+                (Ok(()), Ok(files)) => Ok((files, kept)),
             }
         })
     }
@@ -196,131 +234,12 @@ impl Consumer {
 
 /// A manifest that can be accepted.
 struct Offer {
-    entries: Entries,
+    manifest: Stored,
+    wants: Wants,
     totals: Totals,
+    there: Kept,
     space: Option<Space>,
     reservation: Option<Reservation>,
-}
-
-/// The content phase.
-struct Intake<'a> {
-    consumer: &'a mut Consumer,
-    /// Permission bits that nothing gets.
-    mask: u16,
-    space: Option<Space>,
-    reservation: Option<Reservation>,
-    tree: Tree,
-    jobs: SyncSender<Job>,
-}
-
-impl Intake<'_> {
-    fn take(&mut self, entries: Entries) -> Result<(), End> {
-        for entry in entries {
-            let mut entry = entry.map_err(spool_failure)?;
-            entry.mode &= !self.mask;
-            for level in self.tree.leave_for(&entry.name) {
-                finish(&self.jobs, level)?;
-            }
-            match entry.kind {
-                Kind::Directory => self.take_directory(entry)?,
-                Kind::File => self.take_file(entry)?,
-            }
-        }
-        self.consumer.progress.enter(Phase::Syncing);
-        Ok(())
-    }
-
-    fn leave_all(&mut self) -> Result<(), End> {
-        self.tree
-            .leave_to(0)
-            .try_for_each(|level| finish(&self.jobs, level))
-    }
-
-    fn take_directory(&mut self, entry: Entry) -> Result<(), End> {
-        let parent = self.parent()?;
-        let policy = self.consumer.options.policy;
-        let failure = |error| write_failure("creating the directory", &entry.name, error);
-        let mut name = entry.name.file_name().to_owned();
-        for n in 1..=MOST_NUMBERS {
-            match parent.make(&name) {
-                Ok(()) => {
-                    let dir = Some(parent.open(&name).map_err(failure)?);
-                    self.tree.enter(Level {
-                        dir,
-                        made: Some(entry),
-                    });
-                    return send(&self.jobs, Job::Grown(parent));
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(failure(error).into()),
-            }
-            match decide(
-                policy,
-                Kind::Directory,
-                parent.existing(&name).map_err(failure)?,
-            ) {
-                Decision::Merge => {
-                    let dir = Some(parent.open(&name).map_err(failure)?);
-                    self.tree.enter(Level { dir, made: None });
-                    return Ok(());
-                }
-                Decision::Rename => name = numbered(entry.name.file_name(), n),
-                Decision::Refuse(conflict) => {
-                    return Err(Failure::conflict(&entry.name, conflict).into());
-                }
-                // It is gone again.
-                Decision::Create | Decision::Replace => {}
-            }
-        }
-        Err(Failure::conflict(&entry.name, Conflict::Exists).into())
-    }
-
-    fn take_file(&mut self, entry: Entry) -> Result<(), End> {
-        let parent = self.parent()?;
-        let mut verifier = Verifier::new(&entry);
-        let mut part = Part::new(parent, entry)?;
-        let Consumer {
-            inbox, progress, ..
-        } = &mut *self.consumer;
-        progress.set_current(part.entry.name.as_str());
-        let expected = loop {
-            match inbox.frame()? {
-                Frame::Data(len) => {
-                    let mut left = len;
-                    while left > 0 {
-                        let bytes = inbox.some(left)?;
-                        left -= bytes.len();
-                        let updated = verifier.update(bytes);
-                        updated.map_err(|error| Failure::content(&part.entry.name, error))?;
-                        part.write(bytes)?;
-                        progress.add_bytes(bytes.len() as u64);
-                        if let Some(space) = &mut self.space {
-                            space.wrote(bytes.len() as u64)?;
-                        }
-                    }
-                }
-                Frame::Message(Message::Trailer(digest)) => break digest,
-                Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
-            }
-        };
-        let verified = verifier.verify(expected);
-        let digest = verified.map_err(|error| Failure::content(&part.entry.name, error))?;
-        part.restore()?;
-        if let Some(reservation) = &mut self.reservation {
-            reservation.used(part.entry.size);
-        }
-        send(&self.jobs, Job::File(Box::new(Complete { part, digest })))
-    }
-
-    fn parent(&self) -> Result<Arc<Dir>, Failure> {
-        let missing = || {
-            Failure::new(
-                FailureCode::Other,
-                "a directory is missing that should have been made",
-            )
-        };
-        self.tree.innermost().cloned().ok_or_else(missing)
-    }
 }
 
 /// Makes a directory and those above it that are missing, each safely on disk.
@@ -339,25 +258,4 @@ fn make_dir(path: &Path, disk: &Arc<dyn Disk>) -> io::Result<()> {
         Err(error) => Err(error),
         Ok(()) => Dir::root(above, disk.clone())?.sync(),
     }
-}
-
-fn finish(jobs: &SyncSender<Job>, level: Level) -> Result<(), End> {
-    match (level.dir, level.made) {
-        (Some(dir), Some(entry)) => send(jobs, Job::Finished(dir, entry)),
-        _ => Ok(()),
-    }
-}
-
-/// A committer that doesn't take jobs any more has failed, and says why itself.
-fn send(jobs: &SyncSender<Job>, job: Job) -> Result<(), End> {
-    jobs.send(job).map_err(|_| End::Gone)
-}
-
-fn spool_failure(error: io::Error) -> Failure {
-    Failure::disk(
-        Side::Receiver,
-        "storing the list of files",
-        RECEIVING_DIR,
-        &error,
-    )
 }

@@ -6,13 +6,17 @@
 use manyway_transfer::{Entry, Existing};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat, futimens, mkdirat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, futimens, mkdirat};
 use nix::sys::time::TimeSpec;
-use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
+use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, unlinkat};
 use std::fmt::Debug;
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{File, TryLockError};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+/// The mode of incomplete files.
+const OWNERS: u32 = 0o600;
 
 /// The operations. Names are single components of `dir`.
 pub(in crate::files) trait Disk: Debug + Send + Sync {
@@ -20,8 +24,10 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn make_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()>;
     /// Makes an empty file, readable by nobody else, and locks it for as long as it is open.
     fn create(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<File>;
-    /// Appends to a file.
-    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()>;
+    /// Writes at a place of a file.
+    fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Cuts a file that is longer.
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
     /// Gives a file or directory the mode and time of its entry.
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
     /// Brings a file's content, mode and time to disk.
@@ -46,15 +52,21 @@ impl Disk for Os {
 
     fn create(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<File> {
         let flags =
-            OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file: File = openat(dir, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?.into();
-        // The lock tells sweeps that somebody is at work. Some file systems have none.
-        let _ = file.try_lock();
-        Ok(file)
+            OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file: File = openat(dir, name, flags, Mode::from_bits_truncate(OWNERS))?.into();
+        // The lock tells others that somebody is at work. They may have been faster.
+        match lock(&file, dir, name)? {
+            Lock::Ours | Lock::Unknown => Ok(file),
+            Lock::Busy | Lock::Gone => Err(Errno::EEXIST.into()),
+        }
     }
 
-    fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
-        file.write_all(bytes)
+    fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+        file.write_all_at(bytes, at)
+    }
+
+    fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
+        file.set_len(len)
     }
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
@@ -96,26 +108,140 @@ impl Disk for Os {
     }
 }
 
-/// What `name` is in a directory.
-pub(super) fn existing(dir: impl AsFd, name: &str) -> Result<Existing, Errno> {
-    let stat = match fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::ENOENT) => return Ok(Existing::Nothing),
-        Err(error) => return Err(error),
-    };
-    Ok(
-        match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
+/// What a directory has under a name.
+pub(super) struct Found {
+    pub(super) existing: Existing,
+    stat: Option<FileStat>,
+}
+
+impl Found {
+    /// What `name` is in a directory.
+    pub(super) fn look(dir: impl AsFd, name: &str) -> Result<Self, Errno> {
+        match fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Self::of(stat)),
+            Err(Errno::ENOENT) => Ok(Self {
+                existing: Existing::Nothing,
+                stat: None,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn of(stat: FileStat) -> Self {
+        let existing = match SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT {
             SFlag::S_IFREG => Existing::File,
             SFlag::S_IFDIR => Existing::Directory,
             SFlag::S_IFLNK => Existing::Symlink,
             _ => Existing::Other,
-        },
-    )
+        };
+        Self {
+            existing,
+            stat: Some(stat),
+        }
+    }
+
+    /// The file's size; `None` if it is none.
+    pub(super) fn size(&self) -> Option<u64> {
+        let stat = self.stat.filter(|_| self.existing == Existing::File)?;
+        u64::try_from(stat.st_size).ok()
+    }
+
+    /// Is it a file with the size and time of that one?
+    pub(super) fn is_version_of(&self, entry: &Entry) -> bool {
+        /// Units in which file systems keep nanoseconds.
+        const UNITS: [u32; 5] = [1, 100, 1000, 1_000_000, 1_000_000_000];
+        let (seconds, nanos) = (entry.mtime.seconds, entry.mtime.nanos);
+        self.size() == Some(entry.size)
+            && self.stat.is_some_and(|stat| {
+                let same = |unit: u32| stat.st_mtime_nsec == i64::from(nanos - nanos % unit);
+                stat.st_mtime == seconds && UNITS.into_iter().any(same)
+            })
+    }
+
+    /// Could it be an incomplete file of ours? Nobody else may have a hand on it.
+    pub(super) fn is_ours(&self) -> bool {
+        self.existing == Existing::File
+            && self
+                .stat
+                .is_some_and(|stat| stat.st_uid == geteuid().as_raw() && stat.st_nlink == 1)
+    }
+}
+
+/// Opens an incomplete file that is left, to go on with it.
+///
+/// It is closed to others again: one that was complete may have its final mode.
+pub(super) fn reopen(dir: impl AsFd, name: &str) -> io::Result<Left> {
+    let open = |access| {
+        let flags = access | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        openat(&dir, name, flags, Mode::empty()).map(File::from)
+    };
+    // A link, a directory, or somebody else's: it stays.
+    let (file, writable) = match open(OFlag::O_RDWR) {
+        Err(Errno::EACCES) => (open(OFlag::O_RDONLY), false),
+        other => (other, true),
+    };
+    let Ok(mut file) = file else {
+        return Ok(Left::Nothing);
+    };
+    let stat = fstat(&file)?;
+    if !Found::of(stat).is_ours() {
+        return Ok(Left::Nothing);
+    }
+    let mut locked = lock(&file, &dir, name)?;
+    if locked == Lock::Ours && stat.st_mode & 0o777 != OWNERS {
+        fchmod(&file, Mode::from_bits_truncate(OWNERS))?;
+    }
+    if locked == Lock::Ours && !writable {
+        drop(file);
+        file = open(OFlag::O_RDWR)?;
+        locked = lock(&file, &dir, name)?;
+    }
+    Ok(match locked {
+        Lock::Ours => Left::File(file),
+        Lock::Busy => Left::Busy(file),
+        Lock::Gone | Lock::Unknown => Left::Nothing,
+    })
+}
+
+/// Whose a file is that was opened.
+#[derive(Debug, PartialEq)]
+pub(super) enum Lock {
+    /// Ours alone, until it is closed.
+    Ours,
+    /// Somebody else is at work on it.
+    Busy,
+    /// It hasn't that name any more: whoever had the lock before has removed or renamed it.
+    Gone,
+    /// Nobody can tell: the file system has no locks.
+    Unknown,
+}
+
+/// Locks a file that was opened by that name.
+pub(super) fn lock(file: &File, dir: impl AsFd, name: &str) -> io::Result<Lock> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => return Ok(Lock::Busy),
+        Err(TryLockError::Error(_)) => return Ok(Lock::Unknown),
+        Ok(()) => {}
+    }
+    let there = fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+    let here = fstat(file)?;
+    let same = there.is_ok_and(|there| (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino));
+    Ok(if same { Lock::Ours } else { Lock::Gone })
+}
+
+/// What an interrupted transfer has left under a name.
+pub(super) enum Left {
+    /// An incomplete file, ours alone now.
+    File(File),
+    /// An incomplete file that somebody is at work on.
+    Busy(File),
+    /// Nothing of ours.
+    Nothing,
 }
 
 /// Renames over a file or a link, never over anything else.
 fn overwrite(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno> {
-    match existing(dir, to) {
+    match Found::look(dir, to).map(|found| found.existing) {
         Ok(Existing::Other | Existing::Directory) => Err(Errno::EEXIST),
         // A directory that comes in between makes this fail.
         _ => renameat(dir, from, dir, to),
@@ -144,7 +270,7 @@ fn rename_by_link(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno
     match linkat(dir, from, dir, to, AtFlags::empty()) {
         Ok(()) => unlinkat(dir, from, UnlinkatFlags::NoRemoveDir),
         Err(Errno::EPERM | Errno::ENOTSUP | Errno::ENOSYS | Errno::EMLINK) => {
-            match existing(dir, to) {
+            match Found::look(dir, to).map(|found| found.existing) {
                 Ok(Existing::Nothing) => renameat(dir, from, dir, to),
                 _ => Err(Errno::EEXIST),
             }
@@ -189,6 +315,29 @@ mod tests {
         let handle = handle.open("/").unwrap();
         let error = Os.sync_dir(handle.as_fd()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(Errno::EBADF as i32));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_is_locked_if_it_has_its_name() {
+        let at = tempfile::tempdir().unwrap();
+        let dir = File::open(at.path()).unwrap();
+        let (old, new) = (at.path().join("old"), at.path().join("new"));
+        let first = Os.create(dir.as_fd(), "old").unwrap();
+        let second = File::open(&old).unwrap();
+        assert_eq!(lock(&second, &dir, "old").unwrap(), Lock::Busy);
+        drop(first);
+        assert_eq!(lock(&second, &dir, "old").unwrap(), Lock::Ours);
+        // As where there are no locks.
+        let mut options = std::fs::OpenOptions::new();
+        let handle = options.read(true).custom_flags(OFlag::O_PATH.bits());
+        let handle = handle.open(&old).unwrap();
+        assert_eq!(lock(&handle, &dir, "old").unwrap(), Lock::Unknown);
+        std::fs::write(&new, "").unwrap();
+        std::fs::rename(&new, &old).unwrap();
+        assert_eq!(lock(&second, &dir, "old").unwrap(), Lock::Gone);
+        std::fs::remove_file(&old).unwrap();
+        assert_eq!(lock(&second, &dir, "old").unwrap(), Lock::Gone);
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //! writes; another syncs complete files and gives them their final names.
 
 mod allowance;
+mod basis;
 mod commit;
 mod consumer;
+mod difference;
 mod disk;
 mod end;
 mod inbox;
+mod intake;
 mod options;
 mod outgoing;
 mod part;
@@ -27,7 +30,7 @@ use outgoing::Outgoing;
 use std::future::poll_fn;
 use std::io;
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
@@ -38,6 +41,7 @@ pub use allowance::Allowance;
 #[cfg(test)]
 pub(super) use disk::{Disk, Os};
 pub use options::{AskDotfiles, Dotfiles, ReceiveOptions};
+pub(super) use part::is_temporary;
 
 /// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).
 ///
@@ -93,8 +97,8 @@ where
 
     // Dropping `feed` closes the consumer's inbox, which ends it.
     let mut feed = Some(Box::pin(feed(reader, to_consumer, &pool)));
-    let mut speak = pin!(speak(writer, outgoing));
-    let mut speaking = true;
+    // Dropping `speak` tells the blocking threads that nobody hears them.
+    let mut speak = Some(Box::pin(speak(writer, outgoing)));
     let mut cause = None;
     let mut deadline = None;
     let result = loop {
@@ -102,11 +106,14 @@ where
         tokio::select! {
             result = &mut consumer => break joined(result),
             error = next(&mut feed), if feed.is_some() => {
+                if error.kind() != io::ErrorKind::UnexpectedEof {
+                    speak = None;
+                }
                 cause.get_or_insert(error);
                 feed = None;
             }
-            spoken = &mut speak, if speaking => {
-                speaking = false;
+            spoken = next(&mut speak), if speak.is_some() => {
+                speak = None;
                 match spoken {
                     Ok(Spoken::Stop) => feed = None,
                     Ok(Spoken::All) => deadline = Some(Instant::now() + LINGER),
@@ -120,7 +127,7 @@ where
             () = sleep_until(patience), if deadline.is_some() && feed.is_some() => feed = None,
         }
     };
-    if speaking {
+    if let Some(speak) = speak {
         // What was queued before the consumer ended.
         let _ = timeout(LINGER, speak).await;
     }
@@ -139,9 +146,9 @@ where
     })
 }
 
-async fn next<F: Future<Output = io::Error>>(feed: &mut Option<Pin<Box<F>>>) -> io::Error {
-    match feed {
-        Some(feed) => feed.await,
+async fn next<F: Future>(future: &mut Option<Pin<Box<F>>>) -> F::Output {
+    match future {
+        Some(future) => future.await,
         None => std::future::pending().await,
     }
 }

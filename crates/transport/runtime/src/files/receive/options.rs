@@ -22,14 +22,23 @@ pub struct ReceiveOptions {
     /// Without, a transfer fails when the disk is full; a file system that compresses may have room
     /// for more than it says.
     pub check_space: bool,
-    /// How long the incomplete files of receivers that were killed are kept; default: 7 days. What
-    /// is older is removed when a transfer into the directory begins.
+    /// Compare the content of files that have the right size already; by default, a file that has
+    /// the right time, too, is taken for the same.
+    pub checksum: bool,
+    /// How long incomplete files are kept, for another transfer of the same file to go on with;
+    /// default: 7 days. What is older is removed when a transfer into the directory begins. If 0,
+    /// they go as soon as a transfer ends early.
     pub keep_parts: Duration,
     #[cfg(test)]
     pub(in crate::files) disk: Option<Arc<dyn Disk>>,
 }
 
 impl ReceiveOptions {
+    /// Do incomplete files stay? With other names, no transfer finds them again.
+    pub(super) fn keeps(&self) -> bool {
+        !self.keep_parts.is_zero() && self.policy != Policy::Rename
+    }
+
     /// Where to write.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         #[cfg(test)]
@@ -48,6 +57,7 @@ impl Default for ReceiveOptions {
             dotfiles: Dotfiles::default(),
             allowance: None,
             check_space: true,
+            checksum: false,
             keep_parts: Duration::from_secs(7 * 86_400),
             #[cfg(test)]
             disk: None,

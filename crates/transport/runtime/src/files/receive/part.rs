@@ -1,11 +1,12 @@
-//! A file while it is received: it has a temporary name until it is complete, and is removed if the
-//! transfer ends before.
+//! A file while it is received: it has a temporary name until it is complete. If the transfer ends
+//! before, it stays, for another transfer to go on with.
 
+use super::disk::{Left, reopen};
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
 use manyway_transfer::{
-    Conflict, Decision, Digest, Entry, Failure, Kind, Policy, SafeName, decide, failure::Side,
-    numbered,
+    Conflict, Decision, Digest, Entry, Failure, GROUP, Kind, Policy, SafeName, decide,
+    failure::Side, numbered,
 };
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -23,36 +24,91 @@ pub(super) struct Part {
     /// Its present name; `None` once it has its final one.
     temporary: Option<String>,
     file: File,
+    /// Where the next bytes go.
+    at: u64,
+    /// How long it is.
+    len: u64,
+    /// May it stay if the transfer ends early?
+    keep: bool,
     pub(super) entry: Entry,
 }
 
 impl Part {
     /// A new, empty file beside where `entry` is to be, readable by nobody else.
-    pub(super) fn new(dir: Arc<Dir>, entry: Entry) -> Result<Self, Failure> {
-        loop {
-            let temporary = temporary_name(entry.name.file_name());
-            match dir.disk().create(dir.as_fd(), &temporary) {
-                Ok(file) => {
-                    return Ok(Self {
-                        dir,
-                        temporary: Some(temporary),
-                        file,
-                        entry,
-                    });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(write_failure("creating", &entry.name, error)),
-            }
+    pub(super) fn new(dir: Arc<Dir>, entry: Entry, mut keep: bool) -> Result<Self, Failure> {
+        let failure = |error| write_failure("creating", &entry.name, error);
+        let mut temporary = left_name(entry.name.file_name());
+        if let Left::File(_) = reopen(dir.as_fd(), &temporary).map_err(failure)? {
+            dir.disk()
+                .remove(dir.as_fd(), &temporary)
+                .map_err(failure)?;
         }
+        let file = loop {
+            match dir.disk().create(dir.as_fd(), &temporary) {
+                Ok(file) => break file,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // Another transfer is at work on the same. None looks for it there.
+                    temporary = random_name(entry.name.file_name());
+                    keep = false;
+                }
+                Err(error) => return Err(failure(error)),
+            }
+        };
+        Ok(Self {
+            dir,
+            temporary: Some(temporary),
+            file,
+            at: 0,
+            len: 0,
+            keep,
+            entry,
+        })
     }
 
+    /// What an interrupted transfer has left of a file, of which the caller has got hold.
+    pub(super) fn left(dir: Arc<Dir>, entry: Entry, file: File, keep: bool) -> io::Result<Self> {
+        Ok(Self {
+            temporary: Some(left_name(entry.name.file_name())),
+            at: 0,
+            len: file.metadata()?.len(),
+            keep,
+            dir,
+            file,
+            entry,
+        })
+    }
+
+    /// The file, for reading.
+    pub(super) fn reader(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    /// Writes the next bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self.dir.disk().write(&self.file, bytes);
-        written.map_err(|error| self.failure("writing", error))
+        let written = self.dir.disk().write(&self.file, bytes, self.at);
+        written.map_err(|error| self.failure("writing", error))?;
+        self.skip(bytes.len() as u64);
+        Ok(())
     }
 
-    /// Gives the complete file its mode and time.
-    pub(super) fn restore(&self) -> Result<(), Failure> {
+    /// The next bytes are there.
+    pub(super) fn skip(&mut self, bytes: u64) {
+        self.at += bytes;
+        self.len = self.len.max(self.at);
+    }
+
+    /// How long it is.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Gives the complete file its length, mode and time.
+    pub(super) fn restore(&mut self) -> Result<(), Failure> {
+        if self.len > self.at {
+            let cut = self.dir.disk().set_len(&self.file, self.at);
+            cut.map_err(|error| self.failure("cutting", error))?;
+            self.len = self.at;
+        }
         let restored = self.dir.disk().restore(self.file.as_fd(), &self.entry);
         restored.map_err(|error| self.failure("setting mode and time", error))
     }
@@ -61,6 +117,11 @@ impl Part {
     pub(super) fn sync(&self) -> Result<(), Failure> {
         let synced = self.dir.disk().sync_file(&self.file);
         synced.map_err(|error| self.failure("syncing", error))
+    }
+
+    /// It doesn't stay if the transfer ends early.
+    pub(super) fn discard(&mut self) {
+        self.keep = false;
     }
 
     /// Gives the file its final name, and says which.
@@ -75,13 +136,17 @@ impl Part {
                 self.temporary = None;
                 return self.local_name(&name);
             }
-            let existing = self
-                .dir
-                .existing(&name)
-                .map_err(|error| self.failure("naming", error))?;
-            match decide(policy, Kind::File, existing) {
+            let found = self.dir.look(&name);
+            let found = found.map_err(|error| self.failure("naming", error))?;
+            match decide(policy, Kind::File, found.existing) {
                 Decision::Rename => name = numbered(&wanted, n),
+                // A transfer that was thought dead has placed it meanwhile.
+                Decision::Refuse(Conflict::Exists) if found.is_version_of(&self.entry) => {
+                    self.keep = false;
+                    return self.local_name(&name);
+                }
                 Decision::Refuse(conflict) => {
+                    self.keep = false;
                     return Err(Failure::conflict(&self.entry.name, conflict));
                 }
                 // It is gone again.
@@ -119,9 +184,14 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take()
-            && let Err(error) = self.dir.disk().remove(self.dir.as_fd(), &temporary)
-        {
+        let Some(temporary) = self.temporary.take() else {
+            return;
+        };
+        // What has no whole group spares nobody anything.
+        if self.keep && self.len >= GROUP {
+            return;
+        }
+        if let Err(error) = self.dir.disk().remove(self.dir.as_fd(), &temporary) {
             tracing::warn!(file = %temporary, %error, "can't remove an incomplete file");
         }
     }
@@ -141,16 +211,62 @@ pub(super) fn write_failure(doing: &str, name: &SafeName, error: io::Error) -> F
 /// What is between the name and the number of an incomplete file.
 const MARK: &str = ".manyway-part-";
 
-/// `.NAME.manyway-part-XXXXXXXX`, with NAME cut to what a component may hold.
-fn temporary_name(name: &str) -> String {
+/// The name of what is left of a file or directory when a transfer ends early: always the same, so
+/// that the next transfer finds it.
+pub(super) fn left_name(name: &str) -> String {
+    let [a, b, c, d, ..] = *blake3::hash(name.as_bytes()).as_bytes();
+    temporary_name(name, u32::from_be_bytes([a, b, c, d]))
+}
+
+/// Another name for an incomplete file.
+fn random_name(name: &str) -> String {
     // Uniqueness is the kernel's O_EXCL; this only has to be unlikely to clash.
-    let random = RandomState::new().hash_one(0) as u32;
+    temporary_name(name, RandomState::new().hash_one(0) as u32)
+}
+
+/// `.NAME.manyway-part-XXXXXXXX`, with NAME cut to what a component may hold.
+fn temporary_name(name: &str, number: u32) -> String {
     let room = SafeName::MAX_COMPONENT - 1 - MARK.len() - 8;
-    format!(".{}{MARK}{random:08x}", cut(name, room))
+    format!(".{}{MARK}{number:08x}", cut(name, room))
+}
+
+/// Notes that a directory was made, and isn't complete: it has no mode and time of its own yet.
+/// `false`: there is something else of the marker's name.
+pub(super) fn mark(dir: &Dir, name: &str) -> io::Result<bool> {
+    match dir.disk().create(dir.as_fd(), &left_name(name)) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => is_marked(dir, name),
+        Err(error) => Err(error),
+    }
+}
+
+/// Has an interrupted transfer made that directory?
+pub(super) fn is_marked(dir: &Dir, name: &str) -> io::Result<bool> {
+    let found = dir.look(&left_name(name))?;
+    Ok(found.is_ours() && found.size() == Some(0))
+}
+
+/// The directory is complete.
+pub(super) fn unmark(dir: &Dir, name: &str) -> io::Result<()> {
+    match dir.disk().remove(dir.as_fd(), &left_name(name)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What is left of a file, if going on with it spares something.
+pub(super) fn worthwhile(dir: &Dir, entry: &Entry) -> io::Result<Option<u64>> {
+    if entry.size < GROUP {
+        return Ok(None);
+    }
+    let found = dir.look(&left_name(entry.name.file_name()))?;
+    Ok(found
+        .size()
+        .filter(|&size| found.is_ours() && size >= GROUP))
 }
 
 /// Is it a name that [`temporary_name`] gives?
-pub(super) fn is_temporary(name: &str) -> bool {
+pub(in crate::files) fn is_temporary(name: &str) -> bool {
     let parts = name
         .strip_prefix('.')
         .and_then(|name| name.rsplit_once(MARK));
@@ -170,7 +286,8 @@ mod tests {
     #[test]
     fn temporary_names_are_safe_and_short_enough() {
         for name in ["a", &"é".repeat(127), &"x".repeat(255)] {
-            let temporary = temporary_name(name);
+            let temporary = random_name(name);
+            assert!(is_temporary(&left_name(name)));
             assert!(SafeName::parse(&temporary).is_ok(), "{temporary}");
             assert!(temporary.starts_with(&format!(".{}", cut(name, 60))));
             assert!(is_temporary(&temporary) && !is_temporary(name));

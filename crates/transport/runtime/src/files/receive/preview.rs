@@ -1,11 +1,14 @@
 //! What a receiver looks at before it accepts anything: what exists, and what is hidden.
 
-use super::options::Dotfiles;
-use super::part::write_failure;
+use super::super::summary::Kept;
+use super::options::{Dotfiles, ReceiveOptions};
+use super::part::{is_temporary, worthwhile, write_failure};
 use super::tree::{Dir, Level, Tree};
 use manyway_transfer::{
-    Conflict, Decision, Entry, Failure, FailureCode, Kind, Policy, SafeName, decide,
+    Conflict, Decision, Entry, Existing, Failure, FailureCode, GROUP, Kind, Policy, SafeName, Want,
+    Wants, decide,
 };
+use std::io;
 use std::sync::Arc;
 
 /// Most names that are told.
@@ -15,45 +18,109 @@ const TOLD: usize = 4;
 pub(super) struct Preview {
     tree: Tree,
     policy: Policy,
+    checksum: bool,
+    files: u64,
+    wants: Wants,
+    missing: u64,
+    there: Kept,
     conflicts: Vec<(Entry, Conflict)>,
     count: u64,
 }
 
 impl Preview {
-    pub(super) fn new(root: Arc<Dir>, policy: Policy) -> Self {
+    pub(super) fn new(root: Arc<Dir>, options: &ReceiveOptions) -> Self {
         Self {
             tree: Tree::new(root),
-            policy,
+            policy: options.policy,
+            checksum: options.checksum,
+            files: 0,
+            wants: Wants::default(),
+            missing: 0,
+            there: Kept::default(),
             conflicts: Vec::new(),
             count: 0,
         }
     }
 
+    /// What is wanted of the files so far.
+    pub(super) fn wants(self) -> Wants {
+        self.wants
+    }
+
+    /// The files that are there.
+    pub(super) fn there(&self) -> Kept {
+        self.there
+    }
+
+    /// Bytes that are to be written, as far as is known.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
-        if self.policy == Policy::Rename {
+        // It would be a word on another file or directory. Not all file systems tell cases apart.
+        if entry.is_file() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
+            let reason = "the receiver takes no file of that name: its incomplete files have such";
+            return Err(Failure::new(FailureCode::Refused, reason).of(&entry.name));
+        }
+        let looked = match self.policy {
             // Whatever exists, there will be another name.
-            return Ok(());
-        }
-        self.tree.leave_for(&entry.name).for_each(drop);
-        let failure = |error| write_failure("looking it up", &entry.name, error);
-        let mut inside = None;
-        if let Some(parent) = self.tree.innermost() {
-            let existing = parent.existing(entry.name.file_name()).map_err(failure)?;
-            match decide(self.policy, entry.kind, existing) {
-                Decision::Merge => {
-                    inside = Some(parent.open(entry.name.file_name()).map_err(failure)?)
-                }
-                Decision::Refuse(conflict) => self.note(entry, conflict),
-                Decision::Create | Decision::Replace | Decision::Rename => {}
-            }
-        }
-        if entry.kind == Kind::Directory {
-            self.tree.enter(Level {
+            Policy::Rename => Ok((None, Want::All, 0)),
+            _ => self.find(entry),
+        };
+        let (inside, want, there) =
+            looked.map_err(|error| write_failure("looking it up", &entry.name, error))?;
+        match entry.kind {
+            Kind::Directory if self.policy == Policy::Rename => {}
+            Kind::Directory => self.tree.enter(Level {
                 dir: inside,
                 made: None,
-            });
+            }),
+            Kind::File => {
+                self.wants.set(self.files, want);
+                self.files += 1;
+                self.missing += entry.size - there.min(entry.size);
+                if want == Want::Nothing {
+                    self.there.add(Kept::whole(entry.size));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The directory that exists; what is wanted of a file, and how much of it needn't be written.
+    fn find(&mut self, entry: &Entry) -> io::Result<(Option<Arc<Dir>>, Want, u64)> {
+        self.tree.leave_for(&entry.name).for_each(drop);
+        let none = Ok((None, Want::All, 0));
+        let Some(parent) = self.tree.innermost().cloned() else {
+            return none;
+        };
+        let name = entry.name.file_name();
+        let found = parent.look(name)?;
+        if entry.is_file() && found.is_version_of(entry) && !self.checksum {
+            return Ok((None, Want::Nothing, entry.size));
+        }
+        let same_size = found.size() == Some(entry.size) && self.checksum;
+        match decide(self.policy, entry.kind, found.existing) {
+            Decision::Merge => return Ok((Some(parent.open(name)?), Want::All, 0)),
+            // The content decides.
+            Decision::Refuse(_) if same_size => return Ok((None, Want::Difference, entry.size)),
+            Decision::Refuse(conflict) => {
+                self.note(entry, conflict);
+                return none;
+            }
+            Decision::Create | Decision::Replace | Decision::Rename => {}
+        }
+        if !entry.is_file() {
+            return none;
+        }
+        if let Some(left) = worthwhile(&parent, entry)? {
+            return Ok((None, Want::Difference, left));
+        }
+        let comparable = |size| size >= GROUP && entry.size >= GROUP;
+        let compare =
+            found.existing == Existing::File && (same_size || found.size().is_some_and(comparable));
+        Ok((None, if compare { Want::Difference } else { Want::All }, 0))
     }
 
     fn note(&mut self, entry: &Entry, conflict: Conflict) {
@@ -127,5 +194,36 @@ impl Dots {
              that holds them"
         );
         Err(Failure::new(FailureCode::Refused, reason).of(first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::receive::Os;
+    use manyway_transfer::Timestamp;
+
+    /// However many directories are offered.
+    #[test]
+    fn directories_are_held_only_while_one_is_in_the_other() {
+        for policy in [Policy::Refuse, Policy::Overwrite, Policy::Rename] {
+            let at = tempfile::tempdir().unwrap();
+            let options = ReceiveOptions {
+                policy,
+                ..ReceiveOptions::default()
+            };
+            let mut preview = Preview::new(Dir::root(at.path(), Arc::new(Os)).unwrap(), &options);
+            for n in 100..200 {
+                let looked = preview.look(&Entry {
+                    name: SafeName::parse(&format!("d{n}")).unwrap(),
+                    kind: Kind::Directory,
+                    size: 0,
+                    mode: 0o755,
+                    mtime: Timestamp::default(),
+                });
+                looked.unwrap();
+            }
+            assert!(preview.tree.leave_to(0).count() <= 1, "{policy:?}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Keeps a reserve of the disk free.
 
 use super::tree::Dir;
-use manyway_transfer::{Failure, FailureCode, Totals};
+use manyway_transfer::{Failure, FailureCode};
 use nix::sys::statvfs::fstatvfs;
 use std::sync::Arc;
 
@@ -48,8 +48,8 @@ impl Space {
     }
 
     /// Refuses a manifest that doesn't fit.
-    pub(super) fn admit(&self, totals: Totals) -> Result<(), Failure> {
-        self.check(totals.bytes)
+    pub(super) fn admit(&self, bytes: u64) -> Result<(), Failure> {
+        self.check(bytes)
     }
 
     /// Content was written.

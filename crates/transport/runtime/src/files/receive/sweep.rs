@@ -1,6 +1,6 @@
 //! Removes what receivers that were killed have left behind.
 
-use super::disk::Disk;
+use super::disk::{Disk, Lock, lock};
 use super::part::is_temporary;
 use manyway_transfer::SafeName;
 use nix::dir::{Dir, Type};
@@ -72,7 +72,8 @@ impl<'a> Sweep<'a> {
             }
         }
         for name in parts {
-            if self.is_dead(dir.as_fd(), &name) {
+            // Locked until it is removed: a transfer could go on with it meanwhile.
+            if let Some(_dead) = self.dead(dir.as_fd(), &name) {
                 tracing::info!(file = %name, "removing an incomplete file of a former transfer");
                 if let Err(error) = self.disk.remove(dir.as_fd(), &name) {
                     tracing::warn!(file = %name, %error, "can't remove an incomplete file");
@@ -88,20 +89,17 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Is it a regular file of ours that is old and that no receiver has open?
-    fn is_dead(&self, dir: BorrowedFd<'_>, name: &str) -> bool {
+    /// A regular file of ours that is old and that no receiver has open.
+    fn dead(&self, dir: BorrowedFd<'_>, name: &str) -> Option<File> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let Ok(file) = openat(dir, name, flags, Mode::empty()).map(File::from) else {
-            return false;
-        };
-        let Ok(stat) = fstat(&file) else {
-            return false;
-        };
-        SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+        let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
+        let stat = fstat(&file).ok()?;
+        let is_dead = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
             && stat.st_uid == geteuid().as_raw()
             // Not the time of modification: the receiver sets that to the sender's.
             && (stat.st_ctime, stat.st_ctime_nsec) < self.before
-            && file.try_lock().is_ok()
+            && lock(&file, dir, name).is_ok_and(|lock| lock == Lock::Ours);
+        is_dead.then_some(file)
     }
 }
 

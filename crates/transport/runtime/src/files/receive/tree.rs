@@ -4,8 +4,8 @@
 //! never through a symbolic link, so that nothing another process does with links can lead a write
 //! outside.
 
-use super::disk::{Disk, existing};
-use manyway_transfer::{Entry, Existing, SafeName};
+use super::disk::{Disk, Found};
+use manyway_transfer::{Entry, SafeName};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat, stat};
 use std::io;
@@ -65,8 +65,8 @@ impl Dir {
     }
 
     /// What `name` is in this directory.
-    pub(super) fn existing(&self, name: &str) -> io::Result<Existing> {
-        Ok(existing(&self.fd, name)?)
+    pub(super) fn look(&self, name: &str) -> io::Result<Found> {
+        Ok(Found::look(&self.fd, name)?)
     }
 
     /// Its name below the receiving directory; `None` for that directory itself.
@@ -116,8 +116,16 @@ pub(super) struct Tree {
 pub(super) struct Level {
     /// Open, or `None` if it doesn't exist (while nothing is made yet).
     pub(super) dir: Option<Arc<Dir>>,
-    /// Its entry, if it was made by us and is to be given mode and time.
-    pub(super) made: Option<Entry>,
+    /// If it was made by us and is to be given mode and time.
+    pub(super) made: Option<Made>,
+}
+
+/// A directory that transfers have made.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) entry: Entry,
+    /// Where a [marker](super::part::mark) says that it isn't complete; `None`: nowhere.
+    pub(super) marked: Option<Arc<Dir>>,
 }
 
 impl Tree {

@@ -1,8 +1,10 @@
 //! The sending side: one blocking thread lists, reads and hashes; the async side writes its buffers
 //! and reads the receiver's messages.
 
+mod difference;
 mod outbox;
 mod producer;
+mod reading;
 mod sources;
 mod stop;
 
@@ -13,10 +15,12 @@ use super::error::TransferError;
 use super::progress::{Phase, Progress};
 use super::summary::SendSummary;
 use super::talk::{LINGER, Talk, conclude, join, lost, read_message, write_message};
+use manyway_transfer::message::BASIS_WINDOW;
 use manyway_transfer::{
-    Failure, FailureCode, FrameKind, Message, ProtocolError, Role, SafeName, Saved, Totals,
+    Digest, Failure, FailureCode, FrameKind, Message, ProtocolError, Role, SafeName, Saved, Totals,
+    Wants,
 };
-use producer::{Produced, Producer};
+use producer::{Accepted, Produced, Producer};
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
@@ -25,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use stop::Stop;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::error::{TryRecvError, TrySendError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -74,12 +78,13 @@ where
     let pool = Arc::new(Pool::default());
     let (chunks, from_producer) = mpsc::channel(QUEUE);
     let (go, wait) = oneshot::channel();
+    let (tell, basis) = mpsc::channel(BASIS_WINDOW);
     let producer = Producer::new(sources, chunks, pool.clone(), progress.clone());
-    let mut producer = tokio::task::spawn_blocking(move || producer.run(wait));
+    let mut producer = tokio::task::spawn_blocking(move || producer.run(wait, basis));
 
     let stop = AtomicBool::new(false);
     let mut pump = pin!(pump(writer, from_producer, &pool, &stop, progress));
-    let mut listen = pin!(listen(reader, go, progress));
+    let mut listen = pin!(listen(reader, go, tell, progress));
     tokio::select! {
         heard = &mut listen => match heard {
             // It may be here before the pump has noticed that it is done.
@@ -162,10 +167,11 @@ struct Heard {
 /// Listens to the receiver until it is done.
 async fn listen<R: AsyncRead + Unpin>(
     reader: &mut R,
-    go: oneshot::Sender<()>,
+    go: oneshot::Sender<Accepted>,
+    basis: mpsc::Sender<Option<Digest>>,
     progress: &Progress,
 ) -> Result<Heard, TransferError> {
-    let mut go = Some(go);
+    let mut go = Some((go, Wants::default()));
     let mut started = Instant::now();
     let mut saved = 0;
     let mut renamed = BTreeMap::new();
@@ -173,28 +179,52 @@ async fn listen<R: AsyncRead + Unpin>(
         let message = read_message(reader)
             .await
             .map_err(|error| error.into_transfer_error(|| progress.doing("sending")))?;
-        match message {
-            Message::Failure(failure) => return Err(TransferError::There(failure)),
-            Message::Accept if go.is_some() => {
+        match (message, &mut go) {
+            (Message::Failure(failure), _) => return Err(TransferError::There(failure)),
+            (Message::Wants(bytes), Some((_, wants))) => {
+                if !wants.extend(&bytes, progress.files_total()) {
+                    return Err(ProtocolError::Counts(FrameKind::Wants).into());
+                }
+            }
+            (Message::Accept, Some(_)) => {
                 started = Instant::now();
                 progress.enter(Phase::Transferring);
-                // A producer that isn't there any more has a failure to report.
-                let _ = go.take().map(|go| go.send(()));
+                if let Some((go, wants)) = go.take() {
+                    let (ready, is_ready) = oneshot::channel();
+                    // A producer that isn't there any more has a failure to report.
+                    let _ = go.send(Accepted { wants, ready });
+                    let _ = is_ready.await;
+                }
             }
-            Message::Saved(report) if go.is_none() => {
+            (Message::Basis(hashes), None) => note_basis(hashes, &basis)?,
+            (Message::Saved(report), None) => {
                 saved = note(report, saved, progress, &mut renamed)?;
             }
             // All content must have gone out for that.
-            Message::Done(totals) if go.is_none() && totals.bytes == progress.bytes_done() => {
+            (Message::Done(totals), None) if progress.bytes_done() == progress.bytes_total() => {
                 return Ok(Heard {
                     took: started.elapsed(),
                     totals,
                     renamed,
                 });
             }
-            other => return Err(ProtocolError::Unexpected(other.kind()).into()),
+            (other, _) => return Err(ProtocolError::Unexpected(other.kind()).into()),
         }
     }
+}
+
+/// Passes on which groups the receiver has; it may not be further ahead than agreed.
+fn note_basis(
+    hashes: Vec<Digest>,
+    basis: &mpsc::Sender<Option<Digest>>,
+) -> Result<(), ProtocolError> {
+    let end = hashes.is_empty().then_some(None);
+    for item in hashes.into_iter().map(Some).chain(end) {
+        if let Err(TrySendError::Full(_)) = basis.try_send(item) {
+            return Err(ProtocolError::Counts(FrameKind::Basis));
+        }
+    }
+    Ok(())
 }
 
 /// Takes a progress report; its bounds keep a hostile receiver from filling our memory.
@@ -233,6 +263,7 @@ fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferEr
         mut files,
         totals,
         skipped,
+        kept,
     } = produced;
     if heard.totals != totals {
         return Err(ProtocolError::Counts(FrameKind::Done).into());
@@ -250,6 +281,7 @@ fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferEr
         file_count: totals.files,
         directories: totals.entries - totals.files,
         skipped,
+        kept,
         bytes: totals.bytes,
         seconds: heard.took.as_secs_f64(),
     })

@@ -3,19 +3,17 @@
 
 use super::super::buffers::{Buffer, Pool};
 use super::super::progress::Progress;
-use super::super::spool::{Entries, Spool};
-use super::super::summary::{FileSummary, Skipped};
+use super::super::spool::{Spool, Stored};
+use super::super::summary::{FileSummary, Kept, Skipped};
+use super::difference::Difference;
 use super::outbox::Outbox;
-use super::sources::{Sources, entry_of};
+use super::reading::Reading;
+use super::sources::Sources;
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
-use manyway_transfer::{Digest, Entry, Failure, FailureCode, Manifest, Message, Totals, Verifier};
-use nix::fcntl::OFlag;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use manyway_transfer::{Digest, Entry, Failure, Manifest, Message, Totals, Want, Wants};
+use std::io;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,6 +22,14 @@ pub(super) struct Produced {
     pub(super) files: Vec<FileSummary>,
     pub(super) totals: Totals,
     pub(super) skipped: Skipped,
+    pub(super) kept: Kept,
+}
+
+/// The receiver's word to go on.
+pub(super) struct Accepted {
+    pub(super) wants: Wants,
+    /// To be told when the progress's totals are without what the receiver has.
+    pub(super) ready: oneshot::Sender<()>,
 }
 
 /// The producer's parts.
@@ -47,9 +53,14 @@ impl Producer {
         }
     }
 
-    /// Everything, until the last byte is handed over; `go` is the receiver's word.
-    pub(super) fn run(mut self, go: oneshot::Receiver<()>) -> Result<Produced, Stop> {
-        let produced = self.produce(go);
+    /// Everything, until the last byte is handed over; `go` is the receiver's word, and `basis`
+    /// what it tells of files that it has in part.
+    pub(super) fn run(
+        mut self,
+        go: oneshot::Receiver<Accepted>,
+        basis: mpsc::Receiver<Option<Digest>>,
+    ) -> Result<Produced, Stop> {
+        let produced = self.produce(go, basis);
         if matches!(produced, Err(Stop::Failure(_))) {
             // What is complete may be of use.
             self.out.flush()?;
@@ -57,19 +68,52 @@ impl Producer {
         produced
     }
 
-    fn produce(&mut self, go: oneshot::Receiver<()>) -> Result<Produced, Stop> {
-        let (entries, totals, skipped) = self.offer()?;
-        go.blocking_recv().map_err(|_| Stop::Gone)?;
-        let files = self.send_files(entries, totals)?;
+    fn produce(
+        &mut self,
+        go: oneshot::Receiver<Accepted>,
+        basis: mpsc::Receiver<Option<Digest>>,
+    ) -> Result<Produced, Stop> {
+        let (stored, totals, skipped) = self.offer()?;
+        let accepted = go.blocking_recv().map_err(|_| Stop::Gone)?;
+        let wants = accepted.wants;
+        let mut difference = Difference::new(basis);
+        let mut files = Vec::with_capacity(FileSummary::MOST.min(totals.files as usize));
+        let mut kept = Kept::default();
+        for file in wanted(&stored, &wants) {
+            if let (entry, Want::Nothing) = file? {
+                kept.add(Kept::whole(entry.size));
+            }
+        }
+        self.progress.leave_out(kept);
+        let _ = accepted.ready.send(());
+        for file in wanted(&stored, &wants) {
+            let (entry, want) = file?;
+            let digest = match want {
+                Want::Nothing => continue,
+                Want::All => self.send_file(&entry)?,
+                Want::Difference => {
+                    let reading = self.begin(&entry)?;
+                    let (digest, bytes) =
+                        difference.send(reading, &mut self.out, &self.progress)?;
+                    kept.add(Kept::part(bytes));
+                    digest
+                }
+            };
+            if files.len() < FileSummary::MOST {
+                files.push(FileSummary::new(&entry.name, entry.size, digest));
+            }
+        }
+        self.out.flush()?;
         Ok(Produced {
             files,
             totals,
             skipped,
+            kept,
         })
     }
 
     /// Lists everything into the stream and, for later, into a spool.
-    fn offer(&mut self) -> Result<(Entries, Totals, Skipped), Stop> {
+    fn offer(&mut self) -> Result<(Stored, Totals, Skipped), Stop> {
         let mut offer = Offer {
             out: &mut self.out,
             progress: &self.progress,
@@ -84,53 +128,37 @@ impl Producer {
         let (spool, totals) = (offer.spool, offer.manifest.totals());
         self.out.message(&Message::Offered(totals))?;
         self.out.flush()?;
-        Ok((spool.entries().map_err(spool_failure)?, totals, skipped))
+        Ok((spool.stored(), totals, skipped))
     }
 
-    fn send_files(&mut self, entries: Entries, totals: Totals) -> Result<Vec<FileSummary>, Stop> {
-        let mut files = Vec::with_capacity(FileSummary::MOST.min(totals.files as usize));
-        for entry in entries {
-            let entry = entry.map_err(spool_failure)?;
-            if entry.is_file() {
-                self.progress.set_current(entry.name.as_str());
-                let digest = self.send_file(&entry)?;
-                if files.len() < FileSummary::MOST {
-                    files.push(FileSummary::new(&entry.name, entry.size, digest));
-                }
-            }
-        }
-        self.out.flush()?;
-        Ok(files)
+    fn begin<'a>(&self, entry: &'a Entry) -> Result<Reading<'a>, Failure> {
+        self.progress.set_current(entry.name.as_str());
+        Reading::begin(&self.sources, entry)
     }
 
     fn send_file(&mut self, entry: &Entry) -> Result<Digest, Stop> {
-        let path = self.sources.path_of(&entry.name);
-        let file = open(&path).map_err(|error| read_failure("opening", entry, &error))?;
-        check_unchanged(entry, &file)?;
-        let mut verifier = Verifier::new(entry);
-        while verifier.remaining() > 0 {
-            let wanted = usize::try_from(verifier.remaining()).unwrap_or(usize::MAX);
+        let mut reading = self.begin(entry)?;
+        while reading.remaining() > 0 {
+            let wanted = usize::try_from(reading.remaining()).unwrap_or(usize::MAX);
             let room = self
                 .out
                 .content(wanted.min(manyway_transfer::message::MAX_DATA))?;
-            let read = fill(&file, room).map_err(|error| read_failure("reading", entry, &error))?;
-            if read < room.len() {
-                check_unchanged(entry, &file)?;
-                return Err(changed(entry, "it ended early").into());
-            }
-            verifier
-                .update(room)
-                .map_err(|error| Failure::content(&entry.name, error))?;
+            reading.fill(room)?;
+            let read = room.len();
             self.out.commit(read);
         }
-        // The size and time of the listing still hold: what was read is one version of the file.
-        check_unchanged(entry, &file)?;
-        let digest = verifier
-            .digest()
-            .map_err(|error| Failure::content(&entry.name, error))?;
-        self.out.message(&Message::Trailer(digest))?;
-        Ok(digest)
+        reading.end(&mut self.out)
     }
+}
+
+/// The files of the manifest, each with what is wanted of it.
+fn wanted(stored: &Stored, wants: &Wants) -> impl Iterator<Item = Result<(Entry, Want), Failure>> {
+    let is_directory = |entry: &io::Result<Entry>| matches!(entry, Ok(entry) if !entry.is_file());
+    let files = stored.entries().filter(move |entry| !is_directory(entry));
+    files.zip(0..).map(|(entry, number)| {
+        let entry = entry.map_err(spool_failure)?;
+        Ok((entry, wants.get(number)))
+    })
 }
 
 /// A manifest on its way out.
@@ -169,67 +197,6 @@ impl Offer<'_> {
         self.spool.append(&message).map_err(spool_failure)?;
         self.out.message(&message)
     }
-}
-
-/// Opens a file for reading; never through a symbolic link, and never waiting for a pipe's other
-/// end.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits())
-        .open(path)
-}
-
-/// Reads until `room` is full or the file ends.
-fn fill(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < room.len() {
-        match file.read(&mut room[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Holds an open file to what was listed.
-fn check_unchanged(entry: &Entry, file: &File) -> Result<(), Failure> {
-    let metadata = file
-        .metadata()
-        .map_err(|error| read_failure("reading", entry, &error))?;
-    if !metadata.is_file() {
-        return Err(changed(entry, "it is no longer a regular file"));
-    }
-    let now = entry_of(entry.name.clone(), &metadata);
-    if now.size < entry.size {
-        Err(changed(
-            entry,
-            format_args!("it shrank from {} to {} bytes", entry.size, now.size),
-        ))
-    } else if now.size > entry.size {
-        Err(changed(
-            entry,
-            format_args!("it grew from {} to {} bytes", entry.size, now.size),
-        ))
-    } else if now.mtime != entry.mtime {
-        Err(changed(entry, "it was written to"))
-    } else {
-        Ok(())
-    }
-}
-
-fn changed(entry: &Entry, how: impl std::fmt::Display) -> Failure {
-    let reason = format_args!(
-        "changed at the sender during the transfer: {how}; send it again when nothing writes to it"
-    );
-    Failure::new(FailureCode::Changed, reason).of(&entry.name)
-}
-
-fn read_failure(doing: &str, entry: &Entry, error: &io::Error) -> Failure {
-    Failure::disk(Side::Sender, doing, &entry.name, error)
 }
 
 fn spool_failure(error: io::Error) -> Failure {

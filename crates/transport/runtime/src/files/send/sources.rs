@@ -1,6 +1,7 @@
 //! The paths that a user asks to send, and the files below them.
 
 use super::super::error::TransferError;
+use super::super::receive::is_temporary;
 use super::super::summary::Skipped;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
@@ -75,7 +76,9 @@ impl Sources {
                 let metadata = item
                     .metadata()
                     .map_err(|error| walk_failure(source, error))?;
-                if metadata.is_file() || metadata.is_dir() {
+                if metadata.is_file() && is_temporary(name.file_name()) {
+                    skipped.add(&name, "an incomplete file");
+                } else if metadata.is_file() || metadata.is_dir() {
                     each(entry_of(name, &metadata))?;
                 } else if metadata.is_symlink() {
                     skipped.add(&name, "a symbolic link");

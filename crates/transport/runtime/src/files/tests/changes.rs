@@ -37,7 +37,7 @@ async fn meddled(at: FrameKind, n: usize, act: impl Fn(&Path)) -> (TransferError
             Progress::new()
         )
     );
-    let left = names(to.path());
+    let left = finals(to.path());
     assert!(left == ["top", "top/a"], "{left:?}");
     (sent.unwrap_err(), received.unwrap_err())
 }
@@ -210,7 +210,7 @@ async fn a_disk_that_fails() {
             "{text}"
         );
         assert_eq!(sent.to_string(), format!("the other side gave up: {text}"));
-        assert_eq!(names(to.path()), ["a"]);
+        assert_eq!(finals(to.path()), ["a"]);
     }
 }
 
@@ -257,7 +257,7 @@ async fn a_disk_that_is_really_full() {
             sent.contains(cause) && received.to_string().contains(cause),
             "{sent}"
         );
-        assert_eq!(names(to.path()), [""; 0]);
+        assert_eq!(finals(to.path()), [""; 0]);
     }
     drop(disk);
 }
@@ -285,6 +285,6 @@ async fn a_disk_that_others_fill_meanwhile_keeps_its_reserve() {
     let (told, received) = tokio::join!(script, receiving);
     assert_eq!(received.unwrap_err().code(), Some(FailureCode::DiskFull));
     assert!(told.starts_with("there isn't enough room"), "{told}");
-    assert_eq!(names(&dir), [""; 0]);
+    assert_eq!(finals(&dir), [""; 0]);
     drop(disk);
 }

@@ -12,7 +12,10 @@ fn scene(held: &[&str]) -> (TempDir, TempDir) {
         for file in files {
             let path = dir.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            fs::write(&path, text).unwrap();
+            if text == "old" {
+                set_time(&path, 1_000_000_000, 0);
+            }
         }
     }
     (from, to)

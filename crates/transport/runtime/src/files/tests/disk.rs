@@ -17,6 +17,7 @@ enum Op {
     MakeDir { dir: u64, name: String },
     Create { dir: u64, name: String },
     Write { file: u64, len: u64 },
+    SetLen { file: u64, len: u64 },
     Restore { inode: u64 },
     SyncFile { file: u64 },
     Rename { dir: u64, from: String, to: String },
@@ -28,8 +29,10 @@ impl Op {
     fn kind(&self) -> &'static str {
         match self {
             Op::MakeDir { .. } => "make dir",
+            Op::Create { name, .. } if name.starts_with(".top.") => "mark",
             Op::Create { .. } => "create",
             Op::Write { .. } => "write",
+            Op::SetLen { .. } => "set len",
             Op::Restore { .. } => "restore",
             Op::SyncFile { .. } => "sync file",
             Op::Rename { .. } => "rename",
@@ -139,12 +142,20 @@ impl Disk for TestDisk {
         self.step(op, || Os.create(dir, name), |file| Some(inode(file)))
     }
 
-    fn write(&self, file: &fs::File, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, file: &fs::File, bytes: &[u8], at: u64) -> io::Result<()> {
         let op = Op::Write {
             file: inode(file),
             len: bytes.len() as u64,
         };
-        self.step(op, || Os.write(file, bytes), |()| None)
+        self.step(op, || Os.write(file, bytes, at), |()| None)
+    }
+
+    fn set_len(&self, file: &fs::File, len: u64) -> io::Result<()> {
+        let op = Op::SetLen {
+            file: inode(file),
+            len,
+        };
+        self.step(op, || Os.set_len(file, len), |()| None)
     }
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
@@ -235,6 +246,11 @@ impl<'a> Model<'a> {
                 content.len += len;
                 content.synced = false;
             }
+            Op::SetLen { file, len } => {
+                let content = self.files.get_mut(file).unwrap();
+                content.len = *len;
+                content.synced = false;
+            }
             Op::Restore { inode } => match self.files.get_mut(inode) {
                 Some(content) => {
                     content.restored = true;
@@ -305,6 +321,13 @@ struct Run {
 }
 
 async fn run(fault: impl FnMut(&Op) -> Option<Errno> + Send + 'static) -> Run {
+    run_with(ReceiveOptions::default(), fault).await
+}
+
+async fn run_with(
+    options: ReceiveOptions,
+    fault: impl FnMut(&Op) -> Option<Errno> + Send + 'static,
+) -> Run {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
     for (name, len) in SENT {
         let path = from.path().join(name);
@@ -315,7 +338,7 @@ async fn run(fault: impl FnMut(&Op) -> Option<Errno> + Send + 'static) -> Run {
     let disk = TestDisk::new(&done, fault);
     let options = ReceiveOptions {
         disk: Some(disk.clone()),
-        ..ReceiveOptions::default()
+        ..options
     };
     let (ours, theirs) = pair();
     let sources = Sources::new([from.path().join("top")]).unwrap();
@@ -417,6 +440,7 @@ async fn a_crash_after_any_step_leaves_only_whole_files_under_final_names() {
 async fn a_disk_that_fails_at_any_operation_is_named_with_the_cause() {
     for (kind, doing) in [
         ("make dir", "top: creating the directory failed"),
+        ("mark", "top: creating the directory failed"),
         ("create", "top/a: creating failed"),
         ("write", "top/a: writing failed"),
         ("restore", "top/a: setting mode and time failed"),
@@ -433,7 +457,11 @@ async fn a_disk_that_fails_at_any_operation_is_named_with_the_cause() {
             (Errno::EIO, FailureCode::Write, "Input/output error"),
         ] {
             let mut failed = false;
-            let run = run(move |op| {
+            let none_kept = ReceiveOptions {
+                keep_parts: std::time::Duration::ZERO,
+                ..ReceiveOptions::default()
+            };
+            let run = run_with(none_kept, move |op| {
                 let now = op.kind() == kind && !std::mem::replace(&mut failed, op.kind() == kind);
                 now.then_some(errno)
             })
@@ -449,7 +477,53 @@ async fn a_disk_that_fails_at_any_operation_is_named_with_the_cause() {
             assert_eq!(sent.to_string(), format!("the other side gave up: {text}"));
             run.check(run.told);
             let left = names(run.to.path());
-            assert!(!left.iter().any(|name| name.contains("part")), "{left:?}");
+            let size = |name: &String| fs::metadata(run.to.path().join(name)).unwrap().len();
+            let parts = left.iter().filter(|name| name.contains(".manyway-part-"));
+            assert!(parts.map(size).all(|size| size == 0), "{left:?}");
         }
     }
+}
+
+/// What a disk has failed to take may be in memory alone, whence the next transfer would read it.
+#[tokio::test]
+async fn what_cannot_be_synced_does_not_stay() {
+    let mut written = HashMap::new();
+    let run = run(move |op| {
+        if let Op::Write { file, len } = op {
+            *written.entry(*file).or_insert(0) += len;
+        }
+        let fails = |file| written.get(file).is_some_and(|&len| len > 10);
+        matches!(op, Op::SyncFile { file } if fails(file)).then_some(Errno::EIO)
+    })
+    .await;
+    run.ends.1.as_ref().unwrap_err();
+    let mut left = names(run.to.path());
+    left.retain(|name| run.to.path().join(name).is_file());
+    assert!(left.iter().all(|name| !name.contains(".b.")), "{left:?}");
+}
+
+/// Another transfer could go on with a part that is about to be removed.
+#[tokio::test]
+async fn an_old_part_is_locked_while_it_is_removed() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    fs::write(from.path().join("f"), "f").unwrap();
+    let part = to.path().join(".old.manyway-part-01234567");
+    fs::write(&part, "old").unwrap();
+    let (at, (seen, locked)) = (part.clone(), std::sync::mpsc::channel());
+    let disk = TestDisk::new(&Progress::new(), move |op| {
+        if matches!(op, Op::Remove { name, .. } if name.contains(".old.")) {
+            seen.send(fs::File::open(&at).unwrap().try_lock().is_err())
+                .unwrap();
+        }
+        None
+    });
+    let options = ReceiveOptions {
+        keep_parts: std::time::Duration::ZERO,
+        disk: Some(disk),
+        ..ReceiveOptions::default()
+    };
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let ends = transfer([from.path().join("f")], to.path(), options).await;
+    ends.1.unwrap();
+    assert!(locked.recv().unwrap());
 }

@@ -376,10 +376,7 @@ async fn receivers_that_break_the_rules() {
             bytes: all,
         },
     ];
-    for (totals, problem) in totals
-        .into_iter()
-        .zip(["unexpected Done", "Done frame's numbers"])
-    {
+    for totals in totals {
         let error = against_sender(async |receiver| {
             receiver.say(&Message::Accept).await;
             for _ in 0..2 {
@@ -388,7 +385,10 @@ async fn receivers_that_break_the_rules() {
             receiver.say(&Message::Done(totals)).await;
         })
         .await;
-        assert!(error.to_string().contains(problem), "{error}");
+        assert!(
+            error.to_string().contains("Done frame's numbers"),
+            "{error}"
+        );
     }
 }
 

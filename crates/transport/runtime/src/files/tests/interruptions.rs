@@ -40,7 +40,7 @@ fn source(dir: &Path) -> std::path::PathBuf {
 
 /// Everything at the receiver is whole, under its own name, and was sent.
 fn check_whole(from: &Path, to: &Path) -> Result<(), TestCaseError> {
-    for name in names(to) {
+    for name in finals(to) {
         let (source, target) = (from.join(&name), to.join(&name));
         prop_assert!(source.exists(), "{} was not sent", name);
         if source.is_file() {
@@ -99,10 +99,11 @@ async fn a_lost_connection_names_the_file_under_way() {
         text.starts_with("the connection was lost while receiving top/b: "),
         "{text}"
     );
-    assert_eq!(names(to.path()), ["top", "top/a"]);
+    assert_eq!(finals(to.path()), ["top", "top/a"]);
 }
 
-/// Dropping the receiving future removes the incomplete file; the sender gets an error.
+/// Dropping the receiving future removes an incomplete file without a whole group; the sender gets
+/// an error.
 #[tokio::test]
 async fn a_cancelled_receiver_leaves_no_incomplete_file() {
     let to = tempdir().unwrap();

@@ -6,6 +6,7 @@ mod disk;
 mod hostile;
 mod interruptions;
 mod limits;
+mod resume;
 mod round_trip;
 
 use super::*;
@@ -89,6 +90,13 @@ fn snapshot(dir: &Path) -> BTreeMap<String, String> {
 
 fn names(dir: &Path) -> Vec<String> {
     snapshot(dir).into_keys().collect()
+}
+
+/// The names that aren't of incomplete files and directories.
+fn finals(dir: &Path) -> Vec<String> {
+    let mut names = names(dir);
+    names.retain(|name| !name.contains(".manyway-part-"));
+    names
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -1,0 +1,184 @@
+//! A file of which there is something already, while the rest is received.
+
+use super::basis::Held;
+use super::commit::{Job, Same};
+use super::options::ReceiveOptions;
+use super::part::{Complete, Part, write_failure};
+use super::tree::Dir;
+use manyway_transfer::{Conflict, Digest, Entry, Failure, GROUP, Policy, Verifier, VerifyError};
+use nix::unistd::geteuid;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+/// A file that is made of what is there and of what comes.
+pub(super) struct Difference {
+    dir: Arc<Dir>,
+    entry: Entry,
+    verifier: Verifier,
+    /// What becomes the file: of an interrupted transfer, or new. Nothing is new yet while all is
+    /// as in the existing file.
+    part: Option<Part>,
+    /// A file of the same name, which stays as it is.
+    existing: Option<File>,
+    policy: Policy,
+    keep: bool,
+}
+
+impl Difference {
+    pub(super) fn new(
+        held: Held,
+        dir: Arc<Dir>,
+        mut entry: Entry,
+        options: &ReceiveOptions,
+    ) -> Self {
+        let existing = held.existing.as_ref();
+        if let Some(metadata) = existing.and_then(|file| file.metadata().ok())
+            && !options.keep_modes
+        {
+            // Who sends needn't know the content of what is kept: it isn't opened to others.
+            entry.mode &= metadata.mode() as u16;
+        }
+        let mut part = held.part;
+        if let Some(part) = &mut part {
+            part.entry = entry.clone();
+        }
+        Self {
+            dir,
+            verifier: Verifier::new(&entry),
+            entry,
+            part,
+            existing: held.existing,
+            policy: options.policy,
+            keep: options.keeps(),
+        }
+    }
+
+    pub(super) fn is_between_groups(&self) -> bool {
+        self.verifier.is_between_groups()
+    }
+
+    /// Bytes to the end of the group.
+    pub(super) fn in_group(&self) -> u64 {
+        GROUP - self.verifier.seen() % GROUP
+    }
+
+    /// How long what becomes the file is: what makes it longer fills the disk.
+    pub(super) fn len(&self) -> u64 {
+        self.part.as_ref().map_or(0, Part::len)
+    }
+
+    /// The next group is as it is there; its hash was told. How long it is.
+    pub(super) fn keep(&mut self, hash: Digest) -> Result<u64, Failure> {
+        let at = self.verifier.seen();
+        match (&mut self.part, &self.existing) {
+            // The lock is ours since before it was hashed.
+            (Some(part), None) => {
+                let len = self.verifier.keep(hash);
+                let len = len.map_err(|error| Failure::content(&self.entry.name, error))?;
+                part.skip(len);
+                Ok(len)
+            }
+            (Some(part), Some(existing)) => {
+                let mut group = vec![0; self.verifier.remaining().min(GROUP) as usize];
+                copy(existing, &mut group, at, &mut self.verifier, part)?;
+                Ok(group.len() as u64)
+            }
+            (None, _) => {
+                let len = self.verifier.keep(hash);
+                len.map_err(|error| Failure::content(&self.entry.name, error))
+            }
+        }
+    }
+
+    /// Takes bytes that differ.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let too_long = bytes.len() as u64 > self.verifier.remaining();
+        if too_long {
+            let announced = self.entry.size;
+            let error = VerifyError::TooLong { announced };
+            return Err(Failure::content(&self.entry.name, error));
+        }
+        let part = match self.part.take() {
+            Some(part) => part,
+            None => self.begin()?,
+        };
+        let part = self.part.insert(part);
+        let updated = self.verifier.update(bytes);
+        updated.map_err(|error| Failure::content(&self.entry.name, error))?;
+        part.write(bytes)
+    }
+
+    /// All is there: makes a new file if the existing one can't be what was sent.
+    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+        let existing = self.existing.as_ref().filter(|_| self.part.is_none());
+        let metadata = existing.and_then(|file| file.metadata().ok());
+        let same = metadata.is_some_and(|metadata| {
+            // What is somebody else's, or has another name, too, is replaced, not changed.
+            let ours = metadata.nlink() == 1 && metadata.uid() == geteuid().as_raw();
+            metadata.len() == self.entry.size && (ours || self.policy != Policy::Overwrite)
+        });
+        if self.part.is_none() && !same {
+            self.part = Some(self.begin()?);
+        }
+        Ok(())
+    }
+
+    /// Holds it to the sender's hash.
+    pub(super) fn end(self, expected: Digest) -> Result<Job, Failure> {
+        let verified = self.verifier.verify(expected);
+        let digest = verified.map_err(|error| Failure::content(&self.entry.name, error))?;
+        let Self {
+            dir, entry, part, ..
+        } = self;
+        match (part, self.existing) {
+            (Some(mut part), _) => {
+                part.restore()?;
+                Ok(Job::File(Box::new(Complete { part, digest })))
+            }
+            (None, Some(file)) => Ok(Job::Same(Box::new(Same {
+                file,
+                dir,
+                entry,
+                digest,
+            }))),
+            (None, None) => Err(Failure::conflict(&entry.name, Conflict::Exists)),
+        }
+    }
+
+    /// A new file, with what was kept of the existing one. That is hashed again: somebody may have
+    /// written to it.
+    fn begin(&mut self) -> Result<Part, Failure> {
+        if self.existing.is_some() && self.policy != Policy::Overwrite {
+            return Err(Failure::conflict(&self.entry.name, Conflict::Exists));
+        }
+        let mut part = Part::new(self.dir.clone(), self.entry.clone(), self.keep)?;
+        let kept = self.verifier.seen();
+        self.verifier = Verifier::new(&self.entry);
+        let mut group = vec![0; GROUP as usize];
+        if let Some(existing) = &self.existing {
+            while self.verifier.seen() < kept {
+                let at = self.verifier.seen();
+                let group = &mut group[..(kept - at).min(GROUP) as usize];
+                copy(existing, group, at, &mut self.verifier, &mut part)?;
+            }
+        }
+        Ok(part)
+    }
+}
+
+/// Copies from the existing file.
+fn copy(
+    existing: &File,
+    group: &mut [u8],
+    at: u64,
+    verifier: &mut Verifier,
+    part: &mut Part,
+) -> Result<(), Failure> {
+    let read: io::Result<()> = existing.read_exact_at(group, at);
+    read.map_err(|error| write_failure("reading what was there", &part.entry.name, error))?;
+    let updated = verifier.update(group);
+    updated.map_err(|error| Failure::content(&part.entry.name, error))?;
+    part.write(group)
+}

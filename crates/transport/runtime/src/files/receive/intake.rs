@@ -1,0 +1,245 @@
+//! The content phase of a receiver: takes one file after the other.
+
+use super::super::progress::{Phase, Progress};
+use super::super::spool::Entries;
+use super::super::summary::Kept;
+use super::allowance::Reservation;
+use super::basis::{Held, Item};
+use super::commit::Job;
+use super::difference::Difference;
+use super::end::End;
+use super::inbox::{Frame, Inbox};
+use super::options::ReceiveOptions;
+use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark, write_failure};
+use super::space::Space;
+use super::tree::{Dir, Level, Made, RECEIVING_DIR, Tree};
+use manyway_transfer::failure::Side;
+use manyway_transfer::{
+    Conflict, Decision, Entry, Failure, FailureCode, Kind, Message, Policy, ProtocolError,
+    Verifier, Want, Wants, decide, numbered,
+};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+/// The content phase.
+pub(super) struct Intake<'a> {
+    pub(super) options: &'a ReceiveOptions,
+    pub(super) inbox: &'a mut Inbox,
+    pub(super) progress: &'a Progress,
+    /// Permission bits that nothing gets.
+    pub(super) mask: u16,
+    pub(super) space: Option<Space>,
+    pub(super) reservation: Option<Reservation>,
+    pub(super) tree: Tree,
+    /// Files that are there in part.
+    pub(super) held: Receiver<Held>,
+    /// What the sender is told of them.
+    pub(super) told: Receiver<Item>,
+    pub(super) kept: Kept,
+    pub(super) jobs: SyncSender<Job>,
+}
+
+impl Intake<'_> {
+    /// Takes everything.
+    pub(super) fn take(&mut self, entries: Entries, wants: &Wants) -> Result<(), End> {
+        let mut number = 0;
+        for entry in entries {
+            let mut entry = entry.map_err(spool_failure)?;
+            entry.mode &= !self.mask;
+            for level in self.tree.leave_for(&entry.name) {
+                finish(&self.jobs, level, true)?;
+            }
+            if entry.kind == Kind::Directory {
+                self.take_directory(entry)?;
+                continue;
+            }
+            match wants.get(number) {
+                Want::All => self.take_file(entry)?,
+                Want::Nothing => {}
+                Want::Difference => self.take_difference(entry)?,
+            }
+            number += 1;
+        }
+        self.progress.enter(Phase::Syncing);
+        Ok(())
+    }
+
+    /// Leaves the directories that are open; unless all of their content came, another transfer may
+    /// go on with them.
+    pub(super) fn leave_all(&mut self, complete: bool) -> Result<(), End> {
+        self.tree
+            .leave_to(0)
+            .try_for_each(|level| finish(&self.jobs, level, complete || !self.options.keeps()))
+    }
+
+    fn take_directory(&mut self, entry: Entry) -> Result<(), End> {
+        let parent = self.parent()?;
+        let policy = self.options.policy;
+        let failure = |error| write_failure("creating the directory", &entry.name, error);
+        let mut name = entry.name.file_name().to_owned();
+        for n in 1..=MOST_NUMBERS {
+            match parent.make(&name) {
+                Ok(()) => {
+                    // With another name, no other transfer finds it.
+                    let marked =
+                        policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
+                    let marked = marked.then(|| parent.clone());
+                    let dir = Some(parent.open(&name).map_err(failure)?);
+                    let made = Some(Made { entry, marked });
+                    self.tree.enter(Level { dir, made });
+                    return send(&self.jobs, Job::Grown(parent));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failure(error).into()),
+            }
+            let found = parent.look(&name).map_err(failure)?;
+            match decide(policy, Kind::Directory, found.existing) {
+                Decision::Merge => {
+                    let dir = Some(parent.open(&name).map_err(failure)?);
+                    let made = is_marked(&parent, &name).map_err(failure)?.then(|| Made {
+                        entry,
+                        marked: Some(parent),
+                    });
+                    self.tree.enter(Level { dir, made });
+                    return Ok(());
+                }
+                Decision::Rename => name = numbered(entry.name.file_name(), n),
+                Decision::Refuse(conflict) => {
+                    return Err(Failure::conflict(&entry.name, conflict).into());
+                }
+                // It is gone again.
+                Decision::Create | Decision::Replace => {}
+            }
+        }
+        Err(Failure::conflict(&entry.name, Conflict::Exists).into())
+    }
+
+    fn take_file(&mut self, entry: Entry) -> Result<(), End> {
+        let parent = self.parent()?;
+        let mut verifier = Verifier::new(&entry);
+        let mut part = Part::new(parent, entry, self.options.keeps())?;
+        self.progress.set_current(part.entry.name.as_str());
+        let expected = loop {
+            match self.inbox.frame()? {
+                Frame::Data(len) => {
+                    let mut left = len;
+                    while left > 0 {
+                        let bytes = self.inbox.some(left)?;
+                        left -= bytes.len();
+                        let updated = verifier.update(bytes);
+                        updated.map_err(|error| Failure::content(&part.entry.name, error))?;
+                        part.write(bytes)?;
+                        let len = bytes.len() as u64;
+                        self.progress.add_bytes(len);
+                        self.grew(len)?;
+                    }
+                }
+                Frame::Message(Message::Trailer(digest)) => break digest,
+                Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
+            }
+        };
+        let verified = verifier.verify(expected);
+        let digest = verified.map_err(|error| Failure::content(&part.entry.name, error))?;
+        part.restore()?;
+        send(&self.jobs, Job::File(Box::new(Complete { part, digest })))
+    }
+
+    /// Takes what differs from what is there.
+    fn take_difference(&mut self, entry: Entry) -> Result<(), End> {
+        let held = self.held.recv().map_err(|_| End::Gone)?;
+        self.progress.set_current(entry.name.as_str());
+        let mut file = Difference::new(held, self.parent()?, entry, self.options);
+        let mut listed = true;
+        let expected = loop {
+            match self.inbox.frame()? {
+                Frame::Message(Message::Kept(groups)) => {
+                    for _ in 0..groups {
+                        let Some(Item::Group(hash)) = listed.then(|| self.told()).transpose()?
+                        else {
+                            return Err(ProtocolError::Unexpected(Message::Kept(0).kind()).into());
+                        };
+                        let before = file.len();
+                        let len = file.keep(hash)?;
+                        self.grew(file.len() - before)?;
+                        self.kept.add(Kept::part(len));
+                        self.progress.leave_out(Kept::part(len));
+                    }
+                }
+                Frame::Data(len) => {
+                    let mut left = len;
+                    while left > 0 {
+                        if listed && file.is_between_groups() {
+                            listed = matches!(self.told()?, Item::Group(_));
+                        }
+                        let bytes = self.inbox.some(left.min(file.in_group() as usize))?;
+                        left -= bytes.len();
+                        let before = file.len();
+                        file.write(bytes)?;
+                        self.progress.add_bytes(bytes.len() as u64);
+                        self.grew(file.len() - before)?;
+                    }
+                }
+                Frame::Message(Message::Trailer(digest)) => break digest,
+                Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
+            }
+        };
+        let before = file.len();
+        file.settle()?;
+        self.grew(file.len() - before)?;
+        send(&self.jobs, file.end(expected)?)
+    }
+
+    /// The next that the sender was told.
+    fn told(&self) -> Result<Item, End> {
+        self.told.recv().map_err(|_| End::Gone)
+    }
+
+    /// An incomplete file is longer now.
+    fn grew(&mut self, bytes: u64) -> Result<(), Failure> {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.used(bytes)?;
+        }
+        match &mut self.space {
+            Some(space) => space.wrote(bytes),
+            None => Ok(()),
+        }
+    }
+
+    fn parent(&self) -> Result<Arc<Dir>, Failure> {
+        let missing = || {
+            Failure::new(
+                FailureCode::Other,
+                "a directory is missing that should have been made",
+            )
+        };
+        self.tree.innermost().cloned().ok_or_else(missing)
+    }
+}
+
+fn finish(jobs: &SyncSender<Job>, level: Level, complete: bool) -> Result<(), End> {
+    match (level.dir, level.made) {
+        (Some(dir), Some(mut made)) => {
+            if !complete && made.marked.take().is_some() {
+                // The next transfer goes on here.
+                made.entry.mode |= 0o700;
+            }
+            send(jobs, Job::Finished(dir, made))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A committer that doesn't take jobs any more has failed, and says why itself.
+fn send(jobs: &SyncSender<Job>, job: Job) -> Result<(), End> {
+    jobs.send(job).map_err(|_| End::Gone)
+}
+
+pub(super) fn spool_failure(error: io::Error) -> Failure {
+    Failure::disk(
+        Side::Receiver,
+        "storing the list of files",
+        RECEIVING_DIR,
+        &error,
+    )
+}

@@ -1,0 +1,125 @@
+//! A file that is read, hashed, and held to what was listed.
+
+use super::outbox::Outbox;
+use super::sources::{Sources, entry_of};
+use super::stop::Stop;
+use manyway_transfer::failure::Side;
+use manyway_transfer::{Digest, Entry, Failure, FailureCode, Message, Verifier};
+use nix::fcntl::OFlag;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// A file that is read and hashed.
+pub(super) struct Reading<'a> {
+    entry: &'a Entry,
+    file: File,
+    verifier: Verifier,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn begin(sources: &Sources, entry: &'a Entry) -> Result<Self, Failure> {
+        let path = sources.path_of(&entry.name);
+        let file = open(&path).map_err(|error| read_failure("opening", entry, &error))?;
+        check_unchanged(entry, &file)?;
+        let verifier = Verifier::new(entry);
+        Ok(Self {
+            entry,
+            file,
+            verifier,
+        })
+    }
+
+    pub(super) fn remaining(&self) -> u64 {
+        self.verifier.remaining()
+    }
+
+    /// Reads the next bytes.
+    pub(super) fn fill(&mut self, room: &mut [u8]) -> Result<(), Failure> {
+        let read = fill(&self.file, room);
+        let read = read.map_err(|error| read_failure("reading", self.entry, &error))?;
+        if read < room.len() {
+            check_unchanged(self.entry, &self.file)?;
+            return Err(changed(self.entry, "it ended early"));
+        }
+        let updated = self.verifier.update(room);
+        updated.map_err(|error| Failure::content(&self.entry.name, error))
+    }
+
+    /// The hash of the group that was read last.
+    pub(super) fn last_group(&self) -> Option<Digest> {
+        self.verifier.last_group()
+    }
+
+    /// Says the hash of it all.
+    pub(super) fn end(self, out: &mut Outbox) -> Result<Digest, Stop> {
+        // The size and time of the listing still hold: what was read is one version of the file.
+        check_unchanged(self.entry, &self.file)?;
+        let digest = self.verifier.digest();
+        let digest = digest.map_err(|error| Failure::content(&self.entry.name, error))?;
+        out.message(&Message::Trailer(digest))?;
+        Ok(digest)
+    }
+}
+
+/// Opens a file for reading; never through a symbolic link, and never waiting for a pipe's other
+/// end.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(path)
+}
+
+/// Reads until `room` is full or the file ends.
+fn fill(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match file.read(&mut room[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Holds an open file to what was listed.
+fn check_unchanged(entry: &Entry, file: &File) -> Result<(), Failure> {
+    let metadata = file
+        .metadata()
+        .map_err(|error| read_failure("reading", entry, &error))?;
+    if !metadata.is_file() {
+        return Err(changed(entry, "it is no longer a regular file"));
+    }
+    let now = entry_of(entry.name.clone(), &metadata);
+    if now.size < entry.size {
+        Err(changed(
+            entry,
+            format_args!("it shrank from {} to {} bytes", entry.size, now.size),
+        ))
+    } else if now.size > entry.size {
+        Err(changed(
+            entry,
+            format_args!("it grew from {} to {} bytes", entry.size, now.size),
+        ))
+    } else if now.mtime != entry.mtime {
+        Err(changed(entry, "it was written to"))
+    } else {
+        Ok(())
+    }
+}
+
+fn changed(entry: &Entry, how: impl std::fmt::Display) -> Failure {
+    let reason = format_args!(
+        "changed at the sender during the transfer: {how}; send it again when nothing writes to it"
+    );
+    Failure::new(FailureCode::Changed, reason).of(&entry.name)
+}
+
+fn read_failure(doing: &str, entry: &Entry, error: &io::Error) -> Failure {
+    Failure::disk(Side::Sender, doing, &entry.name, error)
+}

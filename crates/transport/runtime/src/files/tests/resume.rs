@@ -1,0 +1,834 @@
+//! Transfers that go on where others have ended, and files that are there already.
+
+use super::*;
+use manyway_transfer::{GROUP, group_hash};
+use proptest::prelude::*;
+use std::time::Duration;
+use tempfile::{TempDir, tempdir};
+
+const G: usize = GROUP as usize;
+
+fn file(dir: &TempDir, name: &str, bytes: &[u8]) {
+    let path = dir.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, bytes).unwrap();
+    set_time(&path, 1_000_000_000, 123_456_789);
+}
+
+/// A transfer whose connection dies when the sender has sent so many bytes.
+async fn cut_off(from: &Path, to: &Path, options: ReceiveOptions, bytes: u64) {
+    let ((sender, (out, mut back)), ((reader, mut on), receiver)) = (pair(), pair());
+    let link = async {
+        let mut out = out.take(bytes);
+        let mut reader = reader;
+        tokio::select! {
+            _ = tokio::io::copy(&mut out, &mut on) => {}
+            _ = tokio::io::copy(&mut reader, &mut back) => {}
+        }
+        drop((out, on, reader, back));
+    };
+    let sources = Sources::new([from]).unwrap();
+    let ((), _, _) = tokio::join!(
+        link,
+        send(sender, sources, Progress::new()),
+        receive(receiver, to, options, Progress::new())
+    );
+}
+
+/// A whole transfer of `top`, and what both sides say was there.
+async fn whole(from: &TempDir, to: &TempDir, options: ReceiveOptions) -> Kept {
+    let (sent, received) = transfer([from.path().join("top")], to.path(), options).await;
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    assert_eq!((sent.kept, &sent.files), (received.kept, &received.files));
+    for file in &sent.files {
+        let here = fs::read(to.path().join(&file.name)).unwrap();
+        assert_eq!(file.blake3, Digest(*blake3::hash(&here).as_bytes()));
+    }
+    sent.kept
+}
+
+fn overwriting() -> ReceiveOptions {
+    policy(Policy::Overwrite)
+}
+
+fn checking(with: Policy) -> ReceiveOptions {
+    ReceiveOptions {
+        checksum: true,
+        ..policy(with)
+    }
+}
+
+#[tokio::test]
+async fn what_is_there_with_its_size_and_time_is_not_sent() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    for (name, len) in [("top/a", 10), ("top/b", 200_000), ("top/d/c", 0)] {
+        file(&from, name, &content(len));
+    }
+    assert_eq!(
+        whole(&from, &to, ReceiveOptions::default()).await,
+        Kept::default()
+    );
+    let before = snapshot(to.path());
+    let all = Kept {
+        files: 3,
+        bytes: 200_010,
+    };
+    assert_eq!(whole(&from, &to, ReceiveOptions::default()).await, all);
+    assert_eq!(snapshot(to.path()), before);
+    // Another time, another file.
+    set_time(&to.path().join("top/a"), 1_000_000_001, 0);
+    let ends = transfer(
+        [from.path().join("top")],
+        to.path(),
+        ReceiveOptions::default(),
+    )
+    .await;
+    assert_eq!(ends.0.unwrap_err().code(), Some(FailureCode::Conflict));
+    let others = Kept {
+        files: 2,
+        bytes: 200_000,
+    };
+    assert_eq!(whole(&from, &to, overwriting()).await, others);
+    assert_eq!(snapshot(to.path())["top/a"], before["top/a"]);
+}
+
+/// File systems keep times in units of their own.
+#[tokio::test]
+async fn a_time_that_the_file_system_has_cut_is_the_same() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top", b"one");
+    file(&to, "top", b"one");
+    for (nanos, same) in [
+        (123_456_789, 1),
+        (123_456_700, 1),
+        (123_456_000, 1),
+        (123_000_000, 1),
+        (0, 1),
+        (123_456_780, 0),
+        (123_456_790, 0),
+    ] {
+        set_time(&to.path().join("top"), 1_000_000_000, nanos);
+        assert_eq!(
+            whole(&from, &to, overwriting()).await.files,
+            same,
+            "{nanos}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn checksums_compare_content() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let (a, b) = (content(3 * G + 5), content(10));
+    file(&from, "top/a", &a);
+    file(&from, "top/b", &b);
+    file(&to, "top/a", &a);
+    // It has the size and the time, and isn't the same.
+    file(&to, "top/b", &[0; 10]);
+    let there = a.len() as u64;
+    let by_time = whole(&from, &to, ReceiveOptions::default()).await;
+    assert_eq!(by_time.bytes, there + 10);
+    let paths = [from.path().join("top")];
+    let ends = transfer(&paths, to.path(), checking(Policy::Refuse)).await;
+    assert_eq!(
+        ends.1.unwrap_err().to_string(),
+        "top/b: it exists already at the receiver; receive with --overwrite to replace it, with \
+         --rename to keep both"
+    );
+    let kept = whole(&from, &to, checking(Policy::Overwrite)).await;
+    assert_eq!((kept.files, kept.bytes), (0, there));
+    assert_eq!(fs::read(to.path().join("top/b")).unwrap(), b);
+    // Once the content is the same, the time doesn't matter.
+    set_time(&to.path().join("top/a"), 5, 0);
+    let kept = whole(&from, &to, checking(Policy::Refuse)).await;
+    assert_eq!(kept.bytes, there + 10);
+    let seconds = || fs::metadata(to.path().join("top/a")).unwrap().mtime();
+    assert_eq!(seconds(), 5);
+    whole(&from, &to, checking(Policy::Overwrite)).await;
+    assert_eq!(seconds(), 1_000_000_000);
+}
+
+/// A sender may keep what it doesn't know: that stays as closed as it was.
+#[tokio::test]
+async fn what_is_kept_is_not_opened_to_others() {
+    let bytes = content(2 * G);
+    for (keep_modes, new) in [(false, 0o600), (true, 0o644)] {
+        for changed in [false, true] {
+            let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+            let mut sent = bytes.clone();
+            sent[G] ^= u8::from(changed);
+            file(&from, "top", &sent);
+            file(&to, "top", &bytes);
+            set_mode(&to.path().join("top"), 0o600);
+            let options = ReceiveOptions {
+                keep_modes,
+                ..checking(Policy::Overwrite)
+            };
+            let kept = whole(&from, &to, options).await;
+            assert_eq!(kept.bytes, if changed { GROUP } else { 2 * GROUP });
+            let mode = fs::metadata(to.path().join("top")).unwrap().mode() & 0o777;
+            assert_eq!(mode, new, "{keep_modes} {changed}");
+        }
+    }
+}
+
+/// Of a file that has changed, only the groups that differ are sent, and the new file is a new one.
+#[tokio::test]
+async fn a_changed_file_is_sent_in_part() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let old = content(10 * G + 100);
+    let mut new = old.clone();
+    new[3 * G] ^= 1;
+    for (name, new) in [
+        ("changed", new),
+        ("grown", content(12 * G)),
+        ("cut", content(5 * G + 1)),
+    ] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        file(&from, "top/f", &new);
+        file(&to, "top/f", &old);
+        set_time(&to.path().join("top/f"), 77, 0);
+        let open = fs::File::open(to.path().join("top/f")).unwrap();
+        let kept = whole(&from, &to, overwriting()).await;
+        let same = match name {
+            "changed" => 9 * G + 100,
+            "grown" => 10 * G,
+            _ => 5 * G + 1,
+        };
+        assert_eq!(kept.bytes, same as u64, "{name}");
+        assert_eq!(finals(to.path()), ["top", "top/f"]);
+        // Whoever has the old one open goes on reading that.
+        let mut reader = &open;
+        let mut seen = Vec::new();
+        std::io::Read::read_to_end(&mut reader, &mut seen).unwrap();
+        assert!(seen == old, "{name}");
+    }
+    drop((from, to));
+}
+
+/// What an interrupted transfer has left is found by its place, and used as far as its content is
+/// right.
+#[tokio::test]
+async fn an_interrupted_transfer_goes_on_where_it_was() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let len = 100 * G + 17;
+    file(&from, "top/a", &content(100));
+    file(&from, "top/b", &content(len));
+    set_time(&from.path().join("top"), 500_000_000, 0);
+    set_mode(&from.path().join("top"), 0o751);
+    let options = || ReceiveOptions {
+        keep_modes: true,
+        ..ReceiveOptions::default()
+    };
+    let top = from.path().join("top");
+    let damage = |at: usize| {
+        let left = names(to.path());
+        let part = left
+            .iter()
+            .find(|name| name.starts_with("top/.b.manyway-part-"));
+        let path = to.path().join(part.expect("it stays"));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        bytes.len() as u64
+    };
+    cut_off(&top, to.path(), options(), 40 * GROUP).await;
+    let first = damage(2 * G);
+    assert!(first > 35 * GROUP && first < 40 * GROUP, "{first}");
+    // Again, and again.
+    cut_off(&top, to.path(), options(), 20 * GROUP).await;
+    let second = damage(7 * G);
+    assert!(second > first + 15 * GROUP, "{first} {second}");
+    let kept = whole(&from, &to, options()).await;
+    let (whole_groups, damaged) = (second / GROUP, 1);
+    assert_eq!(
+        (kept.files, kept.bytes),
+        (1, 100 + (whole_groups - damaged) * GROUP)
+    );
+    assert_eq!(snapshot(to.path()), snapshot(from.path()));
+}
+
+/// A file of which a part was there gets the mode that a new one would get.
+#[tokio::test]
+async fn the_umask_holds_for_what_is_gone_on_with() {
+    let umask = u32::from(crate::os::umask::umask());
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top", &content(5 * G));
+    set_mode(&from.path().join("top"), 0o777);
+    let top = from.path().join("top");
+    cut_off(&top, to.path(), ReceiveOptions::default(), 3 * GROUP).await;
+    assert!(whole(&from, &to, ReceiveOptions::default()).await.bytes > 0);
+    let mode = fs::metadata(to.path().join("top")).unwrap().mode() & 0o777;
+    assert_eq!(mode, 0o777 & !umask);
+}
+
+/// A part that is longer than the file, one with its final mode, and one of which there
+/// are two names.
+#[tokio::test]
+async fn strange_parts() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let bytes = content(4 * G + 3);
+    file(&from, "top/f", &bytes);
+    cut_off(
+        &from.path().join("top"),
+        to.path(),
+        ReceiveOptions::default(),
+        3 * GROUP,
+    )
+    .await;
+    let left = names(to.path());
+    let part = left
+        .iter()
+        .find(|name| name.starts_with("top/.f."))
+        .unwrap();
+    let part = to.path().join(part);
+    let longer = [&bytes[..], &bytes[..]].concat();
+    let lay = |mode: u32| {
+        let _ = fs::remove_file(to.path().join("top/f"));
+        fs::write(&part, &longer).unwrap();
+        set_mode(&part, mode);
+    };
+    lay(0o600);
+    let all = bytes.len() as u64;
+    assert_eq!(
+        whole(&from, &to, ReceiveOptions::default()).await.bytes,
+        all
+    );
+    // A receiver that is killed right before it names the file leaves it with its final mode.
+    for mode in [0o644, 0o444, 0o666] {
+        lay(mode);
+        let kept = whole(&from, &to, ReceiveOptions::default()).await;
+        assert_eq!((kept.bytes, part.exists()), (all, false));
+    }
+    lay(0o600);
+    fs::hard_link(&part, to.path().join("other")).unwrap();
+    assert_eq!(whole(&from, &to, ReceiveOptions::default()).await.bytes, 0);
+    assert!(fs::read(to.path().join("other")).unwrap() == longer);
+}
+
+/// The connection of a transfer may be lost without its knowledge: the next one waits for its end.
+/// One that is at work isn't waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_another_transfer_has_open() {
+    for alive in [false, true] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        let bytes = content(8 * G);
+        file(&from, "top", &bytes);
+        let (ours, theirs) = pair();
+        let dir = to.path().to_owned();
+        let first = tokio::spawn(async move {
+            receive(theirs, dir, ReceiveOptions::default(), Progress::new()).await
+        });
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender
+            .offer(vec![entry("top", Kind::File, 8 * GROUP)])
+            .await;
+        assert_eq!(sender.hear().await, Some(Message::Accept));
+        sender.data(&bytes[..3 * G]).await;
+        while fs::metadata(
+            to.path()
+                .join(names(to.path()).first().unwrap_or(&String::new())),
+        )
+        .is_ok_and(|part| part.len() < 3 * GROUP || part.is_dir())
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let other = async {
+            // What was on its way is still written, and then nothing more.
+            for (n, group) in bytes[3 * G..].chunks(1000).take(25).enumerate() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                if alive || n < 5 {
+                    sender.data(group).await;
+                }
+            }
+            drop(sender);
+            first.await.unwrap().unwrap_err();
+        };
+        let (kept, ()) = tokio::join!(whole(&from, &to, ReceiveOptions::default()), other);
+        assert_eq!(kept.bytes, if alive { 0 } else { 3 * GROUP });
+        assert!(fs::read(to.path().join("top")).unwrap() == bytes);
+    }
+}
+
+/// What a sender may do with files of which it was told the groups.
+#[tokio::test]
+async fn senders_that_keep_what_is_not_there() {
+    let bytes = content(3 * G);
+    let hash = |index: usize| group_hash(3 * GROUP, index as u64, &bytes[index * G..][..G]);
+    let whole = Message::Trailer(Digest(*blake3::hash(&bytes).as_bytes()));
+    for (script, problem) in [
+        (vec![Message::Kept(3)], "unexpected Kept frame"),
+        (vec![Message::Kept(u64::MAX)], "unexpected Kept frame"),
+        (
+            vec![Message::Kept(2)],
+            "only 131072 bytes of 196608 announced",
+        ),
+        (
+            vec![Message::Kept(2), Message::Accept],
+            "unexpected Accept frame",
+        ),
+    ] {
+        let to = tempdir().unwrap();
+        file(&to, "top", &bytes[..2 * G]);
+        set_time(&to.path().join("top"), 5, 0);
+        let (ours, theirs) = pair();
+        let play = async {
+            let mut sender = Puppet::greeted(ours, Role::Sender).await;
+            sender
+                .offer(vec![entry("top", Kind::File, 3 * GROUP)])
+                .await;
+            assert_eq!(sender.hear().await, Some(Message::Wants(vec![2])));
+            assert_eq!(sender.hear().await, Some(Message::Accept));
+            assert_eq!(
+                sender.hear().await,
+                Some(Message::Basis(vec![hash(0), hash(1)]))
+            );
+            assert_eq!(sender.hear().await, Some(Message::Basis(Vec::new())));
+            for message in script.iter().chain([&whole]) {
+                sender.say(message).await;
+            }
+            sender.hear_failure().await.to_string()
+        };
+        let receiving = receive(theirs, to.path(), overwriting(), Progress::new());
+        let (told, received) = tokio::join!(play, receiving);
+        assert!(received.is_err() && told.contains(problem), "{told}");
+        assert_eq!(fs::read(to.path().join("top")).unwrap(), &bytes[..2 * G]);
+    }
+}
+
+/// What a receiver may tell of groups, and when.
+#[tokio::test]
+async fn receivers_that_tell_too_much() {
+    let hashes = |n: usize| Message::Basis(vec![Digest([0; 32]); n]);
+    let many = |n: usize| (0..n).map(|_| hashes(1024)).collect::<Vec<_>>();
+    for (script, problem) in [
+        (vec![Message::Wants(vec![1, 1])], "Wants frame's numbers"),
+        (vec![hashes(1)], "unexpected Basis frame"),
+        (
+            [vec![Message::Accept], many(4), vec![hashes(0)]].concat(),
+            "Basis frame's numbers",
+        ),
+        (
+            vec![Message::Accept, Message::Wants(vec![1])],
+            "unexpected Wants frame",
+        ),
+    ] {
+        let from = tempdir().unwrap();
+        file(&from, "top", &content(40 * G));
+        let (ours, theirs) = pair();
+        let play = async {
+            let mut receiver = Puppet::greeted(theirs, Role::Receiver).await;
+            while !matches!(receiver.hear().await, Some(Message::Offered(_))) {}
+            for message in &script {
+                receiver.say(message).await;
+            }
+            receiver.hear_failure().await.to_string()
+        };
+        let sources = Sources::new([from.path().join("top")]).unwrap();
+        let (told, sent) = tokio::join!(play, send(ours, sources, Progress::new()));
+        assert!(sent.is_err() && told.contains(problem), "{told}");
+    }
+}
+
+/// More groups than the sender may be told before it has answered.
+#[tokio::test]
+async fn a_basis_longer_than_the_window() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let len = 5000 * GROUP;
+    for dir in [&from, &to] {
+        let at = dir.path().join("top");
+        fs::File::create(&at).unwrap().set_len(len).unwrap();
+    }
+    use std::os::unix::fs::FileExt;
+    let to_file = fs::File::options()
+        .write(true)
+        .open(to.path().join("top"))
+        .unwrap();
+    to_file.write_all_at(b"x", 4500 * GROUP).unwrap();
+    let kept = whole(&from, &to, checking(Policy::Overwrite)).await;
+    assert_eq!(kept.bytes, len - GROUP);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Wherever transfers are cut off, and whatever was there, the last one completes the tree, and
+    /// nothing under a final name is ever anything but the source.
+    #[test]
+    fn transfers_cut_off_anywhere_add_up(
+        cuts in prop::collection::vec(0..40 * GROUP, 1..6),
+        sizes in prop::collection::vec(0..12 * GROUP, 1..6),
+        overwrite in any::<bool>(),
+        checksum in any::<bool>(),
+    ) {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        for (n, len) in sizes.iter().enumerate() {
+            let bytes = content(*len as usize + n);
+            file(&from, &format!("top/{}/f{n}", n % 2), &bytes);
+            if overwrite && n % 3 == 0 {
+                let there = to.path().join(format!("top/{}/f{n}", n % 2));
+                fs::create_dir_all(there.parent().unwrap()).unwrap();
+                fs::write(&there, [&bytes[..bytes.len() / 2], b"other"].concat()).unwrap();
+            }
+        }
+        let options = || ReceiveOptions {
+            checksum,
+            keep_modes: true,
+            ..policy(if overwrite { Policy::Overwrite } else { Policy::Refuse })
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let top = from.path().join("top");
+        runtime.block_on(async {
+            for cut in cuts {
+                cut_off(&top, to.path(), options(), cut).await;
+                for name in finals(to.path()) {
+                    let (there, here) = (from.path().join(&name), to.path().join(&name));
+                    if here.is_file() && !overwrite {
+                        assert!(fs::read(there).unwrap() == fs::read(here).unwrap(), "{name}");
+                    }
+                }
+            }
+            whole(&from, &to, options()).await;
+        });
+        let (source, mut target) = (snapshot(from.path()), snapshot(to.path()));
+        if overwrite {
+            // Directories that were there keep their mode and time.
+            target.retain(|name, _| source.contains_key(name));
+            let files = |all: &BTreeMap<String, String>| {
+                let mut all = all.clone();
+                all.retain(|_, what| what.contains(" file of "));
+                all
+            };
+            prop_assert_eq!(files(&source), files(&target));
+        } else {
+            prop_assert_eq!(source, target);
+        }
+    }
+}
+
+/// Where transfers leave what is incomplete.
+fn left(to: &TempDir, above: &str, name: &str) -> std::path::PathBuf {
+    let number = &blake3::hash(name.as_bytes()).to_hex()[..8];
+    to.path()
+        .join(above)
+        .join(format!(".{name}.manyway-part-{number}"))
+}
+
+/// Whatever has the name of an incomplete file or directory and isn't one, stays, and hinders
+/// nothing.
+#[tokio::test]
+async fn names_of_parts_that_are_taken() {
+    let (from, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top/f", &content(3 * G));
+    fs::write(elsewhere.path().join("secret"), content(2 * G)).unwrap();
+    for obstacle in ["directory", "pipe", "socket", "link", "twin"] {
+        let to = tempdir().unwrap();
+        let secret = elsewhere.path().join("secret");
+        let lay = |at: &Path| match obstacle {
+            "directory" => fs::create_dir(at).unwrap(),
+            "pipe" => nix::unistd::mkfifo(at, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+            "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
+            "link" => std::os::unix::fs::symlink(&secret, at).unwrap(),
+            _ => fs::hard_link(&secret, at).unwrap(),
+        };
+        lay(&left(&to, "", "top"));
+        whole(&from, &to, ReceiveOptions::default()).await;
+        fs::remove_file(to.path().join("top/f")).unwrap();
+        lay(&left(&to, "top", "f"));
+        whole(&from, &to, ReceiveOptions::default()).await;
+        for part in [left(&to, "", "top"), left(&to, "top", "f")] {
+            assert!(part.symlink_metadata().is_ok(), "{obstacle}");
+        }
+        assert_eq!(names(to.path()).len(), 4, "{obstacle}");
+        assert!(fs::read(&secret).unwrap() == content(2 * G), "{obstacle}");
+    }
+}
+
+/// Parts stay only where the next transfer looks for them.
+#[tokio::test]
+async fn parts_that_no_transfer_finds_do_not_stay() {
+    let from = tempdir().unwrap();
+    file(&from, "f", &content(20 * G));
+    for rename in [false, true] {
+        let to = tempdir().unwrap();
+        let mut options = ReceiveOptions::default();
+        match rename {
+            true => options.policy = Policy::Rename,
+            false => fs::create_dir(left(&to, "", "f")).unwrap(),
+        }
+        let before = names(to.path());
+        cut_off(&from.path().join("f"), to.path(), options, 10 * GROUP).await;
+        assert_eq!(names(to.path()), before);
+    }
+}
+
+/// A sender that is slow to answer doesn't make the receiver open everything meanwhile.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn few_files_are_open_at_a_time() {
+    let to = tempdir().unwrap();
+    let entries: Vec<_> = (100..600)
+        .map(|n| entry(&format!("f{n}"), Kind::File, 10))
+        .collect();
+    for entry in &entries {
+        file(&to, entry.name.as_str(), &content(10));
+    }
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(entries).await;
+        let mut told = 0;
+        while told < 10 {
+            if let Some(Message::Basis(hashes)) = sender.hear().await {
+                told += hashes.len();
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|at| at.starts_with(to.path())))
+            .count()
+    };
+    let receiving = receive(theirs, to.path(), checking(Policy::Refuse), Progress::new());
+    let (open, _) = tokio::join!(play, receiving);
+    assert!(open < 100, "{open}");
+}
+
+/// Who could send such names could have a directory that exists get another mode.
+#[tokio::test]
+async fn what_has_the_name_of_a_part_is_not_sent_and_not_taken() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top/d/f", b"f");
+    file(&from, "top/.d.manyway-part-0123abcd", b"");
+    let ends = transfer(
+        [from.path().join("top")],
+        to.path(),
+        ReceiveOptions::default(),
+    )
+    .await;
+    let skipped = ends.0.unwrap().skipped;
+    assert_eq!(
+        skipped.examples,
+        ["top/.d.manyway-part-0123abcd: an incomplete file"]
+    );
+    ends.1.unwrap();
+    assert_eq!(names(to.path()), ["top", "top/d", "top/d/f"]);
+    for name in [".d.manyway-part-0123abcd", ".d.Manyway-Part-0123ABCD"] {
+        let (ours, theirs) = pair();
+        let play = async {
+            let mut sender = Puppet::greeted(ours, Role::Sender).await;
+            sender
+                .offer(vec![
+                    entry("top", Kind::Directory, 0),
+                    entry(&format!("top/{name}"), Kind::File, 0),
+                ])
+                .await;
+            sender.hear_failure().await
+        };
+        let receiving = receive(theirs, to.path(), overwriting(), Progress::new());
+        let (told, received) = tokio::join!(play, receiving);
+        assert_eq!(received.unwrap_err().code(), Some(FailureCode::Refused));
+        assert_eq!(told.name.as_deref(), Some(&*format!("top/{name}")));
+    }
+}
+
+/// A file that has another name elsewhere is replaced, not changed.
+#[tokio::test]
+async fn a_file_with_two_names_keeps_its_mode_and_time() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let bytes = content(2 * G + 1);
+    file(&from, "top/f", &bytes);
+    file(&to, "twin", &bytes);
+    let twin = to.path().join("twin");
+    set_mode(&twin, 0o600);
+    set_time(&twin, 5, 0);
+    fs::create_dir(to.path().join("top")).unwrap();
+    fs::hard_link(&twin, to.path().join("top/f")).unwrap();
+    let kept = whole(&from, &to, checking(Policy::Overwrite)).await;
+    assert_eq!(kept.bytes, bytes.len() as u64);
+    let (twin, new) = (
+        fs::metadata(twin).unwrap(),
+        fs::metadata(to.path().join("top/f")).unwrap(),
+    );
+    assert_eq!((twin.mode() & 0o777, twin.mtime()), (0o600, 5));
+    assert_eq!(new.mtime(), 1_000_000_000);
+}
+
+/// What is copied fills the disk, too, and so does a file whose part was there and is gone.
+#[tokio::test]
+async fn the_allowance_holds_for_what_is_written() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let (old, size) = (content(4 * G), 4 * GROUP);
+    let mut new = old.clone();
+    new[3 * G] ^= 1;
+    file(&from, "top/f", &new);
+    file(&to, "top/f", &old);
+    set_time(&to.path().join("top/f"), 5, 0);
+    let allowance = crate::files::Allowance::new(size + GROUP);
+    let options = |policy| ReceiveOptions {
+        allowance: Some(allowance.clone()),
+        policy,
+        ..ReceiveOptions::default()
+    };
+    assert_eq!(
+        whole(&from, &to, options(Policy::Overwrite)).await.bytes,
+        3 * GROUP
+    );
+    assert_eq!(allowance.left(), GROUP);
+    // Somebody is at work on the part: there will be another file.
+    fs::remove_file(to.path().join("top/f")).unwrap();
+    let part = left(&to, "top", "f");
+    fs::write(&part, &new[..3 * G]).unwrap();
+    set_mode(&part, 0o600);
+    let other = fs::File::open(&part).unwrap();
+    other.lock().unwrap();
+    let paths = [from.path().join("top")];
+    let work = async {
+        for seconds in 10.. {
+            set_time(&part, seconds, 0);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let transferring = transfer(&paths, to.path(), options(Policy::Refuse));
+    let ends = tokio::select! {
+        ends = transferring => ends,
+        () = work => unreachable!(),
+    };
+    assert_eq!(ends.1.unwrap_err().code(), Some(FailureCode::Refused));
+    assert_eq!(allowance.left(), 0);
+    assert_eq!(finals(to.path()), ["top"]);
+}
+
+/// A directory that nobody may write to gets its mode when its content is complete.
+#[tokio::test]
+async fn an_incomplete_directory_can_be_written_to() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top/a", &content(10));
+    file(&from, "top/f", &content(20 * G));
+    let top = from.path().join("top");
+    set_mode(&top, 0o555);
+    let mode = || fs::metadata(to.path().join("top")).unwrap().mode() & 0o777;
+    cut_off(&top, to.path(), ReceiveOptions::default(), 10 * GROUP).await;
+    assert_eq!(mode() & 0o700, 0o700);
+    whole(&from, &to, ReceiveOptions::default()).await;
+    assert_eq!(mode(), 0o555);
+}
+
+/// A receiver that nobody wants any more doesn't wait for another transfer's end.
+#[tokio::test]
+async fn nothing_waits_for_a_part_when_the_transfer_is_over() {
+    for lost in [false, true] {
+        let to = tempdir().unwrap();
+        let part = left(&to, "", "f");
+        fs::write(&part, content(3 * G)).unwrap();
+        set_mode(&part, 0o600);
+        let other = fs::File::open(&part).unwrap();
+        other.lock().unwrap();
+        let (ours, (reader, writer)) = pair();
+        let (cut, is_cut) = tokio::sync::oneshot::channel::<()>();
+        let progress = Progress::new();
+        let (dir, told) = (to.path().to_owned(), progress.clone());
+        let receiving = tokio::spawn(async move {
+            let reader = reader.chain(Broken(is_cut));
+            receive((reader, writer), dir, ReceiveOptions::default(), told).await
+        });
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(vec![entry("f", Kind::File, 4 * GROUP)]).await;
+        while sender.hear().await != Some(Message::Accept) {}
+        if lost {
+            let _ = sender.writer.shutdown().await;
+            drop(cut);
+        } else {
+            receiving.abort();
+        }
+        let begun = std::time::Instant::now();
+        while std::sync::Arc::strong_count(&progress) > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{lost}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// A stream that fails when it is told to.
+struct Broken(tokio::sync::oneshot::Receiver<()>);
+
+impl tokio::io::AsyncRead for Broken {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        let cut = std::pin::Pin::new(&mut self.0).poll(context);
+        cut.map(|_| Err(std::io::ErrorKind::ConnectionReset.into()))
+    }
+}
+
+/// A file that may not be replaced is what counts, not what an interrupted transfer has left.
+#[tokio::test]
+async fn a_part_beside_a_file_that_stays() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let bytes = content(3 * G);
+    file(&from, "top/f", &bytes);
+    file(&to, "top/f", &bytes);
+    set_time(&to.path().join("top/f"), 5, 0);
+    let part = left(&to, "top", "f");
+    fs::write(&part, &bytes[..G]).unwrap();
+    set_mode(&part, 0o600);
+    let kept = whole(&from, &to, checking(Policy::Refuse)).await;
+    assert_eq!(kept.bytes, 3 * GROUP);
+}
+
+/// A file that changes after its groups were told isn't copied as what it was.
+#[tokio::test]
+async fn what_changes_after_it_was_told_is_not_kept() {
+    let to = tempdir().unwrap();
+    let (old, mut new) = (content(3 * G), content(3 * G));
+    new[2 * G] ^= 1;
+    file(&to, "top", &old);
+    set_time(&to.path().join("top"), 5, 0);
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        let offered = entry("top", Kind::File, 3 * GROUP);
+        sender.offer(vec![offered]).await;
+        while !matches!(sender.hear().await, Some(Message::Basis(told)) if told.len() == 3) {}
+        let mut other = old.clone();
+        other[G] ^= 1;
+        fs::write(to.path().join("top"), &other).unwrap();
+        sender.say(&Message::Kept(2)).await;
+        sender.data(&new[2 * G..]).await;
+        sender.trailer(&new).await;
+        (sender.hear_failure().await.to_string(), other)
+    };
+    let receiving = receive(theirs, to.path(), overwriting(), Progress::new());
+    let ((told, other), received) = tokio::join!(play, receiving);
+    assert!(received.is_err() && told.contains("BLAKE3 hash"), "{told}");
+    assert!(fs::read(to.path().join("top")).unwrap() == other);
+}
+
+/// A sender that doesn't read what it is told doesn't keep a receiver at work that has failed.
+#[tokio::test]
+async fn a_sender_that_does_not_read_what_it_is_told() {
+    let to = tempdir().unwrap();
+    let len = 5000 * GROUP;
+    let there = fs::File::create(to.path().join("top")).unwrap();
+    there.set_len(len).unwrap();
+    let (ours, theirs) = pair();
+    let progress = Progress::new();
+    let (dir, told) = (to.path().to_owned(), progress.clone());
+    let receiving =
+        tokio::spawn(async move { receive(theirs, dir, checking(Policy::Overwrite), told).await });
+    let mut sender = Puppet::greeted(ours, Role::Sender).await;
+    sender.offer(vec![entry("top", Kind::File, len)]).await;
+    while sender.hear().await != Some(Message::Accept) {}
+    // Until all that is between the two is full.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    sender.say(&Message::Accept).await;
+    let begun = std::time::Instant::now();
+    // Ours, and that of the call.
+    while std::sync::Arc::strong_count(&progress) > 2 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(sender);
+    receiving.await.unwrap().unwrap_err();
+}
