@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use manyway::files::{self, Progress, ReceiveOptions, Sources, Talk, TransferError};
+use manyway::files::{self, Policy, Progress, ReceiveOptions, Sources, Talk, TransferError};
 use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -46,6 +46,16 @@ impl Job {
         match self {
             Job::Send(_) => Direction::Sending,
             Job::Receive(..) => Direction::Receiving,
+        }
+    }
+
+    /// Can a later transfer go on where this one ends? The sender doesn't know otherwise.
+    fn resumes(&self) -> bool {
+        match self {
+            Job::Send(_) => true,
+            Job::Receive(_, options) => {
+                options.policy != Policy::Rename && !options.keep_parts.is_zero()
+            }
         }
     }
 }
@@ -133,7 +143,8 @@ impl Exchange<'_> {
             progress.clone(),
             self.connection.clone(),
         );
-        let mut transfer = pin!(self.transfer(role, job, progress));
+        let resumes = job.resumes();
+        let mut transfer = pin!(self.transfer(role, job, progress.clone()));
         let result = tokio::select! {
             result = &mut transfer => result,
             () = self.stop.requested() => Err(Interrupted.into()),
@@ -143,8 +154,12 @@ impl Exchange<'_> {
         let stats = self.connection.stats();
         self.close(&result).await;
         if interrupted(&result) {
-            // With the connection closed, the transfer fails and removes its incomplete files.
+            // With the connection closed, the transfer fails and puts its incomplete files aside.
             timeout(CLOSE_WAIT, transfer).await.ok();
+        }
+        if result.is_err() && resumes && progress.bytes_done() > 0 {
+            self.screen
+                .say("Run the same commands again to go on where this transfer stopped.");
         }
         Ok(Summary::new(result?, &stats))
     }
@@ -256,7 +271,7 @@ mod tests {
         let mute = idle.connect(&ticket).await.unwrap();
         let (mut polite, mut greeting) = mute.open_bi().await.unwrap();
         polite
-            .write_all(b"\x01\x00\x00\x07mwft\x01\x00\x00")
+            .write_all(b"\x01\x00\x00\x07mwft\x02\x00\x00")
             .await
             .unwrap();
         let stalled = idle.connect(&ticket).await.unwrap();

@@ -118,6 +118,7 @@ pub(crate) fn receive(
     ReceiveOptions {
         policy,
         keep_modes: arrival.perms,
+        checksum: arrival.checksum,
         dotfiles,
         allowance: guard.max_total.map(|size| Allowance::new(size.bytes())),
         keep_parts: guard.keep_parts,

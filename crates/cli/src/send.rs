@@ -27,10 +27,10 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
         relays.check_access()?;
     }
     let arrival = args.arrival;
-    if !matches!(target, Target::Ssh(_)) && (arrival.overwrite || arrival.rename || arrival.perms) {
+    if !matches!(target, Target::Ssh(_)) && arrival.any() {
         screen.say(
-            "`--overwrite`, `--rename` and `--perms` have no effect here: the receiver has to set \
-             them",
+            "`--overwrite`, `--rename`, `--perms` and `--checksum` have no effect here: the \
+             receiver has to set them",
         );
     }
     let stop = Stop::listen(false);

@@ -114,6 +114,9 @@ fn remote_command(what: &Invocation<'_>) -> anyhow::Result<String> {
     if what.arrival.perms {
         command.push_str(" --perms");
     }
+    if what.arrival.checksum {
+        command.push_str(" --checksum");
+    }
     if let Some(port) = what.ssh.remote_port {
         command.push_str(&format!(" --port {port}"));
     }
@@ -227,6 +230,7 @@ mod tests {
                 overwrite: false,
                 rename: true,
                 perms: true,
+                checksum: true,
             },
         })
         .unwrap()
@@ -250,7 +254,7 @@ mod tests {
             assert_eq!(
                 said,
                 format!(
-                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--port|4433|--|{dir}|"
+                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--checksum|--port|4433|--|{dir}|"
                 )
             );
         }

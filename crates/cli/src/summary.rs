@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use manyway::files::{FileSummary, ReceiveSummary, SendSummary, Skipped};
+use manyway::files::{FileSummary, Kept, ReceiveSummary, SendSummary, Skipped};
 use manyway::{CarrierKind, ConnectionStats, PathStats, SelectionStats};
 use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration, printable};
@@ -27,10 +27,13 @@ pub(crate) struct Summary {
     pub(crate) bytes: u64,
     /// From the receiver's acceptance to the confirmation that everything is on disk.
     pub(crate) seconds: f64,
-    /// `bytes` in `seconds`.
+    /// `bytes` in `seconds`, without those in `kept`.
     pub(crate) goodput_bps: f64,
-    /// Every file with its BLAKE3 hash; `saved_as` where the receiver chose another name.
+    /// Every file that wasn't there with its BLAKE3 hash; `saved_as` where the receiver chose another
+    /// name.
     pub(crate) files: Vec<FileSummary>,
+    /// Files, and bytes, that the receiver had already.
+    pub(crate) kept: Kept,
     pub(crate) directories: u64,
     /// Symbolic links and special files that were left out; only a sender knows.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,23 +149,33 @@ impl PathRecord {
 
 impl Summary {
     pub(crate) fn new(outcome: Outcome, stats: &ConnectionStats) -> Self {
-        let (direction, bytes, seconds, files, directories, skipped) = match outcome {
+        let (direction, bytes, seconds, files, kept, directories, skipped) = match outcome {
             Outcome::Sent(s) => (
                 "sent",
                 s.bytes,
                 s.seconds,
                 s.files,
+                s.kept,
                 s.directories,
                 Some(s.skipped),
             ),
-            Outcome::Received(r) => ("received", r.bytes, r.seconds, r.files, r.directories, None),
+            Outcome::Received(r) => (
+                "received",
+                r.bytes,
+                r.seconds,
+                r.files,
+                r.kept,
+                r.directories,
+                None,
+            ),
         };
         Self {
             direction,
             bytes,
             seconds,
-            goodput_bps: Rate::from_bytes_per_sec(bytes as f64 / seconds.max(1e-9)).bits_per_sec(),
+            goodput_bps: goodput(bytes - kept.bytes, seconds).bits_per_sec(),
             files,
+            kept,
             directories,
             skipped,
             selection: stats.selection.as_ref().map(SelectionRecord::of),
@@ -209,10 +222,17 @@ impl Summary {
                 [file] => printable(&file.name, MAX_NAME),
                 files => format!("{} files", files.len()),
             },
-            ByteSize::new(self.bytes),
+            ByteSize::new(self.bytes - self.kept.bytes),
             format_duration(Duration::from_secs_f64(self.seconds)),
             Rate::from_bits_per_sec(self.goodput_bps),
         );
+        let there = ByteSize::new(self.kept.bytes);
+        let kept = match (self.kept.files, self.kept.bytes) {
+            (0, 0) => String::new(),
+            (0, _) => format!("\nalready there: {there}"),
+            (1, _) => format!("\nalready there: 1 file; {there} in all"),
+            (files, _) => format!("\nalready there: {files} files; {there} in all"),
+        };
         let skipped = self.skipped.iter().flat_map(|skipped| &skipped.examples);
         let skipped: String = skipped
             .map(|example| format!("\nskipped: {example}"))
@@ -220,10 +240,14 @@ impl Summary {
         let picked = self.selection.as_ref();
         let picked = picked.map_or_else(String::new, |s| format!("\n{}", s.text()));
         format!(
-            "{headline}{skipped}{picked}\n{}",
+            "{headline}{kept}{skipped}{picked}\n{}",
             table.to_string().trim_end()
         )
     }
+}
+
+fn goodput(bytes: u64, seconds: f64) -> Rate {
+    Rate::from_bytes_per_sec(bytes as f64 / seconds.max(1e-9))
 }
 
 /// Reports a transfer on the screen and as JSON, and passes its error on.
@@ -308,6 +332,7 @@ mod tests {
             seconds: 1.5,
             goodput_bps: 16e6,
             files: vec![file("film.mkv", 3_000_000)],
+            kept: Kept::default(),
             directories: 0,
             skipped: (direction == "sent").then(|| Skipped {
                 count: 1,
@@ -336,6 +361,28 @@ mod tests {
         let mut received = summary("received");
         received.files.push(file("b/empty", 0));
         insta::assert_snapshot!("received", received.text());
+    }
+
+    #[test]
+    fn what_was_there_is_told() {
+        let first = |files, bytes| {
+            let mut sent = summary("received");
+            sent.kept = Kept { files, bytes };
+            let text = sent.text();
+            text.lines().take(2).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(first(0, 2_000_000), @r"
+        Received film.mkv, 1 MB in 1.5 s: 16.0 Mbps
+        already there: 2 MB
+        ");
+        insta::assert_snapshot!(first(1, 0), @r"
+        Received film.mkv, 3 MB in 1.5 s: 16.0 Mbps
+        already there: 1 file; 0 B in all
+        ");
+        insta::assert_snapshot!(first(72, 2_000_000), @r"
+        Received film.mkv, 1 MB in 1.5 s: 16.0 Mbps
+        already there: 72 files; 2 MB in all
+        ");
     }
 
     #[test]

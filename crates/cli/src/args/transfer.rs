@@ -123,6 +123,18 @@ pub(crate) struct ArrivalArgs {
     /// HOST:DIR
     #[arg(long)]
     pub(crate) perms: bool,
+
+    /// Compare the content of files that have the same size [default: the same size and time are
+    /// the same file]; when sending, only with HOST:DIR
+    #[arg(long)]
+    pub(crate) checksum: bool,
+}
+
+impl ArrivalArgs {
+    /// Is any of them given?
+    pub(crate) fn any(self) -> bool {
+        self.overwrite || self.rename || self.perms || self.checksum
+    }
 }
 
 /// What the receiver takes from a sender whom its user doesn't know well.
@@ -144,9 +156,9 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_total: Option<ByteSize>,
 
-    /// How long to keep the incomplete files of receivers that were killed
+    /// How long to keep incomplete files, for another transfer to go on with
     ///
-    /// manyway removes older ones from DIR when a transfer begins.
+    /// manyway removes older ones from DIR when a transfer begins. 0 keeps none.
     #[arg(
         long,
         value_name = "TIME",

@@ -154,7 +154,13 @@ fn a_receiver_goes_on_until_it_is_stopped() {
     let receiver = place.start(&["recv", "in", "--json", "--ticket-file", "ticket"]);
     place.wait_for("ticket");
     place.run(&["send", "film.mkv", "--to", "@ticket"]).ok();
-    // The name is taken now: refused by default, and the receiver lives on.
+    // It is there now.
+    let again = place
+        .run(&["send", "film.mkv", "--to", "@ticket", "--json"])
+        .ok();
+    assert_eq!(again.json()["kept"]["files"], 1);
+    // Another file of that name: refused by default, and the receiver lives on.
+    fs::write(place.path("film.mkv"), "another").unwrap();
     let refused = place.run(&["send", "film.mkv", "--to", "@ticket", "--json"]);
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("--overwrite"), "{refused:?}");
@@ -173,12 +179,12 @@ fn a_receiver_goes_on_until_it_is_stopped() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(lines.len(), 3, "{received:?}");
-    assert_eq!(lines[2]["directories"], 2);
+    assert_eq!(lines.len(), 4, "{received:?}");
+    assert_eq!(lines[3]["directories"], 2);
 }
 
 #[test]
-fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing() {
+fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing_without_use() {
     for stop_sender in [true, false] {
         let place = Place::new();
         let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
@@ -206,6 +212,55 @@ fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing() {
     }
 }
 
+/// Whatever ends a transfer, the same again goes on where it was, even with another ticket.
+#[test]
+fn an_interrupted_transfer_goes_on_where_it_was() {
+    for (how, signal) in [
+        ("receiver", "-KILL"),
+        ("receiver", "-INT"),
+        ("sender", "-INT"),
+    ] {
+        let place = Place::new();
+        let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
+        place.wait_for("ticket");
+        let sender = place.start(&["send", "film.mkv", "--to", "@ticket", "--limit", "8Mbps"]);
+        let part = || {
+            let mut names = fs::read_dir(place.path("in")).ok()?.flatten();
+            names
+                .find_map(|part| part.metadata().ok())
+                .map(|part| part.len())
+        };
+        eventually("half a megabyte", || part().filter(|&len| len > 500_000));
+        let victim = if how == "sender" { &sender } else { &receiver };
+        let mut kill = Command::new("kill");
+        kill.args([signal, &victim.0.id().to_string()]);
+        assert!(kill.status().unwrap().success());
+        if signal == "-INT" {
+            for ended in [sender.finish(), receiver.finish()] {
+                let hint = "Run the same commands again";
+                assert!(ended.code == 1 && ended.stderr.contains(hint), "{ended:?}");
+            }
+        } else {
+            drop((sender, receiver));
+        }
+        let left = part().expect("it stays");
+        assert!(left < 2_900_000, "{left}");
+
+        fs::remove_file(place.path("ticket")).unwrap();
+        let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
+        place.wait_for("ticket");
+        let sent = place
+            .run(&["send", "film.mkv", "--to", "@ticket", "--json"])
+            .ok();
+        receiver.finish().ok();
+        place.same("film.mkv", "in/film.mkv");
+        assert_eq!(fs::read_dir(place.path("in")).unwrap().count(), 1);
+        let kept = sent.json()["kept"]["bytes"].as_u64().unwrap();
+        assert!(kept + 65_536 > left, "{how} {signal}: {kept} of {left}");
+        assert!(sent.stderr.contains("already there: "), "{sent:?}");
+    }
+}
+
 #[test]
 fn the_far_side_is_started_over_ssh() {
     let place = Place::new();
@@ -229,6 +284,7 @@ fn the_far_side_is_started_over_ssh() {
     assert_eq!(place.wait_for("host").trim(), "ann@server");
 
     // What the far side says is passed on with its host's name; its own reason comes first.
+    fs::write(place.path("film.mkv"), "another").unwrap();
     let refused = send(&format!("server:{dir}"), program);
     assert_eq!(refused.code, 1);
     assert!(
