@@ -8,14 +8,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use manyway::files::{self, Policy, Progress, ReceiveOptions, Sources, Talk, TransferError};
 use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::events;
-use crate::exit::{Interrupted, Stop};
+use crate::exit::{ClosedByPeer, Interrupted, Stop};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::screen::Screen;
@@ -228,7 +228,10 @@ fn explain(error: TransferError) -> anyhow::Error {
         && let Some(ConnectionLost(CloseReason::Peer { reason, .. })) = lost(source)
         && !reason.is_empty()
     {
-        return anyhow!("the peer closed the connection {doing}: {reason}");
+        return anyhow::Error::new(ClosedByPeer {
+            doing: doing.clone(),
+            reason: reason.clone(),
+        });
     }
     error.into()
 }

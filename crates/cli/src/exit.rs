@@ -1,14 +1,127 @@
-//! How the program ends: exit status 0 for success, 1 for failure, 2 for wrong usage; signals.
+//! How the program ends: classes of errors with their exit statuses, and signals.
 
 use std::process::ExitCode;
 use std::{fmt, io, thread};
 
+use manyway::ConnectError;
+use manyway::files::{FailureCode, Skipped, TransferError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::screen::Screen;
 
-/// An error in the command line: exit status 2, as with clap's own errors.
+/// Classes of errors. The numbers are exit statuses; 0 is success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// None of the others.
+    Failed = 1,
+    /// The command line is wrong; clap's own errors have the same status.
+    Usage = 2,
+    /// Nobody answered.
+    Unreachable = 3,
+    /// A side doesn't want the transfer: a name exists or is unsafe, or there is too much of it.
+    Refused = 4,
+    /// A user stopped it, or the connection was lost.
+    Interrupted = 5,
+    /// Something was left out, or changed meanwhile.
+    Incomplete = 6,
+    /// A disk is full or fails, or files may not be read or written.
+    Disk = 7,
+    /// What arrived isn't what was sent.
+    Verification = 8,
+}
+
+impl Class {
+    /// Its name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Interrupted => "interrupted",
+            Self::Incomplete => "incomplete",
+            Self::Disk => "disk",
+            Self::Verification => "verification",
+        }
+    }
+
+    /// That of an error.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let classes = error.chain().filter_map(Self::of_cause);
+        classes.last().unwrap_or(Self::Failed)
+    }
+
+    fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
+        if let Some(error) = cause.downcast_ref::<TransferError>() {
+            return Some(error.code().map_or(Self::Interrupted, Self::of_failure));
+        }
+        let is_one = [
+            (cause.is::<Usage>(), Self::Usage),
+            (cause.is::<Interrupted>(), Self::Interrupted),
+            (cause.is::<ClosedByPeer>(), Self::Interrupted),
+            (cause.is::<LeftOut>(), Self::Incomplete),
+            (cause.is::<ConnectError>(), Self::Unreachable),
+        ];
+        let found = is_one.into_iter().find(|(is_one, _)| *is_one);
+        found.map(|(_, class)| class)
+    }
+
+    fn of_failure(code: FailureCode) -> Self {
+        match code {
+            FailureCode::UnsafeName | FailureCode::Conflict | FailureCode::Refused => Self::Refused,
+            FailureCode::DiskFull
+            | FailureCode::Permission
+            | FailureCode::Read
+            | FailureCode::Write => Self::Disk,
+            FailureCode::Changed | FailureCode::Vanished => Self::Incomplete,
+            FailureCode::Mismatch => Self::Verification,
+            FailureCode::Cancelled => Self::Interrupted,
+            // Other, Protocol, and what may come.
+            _ => Self::Failed,
+        }
+    }
+}
+
+/// The peer has closed the connection, and said why.
+#[derive(Debug)]
+pub(crate) struct ClosedByPeer {
+    /// What was going on.
+    pub(crate) doing: String,
+    pub(crate) reason: String,
+}
+
+impl fmt::Display for ClosedByPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { doing, reason } = self;
+        write!(f, "the peer closed the connection {doing}: {reason}")
+    }
+}
+
+impl std::error::Error for ClosedByPeer {}
+
+/// All that can travel has arrived, but there was more.
+#[derive(Debug)]
+pub(crate) struct LeftOut(pub(crate) Skipped);
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Skipped { count, examples } = &self.0;
+        let names = if *count == 1 { "name" } else { "names" };
+        write!(f, "{count} {names} left out:")?;
+        examples
+            .iter()
+            .try_for_each(|name| write!(f, "\n  {name}"))?;
+        match count - examples.len() as u64 {
+            0 => Ok(()),
+            more => write!(f, "\n  … and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for LeftOut {}
+
+/// An error in the command line.
 #[derive(Debug)]
 pub(crate) struct Usage(String);
 
@@ -54,7 +167,7 @@ impl Stop {
             }
             asked.send(true).ok();
             signals.next().await;
-            std::process::exit(1);
+            std::process::exit(Class::Interrupted as i32);
         });
         Self(stop)
     }
@@ -119,10 +232,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
 /// Prints the error and chooses the exit status.
 pub(crate) fn report(screen: &Screen, error: &anyhow::Error) -> ExitCode {
     screen.error(&format!("manyway: {}", words(error)));
-    match error.downcast_ref::<Usage>() {
-        Some(_) => ExitCode::from(2),
-        None => ExitCode::FAILURE,
-    }
+    ExitCode::from(Class::of(error) as u8)
 }
 
 #[cfg(test)]
@@ -130,6 +240,60 @@ mod tests {
     use anyhow::Context;
 
     use super::*;
+
+    #[test]
+    fn every_failure_has_its_class() {
+        use manyway::files::Failure;
+        let of = |code| TransferError::Here(Failure::new(code, "x"));
+        for (code, class) in [
+            (FailureCode::Other, Class::Failed),
+            (FailureCode::Conflict, Class::Refused),
+            (FailureCode::UnsafeName, Class::Refused),
+            (FailureCode::DiskFull, Class::Disk),
+            (FailureCode::Permission, Class::Disk),
+            (FailureCode::Changed, Class::Incomplete),
+            (FailureCode::Mismatch, Class::Verification),
+            (FailureCode::Cancelled, Class::Interrupted),
+        ] {
+            assert_eq!(Class::of(&of(code).into()), class);
+            let wrapped = anyhow::Error::new(of(code)).context("while it was said");
+            assert_eq!(Class::of(&wrapped), class);
+        }
+        let lost = TransferError::Stream {
+            doing: "while sending x".to_owned(),
+            source: io::ErrorKind::TimedOut.into(),
+        };
+        for (error, class) in [
+            (lost.into(), Class::Interrupted),
+            (usage("x"), Class::Usage),
+            (Interrupted.into(), Class::Interrupted),
+            (anyhow::anyhow!("x"), Class::Failed),
+            (ConnectError::Closed.into(), Class::Unreachable),
+        ] {
+            assert_eq!(Class::of(&error), class);
+        }
+        assert_eq!((Class::Usage.name(), Class::Usage as u8), ("usage", 2));
+    }
+
+    #[test]
+    fn what_was_left_out_is_listed() {
+        let left_out = |count: u64, shown: usize| {
+            LeftOut(Skipped {
+                count,
+                examples: vec!["a: a symbolic link".to_owned(); shown],
+            })
+            .to_string()
+        };
+        insta::assert_snapshot!(left_out(1, 1), @r"
+        1 name left out:
+          a: a symbolic link
+        ");
+        insta::assert_snapshot!(left_out(102, 1), @r"
+        102 names left out:
+          a: a symbolic link
+          … and 101 more
+        ");
+    }
 
     #[test]
     fn a_cause_appears_once() {

@@ -15,10 +15,15 @@ use crate::exit::{Interrupted, Stop, usage, words};
 use crate::meter::Direction;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
-use crate::summary::{self, Summary};
+use crate::summary;
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
+    let json = args.network.json;
+    summary::pass_on(json, recv(screen, args).await)
+}
+
+async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     let (source, dir) = source_and_dir(&args)?;
     let carrier = args.network.carrier;
     let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
@@ -125,11 +130,8 @@ impl Receiver {
         ticket: &Ticket,
         relays: &mut RelaySources,
     ) -> anyhow::Result<()> {
-        let result = match relays.dial(endpoint, ticket, &self.stop).await {
-            Ok((connection, _tasks)) => self.receive(connection, Role::Initiator).await,
-            Err(error) => Err(error),
-        };
-        summary::finish(&self.screen, self.json, result)
+        let (connection, _tasks) = relays.dial(endpoint, ticket, &self.stop).await?;
+        self.serve(connection, Role::Initiator).await
     }
 
     async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
@@ -186,18 +188,14 @@ impl Receiver {
         let Some(role) = role else {
             return false;
         };
-        if let Err(error) = self.serve(connection, role).await {
+        let served = self.serve(connection, role).await;
+        if let Err(error) = summary::pass_on(self.json, served) {
             self.screen.error(&format!("manyway: {}", words(&error)));
         }
         true
     }
 
     async fn serve(&self, connection: Connection, role: Role) -> anyhow::Result<()> {
-        let result = self.receive(connection, role).await;
-        summary::finish(&self.screen, self.json, result)
-    }
-
-    async fn receive(&self, connection: Connection, role: Role) -> anyhow::Result<Summary> {
         let exchange = Exchange {
             screen: &self.screen,
             stop: &self.stop,
@@ -205,6 +203,7 @@ impl Receiver {
             role,
             named: self.named,
         };
-        exchange.run(self.job.clone()).await
+        let summary = exchange.run(self.job.clone()).await?;
+        summary::tell(&self.screen, self.json, &summary)
     }
 }

@@ -14,7 +14,14 @@ use crate::ssh::{self, Invocation, RemoteReceiver};
 use crate::summary::{self, Summary};
 use crate::{options, ticket};
 
-pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
+    let json = args.network.json;
+    let sent = send(screen, args).await;
+    let told = sent.and_then(|summary| summary::tell(screen, json, &summary));
+    summary::pass_on(json, told)
+}
+
+async fn send(screen: &Screen, mut args: SendArgs) -> anyhow::Result<Summary> {
     let target = Target::of(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = Sources::new(&args.paths)?;
@@ -49,7 +56,7 @@ pub(crate) async fn run(screen: &Screen, mut args: SendArgs) -> anyhow::Result<(
         Target::Offer => sender.offer().await,
     };
     endpoint.close().await;
-    summary::finish(screen, args.network.json, result)
+    result
 }
 
 /// Where the files go.

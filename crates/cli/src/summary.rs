@@ -12,7 +12,7 @@ use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration, printable};
 use serde::Serialize;
 
-use crate::exit::words;
+use crate::exit::{Class, LeftOut, words};
 use crate::screen::Screen;
 
 /// Most characters of a file's name on the screen.
@@ -29,8 +29,8 @@ pub(crate) struct Summary {
     pub(crate) seconds: f64,
     /// `bytes` in `seconds`, without those in `kept`.
     pub(crate) goodput_bps: f64,
-    /// Every file that wasn't there with its BLAKE3 hash; `saved_as` where the receiver chose another
-    /// name.
+    /// Every file that wasn't there with its BLAKE3 hash; `saved_as` where the receiver chose
+    /// another name.
     pub(crate) files: Vec<FileSummary>,
     /// Files, and bytes, that the receiver had already.
     pub(crate) kept: Kept,
@@ -38,6 +38,9 @@ pub(crate) struct Summary {
     /// Symbolic links and special files that were left out; only a sender knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) skipped: Option<Skipped>,
+    /// If something was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorRecord>,
     /// The relay selection; only with `--pick`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) selection: Option<SelectionRecord>,
@@ -177,6 +180,11 @@ impl Summary {
             files,
             kept,
             directories,
+            error: skipped
+                .as_ref()
+                .and_then(left_out)
+                .as_ref()
+                .map(ErrorRecord::of),
             skipped,
             selection: stats.selection.as_ref().map(SelectionRecord::of),
             paths: stats.paths.iter().map(PathRecord::of).collect(),
@@ -233,16 +241,9 @@ impl Summary {
             (1, _) => format!("\nalready there: 1 file; {there} in all"),
             (files, _) => format!("\nalready there: {files} files; {there} in all"),
         };
-        let skipped = self.skipped.iter().flat_map(|skipped| &skipped.examples);
-        let skipped: String = skipped
-            .map(|example| format!("\nskipped: {example}"))
-            .collect();
         let picked = self.selection.as_ref();
         let picked = picked.map_or_else(String::new, |s| format!("\n{}", s.text()));
-        format!(
-            "{headline}{kept}{skipped}{picked}\n{}",
-            table.to_string().trim_end()
-        )
+        format!("{headline}{kept}{picked}\n{}", table.to_string().trim_end())
     }
 }
 
@@ -250,35 +251,60 @@ fn goodput(bytes: u64, seconds: f64) -> Rate {
     Rate::from_bytes_per_sec(bytes as f64 / seconds.max(1e-9))
 }
 
-/// Reports a transfer on the screen and as JSON, and passes its error on.
-pub(crate) fn finish(
-    screen: &Screen,
-    json: bool,
-    result: anyhow::Result<Summary>,
-) -> anyhow::Result<()> {
-    match &result {
-        Ok(summary) => {
-            screen.say(&summary.text());
-            if json {
-                print_json(summary)?;
-            }
-        }
-        Err(error) if json => print_failure(error)?,
-        Err(_) => {}
+/// Reports a finished transfer on the screen and as JSON. One that leaves something out is an
+/// error, though the rest has arrived.
+pub(crate) fn tell(screen: &Screen, json: bool, summary: &Summary) -> anyhow::Result<()> {
+    screen.say(&summary.text());
+    if json {
+        print_json(summary)?;
     }
-    result.map(drop)
+    let left_out = summary.skipped.as_ref().and_then(left_out);
+    left_out.map_or(Ok(()), Err)
+}
+
+/// Reports the failure of a command as JSON, unless its object is there, and passes it on.
+pub(crate) fn pass_on(json: bool, result: anyhow::Result<()>) -> anyhow::Result<()> {
+    if let Err(error) = &result
+        && json
+        && !error.is::<LeftOut>()
+    {
+        print_failure(error)?;
+    }
+    result
+}
+
+fn left_out(skipped: &Skipped) -> Option<anyhow::Error> {
+    (skipped.count > 0).then(|| LeftOut(skipped.clone()).into())
 }
 
 /// `--json`'s object for a failure.
 #[derive(Debug, Serialize)]
 struct Failed {
-    error: String,
+    error: ErrorRecord,
+}
+
+/// An error in JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ErrorRecord {
+    /// Its class.
+    code: &'static str,
+    /// What people read.
+    message: String,
+}
+
+impl ErrorRecord {
+    fn of(error: &anyhow::Error) -> Self {
+        Self {
+            code: Class::of(error).name(),
+            message: words(error),
+        }
+    }
 }
 
 /// Reports a failure on standard output.
 pub(crate) fn print_failure(error: &anyhow::Error) -> anyhow::Result<()> {
     print_json(&Failed {
-        error: words(error),
+        error: ErrorRecord::of(error),
     })
 }
 
@@ -338,6 +364,7 @@ mod tests {
                 count: 1,
                 examples: vec!["photos/link: a symbolic link".to_owned()],
             }),
+            error: None,
             selection: None,
             paths: vec![
                 path("eth0", "203.0.113.5:4433", 2_000_000, 20_000),

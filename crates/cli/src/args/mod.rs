@@ -80,7 +80,8 @@ Examples:
   manyway demo                            shows manyway at work on this host alone
   manyway run experiment.toml             simulates a network and its flows
 
-Exit status: 0 success, 1 failure, 2 wrong usage.
+Exit status: 0 success, 1 failure, 2 wrong usage, 3 nobody answers, 4 refused, 5 interrupted,
+6 incomplete, 7 disk, 8 verification failed.
 The guide is docs/guide.md in the source tree.";
 
 #[derive(Debug, Subcommand)]

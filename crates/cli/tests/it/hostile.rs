@@ -26,7 +26,7 @@ async fn a_reason_for_closing_does_not_act_on_the_terminal() {
     let connection = endpoint.connect(&ticket).await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
     // A sender's hello and its offer, a file "a" of one byte; the receiver's hello and its consent.
-    let hello = b"\x01\0\0\x07mwft\x01\0\0";
+    let hello = b"\x01\0\0\x07mwft\x02\0\0";
     send.write_all(hello).await.unwrap();
     let offer = b"\x02\0\0\x07\x01a\0\x01\0\0\0\x03\0\0\x03\x01\x01\x01";
     send.write_all(offer).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_reason_for_closing_does_not_act_on_the_terminal() {
     connection.close(0x101, REASON);
     let ended = tokio::task::spawn_blocking(|| receiver.finish()).await;
     let ended = ended.unwrap();
-    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(ended.code, 5, "{ended:?}");
     let said = ended.stderr.trim_end();
     assert!(
         said.ends_with(r"\u{1b}[2J\rmanyway: all is well\nReceived film.mkv \u{202e}\u{200b}"),
@@ -75,7 +75,7 @@ fn hidden_files_and_too_much_are_refused_unless_allowed() {
         let [sent, received] = send(&transfer, name, refusing);
         let option = allowing.split('=').next().unwrap();
         for ended in [&sent, &received] {
-            assert_eq!(ended.code, 1, "{ended:?}");
+            assert_eq!(ended.code, 4, "{ended:?}");
             assert!(ended.stderr.contains(option), "{ended:?}");
         }
         // How much the receiver would take, and where, concerns only its user.

@@ -202,7 +202,7 @@ fn where_none_takes_tcp_it_is_said() {
         &ticket.to_string(),
         &[&source[..], &TCP].concat(),
     );
-    assert_eq!(failed.code, 1, "{failed:?}");
+    assert_eq!(failed.code, 3, "{failed:?}");
     for words in [
         "names no relay that is known to accept TCP",
         "TCP to 127.0.0.1:9",
@@ -223,7 +223,7 @@ fn a_named_relay_without_tcp_is_named_in_the_error() {
     let ticket = unreachable(&transfer).to_string();
     let options = [&["--via", &relay.text][..], &TCP].concat();
     let failed = send(&transfer, &ticket, &options);
-    assert_eq!(failed.code, 1, "{failed:?}");
+    assert_eq!(failed.code, 3, "{failed:?}");
     let words = format!("TCP to {}: ", text.addresses[0]);
     assert!(failed.stderr.contains(&words), "{}", failed.stderr);
     drop(receiver);

@@ -162,10 +162,10 @@ fn a_receiver_goes_on_until_it_is_stopped() {
     // Another file of that name: refused by default, and the receiver lives on.
     fs::write(place.path("film.mkv"), "another").unwrap();
     let refused = place.run(&["send", "film.mkv", "--to", "@ticket", "--json"]);
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, 4);
     assert!(refused.stderr.contains("--overwrite"), "{refused:?}");
     assert!(
-        refused.json()["error"]
+        refused.json()["error"]["message"]
             .as_str()
             .unwrap()
             .contains("film.mkv"),
@@ -200,7 +200,7 @@ fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing_without_use() {
         } else {
             (received, sent)
         };
-        assert_eq!((stopped.code, told.code), (1, 1));
+        assert_eq!((stopped.code, told.code), (5, 5));
         assert!(
             stopped
                 .stderr
@@ -238,7 +238,7 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
         if signal == "-INT" {
             for ended in [sender.finish(), receiver.finish()] {
                 let hint = "Run the same commands again";
-                assert!(ended.code == 1 && ended.stderr.contains(hint), "{ended:?}");
+                assert!(ended.code == 5 && ended.stderr.contains(hint), "{ended:?}");
             }
         } else {
             drop((sender, receiver));
@@ -286,7 +286,7 @@ fn the_far_side_is_started_over_ssh() {
     // What the far side says is passed on with its host's name; its own reason comes first.
     fs::write(place.path("film.mkv"), "another").unwrap();
     let refused = send(&format!("server:{dir}"), program);
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, 4);
     assert!(
         refused
             .stderr
@@ -350,16 +350,38 @@ fn wrong_usage_has_a_status_of_its_own() {
 #[test]
 fn failures_name_the_thing() {
     let place = Place::new();
-    let fails = |arguments: &[&str], words: &str| {
-        let finished = place.run(arguments);
-        assert_eq!(finished.code, 1, "{finished:?}");
+    let fails = |arguments: &[&str], words: &str, code: i32, name: &str| {
+        let finished = place.run(&[arguments, &["--json"]].concat());
+        assert_eq!(finished.code, code, "{finished:?}");
         assert!(finished.stderr.contains(words), "{finished:?}");
+        let error = &finished.json()["error"];
+        assert_eq!(error["code"], name);
+        assert!(error["message"].as_str().unwrap().contains(words));
     };
-    fails(&["send", "nothing"], "nothing");
-    fails(&["send", "film.mkv", "--to", "@nowhere"], "nowhere");
-    fails(&["recv", "film.mkv"], "not a directory");
-    fails(&["recv", "a/b/c"], "parent");
-    fails(&["recv", "--path", "nosuch0"], "nosuch0");
+    fails(&["send", "nothing"], "nothing", 6, "incomplete");
+    let no_ticket = ["send", "film.mkv", "--to", "@nowhere"];
+    fails(&no_ticket, "nowhere", 1, "failed");
+    fails(&["recv", "film.mkv"], "not a directory", 1, "failed");
+    fails(&["recv", "a/b/c"], "parent", 1, "failed");
+    fails(&["recv", "--path", "nosuch0"], "nosuch0", 1, "failed");
+}
+
+/// What can't travel is listed even with `-q`, and the status tells of it.
+#[test]
+fn what_is_left_out_is_an_error_though_the_rest_arrives() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("sea", place.path("photos/link")).unwrap();
+    let receiver = place.start(&["recv", "in", "--once", "-q", "--ticket-file", "ticket"]);
+    place.wait_for("ticket");
+    let sent = place.run(&["send", "photos", "--to", "@ticket", "-q", "--json"]);
+    receiver.finish().ok();
+    place.same("photos/sea/a b.txt", "in/photos/sea/a b.txt");
+    let told = "manyway: 1 name left out:\n  photos/link: a symbolic link\n";
+    assert_eq!((sent.code, sent.stderr.as_str()), (6, told));
+    let json = sent.json();
+    assert_eq!(json["error"]["code"], "incomplete");
+    assert_eq!(json["skipped"]["count"], 1);
+    assert_eq!(json["direction"], "sent");
 }
 
 #[test]

@@ -515,7 +515,7 @@ fn an_interrupt_before_any_run_is_over_leaves_nothing() {
     assert_eq!(run.code, 1, "{told}");
     assert_eq!(
         run.stdout,
-        "{\"error\":\"stopped before the first run was over\"}\n"
+        "{\"error\":{\"code\":\"failed\",\"message\":\"stopped before the first run was over\"}}\n"
     );
     assert!(!place.exists("out"));
 }
