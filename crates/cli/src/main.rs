@@ -22,6 +22,7 @@ mod recv;
 mod registry;
 mod relay;
 mod relays;
+mod retry;
 #[cfg(feature = "research")]
 mod run;
 #[cfg(feature = "research")]

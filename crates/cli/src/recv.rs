@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use manyway::{Connection, Endpoint, RelayAddress, Ticket};
@@ -14,6 +15,7 @@ use crate::exchange::{self, Exchange, Job, Role};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::meter::Direction;
 use crate::relays::RelaySources;
+use crate::retry::until_done;
 use crate::screen::Screen;
 use crate::summary;
 use crate::{options, ticket};
@@ -46,7 +48,11 @@ async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         named: !args.network.interfaces.is_empty(),
     };
     let result = match source {
-        Some(ticket) => receiver.fetch(&endpoint, &ticket, &mut relays).await,
+        Some(ticket) => {
+            receiver
+                .fetch(&endpoint, &ticket, &mut relays, args.retry.retry)
+                .await
+        }
         None => match relays.for_own_ticket().await {
             Ok(named) => {
                 let listening = Listening {
@@ -129,9 +135,13 @@ impl Receiver {
         endpoint: &Endpoint,
         ticket: &Ticket,
         relays: &mut RelaySources,
+        retry: Option<Duration>,
     ) -> anyhow::Result<()> {
-        let (connection, _tasks) = relays.dial(endpoint, ticket, &self.stop).await?;
-        self.serve(connection, Role::Initiator).await
+        let attempt = async || {
+            let (connection, _tasks) = relays.dial(endpoint, ticket, &self.stop).await?;
+            self.serve(connection, Role::Initiator).await
+        };
+        until_done(&self.screen, &self.stop, retry, attempt).await
     }
 
     async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
@@ -146,11 +156,14 @@ impl Receiver {
         })?;
         let _tasks = relays.await_callers(endpoint, &ticket)?;
         if args.once {
-            let (connection, role) = tokio::select! {
-                first = exchange::first(endpoint, Direction::Receiving) => first?,
-                () = self.stop.requested() => return Err(Interrupted.into()),
+            let attempt = async || {
+                let (connection, role) = tokio::select! {
+                    first = exchange::first(endpoint, Direction::Receiving) => first?,
+                    () = self.stop.requested() => return Err(Interrupted.into()),
+                };
+                self.serve(connection, role).await
             };
-            return self.serve(connection, role).await;
+            return until_done(&self.screen, &self.stop, args.retry.retry, attempt).await;
         }
         let mut running = JoinSet::new();
         loop {

@@ -9,6 +9,7 @@ use crate::exchange::{self, Exchange, Job, Role};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::meter::Direction;
 use crate::relays::{RelaySources, selection};
+use crate::retry::until_done;
 use crate::screen::Screen;
 use crate::ssh::{self, Invocation, RemoteReceiver};
 use crate::summary::{self, Summary};
@@ -40,6 +41,7 @@ async fn send(screen: &Screen, mut args: SendArgs) -> anyhow::Result<Summary> {
              receiver has to set them",
         );
     }
+    let retry = args.retry.retry;
     let stop = Stop::listen(false);
     let endpoint = options::bind_selecting(&args.network, selected).await?;
     let mut sender = Sender {
@@ -51,8 +53,14 @@ async fn send(screen: &Screen, mut args: SendArgs) -> anyhow::Result<Summary> {
         relays,
     };
     let result = match target {
-        Target::Ticket(ticket) => sender.deliver(&ticket).await,
-        Target::Ssh(remote) => sender.deliver_over_ssh(&remote).await,
+        Target::Ticket(ticket) => {
+            let attempt = async || sender.deliver(&ticket).await;
+            until_done(screen, &stop, retry, attempt).await
+        }
+        Target::Ssh(remote) => {
+            let attempt = async || sender.deliver_over_ssh(&remote).await;
+            until_done(screen, &stop, retry, attempt).await
+        }
         Target::Offer => sender.offer().await,
     };
     endpoint.close().await;
@@ -138,17 +146,20 @@ impl Sender<'_> {
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
         let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
-        let (connection, role) = tokio::select! {
-            first = exchange::first(self.endpoint, Direction::Sending) => first?,
-            () = self.stop.requested() => return Err(Interrupted.into()),
+        let attempt = async || {
+            let (connection, role) = tokio::select! {
+                first = exchange::first(self.endpoint, Direction::Sending) => first?,
+                () = self.stop.requested() => return Err(Interrupted.into()),
+            };
+            let exchange = Exchange {
+                screen: self.screen,
+                stop: self.stop,
+                connection,
+                role,
+                named: self.named(),
+            };
+            exchange.run(Job::Send(self.sources.clone())).await
         };
-        let exchange = Exchange {
-            screen: self.screen,
-            stop: self.stop,
-            connection,
-            role,
-            named: self.named(),
-        };
-        exchange.run(Job::Send(self.sources.clone())).await
+        until_done(self.screen, self.stop, self.args.retry.retry, attempt).await
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) arrival: ArrivalArgs,
     #[command(flatten)]
+    pub(crate) retry: RetryArgs,
+    #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]
     pub(crate) relays: RelaySourceArgs,
@@ -88,6 +90,8 @@ pub(crate) struct RecvArgs {
     #[command(flatten)]
     pub(crate) guard: GuardArgs,
     #[command(flatten)]
+    pub(crate) retry: RetryArgs,
+    #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]
     pub(crate) relays: RelaySourceArgs,
@@ -106,6 +110,17 @@ Examples:
   manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
   manyway recv mw1… ~/Downloads --rename
   MANYWAY_TICKET=@ticket manyway recv";
+
+/// What happens when the connection is lost.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct RetryArgs {
+    /// When nobody answers or the connection is lost, try again for TIME, e.g. 30min
+    ///
+    /// The transfer goes on where it was. manyway pauses for 1 s at first, and for 30 s at most. An
+    /// attempt that ran for a minute starts the time anew.
+    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
+    pub(crate) retry: Option<Duration>,
+}
 
 /// What the receiver does with what arrives.
 #[derive(Debug, Clone, Copy, Args)]
