@@ -248,6 +248,34 @@ async fn an_interrupted_transfer_goes_on_where_it_was() {
     assert_eq!(snapshot(to.path()), snapshot(from.path()));
 }
 
+/// A transfer that was thought dead may place a file while another one receives it.
+#[tokio::test]
+async fn a_file_that_another_transfer_places_meanwhile() {
+    let to = tempdir().unwrap();
+    let bytes = content(100);
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(vec![entry("f", Kind::File, 100)]).await;
+        assert_eq!(sender.hear().await, Some(Message::Accept));
+        fs::write(to.path().join("f"), &bytes).unwrap();
+        set_time(&to.path().join("f"), 1_000_000_000, 0);
+        sender.data(&bytes).await;
+        sender.trailer(&bytes).await;
+        while !matches!(sender.hear().await, Some(Message::Done(_))) {}
+        sender.say(&Message::Bye).await;
+    };
+    let receiving = receive(
+        theirs,
+        to.path(),
+        ReceiveOptions::default(),
+        Progress::new(),
+    );
+    let ((), received) = tokio::join!(play, receiving);
+    received.unwrap();
+    assert_eq!(names(to.path()), ["f"]);
+}
+
 /// A file of which a part was there gets the mode that a new one would get.
 #[tokio::test]
 async fn the_umask_holds_for_what_is_gone_on_with() {
@@ -300,6 +328,13 @@ async fn strange_parts() {
         let kept = whole(&from, &to, ReceiveOptions::default()).await;
         assert_eq!((kept.bytes, part.exists()), (all, false));
     }
+    // Until it is complete, it is its owner's alone.
+    let _ = fs::remove_file(to.path().join("top/f"));
+    fs::write(&part, &bytes[..2 * G]).unwrap();
+    set_mode(&part, 0o644);
+    let top = from.path().join("top");
+    cut_off(&top, to.path(), ReceiveOptions::default(), GROUP / 2).await;
+    assert_eq!(fs::metadata(&part).unwrap().mode() & 0o777, 0o600);
     lay(0o600);
     fs::hard_link(&part, to.path().join("other")).unwrap();
     assert_eq!(whole(&from, &to, ReceiveOptions::default()).await.bytes, 0);
