@@ -1,0 +1,295 @@
+//! What interrupted transfers leave, and who else has a hand on it.
+
+use super::resume::{G, checking, cut_off, file, left, overwriting, whole};
+use super::*;
+use manyway_transfer::GROUP;
+use std::time::Duration;
+use tempfile::tempdir;
+
+/// A transfer that was thought dead may place a file while another one receives it.
+#[tokio::test]
+async fn a_file_that_another_transfer_places_meanwhile() {
+    let to = tempdir().unwrap();
+    let bytes = content(100);
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(vec![entry("f", Kind::File, 100)]).await;
+        assert_eq!(sender.hear().await, Some(Message::Accept));
+        fs::write(to.path().join("f"), &bytes).unwrap();
+        set_time(&to.path().join("f"), 1_000_000_000, 0);
+        sender.data(&bytes).await;
+        sender.trailer(&bytes).await;
+        while !matches!(sender.hear().await, Some(Message::Done(_))) {}
+        sender.say(&Message::Bye).await;
+    };
+    let receiving = receive(
+        theirs,
+        to.path(),
+        ReceiveOptions::default(),
+        Progress::new(),
+    );
+    let ((), received) = tokio::join!(play, receiving);
+    received.unwrap();
+    assert_eq!(names(to.path()), ["f"]);
+}
+
+/// A part that is longer than the file, one with its final mode, and one of which there
+/// are two names.
+#[tokio::test]
+async fn strange_parts() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let bytes = content(4 * G + 3);
+    file(&from, "top/f", &bytes);
+    cut_off(
+        &from.path().join("top"),
+        to.path(),
+        ReceiveOptions::default(),
+        3 * GROUP,
+    )
+    .await;
+    let left = names(to.path());
+    let part = left
+        .iter()
+        .find(|name| name.starts_with("top/.f."))
+        .unwrap();
+    let part = to.path().join(part);
+    let longer = [&bytes[..], &bytes[..]].concat();
+    let lay = |mode: u32| {
+        let _ = fs::remove_file(to.path().join("top/f"));
+        fs::write(&part, &longer).unwrap();
+        set_mode(&part, mode);
+    };
+    lay(0o600);
+    let all = bytes.len() as u64;
+    assert_eq!(
+        whole(&from, &to, ReceiveOptions::default()).await.bytes,
+        all
+    );
+    // A receiver that is killed right before it names the file leaves it with its final mode.
+    for mode in [0o644, 0o444, 0o666] {
+        lay(mode);
+        let kept = whole(&from, &to, ReceiveOptions::default()).await;
+        assert_eq!((kept.bytes, part.exists()), (all, false));
+    }
+    // Until it is complete, it is its owner's alone.
+    let _ = fs::remove_file(to.path().join("top/f"));
+    fs::write(&part, &bytes[..2 * G]).unwrap();
+    set_mode(&part, 0o644);
+    let top = from.path().join("top");
+    cut_off(&top, to.path(), ReceiveOptions::default(), GROUP / 2).await;
+    assert_eq!(fs::metadata(&part).unwrap().mode() & 0o777, 0o600);
+    lay(0o600);
+    fs::hard_link(&part, to.path().join("other")).unwrap();
+    assert_eq!(whole(&from, &to, ReceiveOptions::default()).await.bytes, 0);
+    assert!(fs::read(to.path().join("other")).unwrap() == longer);
+}
+
+/// The connection of a transfer may be lost without its knowledge: the next one waits for its end.
+/// One that is at work isn't waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_another_transfer_has_open() {
+    for alive in [false, true] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        let bytes = content(8 * G);
+        file(&from, "top", &bytes);
+        let (ours, theirs) = pair();
+        let dir = to.path().to_owned();
+        let first = tokio::spawn(async move {
+            receive(theirs, dir, ReceiveOptions::default(), Progress::new()).await
+        });
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender
+            .offer(vec![entry("top", Kind::File, 8 * GROUP)])
+            .await;
+        assert_eq!(sender.hear().await, Some(Message::Accept));
+        sender.data(&bytes[..3 * G]).await;
+        while fs::metadata(
+            to.path()
+                .join(names(to.path()).first().unwrap_or(&String::new())),
+        )
+        .is_ok_and(|part| part.len() < 3 * GROUP || part.is_dir())
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let other = async {
+            // What was on its way is still written, and then nothing more.
+            for (n, group) in bytes[3 * G..].chunks(1000).take(25).enumerate() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                if alive || n < 5 {
+                    sender.data(group).await;
+                }
+            }
+            drop(sender);
+            first.await.unwrap().unwrap_err();
+        };
+        let (kept, ()) = tokio::join!(whole(&from, &to, ReceiveOptions::default()), other);
+        assert_eq!(kept.bytes, if alive { 0 } else { 3 * GROUP });
+        assert!(fs::read(to.path().join("top")).unwrap() == bytes);
+    }
+}
+
+/// Whatever has the name of an incomplete file or directory and isn't one, stays, and hinders
+/// nothing.
+#[tokio::test]
+async fn names_of_parts_that_are_taken() {
+    let (from, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top/f", &content(3 * G));
+    fs::write(elsewhere.path().join("secret"), content(2 * G)).unwrap();
+    for obstacle in ["directory", "pipe", "socket", "link", "twin"] {
+        let to = tempdir().unwrap();
+        let secret = elsewhere.path().join("secret");
+        let lay = |at: &Path| match obstacle {
+            "directory" => fs::create_dir(at).unwrap(),
+            "pipe" => nix::unistd::mkfifo(at, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+            "socket" => drop(std::os::unix::net::UnixListener::bind(at).unwrap()),
+            "link" => std::os::unix::fs::symlink(&secret, at).unwrap(),
+            _ => fs::hard_link(&secret, at).unwrap(),
+        };
+        lay(&left(&to, "", "top"));
+        whole(&from, &to, ReceiveOptions::default()).await;
+        fs::remove_file(to.path().join("top/f")).unwrap();
+        lay(&left(&to, "top", "f"));
+        whole(&from, &to, ReceiveOptions::default()).await;
+        for part in [left(&to, "", "top"), left(&to, "top", "f")] {
+            assert!(part.symlink_metadata().is_ok(), "{obstacle}");
+        }
+        assert_eq!(names(to.path()).len(), 4, "{obstacle}");
+        assert!(fs::read(&secret).unwrap() == content(2 * G), "{obstacle}");
+    }
+}
+
+/// Parts stay only where the next transfer looks for them.
+#[tokio::test]
+async fn parts_that_no_transfer_finds_do_not_stay() {
+    let from = tempdir().unwrap();
+    file(&from, "f", &content(20 * G));
+    for rename in [false, true] {
+        let to = tempdir().unwrap();
+        let mut options = ReceiveOptions::default();
+        match rename {
+            true => options.policy = Policy::Rename,
+            false => fs::create_dir(left(&to, "", "f")).unwrap(),
+        }
+        let before = names(to.path());
+        cut_off(&from.path().join("f"), to.path(), options, 10 * GROUP).await;
+        assert_eq!(names(to.path()), before);
+    }
+}
+
+/// Who could send such names could have a directory that exists get another mode.
+#[tokio::test]
+async fn what_has_the_name_of_a_part_is_not_sent_and_not_taken() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top/d/f", b"f");
+    file(&from, "top/.d.manyway-part-0123abcd", b"");
+    let ends = transfer(
+        [from.path().join("top")],
+        to.path(),
+        ReceiveOptions::default(),
+    )
+    .await;
+    let skipped = ends.0.unwrap().skipped;
+    assert_eq!(
+        skipped.examples,
+        ["top/.d.manyway-part-0123abcd: an incomplete file"]
+    );
+    ends.1.unwrap();
+    assert_eq!(names(to.path()), ["top", "top/d", "top/d/f"]);
+    for name in [".d.manyway-part-0123abcd", ".d.Manyway-Part-0123ABCD"] {
+        let (ours, theirs) = pair();
+        let play = async {
+            let mut sender = Puppet::greeted(ours, Role::Sender).await;
+            sender
+                .offer(vec![
+                    entry("top", Kind::Directory, 0),
+                    entry(&format!("top/{name}"), Kind::File, 0),
+                ])
+                .await;
+            sender.hear_failure().await
+        };
+        let receiving = receive(theirs, to.path(), overwriting(), Progress::new());
+        let (told, received) = tokio::join!(play, receiving);
+        assert_eq!(received.unwrap_err().code(), Some(FailureCode::Refused));
+        assert_eq!(told.name.as_deref(), Some(&*format!("top/{name}")));
+    }
+}
+
+/// A directory that nobody may write to gets its mode when its content is complete.
+#[tokio::test]
+async fn an_incomplete_directory_can_be_written_to() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top/a", &content(10));
+    file(&from, "top/f", &content(20 * G));
+    let top = from.path().join("top");
+    set_mode(&top, 0o555);
+    let mode = || fs::metadata(to.path().join("top")).unwrap().mode() & 0o777;
+    cut_off(&top, to.path(), ReceiveOptions::default(), 10 * GROUP).await;
+    assert_eq!(mode() & 0o700, 0o700);
+    whole(&from, &to, ReceiveOptions::default()).await;
+    assert_eq!(mode(), 0o555);
+}
+
+/// A receiver that nobody wants any more doesn't wait for another transfer's end.
+#[tokio::test]
+async fn nothing_waits_for_a_part_when_the_transfer_is_over() {
+    for lost in [false, true] {
+        let to = tempdir().unwrap();
+        let part = left(&to, "", "f");
+        fs::write(&part, content(3 * G)).unwrap();
+        set_mode(&part, 0o600);
+        let other = fs::File::open(&part).unwrap();
+        other.lock().unwrap();
+        let (ours, (reader, writer)) = pair();
+        let (cut, is_cut) = tokio::sync::oneshot::channel::<()>();
+        let progress = Progress::new();
+        let (dir, told) = (to.path().to_owned(), progress.clone());
+        let receiving = tokio::spawn(async move {
+            let reader = reader.chain(Broken(is_cut));
+            receive((reader, writer), dir, ReceiveOptions::default(), told).await
+        });
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(vec![entry("f", Kind::File, 4 * GROUP)]).await;
+        while sender.hear().await != Some(Message::Accept) {}
+        if lost {
+            let _ = sender.writer.shutdown().await;
+            drop(cut);
+        } else {
+            receiving.abort();
+        }
+        let begun = std::time::Instant::now();
+        while std::sync::Arc::strong_count(&progress) > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{lost}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// A stream that fails when it is told to.
+struct Broken(tokio::sync::oneshot::Receiver<()>);
+
+impl tokio::io::AsyncRead for Broken {
+    fn poll_read(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        let cut = std::pin::Pin::new(&mut self.0).poll(context);
+        cut.map(|_| Err(std::io::ErrorKind::ConnectionReset.into()))
+    }
+}
+
+/// A file that may not be replaced is what counts, not what an interrupted transfer has left.
+#[tokio::test]
+async fn a_part_beside_a_file_that_stays() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let bytes = content(3 * G);
+    file(&from, "top/f", &bytes);
+    file(&to, "top/f", &bytes);
+    set_time(&to.path().join("top/f"), 5, 0);
+    let part = left(&to, "top", "f");
+    fs::write(&part, &bytes[..G]).unwrap();
+    set_mode(&part, 0o600);
+    let kept = whole(&from, &to, checking(Policy::Refuse)).await;
+    assert_eq!(kept.bytes, 3 * GROUP);
+}
