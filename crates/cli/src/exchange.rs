@@ -18,6 +18,7 @@ use crate::events;
 use crate::exit::{ClosedByPeer, Interrupted, Stop};
 use crate::live::Live;
 use crate::meter::Direction;
+use crate::retry::is_the_networks;
 use crate::screen::Screen;
 use crate::summary::{Outcome, Summary};
 
@@ -129,6 +130,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) role: Role,
     /// Whether the user named the interfaces to use.
     pub(crate) named: bool,
+    /// Whether this side goes on by itself if the network fails.
+    pub(crate) goes_on: bool,
 }
 
 impl Exchange<'_> {
@@ -157,7 +160,8 @@ impl Exchange<'_> {
             // With the connection closed, the transfer fails and puts its incomplete files aside.
             timeout(CLOSE_WAIT, transfer).await.ok();
         }
-        if result.is_err() && resumes && progress.bytes_done() > 0 {
+        let stays = |error| !(self.goes_on && is_the_networks(error));
+        if result.as_ref().is_err_and(stays) && resumes && progress.bytes_done() > 0 {
             self.screen
                 .say("Run the same commands again to go on where this transfer stopped.");
         }

@@ -46,6 +46,7 @@ async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         ),
         json: args.network.json,
         named: !args.network.interfaces.is_empty(),
+        goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
     };
     let result = match source {
         Some(ticket) => {
@@ -127,6 +128,7 @@ struct Receiver {
     job: Job,
     json: bool,
     named: bool,
+    goes_on: bool,
 }
 
 impl Receiver {
@@ -215,6 +217,7 @@ impl Receiver {
             connection,
             role,
             named: self.named,
+            goes_on: self.goes_on,
         };
         let summary = exchange.run(self.job.clone()).await?;
         summary::tell(&self.screen, self.json, &summary)

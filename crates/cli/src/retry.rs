@@ -59,7 +59,7 @@ pub(crate) async fn until_done<T>(
 }
 
 /// Nobody answered, or the connection was lost. What the other side has ended stays ended.
-fn is_the_networks(error: &anyhow::Error) -> bool {
+pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))

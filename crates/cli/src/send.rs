@@ -112,6 +112,7 @@ impl Sender<'_> {
             connection,
             role: Role::Initiator,
             named: self.named(),
+            goes_on: self.args.retry.retry.is_some(),
         };
         exchange.run(Job::Send(self.sources.clone())).await
     }
@@ -157,6 +158,7 @@ impl Sender<'_> {
                 connection,
                 role,
                 named: self.named(),
+                goes_on: self.args.retry.retry.is_some(),
             };
             exchange.run(Job::Send(self.sources.clone())).await
         };
