@@ -18,6 +18,7 @@
 
 pub mod conflict;
 pub mod failure;
+pub mod filter;
 pub mod manifest;
 pub mod message;
 pub mod name;
@@ -26,6 +27,7 @@ pub mod wants;
 
 pub use conflict::{Conflict, Decision, Existing, Policy, decide, numbered};
 pub use failure::{Failure, FailureCode};
+pub use filter::{Filter, RuleError};
 pub use manifest::{Entry, Kind, Manifest, ManifestError, Timestamp, Totals};
 pub use message::{FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved};
 pub use name::{NameError, NameProblem, SafeName};
