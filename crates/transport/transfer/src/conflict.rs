@@ -1,6 +1,6 @@
 //! Decides what happens to a name that already exists.
 
-use crate::manifest::Kind;
+use crate::entry::Kind;
 use crate::name::SafeName;
 
 /// How a receiver treats names that exist already.
@@ -56,7 +56,7 @@ pub enum Conflict {
          to keep both"
     )]
     Exists,
-    /// A file is to go where a directory is.
+    /// A file or link is to go where a directory is.
     #[error(
         "a directory of that name exists at the receiver; move it away, or receive with --rename"
     )]
@@ -71,7 +71,7 @@ pub enum Conflict {
          receive with --rename"
     )]
     IsSymlink,
-    /// A file is to go where a device, pipe or socket is.
+    /// A file or link is to go where a device, pipe or socket is.
     #[error(
         "at the receiver that name is a device, pipe or socket; move it away, or receive with \
          --rename"
@@ -79,8 +79,9 @@ pub enum Conflict {
     IsSpecial,
 }
 
-/// Decides what to do with an entry of kind `kind` where `existing` has its name.
-pub fn decide(policy: Policy, kind: Kind, existing: Existing) -> Decision {
+/// Decides what to do with an entry of kind `kind`, which isn't left out, where `existing` has its
+/// name.
+pub fn decide(policy: Policy, kind: &Kind, existing: Existing) -> Decision {
     use Decision::{Create, Merge, Refuse, Rename, Replace};
     match (kind, existing) {
         (_, Existing::Nothing) => Create,
@@ -88,10 +89,10 @@ pub fn decide(policy: Policy, kind: Kind, existing: Existing) -> Decision {
         (Kind::Directory, Existing::Directory) => Merge,
         (Kind::Directory, Existing::Symlink) => Refuse(Conflict::IsSymlink),
         (Kind::Directory, _) => Refuse(Conflict::NotDirectory),
-        (Kind::File, Existing::Directory) => Refuse(Conflict::IsDirectory),
-        (Kind::File, Existing::Other) => Refuse(Conflict::IsSpecial),
-        (Kind::File, _) if policy == Policy::Overwrite => Replace,
-        (Kind::File, _) => Refuse(Conflict::Exists),
+        (_, Existing::Directory) => Refuse(Conflict::IsDirectory),
+        (_, Existing::Other) => Refuse(Conflict::IsSpecial),
+        _ if policy == Policy::Overwrite => Replace,
+        _ => Refuse(Conflict::Exists),
     }
 }
 
@@ -136,6 +137,7 @@ fn split_extension(name: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Target;
     use proptest::prelude::*;
 
     #[test]
@@ -149,8 +151,9 @@ mod tests {
             Existing::Other,
         ] {
             for kind in [Kind::File, Kind::Directory] {
-                let [a, b, c] = [Policy::Refuse, Policy::Overwrite, Policy::Rename]
-                    .map(|p| format!("{:?}", decide(p, kind, existing)));
+                let decide = |policy| decide(policy, &kind, existing);
+                let policies = [Policy::Refuse, Policy::Overwrite, Policy::Rename];
+                let [a, b, c] = policies.map(|p| format!("{:?}", decide(p)));
                 table += &format!(
                     "{:9} over {:9}: {a:21} {b:21} {c}\n",
                     format!("{kind:?}"),
@@ -159,6 +162,21 @@ mod tests {
             }
         }
         insta::assert_snapshot!(table);
+    }
+
+    /// A link takes a name as a file does.
+    #[test]
+    fn links_are_decided_as_files_are() {
+        use Existing::{Directory, File, Nothing, Other, Symlink};
+        let symlink = Kind::Symlink(Target::parse("a").unwrap());
+        for policy in [Policy::Refuse, Policy::Overwrite, Policy::Rename] {
+            for existing in [Nothing, File, Directory, Symlink, Other] {
+                let file = decide(policy, &Kind::File, existing);
+                for kind in [&symlink, &Kind::HardLink(0)] {
+                    assert_eq!(decide(policy, kind, existing), file);
+                }
+            }
+        }
     }
 
     #[test]

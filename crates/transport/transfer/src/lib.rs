@@ -8,7 +8,7 @@
 //!
 //! 1. both sides say [`Hello`] ([`message`]);
 //! 2. the sender offers [`Entry`] after [`Entry`]; a [`Manifest`] checks that they make a tree of
-//!    [`SafeName`]s ([`name`], [`manifest`]);
+//!    [`SafeName`]s ([`name`], [`entry`], [`manifest`]);
 //! 3. the receiver decides what to do with names that exist already ([`conflict`]), says what it
 //!    wants of each file ([`wants`]), and accepts or fails;
 //! 4. the sender sends the bytes of each file that the receiver doesn't have, and its BLAKE3 hash;
@@ -17,6 +17,7 @@
 //!    get to see it ([`failure`]).
 
 pub mod conflict;
+pub mod entry;
 pub mod failure;
 pub mod filter;
 pub mod manifest;
@@ -26,9 +27,10 @@ pub mod verify;
 pub mod wants;
 
 pub use conflict::{Conflict, Decision, Existing, Policy, decide, numbered};
+pub use entry::{Attribute, Cause, Entry, Kind, Owner, Target, Timestamp};
 pub use failure::{Failure, FailureCode};
 pub use filter::{Filter, RuleError};
-pub use manifest::{Entry, Kind, Manifest, ManifestError, Timestamp, Totals};
+pub use manifest::{Manifest, ManifestError, Totals};
 pub use message::{FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved};
 pub use name::{NameError, NameProblem, SafeName};
 pub use verify::{Digest, GROUP, Verifier, VerifyError, group_hash, groups};

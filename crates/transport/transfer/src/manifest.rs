@@ -1,60 +1,40 @@
 //! The list of what is transferred: entries in a fixed order, checked one by one in constant
 //! memory.
 
+use crate::entry::{Entry, Kind};
 use crate::name::SafeName;
-
-/// One file or directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name below the receiving directory.
-    pub name: SafeName,
-    /// File or directory.
-    pub kind: Kind,
-    /// Length in bytes; 0 for a directory.
-    pub size: u64,
-    /// Permission bits, [`Entry::MODE_MASK`] only: setuid, setgid and sticky bits do not travel.
-    pub mode: u16,
-    /// Time of last modification.
-    pub mtime: Timestamp,
-}
-
-impl Entry {
-    /// The mode bits that travel: read, write and execute for owner, group and others.
-    pub const MODE_MASK: u16 = 0o777;
-
-    /// Is this a file?
-    pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
-    }
-}
-
-/// What an entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A directory.
-    Directory,
-}
-
-/// A time of day: seconds and nanoseconds since 1970-01-01 UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp {
-    /// Whole seconds; negative before 1970.
-    pub seconds: i64,
-    /// Nanoseconds after `seconds`, less than 10⁹.
-    pub nanos: u32,
-}
+use serde::{Deserialize, Serialize};
 
 /// How much a manifest holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    /// Files and directories.
+    /// All there is, with what is left out.
     pub entries: u64,
     /// Files.
     pub files: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Symbolic links.
+    pub symlinks: u64,
+    /// Hard links: further names of files.
+    pub hard_links: u64,
     /// Bytes of all files.
     pub bytes: u64,
+}
+
+impl Totals {
+    /// Counts an entry; bytes saturate.
+    pub fn add(&mut self, entry: &Entry) {
+        self.entries += 1;
+        match entry.kind {
+            Kind::File => self.files += 1,
+            Kind::Directory => self.directories += 1,
+            Kind::Symlink(_) => self.symlinks += 1,
+            Kind::HardLink(_) => self.hard_links += 1,
+            Kind::LeftOut(_) => {}
+        }
+        self.bytes = self.bytes.saturating_add(entry.size);
+    }
 }
 
 /// The running check of a manifest, by its sender as by its receiver.
@@ -65,16 +45,22 @@ pub struct Totals {
 /// last entry alone.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
-    last: Option<(SafeName, Kind)>,
+    /// The last name, and whether it is a directory's.
+    last: Option<(SafeName, bool)>,
     totals: Totals,
-    name_bytes: u64,
+    /// Bytes of names, targets and attributes.
+    text_bytes: u64,
+    /// Files that may have further names.
+    shared: u64,
 }
 
 impl Manifest {
     /// Most entries in one transfer.
     pub const MAX_ENTRIES: u64 = 1 << 24;
-    /// Most bytes of names in one transfer.
-    pub const MAX_NAME_BYTES: u64 = 1 << 31;
+    /// Most bytes of names, targets and attributes in one transfer.
+    pub const MAX_TEXT_BYTES: u64 = 1 << 31;
+    /// Most files with further names in one transfer.
+    pub const MAX_SHARED: u64 = 1 << 20;
     /// Most bytes in one transfer: what file offsets can express.
     pub const MAX_BYTES: u64 = i64::MAX as u64;
 
@@ -91,8 +77,9 @@ impl Manifest {
     pub fn push(&mut self, entry: &Entry) -> Result<(), ManifestError> {
         self.check_order(entry)?;
         self.check_parent(entry)?;
+        self.check_link(entry)?;
         self.count(entry)?;
-        self.last = Some((entry.name.clone(), entry.kind));
+        self.last = Some((entry.name.clone(), entry.is_directory()));
         Ok(())
     }
 
@@ -129,9 +116,8 @@ impl Manifest {
         let Some(parent) = entry.name.parent() else {
             return Ok(());
         };
-        let open = self.last.as_ref().is_some_and(|(last, kind)| {
-            let beneath =
-                |rest: &str| rest.starts_with('/') || (rest.is_empty() && *kind == Kind::Directory);
+        let open = self.last.as_ref().is_some_and(|(last, directory)| {
+            let beneath = |rest: &str| rest.starts_with('/') || (rest.is_empty() && *directory);
             last.as_str().strip_prefix(parent).is_some_and(beneath)
         });
         if open {
@@ -141,15 +127,24 @@ impl Manifest {
         }
     }
 
+    /// A file comes before its further names, so that its number is known.
+    fn check_link(&self, entry: &Entry) -> Result<(), ManifestError> {
+        match entry.kind {
+            Kind::HardLink(number) if number >= self.shared => {
+                Err(ManifestError::NoFile(entry.name.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn count(&mut self, entry: &Entry) -> Result<(), ManifestError> {
-        let totals = &mut self.totals;
-        totals.entries += 1;
-        totals.files += u64::from(entry.is_file());
-        totals.bytes = totals.bytes.saturating_add(entry.size);
-        self.name_bytes += entry.name.as_str().len() as u64;
-        if totals.entries > Self::MAX_ENTRIES
-            || self.name_bytes > Self::MAX_NAME_BYTES
-            || totals.bytes > Self::MAX_BYTES
+        self.totals.add(entry);
+        self.text_bytes += entry.text_len() as u64;
+        self.shared += u64::from(entry.shared);
+        if self.totals.entries > Self::MAX_ENTRIES
+            || self.text_bytes > Self::MAX_TEXT_BYTES
+            || self.shared > Self::MAX_SHARED
+            || self.totals.bytes > Self::MAX_BYTES
         {
             return Err(ManifestError::TooMuch(entry.name.clone()));
         }
@@ -171,11 +166,14 @@ pub enum ManifestError {
     /// No directory of the manifest holds it.
     #[error("`{0}` is offered without the directory that holds it")]
     NoParent(SafeName),
-    /// More than [`Manifest::MAX_ENTRIES`], [`Manifest::MAX_NAME_BYTES`] or
-    /// [`Manifest::MAX_BYTES`].
+    /// A hard link to no file before it.
+    #[error("`{0}` is offered as a hard link to a file that isn't offered before it")]
+    NoFile(SafeName),
+    /// More than [`Manifest::MAX_ENTRIES`], [`Manifest::MAX_TEXT_BYTES`], [`Manifest::MAX_SHARED`]
+    /// or [`Manifest::MAX_BYTES`].
     #[error(
-        "too much for one transfer at `{0}`: at most 2^24 entries, 2^31 bytes of names and 2^63 \
-         bytes of content; send it in several parts"
+        "too much for one transfer at `{0}`: at most 2^24 entries, 2^31 bytes of names and \
+         attributes, 2^20 files with hard links and 2^63 bytes of content; send it in several parts"
     )]
     TooMuch(SafeName),
     /// The sender's totals are not those of its entries.
@@ -191,23 +189,21 @@ pub enum ManifestError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::{Cause, Target};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn entry(name: &str, kind: Kind, size: u64) -> Entry {
         Entry {
-            name: SafeName::parse(name).unwrap(),
-            kind,
             size,
-            mode: 0o644,
-            mtime: Timestamp::default(),
+            ..Entry::new(SafeName::parse(name).unwrap(), kind)
         }
     }
 
     fn check(entries: &[(&str, Kind)]) -> Result<Totals, ManifestError> {
         let mut manifest = Manifest::new();
         for (name, kind) in entries {
-            manifest.push(&entry(name, *kind, 1))?;
+            manifest.push(&entry(name, kind.clone(), 1))?;
         }
         Ok(manifest.totals())
     }
@@ -218,6 +214,7 @@ mod tests {
     fn accepts_a_tree_and_counts_it() {
         let totals = check(&[("a", D), ("a/b", D), ("a/b/c", F), ("a/d", F), ("a b", F)]).unwrap();
         assert_eq!((totals.entries, totals.files), (5, 3));
+        assert_eq!((totals.directories, totals.bytes), (2, 5));
     }
 
     #[test]
@@ -253,6 +250,41 @@ mod tests {
         ));
     }
 
+    /// What is no directory holds nothing, whatever it leads to at the receiver.
+    #[test]
+    fn nothing_comes_through_a_link() {
+        let link = || Kind::Symlink(Target::parse("elsewhere").unwrap());
+        for kind in [link(), Kind::LeftOut(Cause::Special)] {
+            assert!(matches!(
+                check(&[("a", kind), ("a/b", F)]),
+                Err(ManifestError::NoParent(_))
+            ));
+        }
+        let totals = check(&[("a", link()), ("b", Kind::LeftOut(Cause::Special))]).unwrap();
+        assert_eq!((totals.entries, totals.symlinks, totals.files), (2, 1, 0));
+    }
+
+    #[test]
+    fn a_hard_link_comes_after_its_file() {
+        let shared = |name| Entry {
+            shared: true,
+            ..entry(name, F, 0)
+        };
+        let mut manifest = Manifest::new();
+        manifest.push(&entry("a", F, 0)).unwrap();
+        manifest.push(&shared("b")).unwrap();
+        manifest.push(&entry("c", Kind::HardLink(0), 0)).unwrap();
+        assert!(matches!(
+            manifest.push(&entry("d", Kind::HardLink(1), 0)),
+            Err(ManifestError::NoFile(_))
+        ));
+        manifest.push(&shared("e")).unwrap();
+        manifest.push(&entry("f", Kind::HardLink(1), 0)).unwrap();
+        assert_eq!(manifest.totals().hard_links, 2);
+        manifest.shared = Manifest::MAX_SHARED;
+        assert!(manifest.push(&shared("g")).is_err());
+    }
+
     #[test]
     fn sizes_do_not_overflow() {
         let mut manifest = Manifest::new();
@@ -266,16 +298,16 @@ mod tests {
     /// Each limit may be reached, and none passed.
     #[test]
     fn a_transfer_has_limits() {
-        let full = |entries, bytes, name_bytes| Manifest {
-            last: None,
+        let full = |entries, bytes, text_bytes| Manifest {
             totals: Totals {
                 entries,
-                files: 0,
                 bytes,
+                ..Totals::default()
             },
-            name_bytes,
+            text_bytes,
+            ..Manifest::new()
         };
-        let (entries, names) = (Manifest::MAX_ENTRIES, Manifest::MAX_NAME_BYTES);
+        let (entries, names) = (Manifest::MAX_ENTRIES, Manifest::MAX_TEXT_BYTES);
         let bytes = Manifest::MAX_BYTES;
         let mut nearly = full(entries - 1, bytes - 1, names - 2);
         assert_eq!(nearly.push(&entry("ab", F, 1)), Ok(()));
@@ -303,6 +335,7 @@ mod tests {
             entries: 1,
             files: 1,
             bytes: 7,
+            ..Totals::default()
         };
         assert_eq!(manifest.finish(right), Ok(right));
         assert!(manifest.finish(Totals { bytes: 8, ..right }).is_err());
@@ -327,12 +360,12 @@ mod tests {
             for (i, (name, kind)) in list.iter().enumerate() {
                 let ascending = i == 0 || list[i - 1].0 < *name;
                 let parent_ok = name.parent().is_none_or(|p| seen.get(p) == Some(&D));
-                let ok = manifest.push(&entry(name.as_str(), *kind, 0)).is_ok();
+                let ok = manifest.push(&entry(name.as_str(), kind.clone(), 0)).is_ok();
                 prop_assert_eq!(ok, ascending && parent_ok);
                 if !ok {
                     break;
                 }
-                seen.insert(name.as_str().to_owned(), *kind);
+                seen.insert(name.as_str().to_owned(), kind.clone());
             }
         }
     }

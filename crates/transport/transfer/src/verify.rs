@@ -6,7 +6,7 @@
 //! exchange the groups' hashes know which bytes they both have, and from the same hashes follows
 //! that of the file.
 
-use crate::manifest::Entry;
+use crate::entry::Entry;
 use blake3::Hasher;
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 use serde::{Serialize, Serializer};
@@ -231,17 +231,14 @@ pub enum VerifyError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{Kind, Timestamp};
+    use crate::entry::Kind;
     use crate::name::SafeName;
     use proptest::prelude::*;
 
     fn verifier(size: u64) -> Verifier {
         Verifier::new(&Entry {
-            name: SafeName::parse("f").unwrap(),
-            kind: Kind::File,
             size,
-            mode: 0o600,
-            mtime: Timestamp::default(),
+            ..Entry::new(SafeName::parse("f").unwrap(), Kind::File)
         })
     }
 

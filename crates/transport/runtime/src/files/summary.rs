@@ -2,6 +2,7 @@
 
 use manyway_transfer::{Digest, SafeName};
 use serde::Serialize;
+use std::fmt;
 
 /// A finished transfer, as its sender sees it.
 #[derive(Clone, Debug, Serialize)]
@@ -106,7 +107,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    pub(super) fn add(&mut self, name: &SafeName, reason: &str) {
+    pub(super) fn add(&mut self, name: &SafeName, reason: impl fmt::Display) {
         self.count += 1;
         if self.examples.len() < 100 {
             self.examples.push(format!("{name}: {reason}"));

@@ -164,10 +164,13 @@ impl Script {
                 let lie = choices.number() / 250;
                 let files = self.entries.iter().filter(|(_, file, _)| *file).count() as u64;
                 let sizes = self.entries.iter().map(|(.., size)| *size);
+                let entries = self.entries.len() as u64;
                 self.say(&Message::Offered(Totals {
-                    entries: (self.entries.len() as u64).wrapping_add(lie),
+                    entries: entries.wrapping_add(lie),
                     files,
+                    directories: entries - files,
                     bytes: sizes.fold(0, u64::saturating_add),
+                    ..Totals::default()
                 }));
             }
             3 => {
@@ -215,11 +218,7 @@ impl Script {
                     _ => u64::from(how),
                 };
                 let file = how & 6 > 0;
-                (
-                    name(choices),
-                    file,
-                    if file || how & 8 > 0 { size } else { 0 },
-                )
+                (name(choices), file, if file { size } else { 0 })
             })
             .collect();
         if choices.byte() < 200 {
@@ -231,9 +230,12 @@ impl Script {
             varint(&mut body, name.len() as u64);
             body.extend_from_slice(name.as_bytes());
             body.push(u8::from(!file));
-            varint(&mut body, *size);
+            if *file {
+                varint(&mut body, *size);
+                body.extend_from_slice(&[0, 0]);
+            }
             varint(&mut body, 0o644);
-            body.extend_from_slice(&[0, 0]);
+            body.extend_from_slice(&[0, 0, 0, 0]);
         }
         self.bytes
             .extend(Header::new(FrameKind::Entries, body.len()).encode());
@@ -315,6 +317,7 @@ impl Script {
             entries: number,
             files: number,
             bytes: number,
+            ..Totals::default()
         };
         let message = match choices.below(10) {
             8 => Message::Wants(vec![number as u8 & 0x55]),
@@ -326,7 +329,7 @@ impl Script {
                 files: number,
                 renamed: Vec::new(),
             }),
-            4 => Message::Done(totals),
+            4 => Message::Done { totals, altered: 0 },
             5 => Message::Bye,
             6 => Message::Offered(totals),
             _ => Message::Failure(Failure::new(FailureCode::Write, "no \u{1b}[2J room").of("x")),
@@ -611,6 +614,7 @@ fn sender(mut choices: Choices<'_>) {
         entries: 1,
         files: 1,
         bytes: size,
+        ..Totals::default()
     };
     let group = |index: u64| match content.chunks(GROUP as usize).nth(index as usize) {
         Some(group) => group_hash(size, index, group),
@@ -647,11 +651,14 @@ fn sender(mut choices: Choices<'_>) {
             }),
             5 | 6 => {
                 done = true;
-                Message::Done(right)
+                Message::Done {
+                    totals: right,
+                    altered: 0,
+                }
             }
             7 => {
                 done |= totals == right;
-                Message::Done(totals)
+                Message::Done { totals, altered: 0 }
             }
             8 => Message::Failure(Failure::new(FailureCode::Write, "no room")),
             9 => Message::Hello(Hello::new(Role::Sender)),

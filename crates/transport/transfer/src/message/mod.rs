@@ -5,11 +5,15 @@
 //! Fields are encoded as postcard does: unsigned integers as LEB128 varints, signed ones zigzag
 //! first, text as its length and UTF-8.
 
+mod raw;
+
+use crate::entry::Entry;
 use crate::failure::{Failure, FailureCode};
-use crate::manifest::{Entry, Kind, ManifestError, Timestamp, Totals};
+use crate::manifest::{ManifestError, Totals};
 use crate::name::{NameError, SafeName};
 use crate::verify::Digest;
 use crate::wants::Wants;
+use raw::RawEntry;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -52,6 +56,8 @@ pub enum FrameKind {
     Basis = 12,
     /// 13: the next groups of the current file are as the receiver has them (sender).
     Kept = 13,
+    /// 14: the next groups of the current file are zeros, in a hole (sender).
+    Hole = 14,
 }
 
 impl FrameKind {
@@ -70,6 +76,7 @@ impl FrameKind {
             11 => Self::Wants,
             12 => Self::Basis,
             13 => Self::Kept,
+            14 => Self::Hole,
             _ => return None,
         })
     }
@@ -144,7 +151,12 @@ pub enum Message {
     /// Files on disk.
     Saved(Saved),
     /// All on disk: the totals as the receiver counted them.
-    Done(Totals),
+    Done {
+        /// Of the manifest.
+        totals: Totals,
+        /// How many entries the receiver has left out or changed.
+        altered: u64,
+    },
     /// Farewell.
     Bye,
     /// The end without success.
@@ -155,6 +167,8 @@ pub enum Message {
     Basis(Vec<Digest>),
     /// So many groups needn't be sent.
     Kept(u64),
+    /// So many groups are zeros, and lie in a hole.
+    Hole(u64),
 }
 
 /// The first message of each side.
@@ -163,7 +177,7 @@ pub struct Hello {
     /// Highest version of the protocol this side speaks.
     pub version: u16,
     /// Features this side has, a bit each; those both have are in use. None is defined in version
-    /// 2.
+    /// 3.
     pub features: u64,
     /// What this side is going to do.
     pub role: Role,
@@ -171,7 +185,7 @@ pub struct Hello {
 
 impl Hello {
     /// The version this code speaks.
-    pub const VERSION: u16 = 2;
+    pub const VERSION: u16 = 3;
     const MAGIC: [u8; 4] = *b"mwft";
 
     /// Our hello.
@@ -272,12 +286,13 @@ impl Message {
             Message::Accept => FrameKind::Accept,
             Message::Trailer(_) => FrameKind::Trailer,
             Message::Saved(_) => FrameKind::Saved,
-            Message::Done(_) => FrameKind::Done,
+            Message::Done { .. } => FrameKind::Done,
             Message::Bye => FrameKind::Bye,
             Message::Failure(_) => FrameKind::Failure,
             Message::Wants(_) => FrameKind::Wants,
             Message::Basis(_) => FrameKind::Basis,
             Message::Kept(_) => FrameKind::Kept,
+            Message::Hole(_) => FrameKind::Hole,
         }
     }
 
@@ -287,9 +302,8 @@ impl Message {
             Message::Entries(entries) => entries
                 .iter()
                 .for_each(|entry| put(out, &RawEntry::from(entry))),
-            Message::Offered(totals) | Message::Done(totals) => {
-                put(out, &(totals.entries, totals.files, totals.bytes))
-            }
+            Message::Offered(totals) => put(out, totals),
+            Message::Done { totals, altered } => put(out, &(totals, altered)),
             Message::Accept | Message::Bye => {}
             Message::Trailer(digest) => out.extend_from_slice(&digest.0),
             Message::Saved(saved) => {
@@ -311,7 +325,7 @@ impl Message {
             Message::Basis(hashes) => hashes
                 .iter()
                 .for_each(|hash| out.extend_from_slice(&hash.0)),
-            Message::Kept(groups) => put(out, groups),
+            Message::Kept(groups) | Message::Hole(groups) => put(out, groups),
         }
     }
 
@@ -325,7 +339,7 @@ impl Message {
             // What a later version adds to its Hello is skipped.
             FrameKind::Hello => return Ok(Message::Hello(body.take::<RawHello>()?.check()?)),
             FrameKind::Entries => Message::Entries(body.take_all(|raw: RawEntry<'_>| raw.check())?),
-            FrameKind::Offered => Message::Offered(body.take_totals()?),
+            FrameKind::Offered => Message::Offered(body.take()?),
             FrameKind::Accept => Message::Accept,
             FrameKind::Data => return Err(ProtocolError::Unexpected(kind)),
             FrameKind::Trailer => Message::Trailer(Digest(body.take()?)),
@@ -338,7 +352,10 @@ impl Message {
                     })
                 })?,
             }),
-            FrameKind::Done => Message::Done(body.take_totals()?),
+            FrameKind::Done => {
+                let (totals, altered) = body.take()?;
+                Message::Done { totals, altered }
+            }
             FrameKind::Bye => Message::Bye,
             FrameKind::Failure => {
                 let (code, name, reason): (u16, Option<&str>, &str) = body.take()?;
@@ -354,6 +371,7 @@ impl Message {
             FrameKind::Wants => return Err(ProtocolError::Malformed(kind)),
             FrameKind::Basis => Message::Basis(body.take_all(|hash| Ok(Digest(hash)))?),
             FrameKind::Kept => Message::Kept(body.take()?),
+            FrameKind::Hole => Message::Hole(body.take()?),
         };
         body.end()?;
         Ok(message)
@@ -365,7 +383,7 @@ impl Message {
 /// ```
 /// # use manyway_transfer::message::Batch;
 /// let mut batch = Batch::default();
-/// assert!(batch.add(b"item") && !batch.is_empty());
+/// assert!(batch.add("item".len()) && !batch.is_empty());
 /// ```
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -376,10 +394,10 @@ impl Batch {
     /// Room left for what comes before the list.
     const TARGET: usize = MAX_MESSAGE - 64;
 
-    /// Counts an item of that many encoded bytes (its text plus [`Batch::OVERHEAD`]); `false`: it
-    /// does not fit, send the batch and start a new one.
-    pub fn add(&mut self, text: impl AsRef<[u8]>) -> bool {
-        let bytes = text.as_ref().len() + Self::OVERHEAD;
+    /// Counts an item with that many bytes of text (and [`Batch::OVERHEAD`]); `false`: it does not
+    /// fit, send the batch and start a new one.
+    pub fn add(&mut self, text: usize) -> bool {
+        let bytes = text + Self::OVERHEAD;
         if self.bytes > 0 && self.bytes + bytes > Self::TARGET {
             return false;
         }
@@ -387,8 +405,8 @@ impl Batch {
         true
     }
 
-    /// Upper bound of an item's encoding beside its name.
-    pub const OVERHEAD: usize = 64;
+    /// Upper bound of an item's encoding beside its text.
+    pub const OVERHEAD: usize = 80;
 
     /// Has nothing been added?
     pub fn is_empty(&self) -> bool {
@@ -399,7 +417,7 @@ impl Batch {
 /// A peer that doesn't keep to the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A frame kind that version 2 doesn't have.
+    /// A frame kind that version 3 doesn't have.
     #[error("frame of unknown kind {0}; does the other side run a newer manyway?")]
     UnknownFrame(u8),
     /// A body longer than its kind allows.
@@ -485,57 +503,6 @@ impl RawHello {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct RawEntry<'a> {
-    name: &'a str,
-    kind: u8,
-    size: u64,
-    mode: u16,
-    seconds: i64,
-    nanos: u32,
-}
-
-impl<'a> From<&'a Entry> for RawEntry<'a> {
-    fn from(entry: &'a Entry) -> Self {
-        Self {
-            name: entry.name.as_str(),
-            kind: match entry.kind {
-                Kind::File => 0,
-                Kind::Directory => 1,
-            },
-            size: entry.size,
-            mode: entry.mode & Entry::MODE_MASK,
-            seconds: entry.mtime.seconds,
-            nanos: entry.mtime.nanos,
-        }
-    }
-}
-
-impl RawEntry<'_> {
-    fn check(self) -> Result<Entry, ProtocolError> {
-        let malformed = ProtocolError::Malformed(FrameKind::Entries);
-        let kind = match (self.kind, self.size) {
-            (0, _) => Kind::File,
-            (1, 0) => Kind::Directory,
-            _ => return Err(malformed),
-        };
-        // A nanosecond field of 2^30 - 1 or - 2 would mean "now" or "leave" to utimensat.
-        if self.nanos >= 1_000_000_000 {
-            return Err(malformed);
-        }
-        Ok(Entry {
-            name: SafeName::parse(self.name)?,
-            kind,
-            size: self.size,
-            mode: self.mode & Entry::MODE_MASK,
-            mtime: Timestamp {
-                seconds: self.seconds,
-                nanos: self.nanos,
-            },
-        })
-    }
-}
-
 struct Body<'a> {
     kind: FrameKind,
     rest: &'a [u8],
@@ -558,15 +525,6 @@ impl<'a> Body<'a> {
             all.push(check(self.take()?)?);
         }
         Ok(all)
-    }
-
-    fn take_totals(&mut self) -> Result<Totals, ProtocolError> {
-        let (entries, files, bytes) = self.take()?;
-        Ok(Totals {
-            entries,
-            files,
-            bytes,
-        })
     }
 
     fn end(&self) -> Result<(), ProtocolError> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::entry::{Attribute, Cause, Kind, Owner, Target, Timestamp};
 use crate::wants::Want;
 use proptest::prelude::*;
 
@@ -6,30 +7,78 @@ fn name() -> impl Strategy<Value = SafeName> {
     "[a-zé ]{1,20}(/[a-z.]{3,9}x){0,4}".prop_map(|n| SafeName::parse(&n).unwrap())
 }
 
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::File),
+        Just(Kind::Directory),
+        "[^\0]{1,40}".prop_map(|target| Kind::Symlink(Target::parse(&target).unwrap())),
+        any::<u64>().prop_map(Kind::HardLink),
+        (0..4u8).prop_map(|cause| Kind::LeftOut(Cause::from_number(cause).unwrap())),
+    ]
+}
+
+fn owner() -> impl Strategy<Value = Owner> {
+    (any::<(u32, u32)>(), "[a-zé]{0,9}", "[a-zé]{0,9}").prop_map(|((uid, gid), user, group)| {
+        Owner {
+            uid,
+            gid,
+            user,
+            group,
+        }
+    })
+}
+
+fn attributes() -> impl Strategy<Value = Vec<Attribute>> {
+    let value = || prop::collection::vec(any::<u8>(), 0..20);
+    let list = prop::collection::btree_map("user\\.[a-zé]{1,9}", value(), 0..4);
+    list.prop_map(|list| {
+        let each = list.into_iter();
+        each.map(|(name, value)| Attribute { name, value })
+            .collect()
+    })
+}
+
 fn entry() -> impl Strategy<Value = Entry> {
     (
         name(),
-        any::<bool>(),
-        any::<u64>(),
-        0..=0o777u16,
-        any::<i64>(),
-        0..1_000_000_000u32,
+        kind(),
+        any::<(u64, u64, bool)>(),
+        (0..=0o777u16, any::<i64>(), 0..1_000_000_000u32),
+        prop::option::of(owner()),
+        attributes(),
     )
-        .prop_map(|(name, file, size, mode, seconds, nanos)| Entry {
-            name,
-            kind: if file { Kind::File } else { Kind::Directory },
-            size: if file { size } else { 0 },
-            mode,
-            mtime: Timestamp { seconds, nanos },
-        })
+        .prop_map(
+            |(name, kind, size, (mode, seconds, nanos), owner, attributes)| {
+                let (size, holes, shared) = match kind {
+                    Kind::File => (size.0.max(size.1), size.0.min(size.1), size.2),
+                    _ => (0, 0, false),
+                };
+                Entry {
+                    name,
+                    kind,
+                    size,
+                    holes,
+                    shared,
+                    mode,
+                    mtime: Timestamp { seconds, nanos },
+                    owner,
+                    attributes,
+                }
+            },
+        )
 }
 
 fn totals() -> impl Strategy<Value = Totals> {
-    any::<(u64, u64, u64)>().prop_map(|(entries, files, bytes)| Totals {
-        entries,
-        files,
-        bytes,
-    })
+    any::<[u64; 6]>().prop_map(
+        |[entries, files, directories, symlinks, hard_links, bytes]| Totals {
+            entries,
+            files,
+            directories,
+            symlinks,
+            hard_links,
+            bytes,
+        },
+    )
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -56,7 +105,7 @@ fn message() -> impl Strategy<Value = Message> {
                     .collect();
                 Message::Saved(Saved { files, renamed })
             }),
-        totals().prop_map(Message::Done),
+        (totals(), any::<u64>()).prop_map(|(totals, altered)| Message::Done { totals, altered }),
         Just(Message::Bye),
         (
             any::<u16>(),
@@ -74,6 +123,7 @@ fn message() -> impl Strategy<Value = Message> {
         prop::collection::vec(any::<[u8; 32]>(), 0..9)
             .prop_map(|list| Message::Basis(list.into_iter().map(Digest).collect())),
         any::<u64>().prop_map(Message::Kept),
+        any::<u64>().prop_map(Message::Hole),
     ]
 }
 
@@ -92,7 +142,7 @@ proptest! {
 
     #[test]
     fn any_bytes_decode_or_fail_without_panic(
-        kind in 0u8..15,
+        kind in 0u8..16,
         body in prop::collection::vec(any::<u8>(), 0..300),
     ) {
         if let Some(kind) = FrameKind::from_byte(kind)
@@ -163,22 +213,68 @@ fn a_claimed_length_is_bounded_before_anything_is_allocated() {
 #[test]
 fn the_bytes_are_those_of_the_specification() {
     let hello = Message::Hello(Hello::new(Role::Receiver)).to_bytes();
-    assert_eq!(hello, b"\x01\x00\x00\x07mwft\x02\x00\x01");
+    assert_eq!(hello, b"\x01\x00\x00\x07mwft\x03\x00\x01");
     let entry = Entry {
-        name: SafeName::parse("d/f").unwrap(),
-        kind: Kind::File,
         size: 300,
+        holes: 1,
+        shared: true,
         mode: 0o644,
         mtime: Timestamp {
             seconds: -1,
             nanos: 5,
         },
+        ..Entry::new(SafeName::parse("d/f").unwrap(), Kind::File)
     };
-    let entries = Message::Entries(vec![entry]).to_bytes();
+    let entries = |entry: Entry| Message::Entries(vec![entry]).to_bytes();
     assert_eq!(
-        entries,
-        b"\x02\x00\x00\x0b\x03d/f\x00\xac\x02\xa4\x03\x01\x05"
+        entries(entry.clone()),
+        b"\x02\x00\x00\x0f\x03d/f\x00\xac\x02\x01\x01\xa4\x03\x01\x05\x00\x00"
     );
+    let owned = Entry {
+        kind: Kind::Symlink(Target::parse("../g").unwrap()),
+        size: 0,
+        holes: 0,
+        shared: false,
+        owner: Some(Owner {
+            uid: 1000,
+            gid: 0,
+            user: "ann".to_owned(),
+            group: String::new(),
+        }),
+        attributes: vec![Attribute {
+            name: "user.a".to_owned(),
+            value: b"v".to_vec(),
+        }],
+        ..entry.clone()
+    };
+    assert_eq!(
+        entries(owned),
+        b"\x02\x00\x00\x21\x03d/f\x02\x04../g\xa4\x03\x01\x05\
+          \x01\xe8\x07\x00\x03ann\x00\x09\x06user.a\x01v"
+    );
+    let link = Entry {
+        kind: Kind::HardLink(2),
+        ..Entry::new(entry.name.clone(), Kind::File)
+    };
+    assert_eq!(entries(link)[4..], *b"\x03d/f\x03\x02\x00\x00\x00\x00\x00");
+    let left_out = Entry::new(entry.name, Kind::LeftOut(Cause::TooLarge));
+    assert_eq!(
+        entries(left_out)[4..],
+        *b"\x03d/f\x04\x03\x00\x00\x00\x00\x00"
+    );
+    let done = Message::Done {
+        totals: Totals {
+            entries: 6,
+            files: 1,
+            directories: 2,
+            symlinks: 0,
+            hard_links: 3,
+            bytes: 300,
+        },
+        altered: 4,
+    };
+    let done = done.to_bytes();
+    assert_eq!(done, b"\x08\x00\x00\x08\x06\x01\x02\x00\x03\xac\x02\x04");
     let failure = Message::Failure(Failure::new(FailureCode::Conflict, "no").of("f")).to_bytes();
     assert_eq!(failure, b"\x0a\x00\x00\x07\x03\x01\x01f\x02no");
     let mut wants = Wants::default();
@@ -190,6 +286,8 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(basis, [&b"\x0c\x00\x00\x20"[..], &[7; 32]].concat());
     let kept = Message::Kept(300).to_bytes();
     assert_eq!(kept, b"\x0d\x00\x00\x02\xac\x02");
+    let hole = Message::Hole(300).to_bytes();
+    assert_eq!(hole, b"\x0e\x00\x00\x02\xac\x02");
 }
 
 #[test]
@@ -209,7 +307,7 @@ fn a_later_hello_may_say_more() {
     assert_eq!(
         agreed,
         Agreement {
-            version: 2,
+            version: 3,
             features: 0
         }
     );
@@ -223,7 +321,7 @@ fn hellos_must_fit() {
         Err(ProtocolError::SameRole(Role::Sender))
     );
     let ancient = Hello {
-        version: 1,
+        version: 2,
         ..Hello::new(Role::Receiver)
     };
     assert!(matches!(
@@ -240,17 +338,8 @@ fn hellos_must_fit() {
 fn modes_lose_their_special_bits_and_times_their_magic() {
     let raw = |mode: u16, nanos: u32| {
         let mut body = Vec::new();
-        put(
-            &mut body,
-            &RawEntry {
-                name: "f",
-                kind: 0,
-                size: 0,
-                mode,
-                seconds: 0,
-                nanos,
-            },
-        );
+        put(&mut body, &("f", 0u8, 0u64, 0u64, false, mode, 0i64, nanos));
+        put(&mut body, &(None::<u8>, ""));
         Message::decode(FrameKind::Entries, &body)
     };
     let Ok(Message::Entries(entries)) = raw(0o7755, 0) else {
@@ -264,12 +353,68 @@ fn modes_lose_their_special_bits_and_times_their_magic() {
     );
 }
 
+/// Each rule of an entry, broken alone.
+#[test]
+fn entries_that_break_a_rule_are_malformed() {
+    fn body<K: Serialize, O: Serialize>(kind: K, owner: O, attributes: &[u8]) -> Vec<u8> {
+        let mut body = Vec::new();
+        put(
+            &mut body,
+            &("f", kind, (0u16, 0i64, 0u32), owner, attributes),
+        );
+        body
+    }
+    let decode = |body: Vec<u8>| Message::decode(FrameKind::Entries, &body);
+    let nobody = None::<u8>;
+    let file = |size: u64, holes: u64| body((0u8, size, holes, false), nobody, &[]);
+    let link = |target: &str| body((2u8, target), nobody, &[]);
+    let owned = |user: &str| body(1u8, Some((0u32, 0u32, user, "")), &[]);
+    let attribute = |name: &str, value: &[u8]| {
+        let mut list = Vec::new();
+        put(&mut list, &(name, value));
+        body(1u8, nobody, &list)
+    };
+    for good in [
+        file(2, 2),
+        link("a"),
+        owned("ann"),
+        attribute("user.a", b"v"),
+        attribute("system.posix_acl_default", b""),
+        body((4u8, 3u8), nobody, &[]),
+    ] {
+        assert!(matches!(decode(good), Ok(Message::Entries(list)) if list.len() == 1));
+    }
+    let twice = [b"\x06user.a\x00".as_slice(); 2].concat();
+    for bad in [
+        file(1, 2),
+        link(""),
+        link("a\0"),
+        link(&"a".repeat(4096)),
+        owned("a\n"),
+        owned(&"a".repeat(129)),
+        attribute("security.capability", b"v"),
+        attribute("user.a", &vec![0; Entry::MAX_ATTRIBUTES]),
+        body(1u8, nobody, &twice),
+        body(1u8, nobody, b"\x06user"),
+        body((4u8, 4u8), nobody, &[]),
+        body(5u8, nobody, &[]),
+    ] {
+        assert_eq!(
+            decode(bad),
+            Err(ProtocolError::Malformed(FrameKind::Entries))
+        );
+    }
+}
+
 #[test]
 fn a_body_ends_where_its_fields_end() {
     for message in [
         Message::Accept,
         Message::Trailer(Digest([1; 32])),
-        Message::Done(Totals::default()),
+        Message::Done {
+            totals: Totals::default(),
+            altered: 0,
+        },
         Message::Failure(Failure::new(FailureCode::Other, "no")),
     ] {
         let kind = message.kind();
@@ -292,34 +437,62 @@ fn frames_follow_each_other() {
 /// What doesn't fit into a message by itself still makes a batch; a batch takes all that fits.
 #[test]
 fn batches_take_as_much_as_fits() {
-    let text = |items: usize| vec![b'n'; Batch::TARGET / items - Batch::OVERHEAD];
+    let text = |items: usize| Batch::TARGET / items - Batch::OVERHEAD;
     let mut batch = Batch::default();
     assert!(batch.is_empty());
     assert!(batch.add(text(2)) && !batch.is_empty());
     assert!(batch.add(text(2)));
-    assert!(!batch.add(""));
-    assert!(Batch::default().add(vec![b'n'; MAX_MESSAGE]));
+    assert!(!batch.add(0));
+    assert!(Batch::default().add(MAX_MESSAGE));
 }
 
 #[test]
 fn a_full_batch_fits_a_message() {
     let longest = SafeName::parse(&[&"n".repeat(255); 16].map(String::as_str).join("/")).unwrap();
-    let entry = |name: &SafeName| Entry {
-        name: name.clone(),
-        kind: Kind::File,
+    let file = |name: &SafeName| Entry {
         size: u64::MAX,
+        holes: u64::MAX,
+        shared: true,
         mode: 0o777,
         mtime: Timestamp {
             seconds: i64::MIN,
             nanos: 999_999_999,
         },
+        owner: Some(Owner {
+            uid: u32::MAX,
+            gid: u32::MAX,
+            user: "u".repeat(Owner::MAX_NAME),
+            group: String::new(),
+        }),
+        ..Entry::new(name.clone(), Kind::File)
     };
-    for name in [longest, SafeName::parse("n").unwrap()] {
+    let target = Target::parse(&"t".repeat(Target::MAX_LEN)).unwrap();
+    let link = |name: &SafeName| Entry {
+        kind: Kind::Symlink(target.clone()),
+        size: 0,
+        holes: 0,
+        shared: false,
+        ..file(name)
+    };
+    let short = SafeName::parse("n").unwrap();
+    for entry in [file(&longest), file(&short), link(&longest), link(&short)] {
         let (mut batch, mut entries) = (Batch::default(), Vec::new());
-        while batch.add(name.as_str()) {
-            entries.push(entry(&name));
+        while batch.add(entry.text_len()) {
+            entries.push(entry.clone());
         }
-        assert!(entries.len() > 10);
+        assert!(entries.len() > 5);
         Message::Entries(entries).to_bytes();
     }
+    // The largest of all fits by itself.
+    let value = vec![0; Entry::MAX_ATTRIBUTES - "user.a".len() - 5];
+    let largest = Entry {
+        attributes: vec![Attribute {
+            name: "user.a".to_owned(),
+            value,
+        }],
+        ..link(&longest)
+    };
+    assert!(Attribute::are_valid(&largest.attributes));
+    let message = Message::Entries(vec![largest]);
+    assert_eq!(decode(&message.to_bytes()), Ok(message));
 }

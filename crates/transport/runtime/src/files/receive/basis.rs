@@ -89,6 +89,7 @@ impl Basis<'_> {
         for entry in manifest.entries().map_while(Result::ok) {
             tree.leave_for(&entry.name).for_each(drop);
             match entry.kind {
+                Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => {}
                 Kind::Directory => {
                     let parent = tree.innermost();
                     let dir = parent.and_then(|dir| dir.open(entry.name.file_name()).ok());

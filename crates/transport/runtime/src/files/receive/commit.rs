@@ -186,9 +186,10 @@ struct Report {
 
 impl Report {
     fn add(&mut self, renamed: Renamed) {
-        if !self.batch.add(renamed.name.as_str()) {
+        let len = renamed.name.as_str().len();
+        if !self.batch.add(len) {
             self.batch = Batch::default();
-            self.batch.add(renamed.name.as_str());
+            self.batch.add(len);
             self.full.push(Saved {
                 files: renamed.file,
                 renamed: std::mem::take(&mut self.renamed),

@@ -72,14 +72,15 @@ impl Consumer {
         let (files, kept) = self.take_content(&root, offer)?;
         self.check_place(&root)?;
         let seconds = started.elapsed().as_secs_f64();
-        self.say(Outgoing::Last(Message::Done(totals).to_bytes()));
+        let altered = 0;
+        self.say(Outgoing::Last(Message::Done { totals, altered }.to_bytes()));
         // All is on disk: that the sender hears of it is worth waiting for, but changes nothing
         // here.
         let _ = self.inbox.message();
         Ok(ReceiveSummary {
             files,
             file_count: totals.files,
-            directories: totals.entries - totals.files,
+            directories: totals.directories,
             kept,
             bytes: totals.bytes,
             seconds,

@@ -50,9 +50,13 @@ impl Intake<'_> {
             for level in self.tree.leave_for(&entry.name) {
                 finish(&self.jobs, level, true)?;
             }
-            if entry.kind == Kind::Directory {
-                self.take_directory(entry)?;
-                continue;
+            match entry.kind {
+                Kind::File => {}
+                Kind::Directory => {
+                    self.take_directory(entry)?;
+                    continue;
+                }
+                Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => continue,
             }
             match wants.get(number) {
                 Want::All => self.take_file(entry)?,
@@ -94,7 +98,7 @@ impl Intake<'_> {
                 Err(error) => return Err(failure(error).into()),
             }
             let found = parent.look(&name).map_err(failure)?;
-            match decide(policy, Kind::Directory, found.existing) {
+            match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
                     let dir = Some(parent.open(&name).map_err(failure)?);
                     let made = is_marked(&parent, &name).map_err(failure)?.then(|| Made {

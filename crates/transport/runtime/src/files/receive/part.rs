@@ -138,7 +138,7 @@ impl Part {
             }
             let found = self.dir.look(&name);
             let found = found.map_err(|error| self.failure("naming", error))?;
-            match decide(policy, Kind::File, found.existing) {
+            match decide(policy, &Kind::File, found.existing) {
                 Decision::Rename => name = numbered(&wanted, n),
                 // A transfer that was thought dead has placed it meanwhile.
                 Decision::Refuse(Conflict::Exists) if found.is_version_of(&self.entry) => {

@@ -59,6 +59,12 @@ impl Preview {
 
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
         // It would be a word on another file or directory. Not all file systems tell cases apart.
+        if matches!(
+            entry.kind,
+            Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_)
+        ) {
+            return Ok(());
+        }
         if entry.is_file() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
             let reason = "the receiver takes no file of that name: its incomplete files have such";
             return Err(Failure::new(FailureCode::Refused, reason).of(&entry.name));
@@ -71,6 +77,7 @@ impl Preview {
         let (inside, want, there) =
             looked.map_err(|error| write_failure("looking it up", &entry.name, error))?;
         match entry.kind {
+            Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => {}
             Kind::Directory if self.policy == Policy::Rename => {}
             Kind::Directory => self.tree.enter(Level {
                 dir: inside,
@@ -101,7 +108,7 @@ impl Preview {
             return Ok((None, Want::Nothing, entry.size));
         }
         let same_size = found.size() == Some(entry.size) && self.checksum;
-        match decide(self.policy, entry.kind, found.existing) {
+        match decide(self.policy, &entry.kind, found.existing) {
             Decision::Merge => return Ok((Some(parent.open(name)?), Want::All, 0)),
             // The content decides.
             Decision::Refuse(_) if same_size => return Ok((None, Want::Difference, entry.size)),
@@ -201,7 +208,6 @@ impl Dots {
 mod tests {
     use super::*;
     use crate::files::receive::Os;
-    use manyway_transfer::Timestamp;
 
     /// However many directories are offered.
     #[test]
@@ -214,14 +220,8 @@ mod tests {
             };
             let mut preview = Preview::new(Dir::root(at.path(), Arc::new(Os)).unwrap(), &options);
             for n in 100..200 {
-                let looked = preview.look(&Entry {
-                    name: SafeName::parse(&format!("d{n}")).unwrap(),
-                    kind: Kind::Directory,
-                    size: 0,
-                    mode: 0o755,
-                    mtime: Timestamp::default(),
-                });
-                looked.unwrap();
+                let name = SafeName::parse(&format!("d{n}")).unwrap();
+                preview.look(&Entry::new(name, Kind::Directory)).unwrap();
             }
             assert!(preview.tree.leave_to(0).count() <= 1, "{policy:?}");
         }

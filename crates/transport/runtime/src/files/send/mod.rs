@@ -201,7 +201,9 @@ async fn listen<R: AsyncRead + Unpin>(
                 saved = note(report, saved, progress, &mut renamed)?;
             }
             // All content must have gone out for that.
-            (Message::Done(totals), None) if progress.bytes_done() == progress.bytes_total() => {
+            (Message::Done { totals, .. }, None)
+                if progress.bytes_done() == progress.bytes_total() =>
+            {
                 return Ok(Heard {
                     took: started.elapsed(),
                     totals,
@@ -279,7 +281,7 @@ fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferEr
     Ok(SendSummary {
         files,
         file_count: totals.files,
-        directories: totals.entries - totals.files,
+        directories: totals.directories,
         skipped,
         kept,
         bytes: totals.bytes,

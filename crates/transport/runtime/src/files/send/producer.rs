@@ -153,8 +153,8 @@ impl Producer {
 
 /// The files of the manifest, each with what is wanted of it.
 fn wanted(stored: &Stored, wants: &Wants) -> impl Iterator<Item = Result<(Entry, Want), Failure>> {
-    let is_directory = |entry: &io::Result<Entry>| matches!(entry, Ok(entry) if !entry.is_file());
-    let files = stored.entries().filter(move |entry| !is_directory(entry));
+    let is_other = |entry: &io::Result<Entry>| matches!(entry, Ok(entry) if !entry.is_file());
+    let files = stored.entries().filter(move |entry| !is_other(entry));
     files.zip(0..).map(|(entry, number)| {
         let entry = entry.map_err(spool_failure)?;
         Ok((entry, wants.get(number)))
@@ -175,9 +175,9 @@ impl Offer<'_> {
     fn push(&mut self, entry: Entry) -> Result<(), Stop> {
         self.manifest.push(&entry).map_err(Failure::from)?;
         self.progress.set_totals(self.manifest.totals());
-        if !self.batch.add(entry.name.as_str()) {
+        if !self.batch.add(entry.text_len()) {
             self.flush()?;
-            self.batch.add(entry.name.as_str());
+            self.batch.add(entry.text_len());
         }
         self.entries.push(entry);
         if self.manifest.totals().entries == 1 {

@@ -1,7 +1,7 @@
 //! A file that is read, hashed, and held to what was listed.
 
 use super::outbox::Outbox;
-use super::sources::{Sources, entry_of};
+use super::sources::{Sources, mtime_of};
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{Digest, Entry, Failure, FailureCode, Message, Verifier};
@@ -95,18 +95,18 @@ fn check_unchanged(entry: &Entry, file: &File) -> Result<(), Failure> {
     if !metadata.is_file() {
         return Err(changed(entry, "it is no longer a regular file"));
     }
-    let now = entry_of(entry.name.clone(), &metadata);
-    if now.size < entry.size {
+    let size = metadata.len();
+    if size < entry.size {
         Err(changed(
             entry,
-            format_args!("it shrank from {} to {} bytes", entry.size, now.size),
+            format_args!("it shrank from {} to {size} bytes", entry.size),
         ))
-    } else if now.size > entry.size {
+    } else if size > entry.size {
         Err(changed(
             entry,
-            format_args!("it grew from {} to {} bytes", entry.size, now.size),
+            format_args!("it grew from {} to {size} bytes", entry.size),
         ))
-    } else if now.mtime != entry.mtime {
+    } else if mtime_of(&metadata) != entry.mtime {
         Err(changed(entry, "it was written to"))
     } else {
         Ok(())

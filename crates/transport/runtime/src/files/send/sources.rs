@@ -5,7 +5,7 @@ use super::super::receive::is_temporary;
 use super::super::summary::Skipped;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Entry, Failure, FailureCode, Kind, NameError, NameProblem, SafeName, Timestamp,
+    Cause, Entry, Failure, FailureCode, Kind, NameError, NameProblem, SafeName, Timestamp,
 };
 use manyway_units::printable;
 use std::ffi::OsStr;
@@ -76,15 +76,15 @@ impl Sources {
                 let metadata = item
                     .metadata()
                     .map_err(|error| walk_failure(source, error))?;
-                if metadata.is_file() && is_temporary(name.file_name()) {
-                    skipped.add(&name, "an incomplete file");
-                } else if metadata.is_file() || metadata.is_dir() {
-                    each(entry_of(name, &metadata))?;
-                } else if metadata.is_symlink() {
+                if metadata.is_symlink() {
                     skipped.add(&name, "a symbolic link");
-                } else {
-                    skipped.add(&name, "neither a file nor a directory");
+                    continue;
                 }
+                let entry = entry_of(name, &metadata);
+                if let Kind::LeftOut(cause) = entry.kind {
+                    skipped.add(&entry.name, cause);
+                }
+                each(entry)?;
             }
         }
         Ok(())
@@ -124,18 +124,29 @@ impl Source {
     }
 }
 
-/// A manifest's entry for a file or directory.
-pub(super) fn entry_of(name: SafeName, metadata: &Metadata) -> Entry {
-    let file = metadata.is_file();
-    Entry {
-        name,
-        kind: if file { Kind::File } else { Kind::Directory },
-        size: if file { metadata.len() } else { 0 },
-        mode: metadata.mode() as u16 & Entry::MODE_MASK,
-        mtime: Timestamp {
-            seconds: metadata.mtime(),
-            nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
-        },
+/// A manifest's entry for what is there.
+fn entry_of(name: SafeName, metadata: &Metadata) -> Entry {
+    let kind = match metadata.file_type() {
+        file if file.is_file() && is_temporary(name.file_name()) => {
+            Kind::LeftOut(Cause::Incomplete)
+        }
+        file if file.is_file() => Kind::File,
+        file if file.is_dir() => Kind::Directory,
+        _ => Kind::LeftOut(Cause::Special),
+    };
+    let mut entry = Entry::new(name, kind);
+    if entry.is_file() {
+        entry.size = metadata.len();
+    }
+    entry.mode = metadata.mode() as u16 & Entry::MODE_MASK;
+    entry.mtime = mtime_of(metadata);
+    entry
+}
+
+pub(super) fn mtime_of(metadata: &Metadata) -> Timestamp {
+    Timestamp {
+        seconds: metadata.mtime(),
+        nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or(0),
     }
 }
 

@@ -41,7 +41,7 @@ fn raw_entry(name: &str) -> Vec<u8> {
     }
     body.push(len as u8);
     body.extend_from_slice(name.as_bytes());
-    body.extend_from_slice(&[0, 1, 0xa4, 0x03, 0, 0]);
+    body.extend_from_slice(&[0, 1, 0, 0, 0xa4, 0x03, 0, 0, 0, 0]);
     let mut frame = Header::new(FrameKind::Entries, body.len())
         .encode()
         .to_vec();
@@ -112,6 +112,7 @@ async fn manifests_that_break_the_rules() {
         entries: 9,
         files: 9,
         bytes: 9,
+        ..Totals::default()
     };
     let (told, _) = against_receiver(
         async |sender| sender.say(&Message::Offered(lies)).await,
@@ -320,12 +321,14 @@ async fn receivers_that_break_the_rules() {
             .collect();
         Message::Saved(Saved { files, renamed })
     };
-    let done = |bytes| {
-        Message::Done(Totals {
+    let done = |bytes| Message::Done {
+        totals: Totals {
             entries: 2,
             files: 2,
             bytes,
-        })
+            ..Totals::default()
+        },
+        altered: 0,
     };
     let all = 100 + (5 << 20);
     for (said, problem) in [
@@ -369,11 +372,13 @@ async fn receivers_that_break_the_rules() {
             entries: 2,
             files: 2,
             bytes: 1,
+            ..Totals::default()
         },
         Totals {
             entries: 2,
             files: 1,
             bytes: all,
+            ..Totals::default()
         },
     ];
     for totals in totals {
@@ -382,7 +387,8 @@ async fn receivers_that_break_the_rules() {
             for _ in 0..2 {
                 while !matches!(receiver.hear().await, Some(Message::Trailer(_))) {}
             }
-            receiver.say(&Message::Done(totals)).await;
+            let altered = 0;
+            receiver.say(&Message::Done { totals, altered }).await;
         })
         .await;
         assert!(

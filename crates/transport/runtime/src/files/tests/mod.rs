@@ -119,14 +119,13 @@ fn content(len: usize) -> Vec<u8> {
 
 fn entry(name: &str, kind: Kind, size: u64) -> Entry {
     Entry {
-        name: SafeName::parse(name).unwrap(),
-        kind,
         size,
         mode: 0o644,
         mtime: Timestamp {
             seconds: 1_000_000_000,
             nanos: 0,
         },
+        ..Entry::new(SafeName::parse(name).unwrap(), kind)
     }
 }
 
@@ -173,11 +172,8 @@ impl Puppet {
 
     /// Offers entries with the right totals.
     async fn offer(&mut self, entries: Vec<Entry>) {
-        let totals = manyway_transfer::Totals {
-            entries: entries.len() as u64,
-            files: entries.iter().filter(|e| e.is_file()).count() as u64,
-            bytes: entries.iter().map(|e| e.size).sum(),
-        };
+        let mut totals = manyway_transfer::Totals::default();
+        entries.iter().for_each(|entry| totals.add(entry));
         self.say(&Message::Entries(entries)).await;
         self.say(&Message::Offered(totals)).await;
     }

@@ -20,7 +20,7 @@ async fn a_file_that_another_transfer_places_meanwhile() {
         set_time(&to.path().join("f"), 1_000_000_000, 0);
         sender.data(&bytes).await;
         sender.trailer(&bytes).await;
-        while !matches!(sender.hear().await, Some(Message::Done(_))) {}
+        while !matches!(sender.hear().await, Some(Message::Done { .. })) {}
         sender.say(&Message::Bye).await;
     };
     let receiving = receive(

@@ -135,7 +135,7 @@ async fn links_and_special_files() {
         [
             "top/link: a symbolic link",
             "top/loop: a symbolic link",
-            "top/pipe: neither a file nor a directory"
+            "top/pipe: a device, a pipe or a socket"
         ]
     );
     assert_eq!(names(to.path()), ["given", "top", "top/file"]);
