@@ -23,6 +23,7 @@ pub mod filter;
 pub mod manifest;
 pub mod message;
 pub mod name;
+pub mod scope;
 pub mod verify;
 pub mod wants;
 
@@ -33,5 +34,6 @@ pub use filter::{Filter, RuleError};
 pub use manifest::{Manifest, ManifestError, Totals};
 pub use message::{FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved};
 pub use name::{NameError, NameProblem, SafeName};
+pub use scope::Scope;
 pub use verify::{Digest, GROUP, Verifier, VerifyError, group_hash, groups};
 pub use wants::{Want, Wants};

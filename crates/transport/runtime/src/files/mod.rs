@@ -52,11 +52,11 @@ mod summary;
 mod talk;
 
 pub use error::TransferError;
-pub use manyway_transfer::Role;
+pub use manyway_transfer::{Filter, Role, RuleError};
 pub use progress::{Phase, Progress};
 pub use receive::{Allowance, AskDotfiles, Dotfiles, ReceiveOptions, receive};
 pub use send::{Sources, send};
-pub use summary::{FileSummary, Kept, ReceiveSummary, SendSummary, Skipped};
+pub use summary::{Deleted, FileSummary, Kept, Planned, ReceiveSummary, SendSummary, Skipped};
 pub use talk::{Talk, begin};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The result of a transfer.
 
-use manyway_transfer::{Digest, SafeName};
+use manyway_transfer::{Digest, Entry, SafeName, Want};
 use serde::Serialize;
 use std::fmt;
 
@@ -10,6 +10,13 @@ pub struct SendSummary {
     /// The files, in the order they were sent, without those that were there already; of more than
     /// [`FileSummary::MOST`], the first.
     pub files: Vec<FileSummary>,
+    /// Nothing was sent: this says what would be.
+    pub dry_run: bool,
+    /// What a dry run would send; of more than [`FileSummary::MOST`], the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<Planned>,
+    /// What the receiver has deleted, or would.
+    pub deleted: Deleted,
     /// Number of files.
     pub file_count: u64,
     /// What the receiver had already.
@@ -30,6 +37,10 @@ pub struct ReceiveSummary {
     /// The files, in the order they came, without those that were there already; of more than
     /// [`FileSummary::MOST`], the first.
     pub files: Vec<FileSummary>,
+    /// What was deleted, or would be, as the sender doesn't have it.
+    pub deleted: Deleted,
+    /// Nothing was received or deleted: the sender only asked what would be.
+    pub dry_run: bool,
     /// Number of files.
     pub file_count: u64,
     /// What was here already.
@@ -93,6 +104,52 @@ impl FileSummary {
             saved_as: None,
             bytes,
             blake3,
+        }
+    }
+}
+
+/// A file that would be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Planned {
+    /// Its name, as it is, relative to what would be sent.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The receiver has a file of that name, or a part of one: only what differs would be sent.
+    pub in_part: bool,
+}
+
+impl Planned {
+    pub(super) fn new(entry: &Entry, want: Want) -> Self {
+        Self {
+            name: entry.name.as_str().to_owned(),
+            bytes: entry.size,
+            in_part: want == Want::Difference,
+        }
+    }
+}
+
+/// What the receiver has deleted, because the sender doesn't have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Deleted {
+    /// How many files, directories and links.
+    pub count: u64,
+    /// Their names, as they were, below the receiving directory, in the order in which they went;
+    /// of more than [`Deleted::MOST_BYTES`], the first.
+    pub names: Vec<String>,
+    #[serde(skip)]
+    bytes: usize,
+}
+
+impl Deleted {
+    /// Most bytes of names, with 32 for each: a peer can tell any number of them.
+    pub const MOST_BYTES: usize = 32 << 20;
+
+    pub(super) fn add(&mut self, name: &SafeName) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(name.as_str().len() + 32);
+        if self.bytes <= Self::MOST_BYTES {
+            self.names.push(name.as_str().to_owned());
         }
     }
 }

@@ -95,7 +95,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
             .map_err(|error| error.into_transfer_error(before_it_began))?;
         if !matches!(
             header.kind,
-            FrameKind::Entries | FrameKind::Offered | FrameKind::Failure
+            FrameKind::Scope | FrameKind::Entries | FrameKind::Offered | FrameKind::Failure
         ) {
             return Err(ProtocolError::Unexpected(header.kind).into());
         }

@@ -9,8 +9,10 @@ mod raw;
 
 use crate::entry::Entry;
 use crate::failure::{Failure, FailureCode};
+use crate::filter::RuleError;
 use crate::manifest::{ManifestError, Totals};
 use crate::name::{NameError, SafeName};
+use crate::scope::Scope;
 use crate::verify::Digest;
 use crate::wants::Wants;
 use raw::RawEntry;
@@ -58,6 +60,10 @@ pub enum FrameKind {
     Kept = 13,
     /// 14: the next groups of the current file are zeros, in a hole (sender).
     Hole = 14,
+    /// 15: what the manifest speaks for, before its first entry (sender).
+    Scope = 15,
+    /// 16: names that the receiver has deleted (receiver).
+    Deleted = 16,
 }
 
 impl FrameKind {
@@ -77,6 +83,8 @@ impl FrameKind {
             12 => Self::Basis,
             13 => Self::Kept,
             14 => Self::Hole,
+            15 => Self::Scope,
+            16 => Self::Deleted,
             _ => return None,
         })
     }
@@ -169,6 +177,10 @@ pub enum Message {
     Kept(u64),
     /// So many groups are zeros, and lie in a hole.
     Hole(u64),
+    /// What the manifest speaks for.
+    Scope(Scope),
+    /// What the sender doesn't have and the receiver has deleted.
+    Deleted(Vec<SafeName>),
 }
 
 /// The first message of each side.
@@ -293,6 +305,8 @@ impl Message {
             Message::Basis(_) => FrameKind::Basis,
             Message::Kept(_) => FrameKind::Kept,
             Message::Hole(_) => FrameKind::Hole,
+            Message::Scope(_) => FrameKind::Scope,
+            Message::Deleted(_) => FrameKind::Deleted,
         }
     }
 
@@ -326,6 +340,11 @@ impl Message {
                 .iter()
                 .for_each(|hash| out.extend_from_slice(&hash.0)),
             Message::Kept(groups) | Message::Hole(groups) => put(out, groups),
+            Message::Scope(scope) => {
+                put(out, &scope.flags());
+                scope.filter.rules().for_each(|rule| put(out, &rule));
+            }
+            Message::Deleted(names) => names.iter().for_each(|name| put(out, &name.as_str())),
         }
     }
 
@@ -372,6 +391,17 @@ impl Message {
             FrameKind::Basis => Message::Basis(body.take_all(|hash| Ok(Digest(hash)))?),
             FrameKind::Kept => Message::Kept(body.take()?),
             FrameKind::Hole => Message::Hole(body.take()?),
+            FrameKind::Scope => {
+                let scope = Scope::from_flags(body.take()?);
+                let mut scope = scope.ok_or(ProtocolError::Malformed(kind))?;
+                for rule in body.take_all(Ok::<&str, _>)? {
+                    scope.filter.push(rule)?;
+                }
+                Message::Scope(scope)
+            }
+            FrameKind::Deleted => {
+                Message::Deleted(body.take_all(|name: &str| Ok(SafeName::parse(name)?))?)
+            }
         };
         body.end()?;
         Ok(message)
@@ -460,6 +490,9 @@ pub enum ProtocolError {
     /// A name that is not safe.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A rule that is none.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     /// A manifest that breaks the rules.
     #[error(transparent)]
     Manifest(#[from] ManifestError),

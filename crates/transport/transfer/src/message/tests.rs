@@ -1,5 +1,6 @@
 use super::*;
 use crate::entry::{Attribute, Cause, Kind, Owner, Target, Timestamp};
+use crate::filter::Filter;
 use crate::wants::Want;
 use proptest::prelude::*;
 
@@ -124,6 +125,21 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|list| Message::Basis(list.into_iter().map(Digest).collect())),
         any::<u64>().prop_map(Message::Kept),
         any::<u64>().prop_map(Message::Hole),
+        (
+            any::<bool>(),
+            any::<bool>(),
+            prop::collection::vec("[+-] /?[a-c]{1,5}/?", 0..4)
+        )
+            .prop_map(|(top, dry_run, rules)| {
+                let mut filter = Filter::default();
+                rules.iter().for_each(|rule| filter.push(rule).unwrap());
+                Message::Scope(Scope {
+                    top,
+                    dry_run,
+                    filter,
+                })
+            }),
+        prop::collection::vec(name(), 0..4).prop_map(Message::Deleted),
     ]
 }
 
@@ -288,6 +304,16 @@ fn the_bytes_are_those_of_the_specification() {
     assert_eq!(kept, b"\x0d\x00\x00\x02\xac\x02");
     let hole = Message::Hole(300).to_bytes();
     assert_eq!(hole, b"\x0e\x00\x00\x02\xac\x02");
+    let mut scope = Scope {
+        top: true,
+        ..Scope::default()
+    };
+    scope.filter.push("- *.o").unwrap();
+    let scope = Message::Scope(scope).to_bytes();
+    assert_eq!(scope, b"\x0f\x00\x00\x07\x01\x05- *.o");
+    let name = |name| SafeName::parse(name).unwrap();
+    let deleted = Message::Deleted(vec![name("d/f"), name("d")]).to_bytes();
+    assert_eq!(deleted, b"\x10\x00\x00\x06\x03d/f\x01d");
 }
 
 #[test]

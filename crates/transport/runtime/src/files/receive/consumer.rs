@@ -2,15 +2,16 @@
 
 use super::super::progress::{Phase, Progress};
 use super::super::spool::{Spool, Stored};
-use super::super::summary::{FileSummary, Kept, ReceiveSummary};
+use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary};
 use super::allowance::Reservation;
 use super::basis::{self, Basis};
 use super::commit::{BATCH, Committer};
+use super::delete::Deletion;
 use super::disk::Disk;
 use super::end::End;
 use super::inbox::Inbox;
 use super::intake::{Intake, spool_failure};
-use super::options::ReceiveOptions;
+use super::options::{Dotfiles, ReceiveOptions};
 use super::outgoing::Outgoing;
 use super::preview::{Dots, Preview};
 use super::space::Space;
@@ -18,9 +19,12 @@ use super::sweep;
 use super::tree::{Dir, RECEIVING_DIR, Tree};
 use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
-use manyway_transfer::message::MAX_MESSAGE;
-use manyway_transfer::{Failure, FailureCode, Manifest, Message, ProtocolError, Totals, Wants};
+use manyway_transfer::message::{Batch, MAX_MESSAGE};
+use manyway_transfer::{
+    Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope, Totals, Wants,
+};
 use std::fs;
+use std::hash::RandomState;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -68,8 +72,15 @@ impl Consumer {
         for wants in offer.wants.bytes().chunks(MAX_MESSAGE) {
             self.say(Outgoing::Frame(Message::Wants(wants.to_vec()).to_bytes()));
         }
-        self.say(Outgoing::Frame(Message::Accept.to_bytes()));
-        let (files, kept) = self.take_content(&root, offer)?;
+        let (manifest, scope) = (offer.manifest.clone(), offer.scope.clone());
+        let (files, kept) = match scope.dry_run {
+            true => (Vec::new(), offer.there),
+            false => {
+                self.say(Outgoing::Frame(Message::Accept.to_bytes()));
+                self.take_content(&root, offer)?
+            }
+        };
+        let deleted = self.delete(&root, &manifest, &scope)?;
         self.check_place(&root)?;
         let seconds = started.elapsed().as_secs_f64();
         let altered = 0;
@@ -79,12 +90,49 @@ impl Consumer {
         let _ = self.inbox.message();
         Ok(ReceiveSummary {
             files,
+            deleted,
+            dry_run: scope.dry_run,
             file_count: totals.files,
             directories: totals.directories,
             kept,
             bytes: totals.bytes,
             seconds,
         })
+    }
+
+    /// Deletes what the sender doesn't have, if that is wanted, and tells it.
+    fn delete(
+        &self,
+        root: &Arc<Dir>,
+        manifest: &Stored,
+        scope: &Scope,
+    ) -> Result<Deleted, Failure> {
+        let mut deleted = Deleted::default();
+        if !self.options.deletes() {
+            return Ok(deleted);
+        }
+        let (mut names, mut batch) = (Vec::new(), Batch::default());
+        let deletion = Deletion {
+            filter: &scope.filter,
+            dotfiles: matches!(self.options.dotfiles, Dotfiles::Allow),
+            dry_run: scope.dry_run,
+            tell: |name: SafeName| {
+                deleted.add(&name);
+                if !batch.add(name.as_str().len()) {
+                    batch = Batch::default();
+                    batch.add(name.as_str().len());
+                    let full = std::mem::take(&mut names);
+                    self.say(Outgoing::Frame(Message::Deleted(full).to_bytes()));
+                }
+                names.push(name);
+            },
+            hasher: RandomState::new(),
+        };
+        let result = deletion.run(root, scope.top, manifest);
+        if !names.is_empty() {
+            self.say(Outgoing::Frame(Message::Deleted(names).to_bytes()));
+        }
+        result.map(|()| deleted)
     }
 
     fn open_dir(&self) -> Result<Arc<Dir>, Failure> {
@@ -118,9 +166,13 @@ impl Consumer {
         let mut preview = Preview::new(root.clone(), &self.options);
         let mut dots = Dots::default();
         let allowance = self.options.allowance.clone();
+        let mut scope = None;
         loop {
             let message = self.inbox.message()?;
             match &message {
+                Message::Scope(new) if scope.is_none() && manifest.totals().entries == 0 => {
+                    scope = Some(new.clone());
+                }
                 Message::Entries(entries) => {
                     for entry in entries {
                         manifest.push(entry)?;
@@ -144,6 +196,7 @@ impl Consumer {
                     let reservation =
                         allowance.map(|all| all.reserve(preview.missing(), spool.len()));
                     return Ok(Offer {
+                        scope: scope.unwrap_or_default(),
                         totals,
                         there: preview.there(),
                         wants: preview.wants(),
@@ -235,6 +288,7 @@ impl Consumer {
 
 /// A manifest that can be accepted.
 struct Offer {
+    scope: Scope,
     manifest: Stored,
     wants: Wants,
     totals: Totals,

@@ -37,6 +37,8 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn rename(&self, dir: BorrowedFd<'_>, from: &str, to: &str, replace: bool) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()>;
     /// Brings the names in a directory, and its own mode and time, to disk.
     fn sync_dir(&self, dir: BorrowedFd<'_>) -> io::Result<()>;
 }
@@ -99,6 +101,10 @@ impl Disk for Os {
         Ok(unlinkat(dir, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
+    fn remove_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        Ok(unlinkat(dir, name, UnlinkatFlags::RemoveDir)?)
+    }
+
     fn sync_dir(&self, dir: BorrowedFd<'_>) -> io::Result<()> {
         match fsync(dir) {
             // Some file systems have no fsync for directories.
@@ -156,6 +162,16 @@ impl Found {
                 let same = |unit: u32| stat.st_mtime_nsec == i64::from(nanos - nanos % unit);
                 stat.st_mtime == seconds && UNITS.into_iter().any(same)
             })
+    }
+
+    /// Device and inode.
+    pub(super) fn id(&self) -> Option<(u64, u64)> {
+        self.stat.map(|stat| (stat.st_dev, stat.st_ino))
+    }
+
+    /// Can no second name lead to it?
+    pub(super) fn is_one_name(&self) -> bool {
+        self.existing == Existing::Directory || self.stat.is_some_and(|stat| stat.st_nlink == 1)
     }
 
     /// Could it be an incomplete file of ours? Nobody else may have a hand on it.

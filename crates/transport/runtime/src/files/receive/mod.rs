@@ -5,6 +5,7 @@ mod allowance;
 mod basis;
 mod commit;
 mod consumer;
+mod delete;
 mod difference;
 mod disk;
 mod end;

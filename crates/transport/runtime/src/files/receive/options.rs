@@ -25,6 +25,10 @@ pub struct ReceiveOptions {
     /// Compare the content of files that have the right size already; by default, a file that has
     /// the right time, too, is taken for the same.
     pub checksum: bool,
+    /// Once all has arrived, delete from the directories that were sent what the sender doesn't
+    /// have; by default, it stays. What the sender has left out on purpose stays in any case. With
+    /// [`Policy::Rename`], everything stays.
+    pub delete: bool,
     /// How long incomplete files are kept, for another transfer of the same file to go on with;
     /// default: 7 days. What is older is removed when a transfer into the directory begins. If 0,
     /// they go as soon as a transfer ends early.
@@ -37,6 +41,11 @@ impl ReceiveOptions {
     /// Do incomplete files stay? With other names, no transfer finds them again.
     pub(super) fn keeps(&self) -> bool {
         !self.keep_parts.is_zero() && self.policy != Policy::Rename
+    }
+
+    /// Does what the sender doesn't have go?
+    pub(super) fn deletes(&self) -> bool {
+        self.delete && self.policy != Policy::Rename
     }
 
     /// Where to write.
@@ -58,6 +67,7 @@ impl Default for ReceiveOptions {
             allowance: None,
             check_space: true,
             checksum: false,
+            delete: false,
             keep_parts: Duration::from_secs(7 * 86_400),
             #[cfg(test)]
             disk: None,

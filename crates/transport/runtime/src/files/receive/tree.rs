@@ -45,6 +45,14 @@ impl Dir {
         }
     }
 
+    /// Is nothing mounted between that directory and this one?
+    pub(super) fn is_on_the_device_of(&self, above: &Self) -> bool {
+        match (fstat(&self.fd), fstat(&above.fd)) {
+            (Ok(here), Ok(there)) => here.st_dev == there.st_dev,
+            _ => false,
+        }
+    }
+
     /// Where it is now, if the system knows.
     pub(super) fn path(&self) -> Option<PathBuf> {
         std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).ok()

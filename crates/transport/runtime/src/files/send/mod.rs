@@ -13,7 +13,7 @@ pub use sources::Sources;
 use super::buffers::{Buffer, Pool, QUEUE};
 use super::error::TransferError;
 use super::progress::{Phase, Progress};
-use super::summary::SendSummary;
+use super::summary::{Deleted, SendSummary};
 use super::talk::{LINGER, Talk, conclude, join, lost, read_message, write_message};
 use manyway_transfer::message::BASIS_WINDOW;
 use manyway_transfer::{
@@ -79,17 +79,18 @@ where
     let (chunks, from_producer) = mpsc::channel(QUEUE);
     let (go, wait) = oneshot::channel();
     let (tell, basis) = mpsc::channel(BASIS_WINDOW);
+    let dry_run = sources.scope.dry_run;
     let producer = Producer::new(sources, chunks, pool.clone(), progress.clone());
     let mut producer = tokio::task::spawn_blocking(move || producer.run(wait, basis));
 
     let stop = AtomicBool::new(false);
     let mut pump = pin!(pump(writer, from_producer, &pool, &stop, progress));
-    let mut listen = pin!(listen(reader, go, tell, progress));
+    let mut listen = pin!(listen(reader, dry_run, go, tell, progress));
     tokio::select! {
         heard = &mut listen => match heard {
             // It may be here before the pump has noticed that it is done.
             Ok(heard) => match timeout(LINGER, pump).await {
-                Ok(_) => summarise(join(&mut producer).await?, heard),
+                Ok(_) => summarise(join(&mut producer).await?, heard, dry_run),
                 Err(_) => Err(ProtocolError::Unexpected(FrameKind::Done).into()),
             },
             Err(error) => {
@@ -110,7 +111,7 @@ where
                     other => other?,
                 };
                 progress.enter(Phase::Syncing);
-                summarise(produced, listen.await?)
+                summarise(produced, listen.await?, dry_run)
             }
             Err(source) => Err(last_words(listen, lost(progress.doing("sending"), source)).await),
         },
@@ -162,11 +163,13 @@ struct Heard {
     took: Duration,
     totals: Totals,
     renamed: BTreeMap<u64, SafeName>,
+    deleted: Deleted,
 }
 
 /// Listens to the receiver until it is done.
 async fn listen<R: AsyncRead + Unpin>(
     reader: &mut R,
+    dry_run: bool,
     go: oneshot::Sender<Accepted>,
     basis: mpsc::Sender<Option<Digest>>,
     progress: &Progress,
@@ -175,6 +178,7 @@ async fn listen<R: AsyncRead + Unpin>(
     let mut started = Instant::now();
     let mut saved = 0;
     let mut renamed = BTreeMap::new();
+    let mut deleted = Deleted::default();
     loop {
         let message = read_message(reader)
             .await
@@ -189,12 +193,18 @@ async fn listen<R: AsyncRead + Unpin>(
             (Message::Accept, Some(_)) => {
                 started = Instant::now();
                 progress.enter(Phase::Transferring);
-                if let Some((go, wants)) = go.take() {
-                    let (ready, is_ready) = oneshot::channel();
-                    // A producer that isn't there any more has a failure to report.
-                    let _ = go.send(Accepted { wants, ready });
-                    let _ = is_ready.await;
-                }
+                accept(&mut go).await;
+            }
+            (Message::Deleted(names), _) => names.iter().for_each(|name| deleted.add(name)),
+            // In place of Accept.
+            (Message::Done { totals, .. }, Some(_)) if dry_run => {
+                accept(&mut go).await;
+                return Ok(Heard {
+                    took: started.elapsed(),
+                    totals,
+                    renamed,
+                    deleted,
+                });
             }
             (Message::Basis(hashes), None) => note_basis(hashes, &basis)?,
             (Message::Saved(report), None) => {
@@ -208,10 +218,21 @@ async fn listen<R: AsyncRead + Unpin>(
                     took: started.elapsed(),
                     totals,
                     renamed,
+                    deleted,
                 });
             }
             (other, _) => return Err(ProtocolError::Unexpected(other.kind()).into()),
         }
+    }
+}
+
+/// Tells the producer what is wanted, and waits until the totals are without what isn't.
+async fn accept(go: &mut Option<(oneshot::Sender<Accepted>, Wants)>) {
+    if let Some((go, wants)) = go.take() {
+        let (ready, is_ready) = oneshot::channel();
+        // A producer that isn't there any more has a failure to report.
+        let _ = go.send(Accepted { wants, ready });
+        let _ = is_ready.await;
     }
 }
 
@@ -260,9 +281,14 @@ async fn last_words(
     }
 }
 
-fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferError> {
+fn summarise(
+    produced: Produced,
+    heard: Heard,
+    dry_run: bool,
+) -> Result<SendSummary, TransferError> {
     let Produced {
         mut files,
+        planned,
         totals,
         skipped,
         kept,
@@ -280,6 +306,9 @@ fn summarise(produced: Produced, heard: Heard) -> Result<SendSummary, TransferEr
     }
     Ok(SendSummary {
         files,
+        dry_run,
+        planned,
+        deleted: heard.deleted,
         file_count: totals.files,
         directories: totals.directories,
         skipped,

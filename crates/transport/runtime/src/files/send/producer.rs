@@ -4,7 +4,7 @@
 use super::super::buffers::{Buffer, Pool};
 use super::super::progress::Progress;
 use super::super::spool::{Spool, Stored};
-use super::super::summary::{FileSummary, Kept, Skipped};
+use super::super::summary::{FileSummary, Kept, Planned, Skipped};
 use super::difference::Difference;
 use super::outbox::Outbox;
 use super::reading::Reading;
@@ -12,7 +12,7 @@ use super::sources::Sources;
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
-use manyway_transfer::{Digest, Entry, Failure, Manifest, Message, Totals, Want, Wants};
+use manyway_transfer::{Digest, Entry, Failure, Manifest, Message, Scope, Totals, Want, Wants};
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -20,6 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 /// What a producer has sent.
 pub(super) struct Produced {
     pub(super) files: Vec<FileSummary>,
+    /// Of a dry run.
+    pub(super) planned: Vec<Planned>,
     pub(super) totals: Totals,
     pub(super) skipped: Skipped,
     pub(super) kept: Kept,
@@ -86,6 +88,22 @@ impl Producer {
         }
         self.progress.leave_out(kept);
         let _ = accepted.ready.send(());
+        if self.sources.scope.dry_run {
+            let mut planned = Vec::new();
+            for file in wanted(&stored, &wants) {
+                let (entry, want) = file?;
+                if want != Want::Nothing && planned.len() < FileSummary::MOST {
+                    planned.push(Planned::new(&entry, want));
+                }
+            }
+            return Ok(Produced {
+                files: Vec::new(),
+                planned,
+                totals,
+                skipped,
+                kept,
+            });
+        }
         for file in wanted(&stored, &wants) {
             let (entry, want) = file?;
             let digest = match want {
@@ -106,6 +124,7 @@ impl Producer {
         self.out.flush()?;
         Ok(Produced {
             files,
+            planned: Vec::new(),
             totals,
             skipped,
             kept,
@@ -114,6 +133,12 @@ impl Producer {
 
     /// Lists everything into the stream and, for later, into a spool.
     fn offer(&mut self) -> Result<(Stored, Totals, Skipped), Stop> {
+        if self.sources.scope != Scope::default() {
+            // At once, as the first entry: a long list may be behind the filter.
+            let scope = self.sources.scope.clone();
+            self.out.message(&Message::Scope(scope))?;
+            self.out.flush()?;
+        }
         let mut offer = Offer {
             out: &mut self.out,
             progress: &self.progress,

@@ -5,7 +5,8 @@ use super::super::receive::is_temporary;
 use super::super::summary::Skipped;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Cause, Entry, Failure, FailureCode, Kind, NameError, NameProblem, SafeName, Timestamp,
+    Cause, Entry, Failure, FailureCode, Filter, Kind, NameError, NameProblem, SafeName, Scope,
+    Timestamp,
 };
 use manyway_units::printable;
 use std::ffi::OsStr;
@@ -15,13 +16,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// Files and directories to send, each under the last component of its path.
+/// Files and directories to send, each under the last component of its path, and what of them.
 #[derive(Clone, Debug)]
-pub struct Sources(Vec<Source>);
+pub struct Sources {
+    /// Sorted by name. One without a name stands alone.
+    given: Vec<Source>,
+    pub(super) scope: Scope,
+    max_size: Option<u64>,
+}
 
 #[derive(Clone, Debug)]
 struct Source {
-    name: SafeName,
+    /// `None`: not the directory itself, but what is in it.
+    name: Option<SafeName>,
     path: PathBuf,
 }
 
@@ -32,35 +39,90 @@ impl Sources {
     /// # Errors
     /// Names the path that cannot be sent, and says why.
     pub fn new<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, TransferError> {
-        let mut sources = Vec::new();
+        let mut given = Vec::new();
         for path in paths {
-            sources.push(source(path.as_ref())?);
+            given.push(source(path.as_ref())?);
         }
         // The manifest's order; equal names become neighbours.
-        sources.sort_by(|a, b| a.name.cmp(&b.name));
-        if let Some([a, b]) = sources.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        given.sort_by(|a, b| a.name.cmp(&b.name));
+        let clash = given.windows(2).find(|pair| pair[0].name == pair[1].name);
+        if let Some(
+            [
+                Source {
+                    name: Some(name),
+                    path,
+                },
+                other,
+            ],
+        ) = clash
+        {
             let reason = format_args!(
-                "{} and {} would both be called `{}` at the receiver; rename one, or send them one \
-                 after the other",
-                a.path.display(),
-                b.path.display(),
-                a.name
+                "{} and {} would both be called `{name}` at the receiver; rename one, or send them \
+                 one after the other",
+                path.display(),
+                other.path.display(),
             );
             return Err(Failure::new(FailureCode::Conflict, reason).into());
         }
-        if sources.is_empty() {
+        if given.is_empty() {
             return Err(Failure::new(
                 FailureCode::Other,
                 "nothing to send: name a file or a directory",
             )
             .into());
         }
-        Ok(Self(sources))
+        Ok(Self::of(given))
     }
 
-    /// The names at the top, sorted.
+    /// What is in a directory, instead of the directory itself.
+    ///
+    /// # Errors
+    /// Names the path that is no directory, and says why.
+    pub fn contents(dir: impl AsRef<Path>) -> Result<Self, TransferError> {
+        let (path, metadata) = find(dir.as_ref())?;
+        if !metadata.is_dir() {
+            let reason = "it is no directory: name it without the slash at its end";
+            let failure = Failure::new(FailureCode::Read, reason);
+            return Err(failure.of(dir.as_ref().display().to_string()).into());
+        }
+        let mut sources = Self::of(vec![Source { name: None, path }]);
+        sources.scope.top = true;
+        Ok(sources)
+    }
+
+    fn of(given: Vec<Source>) -> Self {
+        Self {
+            given,
+            scope: Scope::default(),
+            max_size: None,
+        }
+    }
+
+    /// The same, without the names that the filter doesn't take.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.scope.filter = filter;
+        self
+    }
+
+    /// The same, without files of more bytes.
+    pub fn max_size(mut self, bytes: u64) -> Self {
+        self.max_size = Some(bytes);
+        self
+    }
+
+    /// The same, to learn what would be sent and deleted: [`SendSummary::planned`] and
+    /// [`SendSummary::deleted`].
+    ///
+    /// [`SendSummary::planned`]: super::super::SendSummary::planned
+    /// [`SendSummary::deleted`]: super::super::SendSummary::deleted
+    pub fn dry_run(mut self) -> Self {
+        self.scope.dry_run = true;
+        self
+    }
+
+    /// The names given, sorted; none of a directory's contents.
     pub fn names(&self) -> impl Iterator<Item = &SafeName> {
-        self.0.iter().map(|source| &source.name)
+        self.given.iter().filter_map(|source| source.name.as_ref())
     }
 
     /// Everything, in the manifest's order.
@@ -69,10 +131,19 @@ impl Sources {
         skipped: &mut Skipped,
         mut each: impl FnMut(Entry) -> Result<(), E>,
     ) -> Result<(), E> {
-        for source in &self.0 {
-            for item in WalkDir::new(&source.path).sort_by_file_name() {
+        for source in &self.given {
+            let walk = WalkDir::new(&source.path).min_depth(source.name.is_none().into());
+            let mut walk = walk.sort_by_file_name().into_iter();
+            while let Some(item) = walk.next() {
                 let item = item.map_err(|error| walk_failure(source, error))?;
                 let name = source.name_of(item.path())?;
+                let is_directory = item.file_type().is_dir();
+                if !self.scope.filter.takes(&name, is_directory) {
+                    if is_directory {
+                        walk.skip_current_dir();
+                    }
+                    continue;
+                }
                 let metadata = item
                     .metadata()
                     .map_err(|error| walk_failure(source, error))?;
@@ -80,9 +151,12 @@ impl Sources {
                     skipped.add(&name, "a symbolic link");
                     continue;
                 }
-                let entry = entry_of(name, &metadata);
+                let mut entry = entry_of(name, &metadata);
                 if let Kind::LeftOut(cause) = entry.kind {
                     skipped.add(&entry.name, cause);
+                }
+                if self.max_size.is_some_and(|most| entry.size > most) {
+                    entry = Entry::new(entry.name, Kind::LeftOut(Cause::TooLarge));
                 }
                 each(entry)?;
             }
@@ -92,13 +166,15 @@ impl Sources {
 
     /// Where an entry of [`Sources::list`] lies.
     pub(super) fn path_of(&self, name: &SafeName) -> PathBuf {
-        let at = self
-            .0
-            .partition_point(|source| source.name.as_str() < name.top());
-        let root = &self.0[at].path;
-        match name.as_str().split_once('/') {
-            Some((_, below)) => root.join(below),
-            None => root.clone(),
+        let is_before = |source: &Source| match &source.name {
+            Some(given) => given.as_str() < name.top(),
+            None => false,
+        };
+        let source = &self.given[self.given.partition_point(is_before)];
+        match (&source.name, name.as_str().split_once('/')) {
+            (None, _) => source.path.join(name.as_str()),
+            (Some(_), Some((_, below))) => source.path.join(below),
+            (Some(_), None) => source.path.clone(),
         }
     }
 }
@@ -107,20 +183,19 @@ impl Source {
     /// What the receiver may know of a path: where it is below what was given.
     fn below(&self, path: &Path) -> PathBuf {
         let below = path.strip_prefix(&self.path).unwrap_or(Path::new(""));
-        Path::new(self.name.as_str()).join(below)
+        match &self.name {
+            Some(name) if below.as_os_str().is_empty() => name.as_str().into(),
+            Some(name) => Path::new(name.as_str()).join(below),
+            None => below.to_owned(),
+        }
     }
 
     /// The name of something at or below this source.
     fn name_of(&self, path: &Path) -> Result<SafeName, Failure> {
-        let below = path.strip_prefix(&self.path).unwrap_or(Path::new(""));
-        if below.as_os_str().is_empty() {
-            return Ok(self.name.clone());
-        }
-        let name = below
-            .to_str()
-            .ok_or_else(|| not_utf8(path))
-            .and_then(|below| SafeName::parse(&format!("{}/{below}", self.name.as_str())));
-        name.map_err(|error| unsendable(&self.below(path), &error).only_here(path.display()))
+        let below = self.below(path);
+        let name = below.to_str().ok_or_else(|| not_utf8(path));
+        let name = name.and_then(SafeName::parse);
+        name.map_err(|error| unsendable(&below, &error).only_here(path.display()))
     }
 }
 
@@ -150,10 +225,17 @@ pub(super) fn mtime_of(metadata: &Metadata) -> Timestamp {
     }
 }
 
+fn find(given: &Path) -> Result<(PathBuf, Metadata), Failure> {
+    let found = fs::canonicalize(given).and_then(|path| {
+        let metadata = fs::metadata(&path)?;
+        Ok((path, metadata))
+    });
+    found.map_err(|error| not_there(&given.display().to_string(), &error))
+}
+
 fn source(given: &Path) -> Result<Source, Failure> {
+    let (path, metadata) = find(given)?;
     let shown = given.display().to_string();
-    let path = fs::canonicalize(given).map_err(|error| not_there(&shown, &error))?;
-    let metadata = fs::metadata(&path).map_err(|error| not_there(&shown, &error))?;
     if !metadata.is_file() && !metadata.is_dir() {
         let reason = "cannot be sent: it is neither a file nor a directory";
         return Err(Failure::new(FailureCode::Read, reason).of(&shown));
@@ -163,6 +245,7 @@ fn source(given: &Path) -> Result<Source, Failure> {
         return Err(Failure::new(FailureCode::UnsafeName, reason).of(&shown));
     };
     let name = safe(name).map_err(|error| unsendable(given, &error))?;
+    let name = Some(name);
     Ok(Source { name, path })
 }
 

@@ -22,6 +22,7 @@ enum Op {
     SyncFile { file: u64 },
     Rename { dir: u64, from: String, to: String },
     Remove { dir: u64, name: String },
+    RemoveDir { dir: u64, name: String },
     SyncDir { dir: u64 },
 }
 
@@ -37,6 +38,7 @@ impl Op {
             Op::SyncFile { .. } => "sync file",
             Op::Rename { .. } => "rename",
             Op::Remove { .. } => "remove",
+            Op::RemoveDir { .. } => "remove dir",
             Op::SyncDir { .. } => "sync dir",
         }
     }
@@ -87,6 +89,13 @@ impl TestDisk {
                 None
             }
             _ => None,
+        })
+    }
+
+    /// Removing fails.
+    pub(super) fn that_removes_nothing() -> Arc<Self> {
+        Self::new(&Progress::new(), |op| {
+            matches!(op, Op::Remove { .. }).then_some(Errno::EPERM)
         })
     }
 
@@ -185,6 +194,14 @@ impl Disk for TestDisk {
         self.step(op, || Os.remove(dir, name), |()| None)
     }
 
+    fn remove_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        let op = Op::RemoveDir {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        self.step(op, || Os.remove_dir(dir, name), |()| None)
+    }
+
     fn sync_dir(&self, dir: BorrowedFd<'_>) -> io::Result<()> {
         let op = Op::SyncDir { dir: inode(dir) };
         self.step(op, || Os.sync_dir(dir), |()| None)
@@ -270,7 +287,7 @@ impl<'a> Model<'a> {
                     .any(|(name, len)| name.rsplit('/').next() == Some(to) && *len == content.len);
                 assert!(whole && content.restored && content.synced, "{to}");
             }
-            Op::Remove { dir, name } => {
+            Op::Remove { dir, name } | Op::RemoveDir { dir, name } => {
                 self.change(*dir).remove(name).unwrap();
             }
             Op::SyncDir { dir } => {

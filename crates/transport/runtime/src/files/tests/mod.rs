@@ -9,6 +9,7 @@ mod limits;
 mod parts;
 mod resume;
 mod round_trip;
+mod sync;
 
 use super::*;
 use manyway_transfer::message::{HEADER_LEN, MAX_DATA};

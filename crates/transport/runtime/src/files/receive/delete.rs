@@ -1,0 +1,211 @@
+//! Removes what the sender doesn't have, where the receiver's user wants that.
+//!
+//! It goes through the manifest once more when everything else is done. In each directory of the
+//! manifest, what the manifest doesn't name goes.
+
+use super::disk::Found;
+use super::intake::spool_failure;
+use super::part::is_temporary;
+use super::tree::{Dir, RECEIVING_DIR};
+use crate::files::spool::Stored;
+use manyway_transfer::failure::Side;
+use manyway_transfer::{Entry, Existing, Failure, Filter, SafeName};
+use nix::dir::Dir as Listing;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// What is removed, and how.
+pub(super) struct Deletion<'a, T> {
+    /// What the sender's user has left out stays.
+    pub(super) filter: &'a Filter,
+    /// Names at the top that begin with a dot may go, too.
+    pub(super) dotfiles: bool,
+    /// Nothing goes: what would go is only told.
+    pub(super) dry_run: bool,
+    /// Hears each name, in the order in which they go.
+    pub(super) tell: T,
+    /// Of names.
+    pub(super) hasher: RandomState,
+}
+
+/// A directory of the manifest.
+struct Level {
+    /// `None`: it doesn't exist.
+    dir: Option<Arc<Dir>>,
+    /// Does the manifest say all that is in it?
+    whole: bool,
+    /// Hashes of the names: one in the way keeps a file that should go.
+    names: HashSet<u64>,
+    /// Device and inode. Not every file system tells `a` from `A`, or keeps how `é` is written.
+    inodes: HashSet<(u64, u64)>,
+}
+
+impl Level {
+    fn new(dir: Option<Arc<Dir>>, whole: bool) -> Self {
+        Self {
+            dir,
+            whole,
+            names: HashSet::new(),
+            inodes: HashSet::new(),
+        }
+    }
+}
+
+impl<T: FnMut(SafeName)> Deletion<'_, T> {
+    /// Removes it; with `top`, also in the receiving directory itself.
+    ///
+    /// Memory grows by some 50 bytes for each entry of the directories that hold each other.
+    pub(super) fn run(
+        mut self,
+        root: &Arc<Dir>,
+        top: bool,
+        manifest: &Stored,
+    ) -> Result<(), Failure> {
+        let mut levels = vec![Level::new(Some(root.clone()), top)];
+        for entry in manifest.entries() {
+            let entry = entry.map_err(spool_failure)?;
+            for level in levels.drain(entry.name.depth()..).rev() {
+                self.clean(&level)?;
+            }
+            let Some(level) = levels.last_mut() else {
+                break;
+            };
+            let inside = self.note(level, &entry);
+            let inside = inside.map_err(|error| failure("looking up", &entry.name, error))?;
+            if entry.is_directory() {
+                levels.push(Level::new(inside, true));
+            }
+        }
+        levels.iter().rev().try_for_each(|level| self.clean(level))
+    }
+
+    /// Notes that the manifest has it; the directory, if it is one that exists.
+    fn note(&self, level: &mut Level, entry: &Entry) -> io::Result<Option<Arc<Dir>>> {
+        let name = entry.name.file_name();
+        level.names.insert(self.hasher.hash_one(name));
+        let Some(dir) = &level.dir else {
+            return Ok(None);
+        };
+        let found = dir.look(name)?;
+        level.inodes.extend(found.id());
+        match found.existing {
+            Existing::Directory if entry.is_directory() => dir.open(name).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn clean(&mut self, level: &Level) -> Result<(), Failure> {
+        let Some(dir) = level.dir.as_ref().filter(|_| level.whole) else {
+            return Ok(());
+        };
+        let is_known = |name: &str, found: &Found| {
+            level.names.contains(&self.hasher.hash_one(name))
+                || found.is_one_name() && found.id().is_some_and(|id| level.inodes.contains(&id))
+        };
+        let mut all = Vec::new();
+        for name in list(dir)? {
+            let found = dir.look(&name);
+            let found = found.map_err(|error| named(dir, "looking up", &name, error))?;
+            if !is_known(&name, &found) {
+                all.push((name, found));
+            }
+        }
+        let mut changed = false;
+        for (name, found) in all {
+            changed |= self.remove(dir, &name, &found)?;
+        }
+        if changed && !self.dry_run {
+            let synced = dir.sync();
+            synced.map_err(|error| named(dir, "syncing", "", error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what has that name, with all below it; `false`: it stays, or something below it.
+    fn remove(&mut self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, Failure> {
+        let is_directory = match found.existing {
+            Existing::Nothing => return Ok(false),
+            existing => existing == Existing::Directory,
+        };
+        // Deeper than names can be.
+        let Ok(local) = dir.local_name(name) else {
+            return Ok(false);
+        };
+        let is_hidden = local.depth() == 1 && name.starts_with('.');
+        if is_hidden && !self.dotfiles
+            || is_temporary(&name.to_ascii_lowercase())
+            || !self.filter.takes(&local, is_directory)
+        {
+            return Ok(false);
+        }
+        let explain = |error| failure("deleting", &local, error);
+        if is_directory {
+            let inside = dir.open(name).map_err(explain)?;
+            // What is mounted here isn't the receiver's.
+            if !inside.is_on_the_device_of(dir) || !self.empty(&inside)? {
+                return Ok(false);
+            }
+        }
+        if !self.dry_run {
+            let removed = match is_directory {
+                true => dir.disk().remove_dir(dir.as_fd(), name),
+                false => dir.disk().remove(dir.as_fd(), name),
+            };
+            removed.map_err(explain)?;
+        }
+        (self.tell)(local);
+        Ok(true)
+    }
+
+    /// Removes all that is in a directory; `false`: something stays.
+    fn empty(&mut self, dir: &Arc<Dir>) -> Result<bool, Failure> {
+        let mut all = true;
+        for name in list(dir)? {
+            let found = dir.look(&name);
+            let found = found.map_err(|error| named(dir, "looking up", &name, error))?;
+            all &= self.remove(dir, &name, &found)?;
+        }
+        Ok(all)
+    }
+}
+
+/// The names in a directory, sorted. One that isn't UTF-8 is none that a sender could have sent: it
+/// stays, and with it the directory.
+fn list(dir: &Dir) -> Result<Vec<String>, Failure> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
+    let listed = Listing::openat(dir.as_fd(), ".", flags, Mode::empty()).and_then(|mut all| {
+        let mut names = Vec::new();
+        for item in all.iter() {
+            if let Ok(name) = item?.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    });
+    listed.map_err(|error: Errno| named(dir, "listing", "", error.into()))
+}
+
+/// Of something in a directory, or of the directory.
+fn named(dir: &Dir, doing: &str, name: &str, error: io::Error) -> Failure {
+    let below = match (dir.local(), name) {
+        (Some(local), "") => local.as_str().to_owned(),
+        (Some(local), name) => format!("{local}/{name}"),
+        (None, "") => RECEIVING_DIR.to_owned(),
+        (None, name) => name.to_owned(),
+    };
+    Failure::disk(Side::Receiver, doing, below, &error)
+}
+
+fn failure(doing: &str, name: &SafeName, error: io::Error) -> Failure {
+    Failure::disk(Side::Receiver, doing, name, &error)
+}

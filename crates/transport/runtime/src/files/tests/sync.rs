@@ -1,0 +1,320 @@
+//! What is left out on purpose, what is deleted, and dry runs.
+
+use super::*;
+use manyway_transfer::Scope;
+use tempfile::{TempDir, tempdir};
+
+fn deleting() -> ReceiveOptions {
+    ReceiveOptions {
+        policy: Policy::Overwrite,
+        delete: true,
+        ..ReceiveOptions::default()
+    }
+}
+
+/// Makes files of some bytes, and directories (names that end with `/`).
+fn make(at: &TempDir, names: &[&str]) {
+    for name in names {
+        let path = at.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match name.ends_with('/') {
+            true => fs::create_dir_all(&path).unwrap(),
+            false => fs::write(&path, name.repeat(10)).unwrap(),
+        }
+    }
+}
+
+async fn sync(
+    sources: Sources,
+    to: &TempDir,
+    options: ReceiveOptions,
+) -> Result<(SendSummary, ReceiveSummary), TransferError> {
+    let (ours, theirs) = pair();
+    let sent = send(ours, sources, Progress::new());
+    let received = receive(theirs, to.path(), options, Progress::new());
+    let (sent, received) = tokio::join!(sent, received);
+    Ok((sent?, received?))
+}
+
+fn filter(rules: &[&str]) -> Filter {
+    let mut filter = Filter::default();
+    rules.iter().for_each(|rule| filter.push(rule).unwrap());
+    filter
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_not_sent() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(
+        &from,
+        &[
+            "top/a.txt",
+            "top/a.o",
+            "top/cache/x",
+            "top/d/e.o",
+            "top/d/f/",
+        ],
+    );
+    fs::write(from.path().join("top/large"), [0; 1001]).unwrap();
+    fs::write(from.path().join("top/small"), [0; 1000]).unwrap();
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let sources = sources
+        .filter(filter(&["- *.o", "- cache/"]))
+        .max_size(1000);
+    let (sent, _) = sync(sources, &to, ReceiveOptions::default()).await.unwrap();
+    let expected = ["top", "top/a.txt", "top/d", "top/d/f", "top/small"];
+    assert_eq!(names(to.path()), expected);
+    // On purpose: nothing that its user has to hear of.
+    assert_eq!(sent.skipped.count, 0);
+}
+
+#[tokio::test]
+async fn the_contents_of_a_directory_stand_at_the_top() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["b/c", "a"]);
+    let sources = Sources::contents(from.path()).unwrap();
+    assert_eq!(sources.names().count(), 0);
+    sync(sources, &to, ReceiveOptions::default()).await.unwrap();
+    assert_eq!(snapshot(to.path()), snapshot(from.path()));
+    let error = Sources::contents(from.path().join("a")).unwrap_err();
+    assert!(error.to_string().contains("no directory"), "{error}");
+}
+
+/// Only with consent, only in directories that were sent, and never what the sender may have.
+#[tokio::test]
+async fn what_the_sender_does_not_have_goes() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a", "top/d/b", "top/kept.o", "top/huge"]);
+    fs::write(from.path().join("top/huge"), [0; 100_000]).unwrap();
+    make(
+        &to,
+        &[
+            "beside/x",
+            "file",
+            "top/old",
+            "top/d/old",
+            "top/gone/deep/x",
+            "top/gone/y",
+            "top/other.o",
+            "top/half/x",
+            "top/half/y.o",
+            "top/huge",
+            "top/.hidden",
+            "top/.a.manyway-part-01234567",
+        ],
+    );
+    std::os::unix::fs::symlink(to.path().join("beside"), to.path().join("top/link")).unwrap();
+    let before = snapshot(to.path());
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let sources = sources.filter(filter(&["- *.o"])).max_size(50_000);
+
+    // The receiver's user hasn't agreed.
+    let kept = sync(sources.clone(), &to, policy(Policy::Overwrite)).await;
+    assert_eq!(kept.unwrap().1.deleted.count, 0);
+    assert!(before.keys().all(|name| to.path().join(name).exists()));
+
+    let (sent, received) = sync(sources.clone().dry_run(), &to, deleting())
+        .await
+        .unwrap();
+    let gone = [
+        "top/d/old",
+        "top/.hidden",
+        "top/gone/deep/x",
+        "top/gone/deep",
+        "top/gone/y",
+        "top/gone",
+        "top/half/x",
+        "top/link",
+        "top/old",
+    ];
+    assert_eq!(sent.deleted.names, gone);
+    assert_eq!(sent.deleted.count, 9);
+    assert_eq!(received.deleted, sent.deleted);
+    assert!(received.dry_run);
+    assert!(
+        before
+            .keys()
+            .all(|name| to.path().join(name).symlink_metadata().is_ok())
+    );
+
+    let (sent, _) = sync(sources, &to, deleting()).await.unwrap();
+    assert_eq!(sent.deleted.names, gone);
+    let left = [
+        "beside",
+        "beside/x",
+        "file",
+        "top",
+        "top/.a.manyway-part-01234567",
+        "top/a",
+        "top/d",
+        "top/d/b",
+        "top/half",
+        "top/half/y.o",
+        "top/huge",
+        "top/other.o",
+    ];
+    assert_eq!(names(to.path()), left);
+}
+
+/// At the top, only a directory's contents say what is missing, and hidden names only go where they
+/// could come.
+#[tokio::test]
+async fn at_the_top_names_go_if_it_is_a_directory_of_the_sender() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["a"]);
+    make(&to, &["old", ".profile"]);
+    let file = Sources::new([from.path().join("a")]).unwrap();
+    sync(file, &to, deleting()).await.unwrap();
+    assert_eq!(names(to.path()), [".profile", "a", "old"]);
+    let all = || Sources::contents(from.path()).unwrap();
+    sync(all(), &to, deleting()).await.unwrap();
+    assert_eq!(names(to.path()), [".profile", "a"]);
+    let options = ReceiveOptions {
+        dotfiles: Dotfiles::Allow,
+        ..deleting()
+    };
+    sync(all(), &to, options).await.unwrap();
+    assert_eq!(names(to.path()), ["a"]);
+}
+
+/// Names that exist get a number then: nothing says what is missing.
+#[tokio::test]
+async fn nothing_goes_where_names_may_differ() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a"]);
+    make(&to, &["top/old"]);
+    let options = ReceiveOptions {
+        policy: Policy::Rename,
+        ..deleting()
+    };
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    sync(sources, &to, options).await.unwrap();
+    assert!(to.path().join("top/old").exists());
+}
+
+/// A transfer that fails has deleted nothing.
+#[tokio::test]
+async fn nothing_goes_before_all_is_there() {
+    let to = tempdir().unwrap();
+    make(&to, &["top/old"]);
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        let entries = vec![
+            entry("top", Kind::Directory, 0),
+            entry("top/a", Kind::File, 10),
+        ];
+        sender.offer(entries).await;
+        assert_eq!(sender.hear().await, Some(Message::Accept));
+        sender.data(b"short").await;
+        drop(sender);
+    };
+    let receiving = receive(theirs, to.path(), deleting(), Progress::new());
+    let ((), received) = tokio::join!(play, receiving);
+    received.unwrap_err();
+    assert!(to.path().join("top/old").exists());
+}
+
+/// More than one message holds.
+#[tokio::test]
+async fn many_names_go() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a"]);
+    let gone: Vec<String> = (100..400)
+        .map(|n| format!("top/{}{n}", "x".repeat(240)))
+        .collect();
+    make(&to, &gone.iter().map(String::as_str).collect::<Vec<_>>());
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let (sent, received) = sync(sources, &to, deleting()).await.unwrap();
+    assert_eq!(sent.deleted.names, gone);
+    assert_eq!(received.deleted, sent.deleted);
+    assert_eq!(names(to.path()), ["top", "top/a"]);
+}
+
+#[tokio::test]
+async fn what_cannot_go_says_so() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a"]);
+    make(&to, &["top/old"]);
+    let options = ReceiveOptions {
+        disk: Some(disk::TestDisk::that_removes_nothing()),
+        ..deleting()
+    };
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let error = sync(sources, &to, options).await.unwrap_err().to_string();
+    assert!(
+        error.contains("top/old") && error.contains("deleting"),
+        "{error}"
+    );
+}
+
+/// What a dry run would send, and that it sends nothing.
+#[tokio::test]
+async fn a_dry_run_says_what_would_be_sent() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/same", "top/new", "top/changed"]);
+    fs::write(from.path().join("top/changed"), content(200_000)).unwrap();
+    let sources = || Sources::new([from.path().join("top")]).unwrap();
+    sync(sources(), &to, deleting()).await.unwrap();
+    fs::remove_file(to.path().join("top/new")).unwrap();
+    fs::write(to.path().join("top/changed"), content(100_000)).unwrap();
+    let before = snapshot(to.path());
+    let (sent, received) = sync(sources().dry_run(), &to, deleting()).await.unwrap();
+    let planned = |name: &str, bytes, in_part| Planned {
+        name: name.to_owned(),
+        bytes,
+        in_part,
+    };
+    assert_eq!(
+        sent.planned,
+        [
+            planned("top/changed", 200_000, true),
+            planned("top/new", 70, false)
+        ]
+    );
+    assert_eq!((sent.kept.files, sent.files.len()), (1, 0));
+    assert!(received.dry_run);
+    assert_eq!(snapshot(to.path()), before);
+}
+
+/// Who isn't asked for a dry run must not end as if it were one, and a scope comes first, once.
+#[tokio::test]
+async fn scopes_come_first_and_dry_runs_are_the_senders() {
+    let from = tempdir().unwrap();
+    make(&from, &["a"]);
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut receiver = Puppet::greeted(theirs, Role::Receiver).await;
+        let mut totals = None;
+        while totals.is_none() {
+            if let Some(Message::Offered(offered)) = receiver.hear().await {
+                totals = Some(offered);
+            }
+        }
+        let (totals, altered) = (totals.unwrap(), 0);
+        receiver.say(&Message::Done { totals, altered }).await;
+        receiver.hear_failure().await
+    };
+    let sources = Sources::new([from.path().join("a")]).unwrap();
+    let (failure, sent) = tokio::join!(play, send(ours, sources, Progress::new()));
+    sent.unwrap_err();
+    assert!(failure.reason.contains("unexpected Done"), "{failure}");
+
+    let scope = || Message::Scope(Scope::default());
+    let file = || Message::Entries(vec![entry("f", Kind::File, 1)]);
+    for said in [[scope(), scope()], [file(), scope()]] {
+        let to = tempdir().unwrap();
+        let (ours, theirs) = pair();
+        let play = async {
+            let mut sender = Puppet::greeted(ours, Role::Sender).await;
+            for message in &said {
+                sender.say(message).await;
+            }
+            sender.hear_failure().await
+        };
+        let receiving = receive(theirs, to.path(), deleting(), Progress::new());
+        let (failure, received) = tokio::join!(play, receiving);
+        received.unwrap_err();
+        assert!(failure.reason.contains("unexpected Scope"), "{failure}");
+    }
+}
