@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod content;
 #[cfg(feature = "research")]
 mod criteria;
 mod demo;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
 async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Send(args) => send::run(screen, args).await,
+        Command::Sync(args) => send::sync(screen, args.send).await,
         Command::Recv(args) => recv::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,

@@ -119,6 +119,7 @@ pub(crate) fn receive(
         policy,
         keep_modes: arrival.perms,
         checksum: arrival.checksum,
+        delete: arrival.delete,
         dotfiles,
         allowance: guard.max_total.map(|size| Allowance::new(size.bytes())),
         keep_parts: guard.keep_parts,

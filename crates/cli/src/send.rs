@@ -13,19 +13,32 @@ use crate::retry::until_done;
 use crate::screen::Screen;
 use crate::ssh::{self, Invocation, RemoteReceiver};
 use crate::summary::{self, Summary};
-use crate::{options, ticket};
+use crate::{content, options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
+    tell(screen, args.network.json, send(screen, args, false).await)
+}
+
+/// `manyway sync`: what exists there is replaced, and a directory may stand for its contents.
+pub(crate) async fn sync(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
     let json = args.network.json;
-    let sent = send(screen, args).await;
+    if args.arrival.rename {
+        let words = "`sync` replaces files that differ: use `send` with `--rename`";
+        return summary::pass_on(json, Err(usage(words)));
+    }
+    args.arrival.overwrite = true;
+    tell(screen, json, send(screen, args, true).await)
+}
+
+fn tell(screen: &Screen, json: bool, sent: anyhow::Result<Summary>) -> anyhow::Result<()> {
     let told = sent.and_then(|summary| summary::tell(screen, json, &summary));
     summary::pass_on(json, told)
 }
 
-async fn send(screen: &Screen, mut args: SendArgs) -> anyhow::Result<Summary> {
+async fn send(screen: &Screen, mut args: SendArgs, contents: bool) -> anyhow::Result<Summary> {
     let target = Target::of(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
-    let sources = Sources::new(&args.paths)?;
+    let sources = content::sources(&args.paths, &args.content, contents)?;
     let connects = !matches!(target, Target::Offer);
     let limit = args.network.limit;
     let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
@@ -34,12 +47,13 @@ async fn send(screen: &Screen, mut args: SendArgs) -> anyhow::Result<Summary> {
     if connects {
         relays.check_access()?;
     }
-    let arrival = args.arrival;
-    if !matches!(target, Target::Ssh(_)) && arrival.any() {
-        screen.say(
-            "`--overwrite`, `--rename`, `--perms` and `--checksum` have no effect here: the \
-             receiver has to set them",
-        );
+    if !matches!(target, Target::Ssh(_))
+        && let given = args.arrival.given().join(" ")
+        && !given.is_empty()
+    {
+        screen.say(&format!(
+            "What exists there is up to the receiver: start it with `manyway recv {given}`."
+        ));
     }
     let retry = args.retry.retry;
     let stop = Stop::listen(false);

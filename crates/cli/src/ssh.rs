@@ -105,17 +105,9 @@ fn remote_command(what: &Invocation<'_>) -> anyhow::Result<String> {
     let mut command = quoted(&what.ssh.remote_bin)?;
     // Who may run commands there may send any files.
     command.push_str(" recv --once --quiet --while-stdin --allow-dotfiles");
-    if what.arrival.overwrite {
-        command.push_str(" --overwrite");
-    }
-    if what.arrival.rename {
-        command.push_str(" --rename");
-    }
-    if what.arrival.perms {
-        command.push_str(" --perms");
-    }
-    if what.arrival.checksum {
-        command.push_str(" --checksum");
+    for option in what.arrival.given() {
+        command.push(' ');
+        command.push_str(option);
     }
     if let Some(port) = what.ssh.remote_port {
         command.push_str(&format!(" --port {port}"));
@@ -230,6 +222,7 @@ mod tests {
                 overwrite: false,
                 rename: true,
                 perms: true,
+                delete: false,
                 checksum: true,
             },
         })

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use manyway::files::{FileSummary, Kept, ReceiveSummary, SendSummary, Skipped};
+use manyway::files::{Deleted, FileSummary, Kept, Planned, ReceiveSummary, SendSummary, Skipped};
 use manyway::{CarrierKind, ConnectionStats, PathStats, SelectionStats};
 use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration, printable};
@@ -35,6 +35,14 @@ pub(crate) struct Summary {
     /// Files, and bytes, that the receiver had already.
     pub(crate) kept: Kept,
     pub(crate) directories: u64,
+    /// Nothing was sent or deleted: `planned` and `deleted` say what would be.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) dry_run: bool,
+    /// What a sender's dry run would send.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) planned: Vec<Planned>,
+    /// What the receiver has deleted, or would, as the sender doesn't have it.
+    pub(crate) deleted: Deleted,
     /// Symbolic links and special files that were left out; only a sender knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) skipped: Option<Skipped>,
@@ -152,47 +160,83 @@ impl PathRecord {
 
 impl Summary {
     pub(crate) fn new(outcome: Outcome, stats: &ConnectionStats) -> Self {
-        let (direction, bytes, seconds, files, kept, directories, skipped) = match outcome {
-            Outcome::Sent(s) => (
-                "sent",
-                s.bytes,
-                s.seconds,
-                s.files,
-                s.kept,
-                s.directories,
-                Some(s.skipped),
-            ),
-            Outcome::Received(r) => (
-                "received",
-                r.bytes,
-                r.seconds,
-                r.files,
-                r.kept,
-                r.directories,
-                None,
-            ),
+        let selection = stats.selection.as_ref().map(SelectionRecord::of);
+        let paths = stats.paths.iter().map(PathRecord::of).collect();
+        let rate = |bytes: u64, kept: Kept, seconds, dry_run| match dry_run {
+            true => 0.0,
+            false => goodput(bytes - kept.bytes, seconds).bits_per_sec(),
         };
-        Self {
-            direction,
-            bytes,
-            seconds,
-            goodput_bps: goodput(bytes - kept.bytes, seconds).bits_per_sec(),
-            files,
-            kept,
-            directories,
-            error: skipped
-                .as_ref()
-                .and_then(left_out)
-                .as_ref()
-                .map(ErrorRecord::of),
-            skipped,
-            selection: stats.selection.as_ref().map(SelectionRecord::of),
-            paths: stats.paths.iter().map(PathRecord::of).collect(),
+        match outcome {
+            Outcome::Sent(s) => Self {
+                direction: "sent",
+                bytes: s.bytes,
+                seconds: s.seconds,
+                goodput_bps: rate(s.bytes, s.kept, s.seconds, s.dry_run),
+                files: s.files,
+                kept: s.kept,
+                directories: s.directories,
+                dry_run: s.dry_run,
+                planned: s.planned,
+                deleted: s.deleted,
+                error: left_out(&s.skipped).as_ref().map(ErrorRecord::of),
+                skipped: Some(s.skipped),
+                selection,
+                paths,
+            },
+            Outcome::Received(r) => Self {
+                direction: "received",
+                bytes: r.bytes,
+                seconds: r.seconds,
+                goodput_bps: rate(r.bytes, r.kept, r.seconds, r.dry_run),
+                files: r.files,
+                kept: r.kept,
+                directories: r.directories,
+                dry_run: r.dry_run,
+                planned: Vec::new(),
+                deleted: r.deleted,
+                error: None,
+                skipped: None,
+                selection,
+                paths,
+            },
+        }
+    }
+
+    /// What a dry run's user asked for, a line for each name.
+    fn list(&self) -> Vec<String> {
+        if !self.dry_run {
+            return Vec::new();
+        }
+        let planned = self.planned.iter().map(|file| {
+            let doing = if file.in_part { "update" } else { "send  " };
+            let size = ByteSize::new(file.bytes);
+            format!("{doing} {}  {size}", printable(&file.name, MAX_NAME))
+        });
+        let deleted = self.deleted.names.iter();
+        let deleted = deleted.map(|name| format!("delete {}", printable(name, MAX_NAME)));
+        planned.chain(deleted).collect()
+    }
+
+    /// The headline of a dry run.
+    fn would_be(&self) -> String {
+        let bytes = ByteSize::new(self.bytes - self.kept.bytes.min(self.bytes));
+        match self.direction {
+            "sent" => format!(
+                "Dry run: would send {} file(s), {bytes}, and delete {} name(s); {} file(s) are \
+                 there",
+                self.planned.len(),
+                self.deleted.count,
+                self.kept.files,
+            ),
+            _ => "A sender has asked what it would send; nothing was received".to_owned(),
         }
     }
 
     /// The text for people.
     pub(crate) fn text(&self) -> String {
+        if self.dry_run {
+            return self.would_be();
+        }
         let sent = self.direction == "sent";
         let mut table = Table::new([
             Column::left("path"),
@@ -241,9 +285,17 @@ impl Summary {
             (1, _) => format!("\nalready there: 1 file; {there} in all"),
             (files, _) => format!("\nalready there: {files} files; {there} in all"),
         };
+        let deleted = match self.deleted.count {
+            0 => String::new(),
+            1 => "\ndeleted: 1 name".to_owned(),
+            names => format!("\ndeleted: {names} names"),
+        };
         let picked = self.selection.as_ref();
         let picked = picked.map_or_else(String::new, |s| format!("\n{}", s.text()));
-        format!("{headline}{kept}{picked}\n{}", table.to_string().trim_end())
+        format!(
+            "{headline}{kept}{deleted}{picked}\n{}",
+            table.to_string().trim_end()
+        )
     }
 }
 
@@ -255,8 +307,12 @@ fn goodput(bytes: u64, seconds: f64) -> Rate {
 /// error, though the rest has arrived.
 pub(crate) fn tell(screen: &Screen, json: bool, summary: &Summary) -> anyhow::Result<()> {
     screen.say(&summary.text());
-    if json {
-        print_json(summary)?;
+    match json {
+        true => print_json(summary)?,
+        false => print(|stdout| {
+            let mut lines = summary.list().into_iter();
+            lines.try_for_each(|line| writeln!(stdout, "{line}"))
+        })?,
     }
     let left_out = summary.skipped.as_ref().and_then(left_out);
     left_out.map_or(Ok(()), Err)
@@ -310,23 +366,27 @@ pub(crate) fn print_failure(error: &anyhow::Error) -> anyhow::Result<()> {
 
 /// One line of JSON on standard output.
 pub(crate) fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
-    print(|stdout| serde_json::to_writer(stdout, object))
+    print(|stdout| {
+        serde_json::to_writer(&mut *stdout, object)?;
+        stdout.write_all(b"\n")
+    })
 }
 
 /// Indented JSON on standard output.
 #[cfg(feature = "research")]
 pub(crate) fn print_pretty(object: &impl Serialize) -> anyhow::Result<()> {
-    print(|stdout| serde_json::to_writer_pretty(stdout, object))
+    print(|stdout| {
+        serde_json::to_writer_pretty(&mut *stdout, object)?;
+        stdout.write_all(b"\n")
+    })
 }
 
-/// Writes a line to standard output, with a buffer so that a large object goes out in parts.
+/// Writes to standard output, with a buffer so that a large object goes out in parts.
 fn print(
-    write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> serde_json::Result<()>,
+    write: impl FnOnce(&mut BufWriter<StdoutLock<'_>>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut stdout = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     write(&mut stdout)
-        .map_err(io::Error::from)
-        .and_then(|()| stdout.write_all(b"\n"))
         .and_then(|()| stdout.flush())
         .context("can't write to standard output")
 }
@@ -360,6 +420,9 @@ mod tests {
             files: vec![file("film.mkv", 3_000_000)],
             kept: Kept::default(),
             directories: 0,
+            dry_run: false,
+            planned: Vec::new(),
+            deleted: Deleted::default(),
             skipped: (direction == "sent").then(|| Skipped {
                 count: 1,
                 examples: vec!["photos/link: a symbolic link".to_owned()],
@@ -410,6 +473,37 @@ mod tests {
         Received film.mkv, 1 MB in 1.5 s: 16.0 Mbps
         already there: 72 files; 2 MB in all
         ");
+    }
+
+    #[test]
+    fn a_dry_run_lists_what_would_be() {
+        let mut sent = summary("sent");
+        sent.dry_run = true;
+        assert_eq!(sent.list(), [""; 0]);
+        let planned = |name: &str, bytes, in_part| Planned {
+            name: name.to_owned(),
+            bytes,
+            in_part,
+        };
+        sent.planned = vec![
+            planned("photos/a.jpg", 1_200_000, false),
+            planned("photos/\u{202e}b.jpg", 300_000, true),
+        ];
+        sent.deleted.count = 1;
+        sent.deleted.names = vec!["photos/old.jpg".to_owned()];
+        sent.kept.files = 12;
+        sent.kept.bytes = 1_500_000;
+        let said = format!("{}\n{}", sent.list().join("\n"), sent.text());
+        insta::assert_snapshot!(said, @r"
+        send   photos/a.jpg  1.2 MB
+        update photos/\u{202e}b.jpg  300 kB
+        delete photos/old.jpg
+        Dry run: would send 2 file(s), 1.5 MB, and delete 1 name(s); 12 file(s) are there
+        ");
+        // After a real one, the names are for programs.
+        sent.dry_run = false;
+        assert_eq!(sent.list(), [""; 0]);
+        assert!(sent.text().contains("deleted: 1 name\n"));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use clap::{Arg, ArgAction, Command};
 
 /// Options whose variable is not called `MANYWAY_` and the option's name: subcommand, option,
 /// variable.
-const EXCEPTIONS: [(&str, &str, &str); 4] = [
+const EXCEPTIONS: [(&str, &str, &str); 5] = [
     ("send", "to", "MANYWAY_TICKET"),
+    ("sync", "to", "MANYWAY_TICKET"),
     ("paths", "to", "MANYWAY_TICKET"),
     ("recv", "from", "MANYWAY_TICKET"),
     // `MANYWAY_RELAYS` is a number elsewhere.

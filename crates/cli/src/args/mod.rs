@@ -5,6 +5,7 @@
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+mod content;
 #[cfg(feature = "research")]
 mod criteria;
 mod demo;
@@ -23,6 +24,7 @@ mod selection;
 mod simulation;
 mod transfer;
 
+pub(crate) use content::ContentArgs;
 #[cfg(feature = "research")]
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
@@ -40,7 +42,9 @@ pub(crate) use selection::SelectionArgs;
 pub(crate) use selection::{ChoiceName, ReselectName};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
-pub(crate) use transfer::{ArrivalArgs, GuardArgs, RecvArgs, SendArgs, SshArgs, TicketArgs};
+pub(crate) use transfer::{
+    ArrivalArgs, GuardArgs, RecvArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
+};
 
 /// Move data over every path you have.
 ///
@@ -77,6 +81,7 @@ Examples:
   manyway send photos/                    prints a ticket and waits for a receiver
   manyway recv mw1…                       fetches what the ticket's sender offers
   manyway send backup.tar server:backups  starts the receiver over ssh
+  manyway sync photos/ server:photos      makes a directory there like the one here
   manyway demo                            shows manyway at work on this host alone
   manyway run experiment.toml             simulates a network and its flows
 
@@ -87,6 +92,7 @@ The guide is docs/guide.md in the source tree.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Send(SendArgs),
+    Sync(SyncArgs),
     Recv(RecvArgs),
     Paths(PathsArgs),
     Demo(DemoArgs),
@@ -155,7 +161,8 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "recv", "paths", "demo", "run", "scenario", "criteria", "relay", "registry",
+            "send", "sync", "recv", "paths", "demo", "run", "scenario", "criteria", "relay",
+            "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }

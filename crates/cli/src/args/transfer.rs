@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use manyway::ByteSize;
 
+use super::content::ContentArgs;
 use super::network::{NetworkArgs, RelaySourceArgs};
 use super::selection::SelectionArgs;
 
@@ -31,6 +32,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
     #[command(flatten)]
     pub(crate) arrival: ArrivalArgs,
     #[command(flatten)]
@@ -58,6 +61,27 @@ Examples:
   manyway send big.iso --to mw1… --via @relays --pick 3 --demand 50Mbps
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
   manyway send big.iso --to mw1… --carrier tcp --tcp-cc bbr";
+
+/// Make files and directories elsewhere like those here
+///
+/// As `send`, with `--overwrite`: manyway sends new files and what differs of others. A directory
+/// with a slash at its end stands for what is in it, as in rsync: photos/ fills DIR, and photos
+/// fills DIR/photos. With `--delete`, what doesn't exist here is deleted there; see first what that
+/// is with `--dry-run`. A receiver with a ticket needs these options itself: `manyway recv
+/// --overwrite --delete`.
+#[derive(Debug, Args)]
+#[command(after_long_help = SYNC_EXAMPLES)]
+pub(crate) struct SyncArgs {
+    #[command(flatten)]
+    pub(crate) send: SendArgs,
+}
+
+const SYNC_EXAMPLES: &str = "\
+Examples:
+  manyway sync photos/ server:photos
+  manyway sync --delete --dry-run photos/ server:photos
+  manyway sync --delete --exclude '*.tmp' --exclude cache/ photos notes server:backup
+  manyway sync photos --to mw1…";
 
 /// Receive files and directories
 ///
@@ -139,6 +163,14 @@ pub(crate) struct ArrivalArgs {
     #[arg(long)]
     pub(crate) perms: bool,
 
+    /// Delete from the directories that arrive what the sender doesn't have; when sending, only
+    /// with HOST:DIR
+    ///
+    /// Nothing is deleted before all has arrived. What `--exclude` and its like leave out stays.
+    /// Names at the top that begin with a dot stay, too, unless `--allow-dotfiles` takes such.
+    #[arg(long, conflicts_with = "rename")]
+    pub(crate) delete: bool,
+
     /// Compare the content of files that have the same size [default: the same size and time are
     /// the same file]; when sending, only with HOST:DIR
     #[arg(long)]
@@ -146,9 +178,17 @@ pub(crate) struct ArrivalArgs {
 }
 
 impl ArrivalArgs {
-    /// Is any of them given?
-    pub(crate) fn any(self) -> bool {
-        self.overwrite || self.rename || self.perms || self.checksum
+    /// Those that aren't as they are by default, as on a command line.
+    pub(crate) fn given(self) -> Vec<&'static str> {
+        let all = [
+            (self.overwrite, "--overwrite"),
+            (self.rename, "--rename"),
+            (self.perms, "--perms"),
+            (self.delete, "--delete"),
+            (self.checksum, "--checksum"),
+        ];
+        let given = all.into_iter().filter(|(given, _)| *given);
+        given.map(|(_, option)| option).collect()
     }
 }
 

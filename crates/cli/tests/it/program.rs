@@ -302,6 +302,81 @@ fn the_far_side_is_started_over_ssh() {
     assert!(missing.stderr.contains("--remote-bin"), "{missing:?}");
 }
 
+#[test]
+fn a_directory_is_made_like_another() {
+    let place = Place::new();
+    let ssh = fake_ssh(&place);
+    fs::create_dir_all(place.path("there/raw")).unwrap();
+    for name in ["old.jpg", "x.tmp", "raw/old"] {
+        fs::write(place.path("there").join(name), "was here before").unwrap();
+    }
+    fs::write(place.path("photos/y.tmp"), "").unwrap();
+    let sync = |arguments: &[&str]| {
+        let bin = ["--remote-bin", env!("CARGO_BIN_EXE_manyway")];
+        let common = [
+            "sync",
+            "--ssh",
+            &ssh,
+            "--exclude",
+            "*.tmp",
+            "--max-size",
+            "1kB",
+        ];
+        place.run(&[&common[..], &bin, arguments].concat())
+    };
+    let tree = |of: &str| {
+        let mut names = Vec::new();
+        let mut dirs = vec![place.path(of)];
+        while let Some(dir) = dirs.pop() {
+            for item in fs::read_dir(dir).unwrap() {
+                let path = item.unwrap().path();
+                names.push(path.strip_prefix(place.path(of)).unwrap().to_owned());
+                dirs.extend(path.is_dir().then_some(path));
+            }
+        }
+        names.sort();
+        names
+    };
+
+    let before = tree("there");
+    let dry = sync(&["--delete", "--dry-run", "photos/", "server:there"]).ok();
+    let expected = "\
+send   empty  0 B
+send   sea/a b.txt  5 B
+delete old.jpg
+delete raw/old
+delete raw
+";
+    assert_eq!(dry.stdout, expected);
+    assert!(
+        dry.stderr
+            .contains("Dry run: would send 2 file(s), 5 B, and delete 3 name(s)"),
+        "{dry:?}"
+    );
+    assert_eq!(tree("there"), before);
+
+    let done = sync(&["--delete", "--json", "photos/", "server:there"]).ok();
+    assert_eq!(
+        done.json()["deleted"]["names"],
+        serde_json::json!(["old.jpg", "raw/old", "raw"])
+    );
+    let expected = ["empty", "sea", "sea/a b.txt", "x.tmp"].map(PathBuf::from);
+    assert_eq!(tree("there"), expected);
+    place.same("photos/sea/a b.txt", "there/sea/a b.txt");
+
+    // A file that differs is replaced; what is gone here stays there without `--delete`.
+    fs::write(place.path("photos/sea/a b.txt"), "more waves").unwrap();
+    fs::remove_file(place.path("photos/empty")).unwrap();
+    sync(&["photos/", "server:there"]).ok();
+    place.same("photos/sea/a b.txt", "there/sea/a b.txt");
+    assert_eq!(tree("there"), expected);
+
+    let alone = sync(&["photos/", "film.mkv", "server:there"]);
+    assert_eq!(alone.code, 2, "{alone:?}");
+    let numbered = sync(&["--rename", "photos", "server:there"]);
+    assert_eq!(numbered.code, 2, "{numbered:?}");
+}
+
 /// Does what ssh does with its arguments: the first is the host, a shell gets the rest. A space in
 /// its name shows that `--ssh` minds quotes.
 fn fake_ssh(place: &Place) -> String {
