@@ -102,20 +102,42 @@ impl std::error::Error for ClosedByPeer {}
 
 /// All that can travel has arrived, but there was more.
 #[derive(Debug)]
-pub(crate) struct LeftOut(pub(crate) Skipped);
+pub(crate) struct LeftOut {
+    /// What the sender has left out.
+    pub(crate) skipped: Skipped,
+    /// What the receiver has left out or changed.
+    pub(crate) altered: Skipped,
+}
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Skipped { count, examples } = &self.0;
-        let names = if *count == 1 { "name" } else { "names" };
-        write!(f, "{count} {names} left out:")?;
-        examples
-            .iter()
-            .try_for_each(|name| write!(f, "\n  {name}"))?;
-        match count - examples.len() as u64 {
-            0 => Ok(()),
-            more => write!(f, "\n  … and {more} more"),
+        let Self { skipped, altered } = self;
+        list(f, skipped, "left out")?;
+        if skipped.count > 0 && altered.count > 0 {
+            f.write_str("\n")?;
         }
+        list(f, altered, "left out or changed at the receiver")
+    }
+}
+
+/// The names with what happened to them, if there are any.
+fn list(f: &mut fmt::Formatter<'_>, these: &Skipped, what: &str) -> fmt::Result {
+    let Skipped { count, examples } = these;
+    if *count == 0 {
+        return Ok(());
+    }
+    let names = if *count == 1 { "name" } else { "names" };
+    write!(f, "{count} {names} {what}")?;
+    if examples.is_empty() {
+        return f.write_str("; it lists them");
+    }
+    f.write_str(":")?;
+    examples
+        .iter()
+        .try_for_each(|name| write!(f, "\n  {name}"))?;
+    match count - examples.len() as u64 {
+        0 => Ok(()),
+        more => write!(f, "\n  … and {more} more"),
     }
 }
 
@@ -277,21 +299,24 @@ mod tests {
 
     #[test]
     fn what_was_left_out_is_listed() {
-        let left_out = |count: u64, shown: usize| {
-            LeftOut(Skipped {
-                count,
-                examples: vec!["a: a symbolic link".to_owned(); shown],
-            })
-            .to_string()
+        let these = |count: u64, shown: usize| Skipped {
+            count,
+            examples: vec!["a: a symbolic link".to_owned(); shown],
         };
-        insta::assert_snapshot!(left_out(1, 1), @r"
+        let left_out = |skipped, altered| LeftOut { skipped, altered }.to_string();
+        insta::assert_snapshot!(left_out(these(1, 1), these(0, 0)), @r"
         1 name left out:
           a: a symbolic link
         ");
-        insta::assert_snapshot!(left_out(102, 1), @r"
+        insta::assert_snapshot!(left_out(these(102, 1), these(2, 0)), @r"
         102 names left out:
           a: a symbolic link
           … and 101 more
+        2 names left out or changed at the receiver; it lists them
+        ");
+        insta::assert_snapshot!(left_out(these(0, 0), these(1, 1)), @r"
+        1 name left out or changed at the receiver:
+          a: a symbolic link
         ");
     }
 

@@ -120,6 +120,7 @@ pub(crate) fn receive(
         keep_modes: arrival.perms,
         checksum: arrival.checksum,
         delete: arrival.delete,
+        links: arrival.links.into(),
         dotfiles,
         allowance: guard.max_total.map(|size| Allowance::new(size.bytes())),
         keep_parts: guard.keep_parts,

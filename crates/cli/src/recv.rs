@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use manyway::files::Skipped;
 use manyway::{Connection, Endpoint, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
@@ -47,6 +48,7 @@ async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         json: args.network.json,
         named: !args.network.interfaces.is_empty(),
         goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
+        over_ssh: args.while_stdin,
     };
     let result = match source {
         Some(ticket) => {
@@ -129,6 +131,7 @@ struct Receiver {
     json: bool,
     named: bool,
     goes_on: bool,
+    over_ssh: bool,
 }
 
 impl Receiver {
@@ -219,7 +222,11 @@ impl Receiver {
             named: self.named,
             goes_on: self.goes_on,
         };
-        let summary = exchange.run(self.job.clone()).await?;
+        let mut summary = exchange.run(self.job.clone()).await?;
+        if self.over_ssh {
+            // The sender lists that, to the same user.
+            summary.skipped = Skipped::default();
+        }
         summary::tell(&self.screen, self.json, &summary)
     }
 }

@@ -204,6 +204,7 @@ async fn configured_name(host: &str, ssh: &[String]) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::LinksName;
 
     fn command(dir: &str, bin: &str) -> String {
         let remote = Remote {
@@ -224,6 +225,7 @@ mod tests {
                 perms: true,
                 delete: false,
                 checksum: true,
+                links: LinksName::All,
             },
         })
         .unwrap()
@@ -247,7 +249,7 @@ mod tests {
             assert_eq!(
                 said,
                 format!(
-                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--checksum|--port|4433|--|{dir}|"
+                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--checksum|--links=all|--port|4433|--|{dir}|"
                 )
             );
         }

@@ -35,6 +35,9 @@ pub(crate) struct Summary {
     /// Files, and bytes, that the receiver had already.
     pub(crate) kept: Kept,
     pub(crate) directories: u64,
+    pub(crate) symlinks: u64,
+    /// Further names of files.
+    pub(crate) hard_links: u64,
     /// Nothing was sent or deleted: `planned` and `deleted` say what would be.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) dry_run: bool,
@@ -43,9 +46,10 @@ pub(crate) struct Summary {
     pub(crate) planned: Vec<Planned>,
     /// What the receiver has deleted, or would, as the sender doesn't have it.
     pub(crate) deleted: Deleted,
-    /// Symbolic links and special files that were left out; only a sender knows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) skipped: Option<Skipped>,
+    /// What the sender has left out.
+    pub(crate) skipped: Skipped,
+    /// What the receiver has left out or changed; only it knows the names.
+    pub(crate) altered: Skipped,
     /// If something was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorRecord>,
@@ -166,7 +170,7 @@ impl Summary {
             true => 0.0,
             false => goodput(bytes - kept.bytes, seconds).bits_per_sec(),
         };
-        match outcome {
+        let mut summary = match outcome {
             Outcome::Sent(s) => Self {
                 direction: "sent",
                 bytes: s.bytes,
@@ -178,8 +182,11 @@ impl Summary {
                 dry_run: s.dry_run,
                 planned: s.planned,
                 deleted: s.deleted,
-                error: left_out(&s.skipped).as_ref().map(ErrorRecord::of),
-                skipped: Some(s.skipped),
+                symlinks: s.symlinks,
+                hard_links: s.hard_links,
+                skipped: s.skipped,
+                altered: s.altered,
+                error: None,
                 selection,
                 paths,
             },
@@ -194,12 +201,24 @@ impl Summary {
                 dry_run: r.dry_run,
                 planned: Vec::new(),
                 deleted: r.deleted,
+                symlinks: r.symlinks,
+                hard_links: r.hard_links,
+                skipped: r.skipped,
+                altered: r.altered,
                 error: None,
-                skipped: None,
                 selection,
                 paths,
             },
-        }
+        };
+        summary.error = summary.left_out().as_ref().map(ErrorRecord::of);
+        summary
+    }
+
+    /// The error of a transfer whose copy isn't quite the original.
+    fn left_out(&self) -> Option<anyhow::Error> {
+        let (skipped, altered) = (self.skipped.clone(), self.altered.clone());
+        let any = skipped.count > 0 || altered.count > 0;
+        any.then(|| LeftOut { skipped, altered }.into())
     }
 
     /// What a dry run's user asked for, a line for each name.
@@ -314,8 +333,7 @@ pub(crate) fn tell(screen: &Screen, json: bool, summary: &Summary) -> anyhow::Re
             lines.try_for_each(|line| writeln!(stdout, "{line}"))
         })?,
     }
-    let left_out = summary.skipped.as_ref().and_then(left_out);
-    left_out.map_or(Ok(()), Err)
+    summary.left_out().map_or(Ok(()), Err)
 }
 
 /// Reports the failure of a command as JSON, unless its object is there, and passes it on.
@@ -327,10 +345,6 @@ pub(crate) fn pass_on(json: bool, result: anyhow::Result<()>) -> anyhow::Result<
         print_failure(error)?;
     }
     result
-}
-
-fn left_out(skipped: &Skipped) -> Option<anyhow::Error> {
-    (skipped.count > 0).then(|| LeftOut(skipped.clone()).into())
 }
 
 /// `--json`'s object for a failure.
@@ -420,13 +434,16 @@ mod tests {
             files: vec![file("film.mkv", 3_000_000)],
             kept: Kept::default(),
             directories: 0,
+            symlinks: 2,
+            hard_links: 1,
             dry_run: false,
             planned: Vec::new(),
             deleted: Deleted::default(),
-            skipped: (direction == "sent").then(|| Skipped {
+            skipped: Skipped {
                 count: 1,
-                examples: vec!["photos/link: a symbolic link".to_owned()],
-            }),
+                examples: vec!["photos/pipe: a device, a pipe or a socket".to_owned()],
+            },
+            altered: Skipped::default(),
             error: None,
             selection: None,
             paths: vec![

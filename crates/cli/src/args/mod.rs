@@ -43,7 +43,7 @@ pub(crate) use selection::{ChoiceName, ReselectName};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
 pub(crate) use transfer::{
-    ArrivalArgs, GuardArgs, RecvArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
+    ArrivalArgs, GuardArgs, LinksName, RecvArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
 };
 
 /// Move data over every path you have.

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use manyway::ByteSize;
+use manyway::files::Links;
 
 use super::content::ContentArgs;
 use super::network::{NetworkArgs, RelaySourceArgs};
@@ -175,6 +176,31 @@ pub(crate) struct ArrivalArgs {
     /// the same file]; when sending, only with HOST:DIR
     #[arg(long)]
     pub(crate) checksum: bool,
+
+    /// Which symbolic links to take; when sending, only with HOST:DIR
+    ///
+    /// A safe link is relative and stays inside the directory that is sent. manyway lists the
+    /// others, and ends with status 6. It never follows a link inside DIR.
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = LinksName::Safe)]
+    pub(crate) links: LinksName,
+}
+
+/// `--links`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LinksName {
+    Safe,
+    All,
+    None,
+}
+
+impl From<LinksName> for Links {
+    fn from(name: LinksName) -> Self {
+        match name {
+            LinksName::Safe => Links::Safe,
+            LinksName::All => Links::All,
+            LinksName::None => Links::None,
+        }
+    }
 }
 
 impl ArrivalArgs {
@@ -186,6 +212,8 @@ impl ArrivalArgs {
             (self.perms, "--perms"),
             (self.delete, "--delete"),
             (self.checksum, "--checksum"),
+            (self.links == LinksName::All, "--links=all"),
+            (self.links == LinksName::None, "--links=none"),
         ];
         let given = all.into_iter().filter(|(given, _)| *given);
         given.map(|(_, option)| option).collect()

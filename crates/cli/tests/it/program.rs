@@ -445,17 +445,31 @@ fn failures_name_the_thing() {
 #[test]
 fn what_is_left_out_is_an_error_though_the_rest_arrives() {
     let place = Place::new();
-    std::os::unix::fs::symlink("sea", place.path("photos/link")).unwrap();
+    for (target, name) in [("sea", "safe"), ("/etc/passwd", "out")] {
+        std::os::unix::fs::symlink(target, place.path("photos").join(name)).unwrap();
+    }
+    let _socket = std::os::unix::net::UnixListener::bind(place.path("photos/socket")).unwrap();
     let receiver = place.start(&["recv", "in", "--once", "-q", "--ticket-file", "ticket"]);
     place.wait_for("ticket");
     let sent = place.run(&["send", "photos", "--to", "@ticket", "-q", "--json"]);
-    receiver.finish().ok();
+    let received = receiver.finish();
     place.same("photos/sea/a b.txt", "in/photos/sea/a b.txt");
-    let told = "manyway: 1 name left out:\n  photos/link: a symbolic link\n";
-    assert_eq!((sent.code, sent.stderr.as_str()), (6, told));
+    let link = fs::read_link(place.path("in/photos/safe")).unwrap();
+    assert_eq!(link.to_str(), Some("sea"));
+    let there = fs::symlink_metadata(place.path("in/photos/out"));
+    assert_eq!(there.unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    let skipped = "manyway: 1 name left out:\n  photos/socket: a device, a pipe or a socket\n";
+    let altered = "1 name left out or changed at the receiver";
+    let told = format!("{skipped}{altered}; it lists them\n");
+    assert_eq!((sent.code, sent.stderr), (6, told));
+    let reason = "a symbolic link that leads out of what is sent (`--links all`)";
+    let told = format!("{skipped}{altered}:\n  photos/out: {reason}\n");
+    assert_eq!((received.code, received.stderr), (6, told));
     let json = sent.json();
     assert_eq!(json["error"]["code"], "incomplete");
     assert_eq!(json["skipped"]["count"], 1);
+    assert_eq!(json["altered"]["count"], 1);
+    assert_eq!(json["symlinks"], 2);
     assert_eq!(json["direction"], "sent");
 }
 

@@ -78,9 +78,9 @@ pub mod relay {
 /// [`receive`](files::receive).
 pub mod files {
     pub use manyway_runtime::files::{
-        Allowance, AskDotfiles, Deleted, Dotfiles, FileSummary, Filter, Kept, Phase, Planned,
-        Progress, ReceiveOptions, ReceiveSummary, Role, RuleError, SendSummary, Skipped, Sources,
-        Talk, TransferError, begin, receive, send,
+        Allowance, AskDotfiles, Deleted, Dotfiles, FileSummary, Filter, Kept, Links, Phase,
+        Planned, Progress, ReceiveOptions, ReceiveSummary, Role, RuleError, SendSummary, Skipped,
+        Sources, Talk, TransferError, begin, receive, send,
     };
     pub use manyway_transfer::{Digest, Failure, FailureCode, Policy, SafeName};
 }

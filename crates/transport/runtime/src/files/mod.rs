@@ -54,7 +54,7 @@ mod talk;
 pub use error::TransferError;
 pub use manyway_transfer::{Filter, Role, RuleError};
 pub use progress::{Phase, Progress};
-pub use receive::{Allowance, AskDotfiles, Dotfiles, ReceiveOptions, receive};
+pub use receive::{Allowance, AskDotfiles, Dotfiles, Links, ReceiveOptions, receive};
 pub use send::{Sources, send};
 pub use summary::{Deleted, FileSummary, Kept, Planned, ReceiveSummary, SendSummary, Skipped};
 pub use talk::{Talk, begin};

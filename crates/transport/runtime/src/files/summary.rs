@@ -23,8 +23,14 @@ pub struct SendSummary {
     pub kept: Kept,
     /// Number of directories.
     pub directories: u64,
+    /// Number of symbolic links.
+    pub symlinks: u64,
+    /// Number of hard links, beside the first name of each file.
+    pub hard_links: u64,
     /// What was left out.
     pub skipped: Skipped,
+    /// What the receiver has left out or changed; it lists the names.
+    pub altered: Skipped,
     /// Bytes of content.
     pub bytes: u64,
     /// From the receiver's acceptance to its report that all is on disk.
@@ -47,6 +53,14 @@ pub struct ReceiveSummary {
     pub kept: Kept,
     /// Number of directories, new or filled.
     pub directories: u64,
+    /// Number of symbolic links that were offered.
+    pub symlinks: u64,
+    /// Number of hard links that were offered, beside the first name of each file.
+    pub hard_links: u64,
+    /// What the sender has left out.
+    pub skipped: Skipped,
+    /// What was left out or changed here.
+    pub altered: Skipped,
     /// Bytes of content.
     pub bytes: u64,
     /// From acceptance until all was on disk.
@@ -154,7 +168,7 @@ impl Deleted {
     }
 }
 
-/// What a sender leaves out: symbolic links and special files inside directories.
+/// What isn't, or isn't quite, as it is at the sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
     /// How many.
@@ -164,9 +178,12 @@ pub struct Skipped {
 }
 
 impl Skipped {
+    /// Most names that are listed.
+    const MOST: usize = 100;
+
     pub(super) fn add(&mut self, name: &SafeName, reason: impl fmt::Display) {
         self.count += 1;
-        if self.examples.len() < 100 {
+        if self.examples.len() < Self::MOST {
             self.examples.push(format!("{name}: {reason}"));
         }
     }

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, UNIX_EPOCH};
 
-use manyway_runtime::files::{Dotfiles, Progress, ReceiveOptions, Sources, receive, send};
+use manyway_runtime::files::{Dotfiles, Links, Progress, ReceiveOptions, Sources, receive, send};
 use manyway_transfer::message::MAX_DATA;
 use manyway_transfer::{
     Digest, Failure, FailureCode, FrameKind, GROUP, Header, Hello, Message, Policy, Renamed, Role,
-    SafeName, Saved, Totals, group_hash, groups,
+    SafeName, Saved, Target, Totals, group_hash, groups,
 };
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -101,12 +101,42 @@ fn left_name(name: &str) -> String {
 
 const MARK: &str = ".manyway-part-";
 
+/// What a name is offered as.
+#[derive(Clone, Debug, PartialEq)]
+enum What {
+    File { size: u64, shared: bool },
+    Directory,
+    Symlink(&'static str),
+    HardLink(u64),
+    LeftOut(u8),
+}
+
+impl What {
+    fn size(&self) -> Option<u64> {
+        match self {
+            What::File { size, .. } => Some(*size),
+            _ => None,
+        }
+    }
+}
+
+const TARGETS: [&str; 8] = [
+    "a",
+    "b/c",
+    "../a",
+    "../../outside",
+    "/etc/passwd",
+    "a/../../outside/secret",
+    "",
+    "..",
+];
+
 /// A sender's words, and what they amount to.
 #[derive(Default)]
 struct Script {
     bytes: Vec<u8>,
-    /// What was offered, as offered: name, whether it is a file, size.
-    entries: Vec<(String, bool, u64)>,
+    /// What was offered, as offered.
+    entries: Vec<(String, What)>,
     /// The next file to be sent.
     next: usize,
     /// Content since the last trailer.
@@ -162,16 +192,23 @@ impl Script {
             0 | 1 => self.offer(choices),
             2 => {
                 let lie = choices.number() / 250;
-                let files = self.entries.iter().filter(|(_, file, _)| *file).count() as u64;
-                let sizes = self.entries.iter().map(|(.., size)| *size);
-                let entries = self.entries.len() as u64;
-                self.say(&Message::Offered(Totals {
-                    entries: entries.wrapping_add(lie),
-                    files,
-                    directories: entries - files,
-                    bytes: sizes.fold(0, u64::saturating_add),
+                let mut totals = Totals {
+                    entries: (self.entries.len() as u64).wrapping_add(lie),
                     ..Totals::default()
-                }));
+                };
+                for (_, what) in &self.entries {
+                    match what {
+                        What::File { size, .. } => {
+                            totals.files += 1;
+                            totals.bytes = totals.bytes.saturating_add(*size);
+                        }
+                        What::Directory => totals.directories += 1,
+                        What::Symlink(_) => totals.symlinks += 1,
+                        What::HardLink(_) => totals.hard_links += 1,
+                        What::LeftOut(_) => {}
+                    }
+                }
+                self.say(&Message::Offered(totals));
             }
             3 => {
                 let len = choices.number();
@@ -180,7 +217,7 @@ impl Script {
             4 => self.trailer(choices.byte()),
             5..=8 => {
                 // A file as it should be.
-                let size = self.file().map_or(1, |(_, size)| *size);
+                let size = self.file().map_or(1, |(_, size)| size);
                 self.next += 1;
                 self.data(size, choices.byte());
                 self.trailer(0);
@@ -217,8 +254,19 @@ impl Script {
                     _ if how & 1 > 0 => choices.number(),
                     _ => u64::from(how),
                 };
-                let file = how & 6 > 0;
-                (name(choices), file, if file { size } else { 0 })
+                let what = match how {
+                    _ if how & 6 > 0 => What::File {
+                        size,
+                        shared: how & 32 > 0,
+                    },
+                    _ if how & 8 == 0 => What::Directory,
+                    _ => match choices.below(4) {
+                        0 => What::HardLink(choices.number() % 3),
+                        1 => What::LeftOut(choices.byte() % 5),
+                        _ => What::Symlink(TARGETS[choices.below(TARGETS.len())]),
+                    },
+                };
+                (name(choices), what)
             })
             .collect();
         if choices.byte() < 200 {
@@ -226,13 +274,24 @@ impl Script {
             entries.dedup_by(|a, b| a.0 == b.0);
         }
         let mut body = Vec::new();
-        for (name, file, size) in &entries {
+        for (name, what) in &entries {
             varint(&mut body, name.len() as u64);
             body.extend_from_slice(name.as_bytes());
-            body.push(u8::from(!file));
-            if *file {
-                varint(&mut body, *size);
-                body.extend_from_slice(&[0, 0]);
+            match what {
+                What::File { size, shared } => {
+                    body.push(0);
+                    varint(&mut body, *size);
+                    // What should lie in holes is the sender's word only.
+                    varint(&mut body, if *shared { *size } else { 0 });
+                    body.push(u8::from(*shared));
+                }
+                What::Directory => body.push(1),
+                What::Symlink(target) => {
+                    body.extend_from_slice(&[2, target.len() as u8]);
+                    body.extend_from_slice(target.as_bytes());
+                }
+                What::HardLink(number) => body.extend_from_slice(&[3, *number as u8]),
+                What::LeftOut(cause) => body.extend_from_slice(&[4, *cause]),
             }
             varint(&mut body, 0o644);
             body.extend_from_slice(&[0, 0, 0, 0]);
@@ -260,7 +319,7 @@ impl Script {
 
     /// The next file, as it should be if the receiver has some of it.
     fn difference(&mut self, choices: &mut Choices<'_>) {
-        let size = self.file().map_or(0, |(_, size)| *size).min(4 * GROUP);
+        let size = self.file().map_or(0, |(_, size)| size).min(4 * GROUP);
         let (of, version) = (choices.byte(), choices.byte());
         let content = self::version(size, version);
         for group in content.chunks(GROUP as usize) {
@@ -279,8 +338,7 @@ impl Script {
         let Some((name, size)) = self.file() else {
             return;
         };
-        let end =
-            (*size as usize).min(self.content.len() + groups.min(8) as usize * GROUP as usize);
+        let end = (size as usize).min(self.content.len() + groups.min(8) as usize * GROUP as usize);
         if let Some(there) = self
             .there
             .get(name)
@@ -296,9 +354,10 @@ impl Script {
     }
 
     /// The file that comes next.
-    fn file(&self) -> Option<(&String, &u64)> {
-        let files = self.entries.iter().filter(|(_, file, _)| *file);
-        files.map(|(name, _, size)| (name, size)).nth(self.next)
+    fn file(&self) -> Option<(&String, u64)> {
+        let files = self.entries.iter();
+        let mut files = files.filter_map(|(name, what)| Some((name, what.size()?)));
+        files.nth(self.next)
     }
 
     fn trailer(&mut self, damage: u8) {
@@ -351,6 +410,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
 enum Thing {
     File(Vec<u8>),
     Directory,
+    Link(String),
     Other,
 }
 
@@ -453,6 +513,11 @@ fn receiver(mut choices: Choices<'_>) {
         } else {
             Dotfiles::Refuse
         },
+        links: match flags & 3 {
+            1 => Links::Safe,
+            2 => Links::All,
+            _ => Links::None,
+        },
         check_space: flags & 8 > 0,
         checksum: flags & 16 > 0,
         keep_parts: if keep {
@@ -467,6 +532,7 @@ fn receiver(mut choices: Choices<'_>) {
         },
         ..default
     };
+    let links = options.links;
     let (policy, before, beyond) = (options.policy, look_all(&dir), look_all(&outside));
     let (ours, theirs) = duplex(64 << 10);
     let receiving = receive(split(theirs), &dir, options, Progress::new());
@@ -474,10 +540,16 @@ fn receiver(mut choices: Choices<'_>) {
     let after = look_all(&dir);
     let offered = |name: &str, there: &Thing| {
         let name = unnumbered(name, policy);
-        script.entries.iter().any(|(offer, is_file, bytes)| {
-            let fits = match there {
-                Thing::File(content) => *is_file && content.len() as u64 == *bytes,
-                _ => !*is_file && *there == Thing::Directory,
+        script.entries.iter().any(|(offer, what)| {
+            let fits = match (there, what) {
+                (Thing::File(content), What::File { size, .. }) => content.len() as u64 == *size,
+                (Thing::Directory, What::Directory) => true,
+                (Thing::Link(target), What::Symlink(offered)) => {
+                    let parsed = (SafeName::parse(offer), Target::parse(target));
+                    let safe = matches!(parsed, (Ok(name), Some(t)) if t.stays_below_top(&name));
+                    target == offered && (links == Links::All || links == Links::Safe && safe)
+                }
+                _ => false,
             };
             unnumbered(offer, policy) == name && fits
         })
@@ -491,7 +563,15 @@ fn receiver(mut choices: Choices<'_>) {
             continue;
         }
         let Thing::File(content) = there else {
-            assert!(offered(name, there), "{name} is new: {result:?}");
+            assert!(
+                offered(name, there) && !is_part,
+                "{name} is new: {result:?}"
+            );
+            if matches!(there, Thing::Link(_)) {
+                let new = !before.contains_key(name) || policy == Policy::Overwrite;
+                assert!(new, "{name} is replaced: {result:?}");
+                continue;
+            }
             let made = !before.contains_key(name) || before.contains_key(&mark_of(name));
             assert!(made, "{name} is another: {result:?}");
             continue;
@@ -524,7 +604,8 @@ fn receiver(mut choices: Choices<'_>) {
     if let Ok(summary) = &result
         && policy != Policy::Rename
     {
-        let files = script.entries.iter().filter(|(_, file, _)| *file);
+        let files = script.entries.iter();
+        let files = files.filter(|(_, what)| what.size().is_some());
         for (name, ..) in files.take(summary.file_count as usize) {
             let there = after.get(name).map(|(there, ..)| there);
             assert!(
@@ -591,7 +672,10 @@ fn look(dir: &Path, above: &str, found: &mut BTreeMap<String, Item>) {
             }
         } else {
             assert!(kind.is_symlink() || kind.is_fifo());
-            Thing::Other
+            match fs::read_link(item.path()) {
+                Ok(target) => Thing::Link(target.to_string_lossy().into_owned()),
+                Err(_) => Thing::Other,
+            }
         };
         // A directory's number of names is that of the directories in it.
         let links = if kind.is_dir() { 0 } else { metadata.nlink() };

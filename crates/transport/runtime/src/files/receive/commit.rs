@@ -6,12 +6,13 @@
 
 use super::super::progress::Progress;
 use super::super::summary::FileSummary;
+use super::link::Link;
 use super::outgoing::Outgoing;
 use super::part::{Complete, unmark, write_failure};
 use super::tree::{Dir, Made, RECEIVING_DIR};
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
-use manyway_transfer::{Digest, Entry, Failure, Message, Policy, Renamed, SafeName, Saved};
+use manyway_transfer::{Digest, Entry, Failure, Kind, Message, Policy, Renamed, SafeName, Saved};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub(super) enum Job {
     Finished(Arc<Dir>, Made),
     /// A file of the same content was there.
     Same(Box<Same>),
+    /// A symbolic link.
+    Link(Box<Link>),
 }
 
 /// A file that was there with the content that was sent.
@@ -116,6 +119,12 @@ impl Committer {
                     touch(dir);
                 }
                 Job::Same(same) => self.adopt(same)?,
+                Job::Link(link) => {
+                    if let Kind::Symlink(target) = &link.entry.kind {
+                        link.place_symlink(target, self.policy)?;
+                    }
+                    touch(&link.dir);
+                }
             }
         }
         in_parallel(&touched, |dir| {

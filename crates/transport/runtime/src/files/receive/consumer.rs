@@ -2,7 +2,7 @@
 
 use super::super::progress::{Phase, Progress};
 use super::super::spool::{Spool, Stored};
-use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary};
+use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary, Skipped};
 use super::allowance::Reservation;
 use super::basis::{self, Basis};
 use super::commit::{BATCH, Committer};
@@ -73,18 +73,30 @@ impl Consumer {
             self.say(Outgoing::Frame(Message::Wants(wants.to_vec()).to_bytes()));
         }
         let (manifest, scope) = (offer.manifest.clone(), offer.scope.clone());
-        let (files, kept) = match scope.dry_run {
-            true => (Vec::new(), offer.there),
+        let taken = match scope.dry_run {
+            true => Taken {
+                kept: offer.there,
+                ..Taken::default()
+            },
             false => {
                 self.say(Outgoing::Frame(Message::Accept.to_bytes()));
                 self.take_content(&root, offer)?
             }
         };
+        let Taken {
+            files,
+            kept,
+            skipped,
+            altered,
+        } = taken;
         let deleted = self.delete(&root, &manifest, &scope)?;
         self.check_place(&root)?;
         let seconds = started.elapsed().as_secs_f64();
-        let altered = 0;
-        self.say(Outgoing::Last(Message::Done { totals, altered }.to_bytes()));
+        let done = Message::Done {
+            totals,
+            altered: altered.count,
+        };
+        self.say(Outgoing::Last(done.to_bytes()));
         // All is on disk: that the sender hears of it is worth waiting for, but changes nothing
         // here.
         let _ = self.inbox.message();
@@ -94,6 +106,10 @@ impl Consumer {
             dry_run: scope.dry_run,
             file_count: totals.files,
             directories: totals.directories,
+            symlinks: totals.symlinks,
+            hard_links: totals.hard_links,
+            skipped,
+            altered,
             kept,
             bytes: totals.bytes,
             seconds,
@@ -212,11 +228,7 @@ impl Consumer {
 
     /// Takes the content of all files, with the committer at work beside it, and with what tells
     /// the sender which content is there.
-    fn take_content(
-        &mut self,
-        root: &Arc<Dir>,
-        offer: Offer,
-    ) -> Result<(Vec<FileSummary>, Kept), End> {
+    fn take_content(&mut self, root: &Arc<Dir>, offer: Offer) -> Result<Taken, End> {
         let committer = Committer {
             policy: self.options.policy,
             out: self.out.clone(),
@@ -260,14 +272,22 @@ impl Consumer {
                 held,
                 told,
                 kept: offer.there,
+                left_out: Skipped::default(),
+                altered: Skipped::default(),
                 jobs,
             };
             let taken = intake.take(manifest.entries(), &offer.wants);
             // Also after a failure: what is complete stays, with the right modes.
             let left = intake.leave_all(taken.is_ok());
-            let kept = intake.kept;
             over.store(true, Relaxed);
-            drop(intake);
+            let Intake {
+                kept,
+                left_out: skipped,
+                altered,
+                jobs,
+                ..
+            } = intake;
+            drop(jobs);
             let committed = committer
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -275,7 +295,12 @@ impl Consumer {
                 (Err(end @ (End::Here(_) | End::There(_))), _) => Err(end),
                 (_, Err(failure)) => Err(failure.into()),
                 (Err(End::Gone), _) => Err(End::Gone),
-                (Ok(()), Ok(files)) => Ok((files, kept)),
+                (Ok(()), Ok(files)) => Ok(Taken {
+                    files,
+                    kept,
+                    skipped,
+                    altered,
+                }),
             }
         })
     }
@@ -295,6 +320,17 @@ struct Offer {
     there: Kept,
     space: Option<Space>,
     reservation: Option<Reservation>,
+}
+
+/// What came of the content.
+#[derive(Default)]
+struct Taken {
+    files: Vec<FileSummary>,
+    kept: Kept,
+    /// What the sender has left out.
+    skipped: Skipped,
+    /// What was left out or changed here.
+    altered: Skipped,
 }
 
 /// Makes a directory and those above it that are missing, each safely on disk.

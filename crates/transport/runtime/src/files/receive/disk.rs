@@ -3,12 +3,14 @@
 //! The rest of the receiver decides what happens in which order. So the tests can put a disk in
 //! place that records the operations, fails one, or stops for ever after one, as a crash would.
 
-use manyway_transfer::{Entry, Existing};
+use manyway_transfer::{Entry, Existing, Timestamp};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, futimens, mkdirat};
+use nix::sys::stat::{
+    FileStat, Mode, SFlag, UtimensatFlags, fchmod, fstat, fstatat, futimens, mkdirat, utimensat,
+};
 use nix::sys::time::TimeSpec;
-use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, unlinkat};
+use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, symlinkat, unlinkat};
 use std::fmt::Debug;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -30,6 +32,10 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
     /// Gives a file or directory the mode and time of its entry.
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
+    /// Makes a symbolic link.
+    fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()>;
+    /// Gives a symbolic link its time.
+    fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()>;
     /// Brings a file's content, mode and time to disk.
     fn sync_file(&self, file: &File) -> io::Result<()>;
     /// Gives a file its final name; with `replace`, in place of a file or link of that name. Fails
@@ -78,8 +84,20 @@ impl Disk for Os {
             mode |= Mode::from_bits_truncate(fstat(of)?.st_mode) & Mode::S_ISGID;
         }
         fchmod(of, mode)?;
-        let mtime = TimeSpec::new(entry.mtime.seconds, i64::from(entry.mtime.nanos));
-        Ok(futimens(of, &TimeSpec::UTIME_OMIT, &mtime)?)
+        Ok(futimens(of, &TimeSpec::UTIME_OMIT, &spec(entry.mtime))?)
+    }
+
+    fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {
+        Ok(symlinkat(target, dir, name)?)
+    }
+
+    fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()> {
+        let follow = UtimensatFlags::NoFollowSymlink;
+        match utimensat(dir, name, &TimeSpec::UTIME_OMIT, &spec(mtime), follow) {
+            // Not every file system keeps times of links.
+            Err(Errno::ENOTSUP | Errno::ENOSYS) => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     fn sync_file(&self, file: &File) -> io::Result<()> {
@@ -112,6 +130,10 @@ impl Disk for Os {
             other => Ok(other?),
         }
     }
+}
+
+fn spec(time: Timestamp) -> TimeSpec {
+    TimeSpec::new(time.seconds, i64::from(time.nanos))
 }
 
 /// What a directory has under a name.

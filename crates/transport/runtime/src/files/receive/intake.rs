@@ -2,13 +2,14 @@
 
 use super::super::progress::{Phase, Progress};
 use super::super::spool::Entries;
-use super::super::summary::Kept;
+use super::super::summary::{Kept, Skipped};
 use super::allowance::Reservation;
 use super::basis::{Held, Item};
 use super::commit::Job;
 use super::difference::Difference;
 use super::end::End;
 use super::inbox::{Frame, Inbox};
+use super::link::Link;
 use super::options::ReceiveOptions;
 use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark, write_failure};
 use super::space::Space;
@@ -37,6 +38,10 @@ pub(super) struct Intake<'a> {
     /// What the sender is told of them.
     pub(super) told: Receiver<Item>,
     pub(super) kept: Kept,
+    /// What the sender hasn't sent.
+    pub(super) left_out: Skipped,
+    /// What this side leaves out.
+    pub(super) altered: Skipped,
     pub(super) jobs: SyncSender<Job>,
 }
 
@@ -56,7 +61,15 @@ impl Intake<'_> {
                     self.take_directory(entry)?;
                     continue;
                 }
-                Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => continue,
+                Kind::Symlink(_) => {
+                    self.take_link(entry)?;
+                    continue;
+                }
+                Kind::LeftOut(cause) => {
+                    self.left_out.add(&entry.name, cause);
+                    continue;
+                }
+                Kind::HardLink(_) => continue,
             }
             match wants.get(number) {
                 Want::All => self.take_file(entry)?,
@@ -117,6 +130,15 @@ impl Intake<'_> {
             }
         }
         Err(Failure::conflict(&entry.name, Conflict::Exists).into())
+    }
+
+    fn take_link(&mut self, entry: Entry) -> Result<(), End> {
+        if let Some(reason) = self.options.links.refusal(&entry) {
+            self.altered.add(&entry.name, reason);
+            return Ok(());
+        }
+        let dir = self.parent()?;
+        send(&self.jobs, Job::Link(Box::new(Link { dir, entry })))
     }
 
     fn take_file(&mut self, entry: Entry) -> Result<(), End> {

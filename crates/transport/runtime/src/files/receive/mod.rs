@@ -11,6 +11,7 @@ mod disk;
 mod end;
 mod inbox;
 mod intake;
+mod link;
 mod options;
 mod outgoing;
 mod part;
@@ -41,7 +42,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 pub use allowance::Allowance;
 #[cfg(test)]
 pub(super) use disk::{Disk, Os};
-pub use options::{AskDotfiles, Dotfiles, ReceiveOptions};
+pub use options::{AskDotfiles, Dotfiles, Links, ReceiveOptions};
 pub(super) use part::is_temporary;
 
 /// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).

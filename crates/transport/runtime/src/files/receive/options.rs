@@ -1,6 +1,8 @@
 use super::allowance::Allowance;
 use super::disk::{Disk, Os};
-use manyway_transfer::{Policy, SafeName};
+#[cfg(doc)]
+use manyway_transfer::Target;
+use manyway_transfer::{Entry, Kind, Policy, SafeName};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ pub struct ReceiveOptions {
     pub keep_modes: bool,
     /// What to do about names at the top that begin with a dot.
     pub dotfiles: Dotfiles,
+    /// Which symbolic links to take.
+    pub links: Links,
     /// How much content to take; default: no limit.
     pub allowance: Option<Allowance>,
     /// Refuse a transfer that is larger than the free space, before it begins, and end one that
@@ -64,6 +68,7 @@ impl Default for ReceiveOptions {
             policy: Policy::default(),
             keep_modes: false,
             dotfiles: Dotfiles::default(),
+            links: Links::default(),
             allowance: None,
             check_space: true,
             checksum: false,
@@ -71,6 +76,34 @@ impl Default for ReceiveOptions {
             keep_parts: Duration::from_secs(7 * 86_400),
             #[cfg(test)]
             disk: None,
+        }
+    }
+}
+
+/// Which symbolic links a receiver takes. It never follows one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// Those that [stay below the top](Target::stays_below_top) of what is sent. Others could lead
+    /// programs that follow them to files that the sender chooses.
+    #[default]
+    Safe,
+    /// All.
+    All,
+    /// None.
+    None,
+}
+
+impl Links {
+    /// Why it doesn't take that entry, if it is a symbolic link.
+    pub(super) fn refusal(self, entry: &Entry) -> Option<&'static str> {
+        let Kind::Symlink(target) = &entry.kind else {
+            return None;
+        };
+        match self {
+            Links::All => None,
+            Links::Safe if target.stays_below_top(&entry.name) => None,
+            Links::Safe => Some("a symbolic link that leads out of what is sent (`--links all`)"),
+            Links::None => Some("a symbolic link (`--links none`)"),
         }
     }
 }

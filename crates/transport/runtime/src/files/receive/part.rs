@@ -5,7 +5,7 @@ use super::disk::{Left, reopen};
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
 use manyway_transfer::{
-    Conflict, Decision, Digest, Entry, Failure, GROUP, Kind, Policy, SafeName, decide,
+    Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, decide,
     failure::Side, numbered,
 };
 use std::fs::File;
@@ -129,46 +129,29 @@ impl Part {
         let Some(temporary) = self.temporary.clone() else {
             return self.local_name(self.entry.name.file_name());
         };
-        let wanted = self.entry.name.file_name().to_owned();
-        let mut name = wanted.clone();
-        for n in 1..=MOST_NUMBERS {
-            if self.try_place(&temporary, &name, policy)? {
+        // A transfer that was thought dead may have placed it meanwhile.
+        let is_same = |name: &str| {
+            let found = self.dir.look(name);
+            found.is_ok_and(|found| found.is_version_of(&self.entry))
+        };
+        match take_name(&self.dir, &self.entry, &temporary, policy, is_same) {
+            Ok(Named::As(name)) => {
                 self.temporary = None;
-                return self.local_name(&name);
+                self.local_name(&name)
             }
-            let found = self.dir.look(&name);
-            let found = found.map_err(|error| self.failure("naming", error))?;
-            match decide(policy, &Kind::File, found.existing) {
-                Decision::Rename => name = numbered(&wanted, n),
-                // A transfer that was thought dead has placed it meanwhile.
-                Decision::Refuse(Conflict::Exists) if found.is_version_of(&self.entry) => {
-                    self.keep = false;
-                    return self.local_name(&name);
-                }
-                Decision::Refuse(conflict) => {
-                    self.keep = false;
-                    return Err(Failure::conflict(&self.entry.name, conflict));
-                }
-                // It is gone again.
-                Decision::Create | Decision::Replace | Decision::Merge => {}
+            Ok(Named::Same) => {
+                self.keep = false;
+                self.local_name(self.entry.name.file_name())
+            }
+            Err(failure) => {
+                self.keep &= failure.code != FailureCode::Conflict;
+                Err(failure)
             }
         }
-        Err(Failure::conflict(&self.entry.name, Conflict::Exists))
     }
 
     pub(super) fn dir(&self) -> &Arc<Dir> {
         &self.dir
-    }
-
-    /// `false`: something is in the way.
-    fn try_place(&self, temporary: &str, name: &str, policy: Policy) -> Result<bool, Failure> {
-        let replace = policy == Policy::Overwrite;
-        let dir = self.dir.as_fd();
-        match self.dir.disk().rename(dir, temporary, name, replace) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(self.failure("naming", error)),
-        }
     }
 
     fn local_name(&self, name: &str) -> Result<SafeName, Failure> {
@@ -197,6 +180,44 @@ impl Drop for Part {
     }
 }
 
+/// What [`take_name`] did.
+pub(super) enum Named {
+    /// It has this name now.
+    As(String),
+    /// The same is there already; it has its temporary name still.
+    Same,
+}
+
+/// Gives what has a temporary name that of its entry, or the next free one.
+pub(super) fn take_name(
+    dir: &Dir,
+    entry: &Entry,
+    temporary: &str,
+    policy: Policy,
+    is_same: impl Fn(&str) -> bool,
+) -> Result<Named, Failure> {
+    let failure = |error| write_failure("naming", &entry.name, error);
+    let replace = policy == Policy::Overwrite;
+    let wanted = entry.name.file_name();
+    let mut name = wanted.to_owned();
+    for n in 1..=MOST_NUMBERS {
+        match dir.disk().rename(dir.as_fd(), temporary, &name, replace) {
+            Ok(()) => return Ok(Named::As(name)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failure(error)),
+        }
+        let found = dir.look(&name).map_err(failure)?;
+        match decide(policy, &entry.kind, found.existing) {
+            Decision::Rename => name = numbered(wanted, n),
+            Decision::Refuse(Conflict::Exists) if is_same(&name) => return Ok(Named::Same),
+            Decision::Refuse(conflict) => return Err(Failure::conflict(&entry.name, conflict)),
+            // It is gone again.
+            Decision::Create | Decision::Replace | Decision::Merge => {}
+        }
+    }
+    Err(Failure::conflict(&entry.name, Conflict::Exists))
+}
+
 /// A complete file with its hash.
 #[derive(Debug)]
 pub(super) struct Complete {
@@ -219,7 +240,7 @@ pub(super) fn left_name(name: &str) -> String {
 }
 
 /// Another name for an incomplete file.
-fn random_name(name: &str) -> String {
+pub(super) fn random_name(name: &str) -> String {
     // Uniqueness is the kernel's O_EXCL; this only has to be unlikely to clash.
     temporary_name(name, RandomState::new().hash_one(0) as u32)
 }

@@ -1,7 +1,8 @@
 //! What a receiver looks at before it accepts anything: what exists, and what is hidden.
 
 use super::super::summary::Kept;
-use super::options::{Dotfiles, ReceiveOptions};
+use super::link::leads_to;
+use super::options::{Dotfiles, Links, ReceiveOptions};
 use super::part::{is_temporary, worthwhile, write_failure};
 use super::tree::{Dir, Level, Tree};
 use manyway_transfer::{
@@ -19,6 +20,7 @@ pub(super) struct Preview {
     tree: Tree,
     policy: Policy,
     checksum: bool,
+    links: Links,
     files: u64,
     wants: Wants,
     missing: u64,
@@ -33,6 +35,7 @@ impl Preview {
             tree: Tree::new(root),
             policy: options.policy,
             checksum: options.checksum,
+            links: options.links,
             files: 0,
             wants: Wants::default(),
             missing: 0,
@@ -59,13 +62,12 @@ impl Preview {
 
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
         // It would be a word on another file or directory. Not all file systems tell cases apart.
-        if matches!(
-            entry.kind,
-            Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_)
-        ) {
+        if matches!(entry.kind, Kind::HardLink(_) | Kind::LeftOut(_))
+            || self.links.refusal(entry).is_some()
+        {
             return Ok(());
         }
-        if entry.is_file() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
+        if !entry.is_directory() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
             let reason = "the receiver takes no file of that name: its incomplete files have such";
             return Err(Failure::new(FailureCode::Refused, reason).of(&entry.name));
         }
@@ -106,6 +108,11 @@ impl Preview {
         let found = parent.look(name)?;
         if entry.is_file() && found.is_version_of(entry) && !self.checksum {
             return Ok((None, Want::Nothing, entry.size));
+        }
+        if let Kind::Symlink(target) = &entry.kind
+            && leads_to(&parent, name, target)?
+        {
+            return none;
         }
         let same_size = found.size() == Some(entry.size) && self.checksum;
         match decide(self.policy, &entry.kind, found.existing) {

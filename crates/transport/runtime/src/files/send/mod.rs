@@ -13,7 +13,7 @@ pub use sources::Sources;
 use super::buffers::{Buffer, Pool, QUEUE};
 use super::error::TransferError;
 use super::progress::{Phase, Progress};
-use super::summary::{Deleted, SendSummary};
+use super::summary::{Deleted, SendSummary, Skipped};
 use super::talk::{LINGER, Talk, conclude, join, lost, read_message, write_message};
 use manyway_transfer::message::BASIS_WINDOW;
 use manyway_transfer::{
@@ -162,6 +162,7 @@ async fn pump<W: AsyncWrite + Unpin>(
 struct Heard {
     took: Duration,
     totals: Totals,
+    altered: u64,
     renamed: BTreeMap<u64, SafeName>,
     deleted: Deleted,
 }
@@ -197,11 +198,12 @@ async fn listen<R: AsyncRead + Unpin>(
             }
             (Message::Deleted(names), _) => names.iter().for_each(|name| deleted.add(name)),
             // In place of Accept.
-            (Message::Done { totals, .. }, Some(_)) if dry_run => {
+            (Message::Done { totals, altered }, Some(_)) if dry_run => {
                 accept(&mut go).await;
                 return Ok(Heard {
                     took: started.elapsed(),
                     totals,
+                    altered,
                     renamed,
                     deleted,
                 });
@@ -211,12 +213,13 @@ async fn listen<R: AsyncRead + Unpin>(
                 saved = note(report, saved, progress, &mut renamed)?;
             }
             // All content must have gone out for that.
-            (Message::Done { totals, .. }, None)
+            (Message::Done { totals, altered }, None)
                 if progress.bytes_done() == progress.bytes_total() =>
             {
                 return Ok(Heard {
                     took: started.elapsed(),
                     totals,
+                    altered,
                     renamed,
                     deleted,
                 });
@@ -311,7 +314,13 @@ fn summarise(
         deleted: heard.deleted,
         file_count: totals.files,
         directories: totals.directories,
+        symlinks: totals.symlinks,
+        hard_links: totals.hard_links,
         skipped,
+        altered: Skipped {
+            count: heard.altered,
+            examples: Vec::new(),
+        },
         kept,
         bytes: totals.bytes,
         seconds: heard.took.as_secs_f64(),

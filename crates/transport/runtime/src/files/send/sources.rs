@@ -6,7 +6,7 @@ use super::super::summary::Skipped;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
     Cause, Entry, Failure, FailureCode, Filter, Kind, NameError, NameProblem, SafeName, Scope,
-    Timestamp,
+    Target, Timestamp,
 };
 use manyway_units::printable;
 use std::ffi::OsStr;
@@ -147,11 +147,14 @@ impl Sources {
                 let metadata = item
                     .metadata()
                     .map_err(|error| walk_failure(source, error))?;
-                if metadata.is_symlink() {
-                    skipped.add(&name, "a symbolic link");
-                    continue;
-                }
                 let mut entry = entry_of(name, &metadata);
+                if metadata.is_symlink() {
+                    let target = fs::read_link(item.path());
+                    let target =
+                        target.map_err(|error| list_failure(source, item.path(), &error))?;
+                    let target = target.to_str().and_then(Target::parse);
+                    entry.kind = target.map_or(Kind::LeftOut(Cause::Target), Kind::Symlink);
+                }
                 if let Kind::LeftOut(cause) = entry.kind {
                     skipped.add(&entry.name, cause);
                 }
@@ -282,6 +285,10 @@ fn walk_failure(source: &Source, error: walkdir::Error) -> Failure {
     let error = error
         .into_io_error()
         .unwrap_or_else(|| io::Error::other("a loop of directories"));
-    let shown = source.below(&path).display().to_string();
-    Failure::disk(Side::Sender, "listing", shown, &error).only_here(path.display())
+    list_failure(source, &path, &error)
+}
+
+fn list_failure(source: &Source, path: &Path, error: &io::Error) -> Failure {
+    let shown = source.below(path).display().to_string();
+    Failure::disk(Side::Sender, "listing", shown, error).only_here(path.display())
 }

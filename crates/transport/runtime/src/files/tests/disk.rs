@@ -19,6 +19,8 @@ enum Op {
     Write { file: u64, len: u64 },
     SetLen { file: u64, len: u64 },
     Restore { inode: u64 },
+    Symlink { dir: u64, name: String },
+    RestoreLink { dir: u64, name: String },
     SyncFile { file: u64 },
     Rename { dir: u64, from: String, to: String },
     Remove { dir: u64, name: String },
@@ -35,6 +37,8 @@ impl Op {
             Op::Write { .. } => "write",
             Op::SetLen { .. } => "set len",
             Op::Restore { .. } => "restore",
+            Op::Symlink { .. } => "symlink",
+            Op::RestoreLink { .. } => "restore link",
             Op::SyncFile { .. } => "sync file",
             Op::Rename { .. } => "rename",
             Op::Remove { .. } => "remove",
@@ -130,16 +134,18 @@ fn inode(of: impl AsFd) -> u64 {
     fstat(of).unwrap().st_ino
 }
 
+fn inode_at(dir: BorrowedFd<'_>, name: &str) -> u64 {
+    let stat = nix::sys::stat::fstatat(dir, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW);
+    stat.unwrap().st_ino
+}
+
 impl Disk for TestDisk {
     fn make_dir(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
         let op = Op::MakeDir {
             dir: inode(dir),
             name: name.to_owned(),
         };
-        let made = |_: &()| {
-            let stat = nix::sys::stat::fstatat(dir, name, nix::fcntl::AtFlags::AT_SYMLINK_NOFOLLOW);
-            Some(stat.unwrap().st_ino)
-        };
+        let made = |_: &()| Some(inode_at(dir, name));
         self.step(op, || Os.make_dir(dir, name), made)
     }
 
@@ -170,6 +176,23 @@ impl Disk for TestDisk {
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
         let op = Op::Restore { inode: inode(of) };
         self.step(op, || Os.restore(of, entry), |()| None)
+    }
+
+    fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {
+        let op = Op::Symlink {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        let made = |_: &()| Some(inode_at(dir, name));
+        self.step(op, || Os.symlink(dir, target, name), made)
+    }
+
+    fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()> {
+        let op = Op::RestoreLink {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        self.step(op, || Os.restore_link(dir, name, mtime), |()| None)
     }
 
     fn sync_file(&self, file: &fs::File) -> io::Result<()> {
@@ -232,6 +255,8 @@ struct Model<'a> {
     /// The files sent, in the manifest's order.
     sent: &'a [(&'a str, u64)],
     files: HashMap<u64, Content>,
+    /// Symbolic links, and whether they have their time.
+    links: HashMap<u64, bool>,
     dirs: HashMap<u64, Names>,
 }
 
@@ -241,6 +266,7 @@ impl<'a> Model<'a> {
             root: fs::metadata(root).unwrap().ino(),
             sent,
             files: HashMap::new(),
+            links: HashMap::new(),
             dirs: HashMap::new(),
         }
     }
@@ -275,10 +301,23 @@ impl<'a> Model<'a> {
                 }
                 None => self.dirs.get_mut(inode).unwrap().synced = false,
             },
+            Op::Symlink { dir, name } => {
+                let made = step.made.unwrap();
+                self.change(*dir).insert(name.clone(), made);
+                self.links.insert(made, false);
+            }
+            Op::RestoreLink { dir, name } => {
+                let link = self.dirs[dir].now[name];
+                *self.links.get_mut(&link).unwrap() = true;
+            }
             Op::SyncFile { file } => self.files.get_mut(file).unwrap().synced = true,
             Op::Rename { dir, from, to } => {
                 let file = self.change(*dir).remove(from).unwrap();
                 self.change(*dir).insert(to.clone(), file);
+                if let Some(restored) = self.links.get(&file) {
+                    assert!(restored, "{to}");
+                    return;
+                }
                 // From here on, a crash may leave the file under its final name.
                 let content = &self.files[&file];
                 let whole = self
@@ -351,6 +390,7 @@ async fn run_with(
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content(len as usize)).unwrap();
     }
+    std::os::unix::fs::symlink("a", from.path().join("top/link")).unwrap();
     let (told, done) = (Progress::new(), Progress::new());
     let disk = TestDisk::new(&done, fault);
     let options = ReceiveOptions {
@@ -378,7 +418,8 @@ impl Run {
         let here = names(self.to.path());
         for name in &here {
             let path = self.to.path().join(name);
-            if path.is_file() && !name.contains(".manyway-part-") {
+            let is_file = fs::symlink_metadata(&path).unwrap().is_file();
+            if is_file && !name.contains(".manyway-part-") {
                 let (_, len) = SENT.iter().find(|(sent, _)| sent == name).expect(name);
                 assert!(fs::read(path).unwrap() == content(*len as usize), "{name}");
             }
@@ -400,6 +441,7 @@ async fn what_is_named_is_whole_and_what_is_reported_is_durable() {
         model.apply(&step);
     }
     model.check_reported(4);
+    assert_eq!(model.links.len(), 1);
     // Modes and times of directories, too.
     assert_eq!(model.dirs.len(), 4);
     assert!(model.dirs.values().all(|names| names.synced));
@@ -461,6 +503,8 @@ async fn a_disk_that_fails_at_any_operation_is_named_with_the_cause() {
         ("create", "top/a: creating failed"),
         ("write", "top/a: writing failed"),
         ("restore", "top/a: setting mode and time failed"),
+        ("symlink", "top/link: making the link failed"),
+        ("restore link", "top/link: making the link failed"),
         ("sync file", "syncing failed"),
         ("rename", "top/a: naming failed"),
         ("sync dir", "syncing failed"),

@@ -6,6 +6,7 @@ mod disk;
 mod hostile;
 mod interruptions;
 mod limits;
+mod links;
 mod parts;
 mod resume;
 mod round_trip;

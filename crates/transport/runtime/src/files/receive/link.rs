@@ -1,0 +1,75 @@
+//! Puts symbolic links in their places.
+
+use super::part::{Named, left_name, random_name, take_name, write_failure};
+use super::tree::Dir;
+use manyway_transfer::{Entry, Existing, Failure, Policy, Target};
+use nix::fcntl::readlinkat;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// A link to be put somewhere.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) dir: Arc<Dir>,
+    pub(super) entry: Entry,
+}
+
+impl Link {
+    /// Makes a symbolic link, unless the same is there.
+    pub(super) fn place_symlink(&self, target: &Target, policy: Policy) -> Result<(), Failure> {
+        let Self { dir, entry } = self;
+        let name = entry.name.file_name();
+        let failure = |error| write_failure("making the link", &entry.name, error);
+        if policy != Policy::Rename && leads_to(dir, name, target).map_err(failure)? {
+            // The link itself may have another time.
+            let touched = match policy {
+                Policy::Overwrite => dir.disk().restore_link(dir.as_fd(), name, entry.mtime),
+                _ => Ok(()),
+            };
+            return touched.map_err(failure);
+        }
+        let temporary = self.temporary(|name| {
+            let (disk, dir) = (dir.disk(), dir.as_fd());
+            disk.symlink(dir, target.as_str(), name)?;
+            let restored = disk.restore_link(dir, name, entry.mtime);
+            restored.or_else(|error| disk.remove(dir, name).and(Err(error)))
+        });
+        let temporary = temporary.map_err(failure)?;
+        let is_same = |name: &str| leads_to(dir, name, target).unwrap_or(false);
+        let named = take_name(dir, entry, &temporary, policy, is_same);
+        match named {
+            Ok(Named::As(_)) => Ok(()),
+            Ok(Named::Same) => self.remove(&temporary),
+            Err(failure) => self.remove(&temporary).and(Err(failure)),
+        }
+    }
+
+    /// Makes something under a temporary name, and says which.
+    fn temporary(&self, make: impl Fn(&str) -> io::Result<()>) -> io::Result<String> {
+        let mut name = left_name(self.entry.name.file_name());
+        // What a receiver that was killed has left.
+        if self.dir.look(&name)?.existing == Existing::Symlink {
+            self.dir.disk().remove(self.dir.as_fd(), &name)?;
+        }
+        loop {
+            match make(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    name = random_name(self.entry.name.file_name());
+                }
+                made => return made.map(|()| name),
+            }
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Failure> {
+        let removed = self.dir.disk().remove(self.dir.as_fd(), name);
+        removed.map_err(|error| write_failure("removing a link", &self.entry.name, error))
+    }
+}
+
+/// Is it a symbolic link to that target?
+pub(super) fn leads_to(dir: &Dir, name: &str, target: &Target) -> io::Result<bool> {
+    Ok(dir.look(name)?.existing == Existing::Symlink
+        && readlinkat(dir, name).is_ok_and(|found| found == target.as_str()))
+}
