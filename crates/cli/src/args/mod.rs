@@ -42,8 +42,10 @@ pub(crate) use selection::SelectionArgs;
 pub(crate) use selection::{ChoiceName, ReselectName};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
+#[cfg(test)]
+pub(crate) use transfer::LinksName;
 pub(crate) use transfer::{
-    ArrivalArgs, GuardArgs, LinksName, RecvArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
+    ArrivalArgs, GuardArgs, RecvArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
 };
 
 /// Move data over every path you have.
