@@ -11,15 +11,17 @@ use std::time::Duration;
 use anyhow::Context;
 use manyway::files::{self, Policy, Progress, ReceiveOptions, Sources, Talk, TransferError};
 use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
+use manyway_units::format_duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::events;
-use crate::exit::{ClosedByPeer, Interrupted, Stop};
+use crate::exit::{ClosedByPeer, Interrupted, Stop, TimedOut};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::retry::is_the_networks;
 use crate::screen::Screen;
+use crate::stall;
 use crate::summary::{Outcome, Summary};
 
 /// The side that receives the last message closes the connection. The other side waits this long
@@ -32,6 +34,7 @@ const BEGIN_WAIT: Duration = Duration::from_secs(15);
 const DONE: u64 = 0x100;
 const FAILED: u64 = 0x101;
 const INTERRUPTED: u64 = 0x102;
+const TIMED_OUT: u64 = 0x103;
 
 /// The direction of a transfer, with its files.
 #[derive(Debug, Clone)]
@@ -121,49 +124,73 @@ pub(crate) async fn first(
     }
 }
 
-/// A transfer about to happen.
-#[derive(Debug)]
-pub(crate) struct Exchange<'a> {
-    pub(crate) screen: &'a Screen,
-    pub(crate) stop: &'a Stop,
-    pub(crate) connection: Connection,
-    pub(crate) role: Role,
+/// What all transfers of a command have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) screen: Screen,
+    pub(crate) stop: Stop,
     /// Whether the user named the interfaces to use.
     pub(crate) named: bool,
     /// Whether this side goes on by itself if the network fails.
     pub(crate) goes_on: bool,
+    /// A transfer ends when nothing moves for this long.
+    pub(crate) timeout: Option<Duration>,
+}
+
+impl Setup {
+    /// Runs a transfer and closes the connection, whatever the result.
+    pub(crate) async fn run(
+        &self,
+        connection: Connection,
+        role: Role,
+        job: Job,
+    ) -> anyhow::Result<Summary> {
+        let exchange = Exchange {
+            setup: self,
+            connection,
+        };
+        exchange.run(role, job).await
+    }
+}
+
+/// A transfer.
+#[derive(Debug)]
+struct Exchange<'a> {
+    setup: &'a Setup,
+    connection: Connection,
 }
 
 impl Exchange<'_> {
-    /// Runs the transfer and closes the connection, whatever the result.
-    pub(crate) async fn run(mut self, job: Job) -> anyhow::Result<Summary> {
-        let role = std::mem::replace(&mut self.role, Role::Initiator);
+    async fn run(self, role: Role, job: Job) -> anyhow::Result<Summary> {
+        let Setup {
+            screen,
+            stop,
+            named,
+            timeout: limit,
+        } = self.setup;
         let direction = job.direction();
         let progress = Progress::new();
-        let live = Live::new(
-            self.screen,
-            direction,
-            progress.clone(),
-            self.connection.clone(),
-        );
+        let live = Live::new(screen, direction, progress.clone(), self.connection.clone());
         let resumes = job.resumes();
         let mut transfer = pin!(self.transfer(role, job, progress.clone()));
         let result = tokio::select! {
             result = &mut transfer => result,
-            () = self.stop.requested() => Err(Interrupted.into()),
+            () = stop.requested() => Err(Interrupted.into()),
+            late = stall::noticed(&self.connection, &progress, direction, *limit) => {
+                Err(late.into())
+            }
             never = live.run() => match never {},
-            never = events::follow(self.screen, &self.connection, self.named) => match never {},
+            never = events::follow(screen, &self.connection, *named) => match never {},
         };
         let stats = self.connection.stats();
         self.close(&result).await;
-        if interrupted(&result) {
+        if ended_here(&result).is_some() {
             // With the connection closed, the transfer fails and puts its incomplete files aside.
             timeout(CLOSE_WAIT, transfer).await.ok();
         }
-        let stays = |error| !(self.goes_on && is_the_networks(error));
+        let stays = |error| !(self.setup.goes_on && is_the_networks(error));
         if result.as_ref().is_err_and(stays) && resumes && progress.bytes_done() > 0 {
-            self.screen
-                .say("Run the same commands again to go on where this transfer stopped.");
+            screen.say("Run the same commands again to go on where this transfer stopped.");
         }
         Ok(Summary::new(result?, &stats))
     }
@@ -202,8 +229,7 @@ impl Exchange<'_> {
     async fn close(&self, result: &anyhow::Result<Outcome>) {
         let (code, reason) = match result {
             Ok(_) => (DONE, String::new()),
-            Err(_) if interrupted(result) => (INTERRUPTED, "its user stopped it".to_owned()),
-            Err(error) => (FAILED, for_peer(error)),
+            Err(error) => ended_here(result).unwrap_or_else(|| (FAILED, for_peer(error))),
         };
         if spoke_last(result) {
             timeout(CLOSE_WAIT, self.connection.closed()).await.ok();
@@ -212,10 +238,15 @@ impl Exchange<'_> {
     }
 }
 
-fn interrupted(result: &anyhow::Result<Outcome>) -> bool {
-    result
-        .as_ref()
-        .is_err_and(|error| error.is::<Interrupted>())
+/// Code and reason for the peer if we end the transfer while it runs.
+fn ended_here(result: &anyhow::Result<Outcome>) -> Option<(u64, String)> {
+    let error = result.as_ref().err()?;
+    if let Some(TimedOut { limit, .. }) = error.downcast_ref() {
+        let limit = format_duration(*limit);
+        return Some((TIMED_OUT, format!("nothing moved for {limit}")));
+    }
+    let stopped = error.is::<Interrupted>();
+    stopped.then(|| (INTERRUPTED, "its user stopped it".to_owned()))
 }
 
 /// What the peer may know of an error: not where files are here.
@@ -229,12 +260,13 @@ fn for_peer(error: &anyhow::Error) -> String {
 /// The peer's reason for closing the connection says more than the stream's error.
 fn explain(error: TransferError) -> anyhow::Error {
     if let TransferError::Stream { doing, source } = &error
-        && let Some(ConnectionLost(CloseReason::Peer { reason, .. })) = lost(source)
+        && let Some(ConnectionLost(CloseReason::Peer { code, reason })) = lost(source)
         && !reason.is_empty()
     {
         return anyhow::Error::new(ClosedByPeer {
             doing: doing.clone(),
             reason: reason.clone(),
+            timed_out: *code == TIMED_OUT,
         });
     }
     error.into()

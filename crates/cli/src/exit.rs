@@ -1,37 +1,55 @@
 //! How the program ends: classes of errors with their exit statuses, and signals.
 
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{fmt, io, thread};
 
 use manyway::ConnectError;
 use manyway::files::{FailureCode, Skipped, TransferError};
+use manyway_units::format_duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::screen::Screen;
 
-/// Classes of errors. The numbers are exit statuses; 0 is success.
+/// Classes of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// None of the others.
-    Failed = 1,
+    Failed,
     /// The command line is wrong; clap's own errors have the same status.
-    Usage = 2,
+    Usage,
     /// Nobody answered.
-    Unreachable = 3,
+    Unreachable,
     /// A side doesn't want the transfer: a name exists or is unsafe, or there is too much of it.
-    Refused = 4,
+    Refused,
     /// A user stopped it, or the connection was lost.
-    Interrupted = 5,
+    Interrupted,
+    /// It was interrupted because nothing moved for `--timeout`.
+    Timeout,
     /// Something was left out, or changed meanwhile.
-    Incomplete = 6,
+    Incomplete,
     /// A disk is full or fails, or files may not be read or written.
-    Disk = 7,
+    Disk,
     /// What arrived isn't what was sent.
-    Verification = 8,
+    Verification,
 }
 
 impl Class {
+    /// The exit status; 0 is success.
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unreachable => 3,
+            Self::Refused => 4,
+            Self::Interrupted | Self::Timeout => 5,
+            Self::Incomplete => 6,
+            Self::Disk => 7,
+            Self::Verification => 8,
+        }
+    }
+
     /// Its name in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -40,6 +58,7 @@ impl Class {
             Self::Unreachable => "unreachable",
             Self::Refused => "refused",
             Self::Interrupted => "interrupted",
+            Self::Timeout => "timeout",
             Self::Incomplete => "incomplete",
             Self::Disk => "disk",
             Self::Verification => "verification",
@@ -60,6 +79,7 @@ impl Class {
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
             (cause.is::<ClosedByPeer>(), Self::Interrupted),
+            (cause.is::<TimedOut>(), Self::Timeout),
             (cause.is::<LeftOut>(), Self::Incomplete),
             (cause.is::<ConnectError>(), Self::Unreachable),
         ];
@@ -89,11 +109,13 @@ pub(crate) struct ClosedByPeer {
     /// What was going on.
     pub(crate) doing: String,
     pub(crate) reason: String,
+    /// Nothing moved for its `--timeout`.
+    pub(crate) timed_out: bool,
 }
 
 impl fmt::Display for ClosedByPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { doing, reason } = self;
+        let Self { doing, reason, .. } = self;
         write!(f, "the peer closed the connection {doing}: {reason}")
     }
 }
@@ -172,6 +194,26 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+/// Nothing of a transfer has moved for `--timeout`.
+#[derive(Debug)]
+pub(crate) struct TimedOut {
+    pub(crate) limit: Duration,
+    pub(crate) waiting_for: String,
+}
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = format_duration(self.limit);
+        let what = &self.waiting_for;
+        write!(
+            f,
+            "nothing moved for {limit} (`--timeout`); manyway waited for {what}"
+        )
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
 /// A request to stop: Ctrl-C, SIGTERM, or the end of standard input for a receiver over ssh.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(watch::Receiver<bool>);
@@ -189,7 +231,7 @@ impl Stop {
             }
             asked.send(true).ok();
             signals.next().await;
-            std::process::exit(Class::Interrupted as i32);
+            std::process::exit(Class::Interrupted.status().into());
         });
         Self(stop)
     }
@@ -254,7 +296,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
 /// Prints the error and chooses the exit status.
 pub(crate) fn report(screen: &Screen, error: &anyhow::Error) -> ExitCode {
     screen.error(&format!("manyway: {}", words(error)));
-    ExitCode::from(Class::of(error) as u8)
+    ExitCode::from(Class::of(error).status())
 }
 
 #[cfg(test)]
@@ -294,7 +336,12 @@ mod tests {
         ] {
             assert_eq!(Class::of(&error), class);
         }
-        assert_eq!((Class::Usage.name(), Class::Usage as u8), ("usage", 2));
+        let out = TimedOut {
+            limit: Duration::from_secs(30),
+            waiting_for: "an answer".to_owned(),
+        };
+        let class = Class::of(&out.into());
+        assert_eq!((class.name(), class.status()), ("timeout", 5));
     }
 
     #[test]

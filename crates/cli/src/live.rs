@@ -134,15 +134,15 @@ impl TotalRate {
 
 /// How much of a transfer is complete.
 #[derive(Debug, Clone, Copy)]
-struct Completion {
-    phase: Phase,
-    done: u64,
-    total: u64,
-    files: u64,
+pub(crate) struct Completion {
+    pub(crate) phase: Phase,
+    pub(crate) done: u64,
+    pub(crate) total: u64,
+    pub(crate) files: u64,
 }
 
 impl Completion {
-    fn of(progress: &Progress, direction: Direction, stats: &ConnectionStats) -> Self {
+    pub(crate) fn of(progress: &Progress, direction: Direction, stats: &ConnectionStats) -> Self {
         let total = progress.bytes_total();
         let mut done = progress.bytes_done();
         let mut phase = progress.phase();

@@ -31,6 +31,7 @@ mod scenario;
 mod screen;
 mod send;
 mod ssh;
+mod stall;
 mod state;
 mod summary;
 mod ticket;

@@ -12,7 +12,7 @@ use manyway::{Connection, Endpoint, RelayAddress, Ticket};
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
-use crate::exchange::{self, Exchange, Job, Role};
+use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::meter::Direction;
 use crate::relays::RelaySources;
@@ -36,18 +36,21 @@ async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     prepare(&dir)?;
     // Standard input that stands for the caller's life has no answers.
     let ask = screen.can_ask() && !args.while_stdin;
-    let stop = Stop::listen(args.while_stdin);
+    let setup = Setup {
+        screen: screen.clone(),
+        stop: Stop::listen(args.while_stdin),
+        named: !args.network.interfaces.is_empty(),
+        goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
+        timeout: args.retry.timeout,
+    };
     let endpoint = options::bind(&args.network).await?;
     let receiver = Receiver {
-        screen: screen.clone(),
-        stop,
+        setup,
         job: Job::Receive(
             dir,
             options::receive(screen, args.arrival, &args.guard, ask),
         ),
         json: args.network.json,
-        named: !args.network.interfaces.is_empty(),
-        goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
         over_ssh: args.while_stdin,
     };
     let result = match source {
@@ -125,12 +128,9 @@ struct Listening<'a> {
 
 #[derive(Debug, Clone)]
 struct Receiver {
-    screen: Screen,
-    stop: Stop,
+    setup: Setup,
     job: Job,
     json: bool,
-    named: bool,
-    goes_on: bool,
     over_ssh: bool,
 }
 
@@ -143,10 +143,10 @@ impl Receiver {
         retry: Option<Duration>,
     ) -> anyhow::Result<()> {
         let attempt = async || {
-            let (connection, _tasks) = relays.dial(endpoint, ticket, &self.stop).await?;
+            let (connection, _tasks) = relays.dial(endpoint, ticket, &self.setup.stop).await?;
             self.serve(connection, Role::Initiator).await
         };
-        until_done(&self.screen, &self.stop, retry, attempt).await
+        until_done(&self.setup.screen, &self.setup.stop, retry, attempt).await
     }
 
     async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
@@ -156,19 +156,29 @@ impl Receiver {
             relays,
         } = listening;
         options::listen_tcp(endpoint, &args.network)?;
-        let ticket = ticket::publish(&self.screen, endpoint, &args.ticket, named, |ticket| {
-            format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n")
-        })?;
+        let ticket = ticket::publish(
+            &self.setup.screen,
+            endpoint,
+            &args.ticket,
+            named,
+            |ticket| format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n"),
+        )?;
         let _tasks = relays.await_callers(endpoint, &ticket)?;
         if args.once {
             let attempt = async || {
                 let (connection, role) = tokio::select! {
                     first = exchange::first(endpoint, Direction::Receiving) => first?,
-                    () = self.stop.requested() => return Err(Interrupted.into()),
+                    () = self.setup.stop.requested() => return Err(Interrupted.into()),
                 };
                 self.serve(connection, role).await
             };
-            return until_done(&self.screen, &self.stop, args.retry.retry, attempt).await;
+            return until_done(
+                &self.setup.screen,
+                &self.setup.stop,
+                args.retry.retry,
+                attempt,
+            )
+            .await;
         }
         let mut running = JoinSet::new();
         loop {
@@ -178,7 +188,7 @@ impl Receiver {
                     running.spawn(self.clone().attend(connection));
                 }
                 Some(_) = running.join_next() => {}
-                () = self.stop.requested() => break,
+                () = self.setup.stop.requested() => break,
             }
         }
         self.end(running).await
@@ -193,7 +203,7 @@ impl Receiver {
         if any {
             return Err(Interrupted.into());
         }
-        self.screen.say("stopped");
+        self.setup.screen.say("stopped");
         Ok(())
     }
 
@@ -201,32 +211,27 @@ impl Receiver {
     async fn attend(self, connection: Connection) -> bool {
         let role = tokio::select! {
             role = Role::answer(&connection, Direction::Receiving) => role,
-            () = self.stop.requested() => None,
+            () = self.setup.stop.requested() => None,
         };
         let Some(role) = role else {
             return false;
         };
         let served = self.serve(connection, role).await;
         if let Err(error) = summary::pass_on(self.json, served) {
-            self.screen.error(&format!("manyway: {}", words(&error)));
+            self.setup
+                .screen
+                .error(&format!("manyway: {}", words(&error)));
         }
         true
     }
 
     async fn serve(&self, connection: Connection, role: Role) -> anyhow::Result<()> {
-        let exchange = Exchange {
-            screen: &self.screen,
-            stop: &self.stop,
-            connection,
-            role,
-            named: self.named,
-            goes_on: self.goes_on,
-        };
-        let mut summary = exchange.run(self.job.clone()).await?;
+        let run = self.setup.run(connection, role, self.job.clone());
+        let mut summary = run.await?;
         if self.over_ssh {
             // The sender lists that, to the same user.
             summary.skipped = Skipped::default();
         }
-        summary::tell(&self.screen, self.json, &summary)
+        summary::tell(&self.setup.screen, self.json, &summary)
     }
 }

@@ -7,7 +7,7 @@ use manyway::files::TransferError;
 use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
-use crate::exit::{Interrupted, Stop, words};
+use crate::exit::{ClosedByPeer, Interrupted, Stop, TimedOut, words};
 use crate::screen::Screen;
 
 /// Pauses between attempts, in turn; the last one repeats.
@@ -58,11 +58,16 @@ pub(crate) async fn until_done<T>(
     }
 }
 
-/// Nobody answered, or the connection was lost. What the other side has ended stays ended.
+/// Nobody answered, the connection was lost, or nothing moved for one side's `--timeout`. What the
+/// other side has ended otherwise stays ended.
 pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
+            || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
+            || cause
+                .downcast_ref()
+                .is_some_and(|closed: &ClosedByPeer| closed.timed_out)
     })
 }
 
@@ -76,6 +81,15 @@ mod tests {
         let error = TransferError::Stream {
             doing: "while sending x".to_owned(),
             source: io::ErrorKind::TimedOut.into(),
+        };
+        error.into()
+    }
+
+    fn closed(timed_out: bool) -> anyhow::Error {
+        let error = ClosedByPeer {
+            doing: "while sending x".to_owned(),
+            reason: "its reason".to_owned(),
+            timed_out,
         };
         error.into()
     }
@@ -106,6 +120,15 @@ mod tests {
         assert_eq!(tries(None, none, |_| Some(lost())).await, (1, 0, false));
         let other = |_| Some(anyhow::anyhow!("the disk is full"));
         assert_eq!(tries(hour, none, other).await, (1, 0, false));
+        assert_eq!(tries(hour, none, |_| Some(closed(false))).await.0, 1);
+        let second = |n| (n < 2).then(|| closed(true));
+        assert_eq!(tries(hour, none, second).await, (2, 1, true));
+        let out = || TimedOut {
+            limit: WORKED,
+            waiting_for: "an answer".to_owned(),
+        };
+        let second = |n| (n < 2).then(|| out().into());
+        assert_eq!(tries(hour, none, second).await, (2, 1, true));
         // After 1, 2, 4, 8 and 15 s.
         let sixth = |n| (n < 6).then(lost);
         assert_eq!(tries(hour, none, sixth).await, (6, 30, true));

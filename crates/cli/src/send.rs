@@ -1,11 +1,11 @@
 //! `manyway send`: to a ticket, over ssh, or to a receiver that fetches.
 
 use manyway::files::Sources;
-use manyway::{Endpoint, Ticket};
+use manyway::{Connection, Endpoint, Ticket};
 
 use crate::args::SendArgs;
 use crate::destination::{self, Remote};
-use crate::exchange::{self, Exchange, Job, Role};
+use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::meter::Direction;
 use crate::relays::{RelaySources, selection};
@@ -56,11 +56,16 @@ async fn send(screen: &Screen, mut args: SendArgs, contents: bool) -> anyhow::Re
         ));
     }
     let retry = args.retry.retry;
-    let stop = Stop::listen(false);
+    let setup = Setup {
+        screen: screen.clone(),
+        stop: Stop::listen(false),
+        named: !args.network.interfaces.is_empty(),
+        goes_on: args.retry.retry.is_some(),
+        timeout: args.retry.timeout,
+    };
     let endpoint = options::bind_selecting(&args.network, selected).await?;
     let mut sender = Sender {
-        screen,
-        stop: &stop,
+        setup: &setup,
         endpoint: &endpoint,
         args: &args,
         sources,
@@ -69,11 +74,11 @@ async fn send(screen: &Screen, mut args: SendArgs, contents: bool) -> anyhow::Re
     let result = match target {
         Target::Ticket(ticket) => {
             let attempt = async || sender.deliver(&ticket).await;
-            until_done(screen, &stop, retry, attempt).await
+            until_done(screen, &setup.stop, retry, attempt).await
         }
         Target::Ssh(remote) => {
             let attempt = async || sender.deliver_over_ssh(&remote).await;
-            until_done(screen, &stop, retry, attempt).await
+            until_done(screen, &setup.stop, retry, attempt).await
         }
         Target::Offer => sender.offer().await,
     };
@@ -108,8 +113,7 @@ impl Target {
 }
 
 struct Sender<'a> {
-    screen: &'a Screen,
-    stop: &'a Stop,
+    setup: &'a Setup,
     endpoint: &'a Endpoint,
     args: &'a SendArgs,
     sources: Sources,
@@ -118,17 +122,10 @@ struct Sender<'a> {
 
 impl Sender<'_> {
     async fn deliver(&mut self, ticket: &Ticket) -> anyhow::Result<Summary> {
-        let dialled = self.relays.dial(self.endpoint, ticket, self.stop).await;
+        let stop = &self.setup.stop;
+        let dialled = self.relays.dial(self.endpoint, ticket, stop).await;
         let (connection, _tasks) = dialled?;
-        let exchange = Exchange {
-            screen: self.screen,
-            stop: self.stop,
-            connection,
-            role: Role::Initiator,
-            named: self.named(),
-            goes_on: self.args.retry.retry.is_some(),
-        };
-        exchange.run(Job::Send(self.sources.clone())).await
+        self.run(connection, Role::Initiator).await
     }
 
     async fn deliver_over_ssh(&mut self, remote: &Remote) -> anyhow::Result<Summary> {
@@ -138,23 +135,25 @@ impl Sender<'_> {
             arrival: self.args.arrival,
         };
         let (receiver, ticket): (RemoteReceiver, Ticket) = tokio::select! {
-            started = ssh::start(self.screen, &invocation) => started?,
-            () = self.stop.requested() => return Err(Interrupted.into()),
+            started = ssh::start(&self.setup.screen, &invocation) => started?,
+            () = self.setup.stop.requested() => return Err(Interrupted.into()),
         };
         let result = self.deliver(&ticket).await;
         receiver.finish(result.is_ok()).await;
         result
     }
 
-    fn named(&self) -> bool {
-        !self.args.network.interfaces.is_empty()
+    async fn run(&self, connection: Connection, role: Role) -> anyhow::Result<Summary> {
+        let job = Job::Send(self.sources.clone());
+        self.setup.run(connection, role, job).await
     }
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
+        let Setup { screen, stop, .. } = self.setup;
         let relays_of_ticket = self.relays.for_own_ticket().await?;
         options::listen_tcp(self.endpoint, &self.args.network)?;
         let ticket = ticket::publish(
-            self.screen,
+            screen,
             self.endpoint,
             &self.args.ticket,
             &relays_of_ticket,
@@ -164,18 +163,10 @@ impl Sender<'_> {
         let attempt = async || {
             let (connection, role) = tokio::select! {
                 first = exchange::first(self.endpoint, Direction::Sending) => first?,
-                () = self.stop.requested() => return Err(Interrupted.into()),
+                () = stop.requested() => return Err(Interrupted.into()),
             };
-            let exchange = Exchange {
-                screen: self.screen,
-                stop: self.stop,
-                connection,
-                role,
-                named: self.named(),
-                goes_on: self.args.retry.retry.is_some(),
-            };
-            exchange.run(Job::Send(self.sources.clone())).await
+            self.run(connection, role).await
         };
-        until_done(self.screen, self.stop, self.args.retry.retry, attempt).await
+        until_done(screen, stop, self.args.retry.retry, attempt).await
     }
 }

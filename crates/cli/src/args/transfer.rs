@@ -145,6 +145,13 @@ pub(crate) struct RetryArgs {
     /// attempt that ran for a minute starts the time anew.
     #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) retry: Option<Duration>,
+
+    /// When nothing of the transfer moves for TIME, end it as interrupted [default: never]
+    ///
+    /// What moves is content, on the network or on this host's disk, and the list of files. While a
+    /// side hashes what it has of large files, nothing moves: allow for that. 0 means never.
+    #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// What the receiver does with what arrives.

@@ -28,4 +28,5 @@ mod relay_tcp;
 mod run;
 #[cfg(feature = "research")]
 mod stack;
+mod timeout;
 mod via;

@@ -1,0 +1,78 @@
+//! `--timeout`: a peer that hangs doesn't hold a transfer for ever.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::common::transfer::Transfer;
+use crate::common::{Running, eventually, manyway};
+
+fn signal(process: &Running, signal: &str) {
+    let mut kill = Command::new("kill");
+    kill.args([signal, &process.0.id().to_string()]);
+    assert!(kill.status().unwrap().success());
+}
+
+/// A sender in the middle of its file.
+fn sender(transfer: &Transfer, arguments: &[&str]) -> Running {
+    transfer.ticket();
+    let common = ["send", "file", "--to", "@ticket", "--limit", "4Mbps"];
+    let mut command = manyway(transfer.path(), &common);
+    command.args(["--path", "127.0.0.1"]).args(arguments);
+    let sender = Running(command.spawn().unwrap());
+    eventually("the file's first part", || {
+        let mut names = fs::read_dir(transfer.path().join("in")).ok()?.flatten();
+        names.find_map(|part| part.metadata().ok().filter(|part| part.len() > 100_000))
+    });
+    sender
+}
+
+#[test]
+fn a_transfer_that_stands_still_ends_and_says_what_it_waited_for() {
+    let transfer = Transfer::new(3_000_000);
+    let receiver = transfer.receiver(&["--json"]);
+    let sender = sender(&transfer, &["--timeout", "1500ms", "--json"]);
+    signal(&receiver, "-STOP");
+    let sent = sender.finish();
+    signal(&receiver, "-CONT");
+    assert_eq!(sent.code, 5, "{sent:?}");
+    let error = &sent.json()["error"];
+    assert_eq!(error["code"], "timeout");
+    let message = error["message"].as_str().unwrap();
+    for words in [
+        "nothing moved for 1.5 s (`--timeout`)",
+        "more of file, with",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(sent.stderr.contains("Run the same commands again"));
+    // The receiver is told why.
+    let received = receiver.finish();
+    let json: Value = received.json();
+    assert_eq!(
+        (received.code, &json["error"]["code"]),
+        (5, &"interrupted".into())
+    );
+    let message = json["error"]["message"].as_str().unwrap();
+    assert!(message.ends_with("nothing moved for 1.5 s"), "{message}");
+}
+
+/// Neither side gives up: the same transfer goes on over another connection.
+#[test]
+fn with_retry_both_sides_go_on() {
+    let transfer = Transfer::new(1_000_000);
+    let receiver = transfer.receiver(&["--retry", "1min"]);
+    let sender = sender(&transfer, &["--timeout", "1s", "--retry", "1min", "--json"]);
+    signal(&receiver, "-STOP");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    signal(&receiver, "-CONT");
+    let sent = sender.finish().ok();
+    let again = "(`--timeout`); manyway waited for the receiver";
+    assert!(
+        sent.stderr.contains(again) && sent.stderr.contains("; trying again in 1 s"),
+        "{sent:?}"
+    );
+    assert!(sent.json()["kept"]["bytes"].as_u64().unwrap() > 0);
+    transfer.check(receiver);
+}
