@@ -1,4 +1,4 @@
-//! Reports path events to the user while a transfer runs.
+//! Reports path events to the user and to programs while a transfer runs.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -6,15 +6,25 @@ use std::net::SocketAddr;
 use manyway::{Connection, Event, PathDownReason, PathEvent, PickReason, Rate};
 use tracing::{debug, info};
 
+use crate::progress::Report;
+use crate::reports::Reporter;
 use crate::screen::Screen;
 
 /// Reports path events for as long as it is polled. A path that fails is worth a line if the user
 /// named its interface. With all interfaces in use, some failures are normal.
-pub(crate) async fn follow(screen: &Screen, connection: &Connection, named: bool) -> Infallible {
+pub(crate) async fn follow(
+    screen: &Screen,
+    reporter: &Reporter,
+    connection: &Connection,
+    named: bool,
+) -> Infallible {
     let mut events = connection.events();
     loop {
         match events.recv().await {
-            Some(event) => tell(screen, &event, named),
+            Some(event) => {
+                reporter.report(|transfer| Report::of_path(transfer, &event));
+                tell(screen, &event, named);
+            }
             None => std::future::pending().await,
         }
     }

@@ -19,6 +19,8 @@ use crate::events;
 use crate::exit::{ClosedByPeer, Interrupted, Stop, TimedOut};
 use crate::live::Live;
 use crate::meter::Direction;
+use crate::progress::Report;
+use crate::reports::{Reporter, Reports};
 use crate::retry::is_the_networks;
 use crate::screen::Screen;
 use crate::stall;
@@ -135,18 +137,21 @@ pub(crate) struct Setup {
     pub(crate) goes_on: bool,
     /// A transfer ends when nothing moves for this long.
     pub(crate) timeout: Option<Duration>,
+    pub(crate) reports: Reports,
 }
 
 impl Setup {
     /// Runs a transfer and closes the connection, whatever the result.
     pub(crate) async fn run(
         &self,
+        reporter: &Reporter,
         connection: Connection,
         role: Role,
         job: Job,
     ) -> anyhow::Result<Summary> {
         let exchange = Exchange {
             setup: self,
+            reporter,
             connection,
         };
         exchange.run(role, job).await
@@ -157,6 +162,7 @@ impl Setup {
 #[derive(Debug)]
 struct Exchange<'a> {
     setup: &'a Setup,
+    reporter: &'a Reporter,
     connection: Connection,
 }
 
@@ -167,10 +173,14 @@ impl Exchange<'_> {
             stop,
             named,
             timeout: limit,
+            ..
         } = self.setup;
         let direction = job.direction();
+        self.reporter
+            .report(|transfer| Some(Report::connected(transfer, direction)));
         let progress = Progress::new();
-        let live = Live::new(screen, direction, progress.clone(), self.connection.clone());
+        let live = Live::new(screen, direction, progress.clone(), self.connection.clone())
+            .reporting(self.reporter.clone());
         let resumes = job.resumes();
         let mut transfer = pin!(self.transfer(role, job, progress.clone()));
         let result = tokio::select! {
@@ -180,7 +190,7 @@ impl Exchange<'_> {
                 Err(late.into())
             }
             never = live.run() => match never {},
-            never = events::follow(screen, &self.connection, *named) => match never {},
+            never = events::follow(screen, self.reporter, &self.connection, *named) => match never {},
         };
         let stats = self.connection.stats();
         self.close(&result).await;

@@ -13,6 +13,8 @@ use manyway::{Connection, ConnectionStats, PathState, RelayState, SelectionStats
 use manyway_units::{ByteSize, Rate, format_duration};
 
 use crate::meter::{Direction, Labels, Meter, Row};
+use crate::progress::{self, Report};
+use crate::reports::Reporter;
 use crate::screen::Screen;
 
 const REDRAW: Duration = Duration::from_millis(250);
@@ -28,6 +30,7 @@ pub(crate) struct Live<'a> {
     connection: Connection,
     direction: Direction,
     labels: Labels,
+    reporter: Option<Reporter>,
     started: Instant,
     bars: Vec<ProgressBar>,
 }
@@ -45,6 +48,7 @@ impl<'a> Live<'a> {
             connection,
             direction,
             labels: Labels::new(),
+            reporter: None,
             started: Instant::now(),
             bars: Vec::new(),
         }
@@ -53,6 +57,12 @@ impl<'a> Live<'a> {
     /// Replaces the names of some paths.
     pub(crate) fn labelled(mut self, labels: Labels) -> Self {
         self.labels = labels;
+        self
+    }
+
+    /// Tells programs as well.
+    pub(crate) fn reporting(mut self, reporter: Reporter) -> Self {
+        self.reporter = Some(reporter);
         self
     }
 
@@ -75,6 +85,10 @@ impl<'a> Live<'a> {
                 rows,
                 relays: RelayCounts::of(&stats),
             };
+            if let Some(reporter) = &self.reporter {
+                let file = || self.progress.current();
+                reporter.report(|transfer| Some(view.report(transfer, file())));
+            }
             if terminal {
                 self.redraw(&view);
             } else if at >= next_line {
@@ -139,6 +153,7 @@ pub(crate) struct Completion {
     pub(crate) done: u64,
     pub(crate) total: u64,
     pub(crate) files: u64,
+    pub(crate) files_done: u64,
 }
 
 impl Completion {
@@ -158,6 +173,7 @@ impl Completion {
             done,
             total,
             files: progress.files_total(),
+            files_done: progress.files_done(),
         }
     }
 }
@@ -280,6 +296,7 @@ impl View {
             done,
             total,
             files,
+            ..
         } = self.completion;
         let size = ByteSize::new(total);
         match phase {
@@ -294,15 +311,50 @@ impl View {
     }
 
     fn eta(&self) -> String {
+        match self.seconds_left() {
+            Some(left) => format!("{} left", format_duration(Duration::from_secs_f64(left))),
+            None => "stalled".to_owned(),
+        }
+    }
+
+    /// `None` if that is for ever.
+    fn seconds_left(&self) -> Option<f64> {
         let left = self.completion.total.saturating_sub(self.completion.done);
         let seconds = match left {
             0 => 0.0,
             left => (left as f64 / self.rate.bytes_per_sec()).ceil(),
         };
-        match seconds < 1e7 {
-            true => format!("{} left", format_duration(Duration::from_secs_f64(seconds))),
-            false => "stalled".to_owned(),
-        }
+        (seconds < 1e7).then_some(seconds)
+    }
+
+    /// The same for programs.
+    fn report(&self, transfer: u64, file: String) -> Report {
+        let (shown, _) = self.shown();
+        let Completion {
+            phase,
+            done,
+            total,
+            files,
+            files_done,
+        } = self.completion;
+        Report::Progress(progress::Progress {
+            transfer,
+            seconds: self.at.as_secs_f64(),
+            phase: progress::phase(phase),
+            bytes: done,
+            bytes_total: total,
+            files: files_done,
+            files_total: files,
+            file,
+            rate_bps: self.rate.bits_per_sec(),
+            // While the list grows, nobody knows.
+            eta_seconds: match phase {
+                Phase::Greeting | Phase::Listing => None,
+                _ => self.seconds_left(),
+            },
+            paths_left_out: self.rows.len() - shown.len(),
+            paths: shown.into_iter().map(Into::into).collect(),
+        })
     }
 }
 
@@ -330,10 +382,16 @@ fn path_line(row: &Row, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use manyway::{CarrierKind, PathId};
+
     use super::*;
 
     fn row(label: &str, state: PathState) -> Row {
         Row {
+            id: PathId(1),
+            name: label.split(' ').next().unwrap().to_owned(),
+            remote: "203.0.113.5:4433".parse().unwrap(),
+            carrier: CarrierKind::Udp,
             label: label.to_owned(),
             relay: false,
             state,
@@ -355,6 +413,7 @@ mod tests {
                 done: 25_000_000,
                 total: 100_000_000,
                 files: 3,
+                files_done: 1,
             },
             rate: Rate::from_mbps(60.0),
             rows: vec![
@@ -371,6 +430,13 @@ mod tests {
     fn lines() {
         insta::assert_snapshot!("live", view().lines().join("\n"));
         insta::assert_snapshot!("plain", view().plain_line());
+    }
+
+    #[test]
+    fn for_programs() {
+        let name = "photos/a\u{202e}b".to_owned();
+        let json = serde_json::to_string_pretty(&view().report(2, name)).unwrap();
+        insta::assert_snapshot!("report", json);
     }
 
     #[test]

@@ -17,12 +17,15 @@ mod meter;
 #[cfg(feature = "research")]
 mod optimum;
 mod options;
+mod output;
 mod paths;
+mod progress;
 mod recv;
 #[cfg(feature = "registry")]
 mod registry;
 mod relay;
 mod relays;
+mod reports;
 mod retry;
 #[cfg(feature = "research")]
 mod run;

@@ -32,6 +32,12 @@ impl Direction {
 /// A path as the live view shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
+    pub(crate) id: PathId,
+    /// The interface or local address.
+    pub(crate) name: String,
+    /// The other side's address, or the relay's.
+    pub(crate) remote: SocketAddr,
+    pub(crate) carrier: CarrierKind,
     /// `wlan0 → 203.0.113.5`.
     pub(crate) label: String,
     /// Through a relay.
@@ -92,6 +98,10 @@ impl Meter {
         // Over TCP, only the kernel knows window and losses.
         let kernel = path.carrier == CarrierKind::Tcp;
         Row {
+            id: path.id,
+            name: path.name.clone(),
+            remote: path.remote,
+            carrier: path.carrier,
             label: match self.labels.get(&path.remote) {
                 Some(label) => label.clone(),
                 None if path.carrier == CarrierKind::Tcp => {

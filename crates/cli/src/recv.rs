@@ -16,17 +16,35 @@ use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::meter::Direction;
 use crate::relays::RelaySources;
+use crate::reports::Reports;
 use crate::retry::until_done;
 use crate::screen::Screen;
-use crate::summary;
+use crate::summary::Summary;
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
-    let json = args.network.json;
-    summary::pass_on(json, recv(screen, args).await)
+    let reports = Reports::start(screen, args.network.json, &args.report)?;
+    let told = match recv(screen, &reports, args).await {
+        Ok(Ended::One(result)) => reports.ended(*result),
+        Ok(Ended::Many(result)) => result.inspect_err(|error| reports.failed(error)),
+        Err(error) => {
+            reports.failed(&error);
+            Err(error)
+        }
+    };
+    reports.close().await?;
+    told
 }
 
-async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
+/// How the command ends.
+enum Ended {
+    /// With its only transfer.
+    One(Box<anyhow::Result<Summary>>),
+    /// After it has served senders, who were told of their transfers.
+    Many(anyhow::Result<()>),
+}
+
+async fn recv(screen: &Screen, reports: &Reports, args: RecvArgs) -> anyhow::Result<Ended> {
     let (source, dir) = source_and_dir(&args)?;
     let carrier = args.network.carrier;
     let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
@@ -42,6 +60,7 @@ async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
         named: !args.network.interfaces.is_empty(),
         goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
         timeout: args.retry.timeout,
+        reports: reports.clone(),
     };
     let endpoint = options::bind(&args.network).await?;
     let receiver = Receiver {
@@ -50,14 +69,13 @@ async fn recv(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
             dir,
             options::receive(screen, args.arrival, &args.guard, ask),
         ),
-        json: args.network.json,
         over_ssh: args.while_stdin,
     };
     let result = match source {
         Some(ticket) => {
-            receiver
-                .fetch(&endpoint, &ticket, &mut relays, args.retry.retry)
-                .await
+            let retry = args.retry.retry;
+            let received = receiver.fetch(&endpoint, &ticket, &mut relays, retry);
+            Ok(Ended::One(Box::new(received.await)))
         }
         None => match relays.for_own_ticket().await {
             Ok(named) => {
@@ -130,7 +148,6 @@ struct Listening<'a> {
 struct Receiver {
     setup: Setup,
     job: Job,
-    json: bool,
     over_ssh: bool,
 }
 
@@ -141,15 +158,15 @@ impl Receiver {
         ticket: &Ticket,
         relays: &mut RelaySources,
         retry: Option<Duration>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Summary> {
         let attempt = async || {
             let (connection, _tasks) = relays.dial(endpoint, ticket, &self.setup.stop).await?;
             self.serve(connection, Role::Initiator).await
         };
-        until_done(&self.setup.screen, &self.setup.stop, retry, attempt).await
+        until_done(&self.setup, retry, attempt).await
     }
 
-    async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<()> {
+    async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<Ended> {
         let Listening {
             args,
             named,
@@ -163,6 +180,7 @@ impl Receiver {
             named,
             |ticket| format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n"),
         )?;
+        self.setup.reports.listening(&ticket, &args.ticket);
         let _tasks = relays.await_callers(endpoint, &ticket)?;
         if args.once {
             let attempt = async || {
@@ -172,13 +190,8 @@ impl Receiver {
                 };
                 self.serve(connection, role).await
             };
-            return until_done(
-                &self.setup.screen,
-                &self.setup.stop,
-                args.retry.retry,
-                attempt,
-            )
-            .await;
+            let received = until_done(&self.setup, args.retry.retry, attempt).await;
+            return Ok(Ended::One(Box::new(received)));
         }
         let mut running = JoinSet::new();
         loop {
@@ -191,7 +204,7 @@ impl Receiver {
                 () = self.setup.stop.requested() => break,
             }
         }
-        self.end(running).await
+        Ok(Ended::Many(self.end(running).await))
     }
 
     /// Ends after a request to stop, with success unless that interrupts a transfer.
@@ -216,22 +229,25 @@ impl Receiver {
         let Some(role) = role else {
             return false;
         };
-        let served = self.serve(connection, role).await;
-        if let Err(error) = summary::pass_on(self.json, served) {
-            self.setup
-                .screen
-                .error(&format!("manyway: {}", words(&error)));
+        let reporter = self.setup.reports.begin();
+        let job = self.job.clone();
+        let received = self.setup.run(&reporter, connection, role, job).await;
+        if let Err(error) = reporter.ended(received) {
+            let words = words(&error);
+            self.setup.screen.error(&format!("manyway: {words}"));
         }
         true
     }
 
-    async fn serve(&self, connection: Connection, role: Role) -> anyhow::Result<()> {
-        let run = self.setup.run(connection, role, self.job.clone());
-        let mut summary = run.await?;
+    /// The command's only transfer.
+    async fn serve(&self, connection: Connection, role: Role) -> anyhow::Result<Summary> {
+        let reporter = self.setup.reports.begin();
+        let job = self.job.clone();
+        let mut summary = self.setup.run(&reporter, connection, role, job).await?;
         if self.over_ssh {
             // The sender lists that, to the same user.
             summary.skipped = Skipped::default();
         }
-        summary::tell(&self.setup.screen, self.json, &summary)
+        Ok(summary)
     }
 }

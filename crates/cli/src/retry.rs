@@ -7,8 +7,9 @@ use manyway::files::TransferError;
 use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
-use crate::exit::{ClosedByPeer, Interrupted, Stop, TimedOut, words};
-use crate::screen::Screen;
+use crate::exchange::Setup;
+use crate::exit::{ClosedByPeer, Interrupted, TimedOut, words};
+use crate::progress::Report;
 
 /// Pauses between attempts, in turn; the last one repeats.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 15, 30];
@@ -21,11 +22,16 @@ const WORKED: Duration = Duration::from_secs(60);
 /// # Errors
 /// That of the last attempt; [`Interrupted`] if the user stops the program meanwhile.
 pub(crate) async fn until_done<T>(
-    screen: &Screen,
-    stop: &Stop,
+    setup: &Setup,
     patience: Option<Duration>,
     mut attempt: impl AsyncFnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
+    let Setup {
+        screen,
+        stop,
+        reports,
+        ..
+    } = setup;
     let mut end = None;
     let mut pauses = PAUSES.iter();
     loop {
@@ -47,6 +53,7 @@ pub(crate) async fn until_done<T>(
             return Err(error);
         }
         let again = format_duration(pause);
+        reports.report(|| Report::retry(pause, &error));
         screen.say(&format!(
             "manyway: {}; trying again in {again}",
             words(&error)
@@ -76,6 +83,9 @@ mod tests {
     use std::io;
 
     use super::*;
+    use crate::exit::Stop;
+    use crate::reports::Reports;
+    use crate::screen::Screen;
 
     fn lost() -> anyhow::Error {
         let error = TransferError::Stream {
@@ -102,13 +112,21 @@ mod tests {
     ) -> (u32, u64, bool) {
         let began = Instant::now();
         let mut tries = 0;
-        let stop = Stop::listen(false);
+        let screen = Screen::new(true);
+        let setup = Setup {
+            reports: Reports::silent(&screen),
+            screen,
+            stop: Stop::listen(false),
+            named: false,
+            goes_on: false,
+            timeout: None,
+        };
         let attempt = async || {
             tries += 1;
             sleep(each).await;
             error(tries).map_or(Ok(()), Err)
         };
-        let result = until_done(&Screen::new(true), &stop, patience, attempt).await;
+        let result = until_done(&setup, patience, attempt).await;
         let done = result.is_ok();
         (tries, began.elapsed().as_secs(), done)
     }

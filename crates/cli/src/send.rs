@@ -9,36 +9,45 @@ use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::meter::Direction;
 use crate::relays::{RelaySources, selection};
+use crate::reports::Reports;
 use crate::retry::until_done;
 use crate::screen::Screen;
 use crate::ssh::{self, Invocation, RemoteReceiver};
-use crate::summary::{self, Summary};
+use crate::summary::Summary;
 use crate::{content, options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
-    tell(screen, args.network.json, send(screen, args, false).await)
+    run_as(screen, args, false).await
 }
 
 /// `manyway sync`: what exists there is replaced, and a directory may stand for its contents.
 pub(crate) async fn sync(screen: &Screen, mut args: SendArgs) -> anyhow::Result<()> {
-    let json = args.network.json;
-    if args.arrival.rename {
-        let words = "`sync` replaces files that differ: use `send` with `--rename`";
-        return summary::pass_on(json, Err(usage(words)));
-    }
     args.arrival.overwrite = true;
-    tell(screen, json, send(screen, args, true).await)
+    run_as(screen, args, true).await
 }
 
-fn tell(screen: &Screen, json: bool, sent: anyhow::Result<Summary>) -> anyhow::Result<()> {
-    let told = sent.and_then(|summary| summary::tell(screen, json, &summary));
-    summary::pass_on(json, told)
+async fn run_as(screen: &Screen, args: SendArgs, syncs: bool) -> anyhow::Result<()> {
+    let reports = Reports::start(screen, args.network.json, &args.report)?;
+    let sent = send(screen, &reports, args, syncs).await;
+    let told = reports.ended(sent);
+    reports.close().await?;
+    told
 }
 
-async fn send(screen: &Screen, mut args: SendArgs, contents: bool) -> anyhow::Result<Summary> {
+async fn send(
+    screen: &Screen,
+    reports: &Reports,
+    mut args: SendArgs,
+    syncs: bool,
+) -> anyhow::Result<Summary> {
+    if syncs && args.arrival.rename {
+        return Err(usage(
+            "`sync` replaces files that differ: use `send` with `--rename`",
+        ));
+    }
     let target = Target::of(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
-    let sources = content::sources(&args.paths, &args.content, contents)?;
+    let sources = content::sources(&args.paths, &args.content, syncs)?;
     let connects = !matches!(target, Target::Offer);
     let limit = args.network.limit;
     let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
@@ -62,6 +71,7 @@ async fn send(screen: &Screen, mut args: SendArgs, contents: bool) -> anyhow::Re
         named: !args.network.interfaces.is_empty(),
         goes_on: args.retry.retry.is_some(),
         timeout: args.retry.timeout,
+        reports: reports.clone(),
     };
     let endpoint = options::bind_selecting(&args.network, selected).await?;
     let mut sender = Sender {
@@ -74,11 +84,11 @@ async fn send(screen: &Screen, mut args: SendArgs, contents: bool) -> anyhow::Re
     let result = match target {
         Target::Ticket(ticket) => {
             let attempt = async || sender.deliver(&ticket).await;
-            until_done(screen, &setup.stop, retry, attempt).await
+            until_done(&setup, retry, attempt).await
         }
         Target::Ssh(remote) => {
             let attempt = async || sender.deliver_over_ssh(&remote).await;
-            until_done(screen, &setup.stop, retry, attempt).await
+            until_done(&setup, retry, attempt).await
         }
         Target::Offer => sender.offer().await,
     };
@@ -145,11 +155,17 @@ impl Sender<'_> {
 
     async fn run(&self, connection: Connection, role: Role) -> anyhow::Result<Summary> {
         let job = Job::Send(self.sources.clone());
-        self.setup.run(connection, role, job).await
+        let reporter = self.setup.reports.begin();
+        self.setup.run(&reporter, connection, role, job).await
     }
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
-        let Setup { screen, stop, .. } = self.setup;
+        let Setup {
+            screen,
+            stop,
+            reports,
+            ..
+        } = self.setup;
         let relays_of_ticket = self.relays.for_own_ticket().await?;
         options::listen_tcp(self.endpoint, &self.args.network)?;
         let ticket = ticket::publish(
@@ -159,6 +175,7 @@ impl Sender<'_> {
             &relays_of_ticket,
             |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
         )?;
+        reports.listening(&ticket, &self.args.ticket);
         let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
         let attempt = async || {
             let (connection, role) = tokio::select! {
@@ -167,6 +184,6 @@ impl Sender<'_> {
             };
             self.run(connection, role).await
         };
-        until_done(screen, stop, self.args.retry.retry, attempt).await
+        until_done(self.setup, self.args.retry.retry, attempt).await
     }
 }

@@ -131,6 +131,7 @@ mod tests {
                     done: 1_500_000,
                     total: 3_000_000,
                     files: 2,
+                    files_done: 1,
                 };
                 waiting_for(completion, "a\u{202e}b", direction)
             });

@@ -1,6 +1,6 @@
 //! The summary of a transfer: a table for people, one JSON object for programs.
 //!
-//! Also owns standard output: every JSON object of the program goes out through here.
+//! Also has what other commands print on standard output: one JSON object at their end.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
@@ -13,7 +13,6 @@ use manyway_units::{ByteSize, Rate, format_duration, printable};
 use serde::Serialize;
 
 use crate::exit::{Class, LeftOut, words};
-use crate::screen::Screen;
 
 /// Most characters of a file's name on the screen.
 const MAX_NAME: usize = 1024;
@@ -147,10 +146,7 @@ impl PathRecord {
             local: path.local.to_string(),
             remote: path.remote.to_string(),
             relay: path.relay,
-            carrier: match path.carrier {
-                CarrierKind::Udp => "udp",
-                CarrierKind::Tcp => "tcp",
-            },
+            carrier: carrier(path.carrier),
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             packets_sent: path.packets_sent,
@@ -159,6 +155,14 @@ impl PathRecord {
             rtt_ms: path.rtt.as_secs_f64() * 1e3,
             min_rtt_ms: path.min_rtt.as_secs_f64() * 1e3,
         }
+    }
+}
+
+/// A carrier's name in JSON.
+pub(crate) fn carrier(kind: CarrierKind) -> &'static str {
+    match kind {
+        CarrierKind::Udp => "udp",
+        CarrierKind::Tcp => "tcp",
     }
 }
 
@@ -215,14 +219,14 @@ impl Summary {
     }
 
     /// The error of a transfer whose copy isn't quite the original.
-    fn left_out(&self) -> Option<anyhow::Error> {
+    pub(crate) fn left_out(&self) -> Option<anyhow::Error> {
         let (skipped, altered) = (self.skipped.clone(), self.altered.clone());
         let any = skipped.count > 0 || altered.count > 0;
         any.then(|| LeftOut { skipped, altered }.into())
     }
 
     /// What a dry run's user asked for, a line for each name.
-    fn list(&self) -> Vec<String> {
+    pub(crate) fn list(&self) -> Vec<String> {
         if !self.dry_run {
             return Vec::new();
         }
@@ -322,32 +326,58 @@ fn goodput(bytes: u64, seconds: f64) -> Rate {
     Rate::from_bytes_per_sec(bytes as f64 / seconds.max(1e-9))
 }
 
-/// Reports a finished transfer on the screen and as JSON. One that leaves something out is an
-/// error, though the rest has arrived.
-pub(crate) fn tell(screen: &Screen, json: bool, summary: &Summary) -> anyhow::Result<()> {
-    screen.say(&summary.text());
-    match json {
-        true => print_json(summary)?,
-        false => print(|stdout| {
-            let mut lines = summary.list().into_iter();
-            lines.try_for_each(|line| writeln!(stdout, "{line}"))
-        })?,
-    }
-    summary.left_out().map_or(Ok(()), Err)
+/// The end of a transfer: `--json`'s object.
+#[derive(Debug, Serialize)]
+pub(crate) struct End {
+    /// `done` or `error`.
+    event: &'static str,
+    /// Its number since the program started; `None` if no transfer began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transfer: Option<u64>,
+    #[serde(flatten)]
+    result: Ending,
 }
 
-/// Reports the failure of a command as JSON, unless its object is there, and passes it on.
-pub(crate) fn pass_on(json: bool, result: anyhow::Result<()>) -> anyhow::Result<()> {
-    if let Err(error) = &result
-        && json
-        && !error.is::<LeftOut>()
-    {
-        print_failure(error)?;
-    }
-    result
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Ending {
+    Done(Box<Summary>),
+    Failed(Failed),
 }
 
-/// `--json`'s object for a failure.
+impl End {
+    pub(crate) fn done(transfer: Option<u64>, summary: Summary) -> Self {
+        Self {
+            event: "done",
+            transfer,
+            result: Ending::Done(Box::new(summary)),
+        }
+    }
+
+    pub(crate) fn failed(transfer: Option<u64>, error: &anyhow::Error) -> Self {
+        Self {
+            event: "error",
+            transfer,
+            result: Ending::Failed(Failed {
+                error: ErrorRecord::of(error),
+            }),
+        }
+    }
+
+    /// The bytes of its text, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.result {
+            Ending::Done(summary) => {
+                let files = summary.files.iter();
+                let files: usize = files.map(|file| 150 + file.name.len()).sum();
+                files + 300 * summary.paths.len() + 500
+            }
+            Ending::Failed(failed) => failed.error.message.len() + 100,
+        }
+    }
+}
+
+/// What a failure's object has.
 #[derive(Debug, Serialize)]
 struct Failed {
     error: ErrorRecord,
@@ -355,7 +385,7 @@ struct Failed {
 
 /// An error in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct ErrorRecord {
+pub(crate) struct ErrorRecord {
     /// Its class.
     code: &'static str,
     /// What people read.
@@ -363,7 +393,7 @@ struct ErrorRecord {
 }
 
 impl ErrorRecord {
-    fn of(error: &anyhow::Error) -> Self {
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
         Self {
             code: Class::of(error).name(),
             message: words(error),
@@ -372,6 +402,7 @@ impl ErrorRecord {
 }
 
 /// Reports a failure on standard output.
+#[cfg(feature = "research")]
 pub(crate) fn print_failure(error: &anyhow::Error) -> anyhow::Result<()> {
     print_json(&Failed {
         error: ErrorRecord::of(error),

@@ -19,6 +19,7 @@ mod paths;
 #[cfg(feature = "registry")]
 mod registry;
 mod relay;
+mod report;
 mod selection;
 #[cfg(feature = "research")]
 mod simulation;
@@ -37,6 +38,7 @@ pub(crate) use paths::PathsArgs;
 #[cfg(feature = "registry")]
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::{RelayArgs, TcpArgs};
+pub(crate) use report::ReportArgs;
 pub(crate) use selection::SelectionArgs;
 #[cfg(test)]
 pub(crate) use selection::{ChoiceName, ReselectName};

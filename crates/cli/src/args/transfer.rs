@@ -10,6 +10,7 @@ use manyway::files::Links;
 
 use super::content::ContentArgs;
 use super::network::{NetworkArgs, RelaySourceArgs};
+use super::report::ReportArgs;
 use super::selection::SelectionArgs;
 
 /// Send files and directories
@@ -41,6 +42,8 @@ pub(crate) struct SendArgs {
     pub(crate) retry: RetryArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) relays: RelaySourceArgs,
     #[command(flatten)]
@@ -118,6 +121,8 @@ pub(crate) struct RecvArgs {
     pub(crate) retry: RetryArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) relays: RelaySourceArgs,
     #[command(flatten)]

@@ -16,6 +16,7 @@ mod over_tcp;
 mod overlay;
 mod paths;
 mod program;
+mod progress;
 #[cfg(feature = "registry")]
 mod registry;
 #[cfg(feature = "registry")]

@@ -1,0 +1,159 @@
+//! What the user and programs are told of transfers: on the screen, and on standard output with
+//! `--json` and `--progress json`.
+
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use anyhow::Context;
+use manyway::Ticket;
+
+use crate::args::{ReportArgs, TicketArgs};
+use crate::output::Output;
+use crate::progress::Report;
+use crate::screen::Screen;
+use crate::summary::{End, Summary};
+
+/// Reports of all transfers of a command.
+#[derive(Debug, Clone)]
+pub(crate) struct Reports {
+    screen: Screen,
+    output: Option<Output>,
+    /// `--progress json`.
+    progress: bool,
+    /// How many transfers have begun.
+    begun: Arc<AtomicU64>,
+}
+
+impl Reports {
+    pub(crate) fn start(screen: &Screen, json: bool, args: &ReportArgs) -> anyhow::Result<Self> {
+        let progress = args.progress.is_some();
+        let output = (json || progress).then(Output::start).transpose()?;
+        Ok(Self {
+            screen: screen.clone(),
+            output,
+            progress,
+            begun: Arc::default(),
+        })
+    }
+
+    /// Reports to the screen alone.
+    #[cfg(test)]
+    pub(crate) fn silent(screen: &Screen) -> Self {
+        Self {
+            screen: screen.clone(),
+            output: None,
+            progress: false,
+            begun: Arc::default(),
+        }
+    }
+
+    /// Another transfer begins.
+    pub(crate) fn begin(&self) -> Reporter {
+        Reporter {
+            reports: self.clone(),
+            transfer: self.begun.fetch_add(1, Relaxed) + 1,
+        }
+    }
+
+    /// We wait, and this is our ticket.
+    pub(crate) fn listening(&self, ticket: &Ticket, args: &TicketArgs) {
+        let hidden = self.screen.is_quiet() && args.ticket_file.is_some();
+        self.report(|| Report::Ticket {
+            ticket: (!hidden).then(|| ticket.to_string()),
+            ticket_file: args.ticket_file.clone(),
+        });
+    }
+
+    pub(crate) fn report(&self, report: impl FnOnce() -> Report) {
+        if let (Some(output), true) = (&self.output, self.progress) {
+            output.event(&report());
+        }
+    }
+
+    /// The only transfer of the command has ended, or couldn't begin. What is left out is an error,
+    /// though the rest has arrived.
+    pub(crate) fn ended(&self, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+        let last = self.begun.load(Relaxed);
+        self.tell((last > 0).then_some(last), result)
+    }
+
+    /// The command has failed, apart from its transfers.
+    pub(crate) fn failed(&self, error: &anyhow::Error) {
+        self.print(End::failed(None, error));
+    }
+
+    fn tell(&self, transfer: Option<u64>, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+        match result {
+            Ok(summary) => {
+                self.screen.say(&summary.text());
+                let left_out = summary.left_out();
+                if self.output.is_none() {
+                    list(&summary).context("can't write to standard output")?;
+                }
+                self.print(End::done(transfer, summary));
+                left_out.map_or(Ok(()), Err)
+            }
+            Err(error) => {
+                self.print(End::failed(transfer, &error));
+                Err(error)
+            }
+        }
+    }
+
+    fn print(&self, end: End) {
+        if let Some(output) = &self.output
+            && !output.end(Arc::new(end))
+        {
+            self.screen.error(
+                "manyway: nobody reads standard output: the JSON object of a transfer is left out",
+            );
+        }
+    }
+
+    /// Waits until everything is written.
+    ///
+    /// # Errors
+    /// Standard output failed.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        match self.output {
+            Some(output) => output.close().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a dry run's user asked for.
+fn list(summary: &Summary) -> io::Result<()> {
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    for line in summary.list() {
+        writeln!(stdout, "{line}")?;
+    }
+    stdout.flush()
+}
+
+/// Reports of one transfer.
+#[derive(Debug, Clone)]
+pub(crate) struct Reporter {
+    reports: Reports,
+    transfer: u64,
+}
+
+impl Reporter {
+    /// `report` gets the transfer's number.
+    pub(crate) fn report(&self, report: impl FnOnce(u64) -> Option<Report>) {
+        if let Some(report) = self
+            .reports
+            .progress
+            .then(|| report(self.transfer))
+            .flatten()
+        {
+            self.reports.report(|| report);
+        }
+    }
+
+    /// The transfer has ended: see [`Reports::ended`].
+    pub(crate) fn ended(&self, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+        self.reports.tell(Some(self.transfer), result)
+    }
+}
