@@ -1,4 +1,5 @@
-//! The command line and its help. Every option has an environment variable; the command line wins.
+//! The command line and its help. Every option has an environment variable and may stand in a
+//! profile; the command line wins over the environment, and that over the profile.
 //!
 //! This module owns names, defaults and help texts. It does nothing with them: each command turns
 //! its options into an action.
@@ -16,6 +17,7 @@ mod network;
 #[cfg(feature = "research")]
 mod optimum;
 mod paths;
+mod profile;
 #[cfg(feature = "registry")]
 mod registry;
 mod relay;
@@ -35,6 +37,7 @@ pub(crate) use network::{NetworkArgs, RelaySourceArgs};
 #[cfg(feature = "research")]
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use paths::PathsArgs;
+pub(crate) use profile::ProfileArgs;
 #[cfg(feature = "registry")]
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::{RelayArgs, TcpArgs};
@@ -59,18 +62,23 @@ pub(crate) use transfer::{
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) profile: ProfileArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
 impl Cli {
-    /// The command line and its environment; ends the program where these ask for help or can't be
-    /// understood.
+    /// The command line, its environment and the profile; ends the program where these ask for help
+    /// or can't be understood.
     pub(crate) fn read() -> Self {
         let mut command = Self::definition();
-        let mut matches = command.get_matches_mut();
-        Self::from_arg_matches_mut(&mut matches)
-            .unwrap_or_else(|error| error.format(&mut command).exit())
+        let expanded = profile::expand(&command, std::env::args_os().collect());
+        let expanded = expanded.unwrap_or_else(|error| error.exit());
+        let matches = command.try_get_matches_from_mut(&expanded.line);
+        matches
+            .and_then(|mut matches| Self::from_arg_matches_mut(&mut matches))
+            .unwrap_or_else(|error| expanded.exit(&error.format(&mut command)))
     }
 
     fn definition() -> clap::Command {

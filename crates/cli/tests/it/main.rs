@@ -15,6 +15,7 @@ mod over_tcp;
 #[cfg(feature = "research")]
 mod overlay;
 mod paths;
+mod profile;
 mod program;
 mod progress;
 #[cfg(feature = "registry")]

@@ -1,0 +1,565 @@
+//! Profiles: options from a file, for those that neither the command line nor the environment sets.
+//!
+//! They become words of the command line, so that the definition of the options decides about them
+//! as about all others: values, what conflicts, what needs what.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{env, fmt};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use manyway_units::printable;
+use toml::{Table, Value};
+
+/// Most bytes of the file.
+const MAX_FILE: u64 = 1 << 20;
+/// Most characters shown of a name from the file.
+const MAX_NAME: usize = 100;
+/// Options that have no place in a profile: those that choose it, and what asks for help.
+const NEVER: [&str; 4] = ["profile", "config", "help", "version"];
+
+/// Where options come from that the command line and the environment leave out.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProfileArgs {
+    /// Take options from the table [profile.NAME] of the configuration file
+    ///
+    /// The keys are the long names of options. The command line and the environment win.
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) profile: Option<String>,
+
+    /// Configuration file [default: ~/.config/manyway/config.toml]
+    ///
+    /// $XDG_CONFIG_HOME replaces ~/.config.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// The command line with what the profile adds.
+#[derive(Debug, Default)]
+pub(super) struct Expanded {
+    pub(super) line: Vec<OsString>,
+    origin: Option<Origin>,
+}
+
+/// What a profile has added.
+#[derive(Debug)]
+struct Origin {
+    file: PathBuf,
+    profile: String,
+    keys: Vec<String>,
+}
+
+impl Expanded {
+    /// Ends the program because of a wrong command line, and says what the profile has to do with
+    /// it.
+    pub(super) fn exit(&self, error: &clap::Error) -> ! {
+        let told = self.origin.as_ref().filter(|_| error.use_stderr());
+        if let Some(origin) = told {
+            let screen = crate::screen::Screen::new(true);
+            let note = origin.note(error);
+            screen.error(&format!(
+                "{}\n{note}",
+                error.render().to_string().trim_end()
+            ));
+            std::process::exit(error.exit_code());
+        }
+        error.exit()
+    }
+}
+
+impl Origin {
+    fn note(&self, error: &clap::Error) -> String {
+        let named = |key: &&String| {
+            let is = |text: &String| {
+                let rest = text.strip_prefix(&format!("--{key}"));
+                rest.is_some_and(|rest| {
+                    !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-')
+                })
+            };
+            match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::String(text)) => is(text),
+                Some(ContextValue::Strings(texts)) => texts.iter().any(is),
+                _ => false,
+            }
+        };
+        let guilty: Vec<&str> = self.keys.iter().filter(named).map(String::as_str).collect();
+        let (profile, file) = (&self.profile, self.file.display());
+        match guilty.is_empty() {
+            true => {
+                let keys = self.keys.join(", ");
+                format!("[profile.{profile}] of {file} sets {keys}: correct it, or leave it out")
+            }
+            false => {
+                let keys = guilty.join(", ");
+                format!("[profile.{profile}] of {file} sets {keys}: correct it there")
+            }
+        }
+    }
+}
+
+/// Adds what the profile says to a command line, if one names a profile.
+///
+/// # Errors
+/// There is no such profile, or it is wrong.
+pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded, clap::Error> {
+    // What is wrong shows when the whole line is read.
+    let lenient = command.clone().ignore_errors(true);
+    let unchanged = |line| Expanded { line, origin: None };
+    let Ok(matches) = lenient.clone().try_get_matches_from(&line) else {
+        return Ok(unchanged(line));
+    };
+    let Some(name) = matches.get_one::<String>("profile") else {
+        return Ok(unchanged(line));
+    };
+    let wrong = |message| command.clone().error(ErrorKind::InvalidValue, message);
+    let file = file(matches.get_one::<PathBuf>("config")).map_err(wrong)?;
+    let (table, metadata) = read(&file, name).map_err(wrong)?;
+    let mut lenient = lenient;
+    lenient.build();
+    let target = Target::of(&lenient, &matches);
+    let mut added = Added::default();
+    for (key, value) in &table {
+        added.take(&lenient, &target, key, value).map_err(|found| {
+            let key = printable(key, MAX_NAME);
+            wrong(format!(
+                "{}: [profile.{name}]: `{key}` {found}",
+                file.display()
+            ))
+        })?;
+    }
+    if metadata.mode() & 0o077 != 0
+        && let Some(key) = &added.secret
+    {
+        let (file, mode) = (file.display(), metadata.mode() & 0o7777);
+        return Err(wrong(format!(
+            "{file}: [profile.{name}]: `{key}` is a secret, and other users can read it (mode \
+             {mode:04o}): run chmod 600 {file}, or write the secret to a file of its own and give \
+             @FILE"
+        )));
+    }
+    Ok(Expanded {
+        line: added.put_into(line),
+        origin: Some(Origin {
+            profile: printable(name, MAX_NAME),
+            file,
+            keys: added.keys,
+        }),
+    })
+}
+
+/// The configuration file's path.
+fn file(named: Option<&PathBuf>) -> Result<PathBuf, String> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(file) = named {
+        return Ok(file.clone());
+    }
+    let config = set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let config = config.or_else(|| Some(PathBuf::from(set("HOME")?).join(".config")));
+    let config =
+        config.ok_or("no configuration file: set HOME, or name it with `--config FILE`")?;
+    Ok(config.join("manyway/config.toml"))
+}
+
+/// The profile's table. No message quotes the file, which may hold secrets.
+fn read(file: &Path, profile: &str) -> Result<(Table, Metadata), String> {
+    let shown = file.display();
+    let failed = |error: std::io::Error| format!("can't read {shown}: {error}");
+    let metadata = fs::metadata(file).map_err(failed)?;
+    if !metadata.is_file() || metadata.len() > MAX_FILE {
+        return Err(format!(
+            "{shown} is no configuration file: it is no regular file of at most 1 MiB"
+        ));
+    }
+    // It names programs to run, as ssh's does.
+    let owner = metadata.uid();
+    if (owner != 0 && owner != nix::unistd::geteuid().as_raw()) || metadata.mode() & 0o022 != 0 {
+        return Err(format!(
+            "other users can change {shown}: make it yours, and run chmod go-w {shown}"
+        ));
+    }
+    let mut text = String::new();
+    let opened = fs::File::open(file).map_err(failed)?;
+    opened
+        .take(MAX_FILE)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let before = text.get(..error.span().map_or(0, |span| span.start));
+        let line = 1 + before.unwrap_or("").matches('\n').count();
+        format!("{shown}, line {line}: {}", error.message())
+    })?;
+    if let Some(key) = table.keys().find(|key| *key != "profile") {
+        let key = printable(key, MAX_NAME);
+        return Err(format!(
+            "{shown}: unknown key `{key}`: tables are called [profile.NAME]"
+        ));
+    }
+    let profiles = match table.remove("profile") {
+        Some(Value::Table(profiles)) => profiles,
+        _ => Table::new(),
+    };
+    match profiles.get(profile) {
+        Some(Value::Table(found)) => Ok((found.clone(), metadata)),
+        _ => {
+            let names: Vec<String> = profiles.keys().map(|n| printable(n, MAX_NAME)).collect();
+            let names = match names.is_empty() {
+                true => "it has none".to_owned(),
+                false => format!("it has {}", names.join(", ")),
+            };
+            let profile = printable(profile, MAX_NAME);
+            Err(format!("{shown} has no table [profile.{profile}]: {names}"))
+        }
+    }
+}
+
+/// The subcommand that the options are for.
+struct Target<'a> {
+    /// Of the program's subcommands.
+    name: &'a str,
+    command: &'a Command,
+    matches: &'a ArgMatches,
+}
+
+impl<'a> Target<'a> {
+    fn of(root: &'a Command, matches: &'a ArgMatches) -> Self {
+        let mut target = Self {
+            name: matches.subcommand_name().unwrap_or_default(),
+            command: root,
+            matches,
+        };
+        while let Some((name, below)) = target.matches.subcommand()
+            && let Some(command) = target.command.find_subcommand(name)
+        {
+            (target.command, target.matches) = (command, below);
+        }
+        target
+    }
+
+    /// Do the command line or the environment set it?
+    fn is_set(&self, argument: &Arg) -> bool {
+        let id = argument.get_id().as_str();
+        let known = self.matches.try_contains_id(id).unwrap_or(false);
+        known
+            && matches!(
+                self.matches.value_source(id),
+                Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+            )
+    }
+
+    /// Does something that is set exclude it?
+    fn is_excluded(&self, argument: &Arg) -> bool {
+        let conflict = |a, b| self.command.get_arg_conflicts_with(a).contains(&b);
+        let mut set = self
+            .command
+            .get_arguments()
+            .filter(|other| self.is_set(other));
+        set.any(|other| conflict(argument, other) || conflict(other, argument))
+    }
+}
+
+/// What a profile adds to the command line.
+#[derive(Debug, Default)]
+struct Added {
+    options: Vec<OsString>,
+    positional: Vec<OsString>,
+    keys: Vec<String>,
+    /// A key with a secret.
+    secret: Option<String>,
+}
+
+impl Added {
+    /// Adds a key's option, unless the command doesn't have it or something else decides. The error
+    /// says what is wrong with the key.
+    fn take(
+        &mut self,
+        root: &Command,
+        target: &Target<'_>,
+        key: &str,
+        value: &Value,
+    ) -> Result<(), String> {
+        if root.find_subcommand(key).is_some() && !NEVER.contains(&key) {
+            let words = texts(value).ok_or("takes the command's arguments: a list of texts")?;
+            let mut positionals = target.command.get_positionals();
+            if key == target.name && !positionals.any(|argument| target.is_set(argument)) {
+                self.note(key, &words);
+                self.positional = words.into_iter().map(OsString::from).collect();
+            }
+            return Ok(());
+        }
+        let has = |argument: &&Arg| {
+            argument.get_long() == Some(key) && !argument.is_hide_set() && !NEVER.contains(&key)
+        };
+        let Some(option) = target.command.get_arguments().find(has) else {
+            let mut others = root.get_subcommands().flat_map(Command::get_arguments);
+            return match others.any(|argument| has(&argument)) {
+                true => Ok(()),
+                false => Err(
+                    "is no option: keys are long names of options, as `manyway COMMAND \
+                              --help` lists them"
+                        .to_owned(),
+                ),
+            };
+        };
+        let words = words(option, value)?;
+        if !target.is_set(option) && !target.is_excluded(option) {
+            self.note(key, &texts(value).unwrap_or_default());
+            self.options.extend(words);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, key: &str, values: &[String]) {
+        self.keys.push(key.to_owned());
+        let secret = |text: &String| {
+            text.split(',')
+                .any(|part| part.starts_with("mw1") || part.starts_with("mr1"))
+        };
+        if values.iter().any(secret) {
+            self.secret.get_or_insert_with(|| key.to_owned());
+        }
+    }
+
+    /// Options go before `--`, after which only arguments come.
+    fn put_into(&self, mut line: Vec<OsString>) -> Vec<OsString> {
+        let end = line.iter().position(|word| word == "--");
+        let at = end.unwrap_or(line.len());
+        line.splice(at..at, self.options.iter().cloned());
+        if !self.positional.is_empty() {
+            line.extend(end.is_none().then(|| "--".into()));
+            line.extend(self.positional.iter().cloned());
+        }
+        line
+    }
+}
+
+/// An option with its value as words of a command line.
+fn words(option: &Arg, value: &Value) -> Result<Vec<OsString>, String> {
+    let long = option.get_long().expect("it was found by that");
+    let many = matches!(option.get_action(), ArgAction::Append);
+    match (option.get_action(), value) {
+        (ArgAction::SetTrue, Value::Boolean(on)) => {
+            Ok(on.then(|| format!("--{long}").into()).into_iter().collect())
+        }
+        (ArgAction::SetTrue, _) => Err("is a flag: write true or false".to_owned()),
+        (ArgAction::Count, Value::Integer(times @ 0..=9)) => {
+            Ok((0..*times).map(|_| format!("--{long}").into()).collect())
+        }
+        (ArgAction::Count, _) => Err("takes a number from 0 to 9".to_owned()),
+        (_, Value::Array(_)) if !many => Err("takes one value, no list".to_owned()),
+        (_, value) => {
+            let texts = texts(value).ok_or_else(|| Wanted(many).to_string())?;
+            Ok(texts
+                .iter()
+                .map(|text| format!("--{long}={text}").into())
+                .collect())
+        }
+    }
+}
+
+/// What an option with a value takes: perhaps several.
+struct Wanted(bool);
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            true => "takes a text or a number, or a list of them",
+            false => "takes a text or a number",
+        })
+    }
+}
+
+/// A text, a number, or a list of these.
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let one = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        _ => None,
+    };
+    match value {
+        Value::Array(values) => values.iter().map(one).collect(),
+        value => one(value).map(|text| vec![text]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::args::Cli;
+
+    /// The command line after the profile `p` of this file.
+    fn expanded(text: &str, mode: u32, line: &[&str]) -> Result<Vec<String>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.toml");
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let line = ["manyway", "--config", file.to_str().unwrap()]
+            .into_iter()
+            .chain(line.iter().copied())
+            .map(OsString::from);
+        match expand(&Cli::definition(), line.collect()) {
+            Ok(expanded) => {
+                let words = expanded.line.iter().skip(3);
+                Ok(words
+                    .map(|word| word.to_str().unwrap().to_owned())
+                    .collect())
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let text = text.split("\n\n").next().unwrap();
+                Err(text.replace(file.to_str().unwrap(), "FILE"))
+            }
+        }
+    }
+
+    fn taken(text: &str, line: &[&str]) -> String {
+        let text = format!("[profile.p]\n{text}\n[profile.q]\ncc = 'reno'\n");
+        expanded(&text, 0o600, line).unwrap().join(" ")
+    }
+
+    fn refused(text: &str, mode: u32, line: &[&str]) -> String {
+        expanded(text, mode, line).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_not_set_comes_from_the_profile() {
+        let text = "cc = 'lia'\njson = true\nport = 4433\nquiet = false\nvia = ['@a', '@b']\n\
+                    verbose = 2\nlimit = '8Mbps'";
+        assert_eq!(
+            taken(text, &["send", "x", "--profile", "p"]),
+            "send x --profile p --cc=lia --json --port=4433 --via=@a --via=@b --verbose --verbose \
+             --limit=8Mbps"
+        );
+        assert_eq!(
+            taken(
+                text,
+                &[
+                    "--profile=p",
+                    "send",
+                    "--cc",
+                    "balia",
+                    "--port=1",
+                    "-v",
+                    "--",
+                    "x"
+                ]
+            ),
+            "--profile=p send --cc balia --port=1 -v --json --via=@a --via=@b --limit=8Mbps -- x"
+        );
+        assert_eq!(taken(text, &["send", "x"]), "send x");
+        // Other commands don't have `limit`.
+        assert_eq!(
+            taken(
+                "limit = '8Mbps'\ndrain = '1 s'",
+                &["recv", "--profile", "p"]
+            ),
+            "recv --profile p --limit=8Mbps"
+        );
+    }
+
+    #[test]
+    fn what_is_set_drops_what_conflicts_with_it() {
+        let line = ["recv", "--profile", "p", "--rename"];
+        assert_eq!(
+            taken("overwrite = true", &line),
+            "recv --profile p --rename"
+        );
+        let line = ["recv", "--profile", "p", "--overwrite"];
+        assert_eq!(
+            taken("rename = true", &line),
+            "recv --profile p --overwrite"
+        );
+        assert_eq!(
+            taken("verbose = 1", &["-q", "recv", "--profile", "p"]),
+            "-q recv --profile p"
+        );
+    }
+
+    #[test]
+    fn arguments_are_those_of_their_command() {
+        let text = "send = ['/srv', 'host:in']\nrecv = '/in'\ncc = 'lia'";
+        assert_eq!(
+            taken(text, &["send", "--profile", "p"]),
+            "send --profile p --cc=lia -- /srv host:in"
+        );
+        assert_eq!(
+            taken(text, &["recv", "--profile=p"]),
+            "recv --profile=p --cc=lia -- /in"
+        );
+        let given = taken(text, &["send", "--profile", "p", "a"]);
+        assert_eq!(given, "send --profile p a --cc=lia");
+    }
+
+    #[test]
+    fn the_guides_profiles_are_right() {
+        let guide = include_str!("../../../../docs/guide.md");
+        let begin = guide.find("[profile.").unwrap();
+        let text = &guide[begin..begin + guide[begin..].find("```").unwrap()];
+        for line in [["send", "--profile=nightly"], ["recv", "--profile=inbox"]] {
+            let words = expanded(text, 0o644, &line).unwrap();
+            assert!(words.len() > 4, "{words:?}");
+            let line = ["manyway".to_owned()].into_iter().chain(words);
+            Cli::definition().try_get_matches_from(line).unwrap();
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_with_file_and_key() {
+        let line = ["send", "x", "--profile", "p"];
+        let all = [
+            "[profile.q]\n[profile.r]",
+            "",
+            "profile = 3",
+            "cc = 'lia'",
+            "[profile.p]\ncolour = 'red'",
+            "[profile.p]\nprofile = 'q'",
+            "[profile.p]\nwhile-stdin = true",
+            "[profile.p]\njson = 'yes'",
+            "[profile.p]\ncc = true",
+            "[profile.p]\ncc = ['lia', 'reno']",
+            "[profile.p]\nvia = [['a']]",
+            "[profile.p]\nverbose = 'very'",
+            "[profile.p]\nsend = true",
+            "[profile.p]\n\nto = 'mw1secret' x",
+        ];
+        let said = all.map(|text| refused(text, 0o600, &line));
+        insta::assert_snapshot!("mistakes", said.join("\n"));
+        assert!(said.iter().all(|text| !text.contains("secret")));
+    }
+
+    #[test]
+    fn secrets_and_programs_are_their_owners_matter() {
+        let line = ["send", "x", "--profile", "p"];
+        for secret in [
+            "to = 'mw1abc'",
+            "via = ['@a', 'mr1abc']",
+            "via = '@a,mr1abc'",
+        ] {
+            let text = format!("[profile.p]\n{secret}");
+            assert!(expanded(&text, 0o600, &line).is_ok());
+            let error = refused(&text, 0o640, &line);
+            assert!(
+                error.contains(
+                    "is a secret, and other users can read it (mode 0640): run chmod 600 FILE"
+                ),
+                "{error}"
+            );
+            assert!(!error.contains("abc"));
+        }
+        // One that isn't used is no matter here.
+        let text = "[profile.q]\nto = 'mw1abc'\n[profile.p]\nto = '@ticket'";
+        assert!(expanded(text, 0o644, &line).is_ok());
+        let error = refused(text, 0o664, &line);
+        assert_eq!(
+            error,
+            "error: other users can change FILE: make it yours, and run chmod go-w FILE"
+        );
+    }
+}
