@@ -10,6 +10,7 @@ mod destination;
 mod events;
 mod exchange;
 mod exit;
+mod hook;
 mod link;
 mod live;
 mod logging;

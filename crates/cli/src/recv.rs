@@ -23,9 +23,9 @@ use crate::summary::Summary;
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
-    let reports = Reports::start(screen, args.network.json, &args.report)?;
-    let told = match recv(screen, &reports, args).await {
-        Ok(Ended::One(result)) => reports.ended(*result),
+    let mut reports = Reports::start(screen, args.network.json, &args.report)?;
+    let told = match recv(screen, &mut reports, args).await {
+        Ok(Ended::One(result)) => reports.ended(*result).await,
         Ok(Ended::Many(result)) => result.inspect_err(|error| reports.failed(error)),
         Err(error) => {
             reports.failed(&error);
@@ -44,8 +44,9 @@ enum Ended {
     Many(anyhow::Result<()>),
 }
 
-async fn recv(screen: &Screen, reports: &Reports, args: RecvArgs) -> anyhow::Result<Ended> {
+async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow::Result<Ended> {
     let (source, dir) = source_and_dir(&args)?;
+    reports.with_hook(&args.report, Some(&dir))?;
     let carrier = args.network.carrier;
     let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
     if source.is_some() {
@@ -232,7 +233,7 @@ impl Receiver {
         let reporter = self.setup.reports.begin();
         let job = self.job.clone();
         let received = self.setup.run(&reporter, connection, role, job).await;
-        if let Err(error) = reporter.ended(received) {
+        if let Err(error) = reporter.ended(received).await {
             let words = words(&error);
             self.setup.screen.error(&format!("manyway: {words}"));
         }

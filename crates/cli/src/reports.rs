@@ -1,7 +1,8 @@
-//! What the user and programs are told of transfers: on the screen, and on standard output with
-//! `--json` and `--progress json`.
+//! What the user and programs are told of transfers: on the screen, on standard output with
+//! `--json` and `--progress json`, and by the hook.
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,6 +10,8 @@ use anyhow::Context;
 use manyway::Ticket;
 
 use crate::args::{ReportArgs, TicketArgs};
+use crate::exit::words;
+use crate::hook::Hook;
 use crate::output::Output;
 use crate::progress::Report;
 use crate::screen::Screen;
@@ -21,6 +24,7 @@ pub(crate) struct Reports {
     output: Option<Output>,
     /// `--progress json`.
     progress: bool,
+    hook: Option<Hook>,
     /// How many transfers have begun.
     begun: Arc<AtomicU64>,
 }
@@ -33,8 +37,22 @@ impl Reports {
             screen: screen.clone(),
             output,
             progress,
+            hook: None,
             begun: Arc::default(),
         })
+    }
+
+    /// Runs the hook of the options from now on; `dir` is where a receiver's files go.
+    ///
+    /// # Errors
+    /// The options are wrong.
+    pub(crate) fn with_hook(
+        &mut self,
+        args: &ReportArgs,
+        dir: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        self.hook = Hook::new(args, dir)?;
+        Ok(())
     }
 
     /// Reports to the screen alone.
@@ -44,6 +62,7 @@ impl Reports {
             screen: screen.clone(),
             output: None,
             progress: false,
+            hook: None,
             begun: Arc::default(),
         }
     }
@@ -73,37 +92,45 @@ impl Reports {
 
     /// The only transfer of the command has ended, or couldn't begin. What is left out is an error,
     /// though the rest has arrived.
-    pub(crate) fn ended(&self, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+    pub(crate) async fn ended(&self, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
         let last = self.begun.load(Relaxed);
-        self.tell((last > 0).then_some(last), result)
+        self.tell((last > 0).then_some(last), result).await
     }
 
     /// The command has failed, apart from its transfers.
     pub(crate) fn failed(&self, error: &anyhow::Error) {
-        self.print(End::failed(None, error));
+        self.print(&Arc::new(End::failed(None, error)));
     }
 
-    fn tell(&self, transfer: Option<u64>, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
-        match result {
+    async fn tell(
+        &self,
+        transfer: Option<u64>,
+        result: anyhow::Result<Summary>,
+    ) -> anyhow::Result<()> {
+        let (end, result) = match result {
             Ok(summary) => {
                 self.screen.say(&summary.text());
-                let left_out = summary.left_out();
                 if self.output.is_none() {
                     list(&summary).context("can't write to standard output")?;
                 }
-                self.print(End::done(transfer, summary));
-                left_out.map_or(Ok(()), Err)
+                let result = summary.left_out().map_or(Ok(()), Err);
+                (End::done(transfer, summary), result)
             }
-            Err(error) => {
-                self.print(End::failed(transfer, &error));
-                Err(error)
-            }
+            Err(error) => (End::failed(transfer, &error), Err(error)),
+        };
+        let end = Arc::new(end);
+        self.print(&end);
+        if let Some(hook) = &self.hook
+            && let Err(error) = hook.run(&end).await
+        {
+            self.screen.error(&format!("manyway: {}", words(&error)));
         }
+        result
     }
 
-    fn print(&self, end: End) {
+    fn print(&self, end: &Arc<End>) {
         if let Some(output) = &self.output
-            && !output.end(Arc::new(end))
+            && !output.end(end.clone())
         {
             self.screen.error(
                 "manyway: nobody reads standard output: the JSON object of a transfer is left out",
@@ -153,7 +180,7 @@ impl Reporter {
     }
 
     /// The transfer has ended: see [`Reports::ended`].
-    pub(crate) fn ended(&self, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
-        self.reports.tell(Some(self.transfer), result)
+    pub(crate) async fn ended(&self, result: anyhow::Result<Summary>) -> anyhow::Result<()> {
+        self.reports.tell(Some(self.transfer), result).await
     }
 }

@@ -27,19 +27,20 @@ pub(crate) async fn sync(screen: &Screen, mut args: SendArgs) -> anyhow::Result<
 }
 
 async fn run_as(screen: &Screen, args: SendArgs, syncs: bool) -> anyhow::Result<()> {
-    let reports = Reports::start(screen, args.network.json, &args.report)?;
-    let sent = send(screen, &reports, args, syncs).await;
-    let told = reports.ended(sent);
+    let mut reports = Reports::start(screen, args.network.json, &args.report)?;
+    let sent = send(screen, &mut reports, args, syncs).await;
+    let told = reports.ended(sent).await;
     reports.close().await?;
     told
 }
 
 async fn send(
     screen: &Screen,
-    reports: &Reports,
+    reports: &mut Reports,
     mut args: SendArgs,
     syncs: bool,
 ) -> anyhow::Result<Summary> {
+    reports.with_hook(&args.report, None)?;
     if syncs && args.arrival.rename {
         return Err(usage(
             "`sync` replaces files that differ: use `send` with `--rename`",

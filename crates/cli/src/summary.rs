@@ -364,6 +364,38 @@ impl End {
         }
     }
 
+    /// The most useful of it, as environment variables. Names are the peer's.
+    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![("TRANSFER_EVENT", self.event.to_owned())];
+        let mut set = |name, value: String| variables.push((name, value));
+        if let Some(transfer) = self.transfer {
+            set("TRANSFER_NUMBER", transfer.to_string());
+        }
+        let error = match &self.result {
+            Ending::Done(summary) => {
+                set("TRANSFER_DIRECTION", summary.direction.to_owned());
+                set("TRANSFER_BYTES", summary.bytes.to_string());
+                set("TRANSFER_SECONDS", summary.seconds.to_string());
+                set("TRANSFER_FILES", summary.files.len().to_string());
+                if let [file] = summary.files.as_slice() {
+                    let name = file.saved_as.as_ref().unwrap_or(&file.name);
+                    set("TRANSFER_FILE", name.clone());
+                }
+                summary.error.as_ref()
+            }
+            Ending::Failed(failed) => Some(&failed.error),
+        };
+        set(
+            "TRANSFER_STATUS",
+            error.map_or(0, |error| error.status).to_string(),
+        );
+        if let Some(error) = error {
+            set("TRANSFER_ERROR_CODE", error.code.to_owned());
+            set("TRANSFER_ERROR", error.message.clone());
+        }
+        variables
+    }
+
     /// The bytes of its text, roughly.
     pub(crate) fn bytes(&self) -> usize {
         match &self.result {
@@ -390,12 +422,17 @@ pub(crate) struct ErrorRecord {
     code: &'static str,
     /// What people read.
     message: String,
+    /// The exit status that goes with it.
+    #[serde(skip)]
+    status: u8,
 }
 
 impl ErrorRecord {
     pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let class = Class::of(error);
         Self {
-            code: Class::of(error).name(),
+            code: class.name(),
+            status: class.status(),
             message: words(error),
         }
     }

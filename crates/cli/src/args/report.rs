@@ -1,5 +1,7 @@
 //! What `send` and `recv` tell programs.
 
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 
 /// What programs are told.
@@ -13,6 +15,25 @@ pub(crate) struct ReportArgs {
     /// docs/guide.md in the source tree lists all fields.
     #[arg(long, value_name = "json", hide_possible_values = true)]
     pub(crate) progress: Option<ProgressFormat>,
+
+    /// Program to run when a transfer has ended, well or not
+    ///
+    /// It gets the JSON object of `--json` on standard input, and variables such as
+    /// TRANSFER_STATUS, TRANSFER_DIR and TRANSFER_FILE. There is no shell unless you name one:
+    /// quotes group words, and nothing is expanded. One runs at a time. Its failure is reported and
+    /// changes nothing else.
+    #[arg(long, value_name = "COMMAND", help_heading = "Hook")]
+    pub(crate) hook: Option<String>,
+
+    /// Time after which manyway ends the hook and all that it has started
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "5 min",
+        value_parser = manyway_units::parse_duration,
+        help_heading = "Hook"
+    )]
+    pub(crate) hook_timeout: Duration,
 }
 
 /// `--progress`.

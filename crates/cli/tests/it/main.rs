@@ -6,6 +6,7 @@ mod common;
 mod criteria;
 #[cfg(feature = "research")]
 mod fluid;
+mod hook;
 mod hostile;
 mod many_relays;
 #[cfg(feature = "research")]
