@@ -8,6 +8,8 @@ use manyway_session::{
     CloseReason, ConnectionHandle, ConnectionStats, PathSurvey, RelayAccess, StreamId,
 };
 
+use manyway_units::Rate;
+
 use crate::connection_ref::ConnectionRef;
 use crate::driver::shared::{ConnectionState, SendState, Shared, Signals, Slot, State};
 use crate::error::ConnectionLost;
@@ -140,6 +142,18 @@ impl Connection {
                 .session
                 .add_remotes(now, self.connection.handle, addresses);
         });
+    }
+
+    /// Sends at no more than this rate from now on, in place of
+    /// [`Config::limit`](crate::Config::limit); `None`: as fast as congestion control allows.
+    pub fn set_limit(&self, limit: Option<Rate>) {
+        let now = self.connection.shared.clock.now();
+        let set = |state: &mut State| {
+            let connection = state.session.connection(self.connection.handle)?;
+            connection.set_limit(now, limit);
+            Some(())
+        };
+        self.connection.shared.act(set);
     }
 
     /// Sends this many bytes of filler for [`Connection::survey`], within congestion control and

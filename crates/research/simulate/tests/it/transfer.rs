@@ -30,6 +30,38 @@ fn a_clean_transfer_uses_both_paths() {
     assert!(stats.bytes_resent < (lost + 100) * 1500, "{stats:?}");
 }
 
+/// A limit may come, change and go while data flows.
+#[test]
+fn a_limit_holds_from_when_it_is_set() {
+    let link = || mbps(20.0, 10);
+    let mut run = Setup::new(1)
+        .path(link())
+        .path(link())
+        .upload(64 << 20)
+        .build();
+    run.run_for(1000 * MS);
+    let handle = run.client().traffic().connection().expect("a connection");
+    let mut sent = |rate: Option<&str>| {
+        let (now, limit) = (run.world.now(), rate.map(|rate| rate.parse().unwrap()));
+        let client = run.world.host_mut(run.pair.client).endpoint_mut();
+        let connection = client.connection(handle).expect("it is open");
+        connection.set_limit(now, limit);
+        let before = run.client_stats().bytes_sent;
+        run.run_for(2000 * MS);
+        (run.client_stats().bytes_sent - before) * 8 / 2000
+    };
+    // kbps; headers are no part of it.
+    for (rate, expected) in [
+        (Some("8 Mbps"), 7_900..8_200),
+        (Some("16 Mbps"), 15_800..16_400),
+        (Some("1 Mbps"), 950..1_050),
+        (None, 35_000..39_000),
+    ] {
+        let sent = sent(rate);
+        assert!(expected.contains(&sent), "{rate:?}: {sent}");
+    }
+}
+
 /// 20 Mbps with a round trip of 20 ms, and up to so many ms more each way.
 #[test]
 fn packets_that_overtake_each_other_cost_little() {

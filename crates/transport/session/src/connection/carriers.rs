@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 use manyway_wire::{ConnectionId, PathId};
 use rand::Rng;
 
@@ -48,6 +48,11 @@ impl Carriers {
     /// A carrier has broken before a path ran on it.
     pub(super) fn withdraw(&mut self, id: LocalId) {
         self.waiting.retain(|c| c.local.id != id);
+    }
+
+    /// The most that the connection may send changes.
+    pub(super) fn set_limit(&mut self, limit: Option<Rate>) {
+        self.rate_control.set_limit(limit);
     }
 
     /// Whether one waits for a path.

@@ -6,7 +6,7 @@
 
 use bytes::BufMut;
 use manyway_control::scheduler::Backlog;
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 use manyway_wire::Frame;
 
 use crate::config::Config;
@@ -96,6 +96,11 @@ impl Data {
     }
 
     // The limit.
+
+    pub(super) fn set_limit(&mut self, now: Time, rate: Option<Rate>) {
+        self.limiter = rate.map(|rate| Limiter::new(rate, self.datagram, now));
+        self.limited_until = None;
+    }
 
     pub(super) fn has_limit(&self) -> bool {
         self.limiter.is_some()

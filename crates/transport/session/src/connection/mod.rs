@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use manyway_units::{Time, printable};
+use manyway_units::{Rate, Time, printable};
 use manyway_wire::relay::{RelayReply, Stale};
 use manyway_wire::{ConnectionId, Frame, Frames, MAX_REASON_LEN, PathId, StreamId};
 
@@ -198,6 +198,12 @@ impl Connection {
     /// Filler that was asked for before and hasn't left is dropped.
     pub fn fill(&mut self, now: Time, bytes: u64) {
         self.traffic.fill(now, bytes);
+    }
+
+    /// Sends stream data at no more than this rate from now on, in place of
+    /// [`Config::limit`](crate::Config::limit); `None`: as fast as congestion control allows.
+    pub fn set_limit(&mut self, now: Time, limit: Option<Rate>) {
+        self.traffic.set_limit(now, limit);
     }
 
     /// Filler that hasn't left yet, in bytes.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use manyway_control::Arrived;
 use manyway_control::rate_control::{RateConfig, RateController, RoundRobin};
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 use manyway_wire::PathId;
 use rand::{Rng, RngExt};
 
@@ -82,6 +82,10 @@ impl RateControl {
             limit: config.limit.map(|limit| limit.bytes_per_sec()),
             ..Self::default()
         }
+    }
+
+    pub(super) fn set_limit(&mut self, limit: Option<Rate>) {
+        self.limit = limit.map(Rate::bytes_per_sec);
     }
 
     pub(super) fn timeout(&self) -> Option<Time> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_control::TimerEvent;
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 use manyway_wire::relay::Grant;
 use manyway_wire::{AckFrame, ConnectionId, Frame, PathId, StreamId, TransportParameters};
 use rand::rngs::ChaCha20Rng;
@@ -190,6 +190,10 @@ impl Core {
     pub(super) fn fill(&mut self, now: Time, bytes: u64) {
         self.data.fill(bytes);
         self.paths.restart_survey(now);
+    }
+
+    pub(super) fn set_limit(&mut self, now: Time, limit: Option<Rate>) {
+        self.data.set_limit(now, limit);
     }
 
     pub(super) fn on_data_timeout(&mut self, now: Time) {

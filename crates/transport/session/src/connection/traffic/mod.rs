@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use manyway_units::Time;
+use manyway_units::{Rate, Time};
 use manyway_wire::{ConnectionId, Frame, PathId};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -231,6 +231,13 @@ impl Traffic {
     /// Sends `bytes` bytes of filler beside all other data.
     pub(super) fn fill(&mut self, now: Time, bytes: u64) {
         self.core.fill(now, bytes);
+        self.drive(now);
+    }
+
+    /// Sends at most so much from now on.
+    pub(super) fn set_limit(&mut self, now: Time, limit: Option<Rate>) {
+        self.core.set_limit(now, limit);
+        self.carriers.set_limit(limit);
         self.drive(now);
     }
 
