@@ -19,6 +19,7 @@ use crate::events;
 use crate::exit::{ClosedByPeer, Interrupted, Stop, TimedOut};
 use crate::live::Live;
 use crate::meter::Direction;
+use crate::metered::{self, Metered, QuotaUsed};
 use crate::progress::Report;
 use crate::reports::{Reporter, Reports};
 use crate::retry::is_the_networks;
@@ -135,6 +136,7 @@ pub(crate) struct Setup {
     pub(crate) named: bool,
     /// Whether this side goes on by itself if the network fails.
     pub(crate) goes_on: bool,
+    pub(crate) metered: Option<Metered>,
     /// A transfer ends when nothing moves for this long.
     pub(crate) timeout: Option<Duration>,
     pub(crate) reports: Reports,
@@ -172,6 +174,7 @@ impl Exchange<'_> {
             screen,
             stop,
             named,
+            metered,
             timeout: limit,
             ..
         } = self.setup;
@@ -186,6 +189,7 @@ impl Exchange<'_> {
         let result = tokio::select! {
             result = &mut transfer => result,
             () = stop.requested() => Err(Interrupted.into()),
+            used = metered::hold(metered.as_ref(), &self.connection) => Err(used.into()),
             late = stall::noticed(&self.connection, &progress, direction, *limit) => {
                 Err(late.into())
             }
@@ -254,6 +258,12 @@ fn ended_here(result: &anyhow::Result<Outcome>) -> Option<(u64, String)> {
     if let Some(TimedOut { limit, .. }) = error.downcast_ref() {
         let limit = format_duration(*limit);
         return Some((TIMED_OUT, format!("nothing moved for {limit}")));
+    }
+    if error.is::<QuotaUsed>() {
+        return Some((
+            INTERRUPTED,
+            "the quotas of its paths are used up".to_owned(),
+        ));
     }
     let stopped = error.is::<Interrupted>();
     stopped.then(|| (INTERRUPTED, "its user stopped it".to_owned()))

@@ -10,6 +10,7 @@ use manyway_units::format_duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
+use crate::metered::QuotaUsed;
 use crate::screen::Screen;
 
 /// Classes of errors.
@@ -79,6 +80,7 @@ impl Class {
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
             (cause.is::<ClosedByPeer>(), Self::Interrupted),
+            (cause.is::<QuotaUsed>(), Self::Interrupted),
             (cause.is::<TimedOut>(), Self::Timeout),
             (cause.is::<LeftOut>(), Self::Incomplete),
             (cause.is::<ConnectError>(), Self::Unreachable),

@@ -15,6 +15,7 @@ mod link;
 mod live;
 mod logging;
 mod meter;
+mod metered;
 #[cfg(feature = "research")]
 mod optimum;
 mod options;

@@ -11,6 +11,7 @@ use manyway_units::printable;
 
 use crate::args::{ArrivalArgs, GuardArgs, NetworkArgs};
 use crate::exit::usage;
+use crate::metered::Limit;
 use crate::screen::Screen;
 
 /// Checks the options and binds the sockets.
@@ -75,7 +76,7 @@ fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     let config = Config {
         cc: network.cc.clone(),
         scheduler: network.scheduler,
-        limit: network.limit,
+        limit: network.limit.as_ref().and_then(Limit::now),
         receive_window: network.receive_window.bytes(),
         ..Config::default()
     };

@@ -15,6 +15,7 @@ use crate::args::RecvArgs;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::meter::Direction;
+use crate::metered::Metered;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::retry::until_done;
@@ -55,15 +56,22 @@ async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow:
     prepare(&dir)?;
     // Standard input that stands for the caller's life has no answers.
     let ask = screen.can_ask() && !args.while_stdin;
+    let stop = Stop::listen(args.while_stdin);
+    let endpoint = options::bind(&args.network).await?;
     let setup = Setup {
         screen: screen.clone(),
-        stop: Stop::listen(args.while_stdin),
+        stop,
         named: !args.network.interfaces.is_empty(),
         goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
+        metered: Metered::new(
+            screen,
+            &endpoint,
+            args.network.limit.as_ref(),
+            &args.quota.quota,
+        ),
         timeout: args.retry.timeout,
         reports: reports.clone(),
     };
-    let endpoint = options::bind(&args.network).await?;
     let receiver = Receiver {
         setup,
         job: Job::Receive(

@@ -119,6 +119,7 @@ mod tests {
             stop: Stop::listen(false),
             named: false,
             goes_on: false,
+            metered: None,
             timeout: None,
         };
         let attempt = async || {

@@ -8,6 +8,7 @@ use crate::destination::{self, Remote};
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::meter::Direction;
+use crate::metered::{Limit, Metered};
 use crate::relays::{RelaySources, selection};
 use crate::reports::Reports;
 use crate::retry::until_done;
@@ -50,7 +51,7 @@ async fn send(
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
     let connects = !matches!(target, Target::Offer);
-    let limit = args.network.limit;
+    let limit = args.network.limit.as_ref().and_then(Limit::now);
     let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
     let (carrier, pick) = (args.network.carrier, args.selection.pick);
     let relays = RelaySources::open(screen, &args.relays, carrier, pick).await?;
@@ -66,15 +67,22 @@ async fn send(
         ));
     }
     let retry = args.retry.retry;
+    let stop = Stop::listen(false);
+    let endpoint = options::bind_selecting(&args.network, selected).await?;
     let setup = Setup {
         screen: screen.clone(),
-        stop: Stop::listen(false),
+        stop,
         named: !args.network.interfaces.is_empty(),
         goes_on: args.retry.retry.is_some(),
+        metered: Metered::new(
+            screen,
+            &endpoint,
+            args.network.limit.as_ref(),
+            &args.quota.quota,
+        ),
         timeout: args.retry.timeout,
         reports: reports.clone(),
     };
-    let endpoint = options::bind_selecting(&args.network, selected).await?;
     let mut sender = Sender {
         setup: &setup,
         endpoint: &endpoint,

@@ -2,9 +2,11 @@
 
 use clap::Args;
 use manyway::control::{LawSpec, Scheduler};
-use manyway::{ByteSize, Carriers, Congestion, PathSelector, Rate};
+use manyway::{ByteSize, Carriers, Congestion, PathSelector};
 use manyway_registry::RegistryUrl;
 use std::path::PathBuf;
+
+use crate::metered::{Limit, Quota};
 
 /// Sockets, congestion control and output of a transfer.
 #[derive(Debug, Clone, Args)]
@@ -43,8 +45,11 @@ pub(crate) struct NetworkArgs {
     pub(crate) scheduler: Scheduler,
 
     /// Highest sending rate over all paths together, e.g. 20Mbps or 2MB/s
-    #[arg(long, value_name = "RATE")]
-    pub(crate) limit: Option<Rate>,
+    ///
+    /// Or one for each time of day: with 08:00=2Mbps,18:00=off there is no limit from 18:00 to
+    /// 08:00, local time.
+    #[arg(long, value_name = "RATE|TIMETABLE")]
+    pub(crate) limit: Option<Limit>,
 
     /// Most memory for received data that isn't on disk yet
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
@@ -53,6 +58,18 @@ pub(crate) struct NetworkArgs {
     /// Print one JSON object per transfer on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
+}
+
+/// What a transfer may cost.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub(crate) struct QuotaArgs {
+    /// Stop using an interface or address when it has carried SIZE, e.g. wwan0=2GB; repeatable
+    ///
+    /// manyway counts what this command sends and receives there, headers included, and looks ten
+    /// times a second.
+    #[arg(long, value_name = "IFACE|ADDR=SIZE", value_delimiter = ',')]
+    pub(crate) quota: Vec<Quota>,
 }
 
 /// Where the relays of a transfer come from.

@@ -9,7 +9,7 @@ use manyway::ByteSize;
 use manyway::files::Links;
 
 use super::content::ContentArgs;
-use super::network::{NetworkArgs, RelaySourceArgs};
+use super::network::{NetworkArgs, QuotaArgs, RelaySourceArgs};
 use super::report::ReportArgs;
 use super::selection::SelectionArgs;
 
@@ -42,6 +42,8 @@ pub(crate) struct SendArgs {
     pub(crate) retry: RetryArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) quota: QuotaArgs,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
     #[command(flatten)]
@@ -121,6 +123,8 @@ pub(crate) struct RecvArgs {
     pub(crate) retry: RetryArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
+    #[command(flatten)]
+    pub(crate) quota: QuotaArgs,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
     #[command(flatten)]

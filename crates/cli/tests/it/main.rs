@@ -9,6 +9,7 @@ mod fluid;
 mod hook;
 mod hostile;
 mod many_relays;
+mod metered;
 #[cfg(feature = "research")]
 mod optimum;
 #[cfg(feature = "registry")]
