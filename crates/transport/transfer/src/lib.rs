@@ -35,5 +35,5 @@ pub use manifest::{Manifest, ManifestError, Totals};
 pub use message::{FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved};
 pub use name::{NameError, NameProblem, SafeName};
 pub use scope::Scope;
-pub use verify::{Digest, GROUP, Verifier, VerifyError, group_hash, groups};
+pub use verify::{Digest, GROUP, Verifier, VerifyError, ZEROS, group_hash, groups};
 pub use wants::{Want, Wants};

@@ -15,6 +15,9 @@ use std::fmt;
 /// Length of a group in bytes; the last one of a file may be shorter.
 pub const GROUP: u64 = 64 << 10;
 
+/// A group in a hole.
+pub static ZEROS: [u8; GROUP as usize] = [0; GROUP as usize];
+
 /// How many groups a file of `size` bytes has.
 pub fn groups(size: u64) -> u64 {
     size.div_ceil(GROUP)
@@ -119,6 +122,19 @@ impl Verifier {
         }
         self.seen += len;
         self.push(group);
+        Ok(len)
+    }
+
+    /// Takes the next group, which is zeros, and says how long it is.
+    ///
+    /// # Errors
+    /// As [`Verifier::keep`].
+    pub fn zeros(&mut self) -> Result<u64, VerifyError> {
+        let len = self.remaining().min(GROUP);
+        if len == 0 || !self.is_between_groups() {
+            return Err(self.too_long());
+        }
+        self.update(&ZEROS[..len as usize])?;
         Ok(len)
     }
 
@@ -312,6 +328,27 @@ mod tests {
             (v.seen(), groups(2 * GROUP), groups(2 * GROUP + 1)),
             (1, 2, 3)
         );
+    }
+
+    /// At every place, because a group's hash depends on that.
+    #[test]
+    fn holes_have_the_hash_of_their_zeros() {
+        let size = 5 * GROUP + 7;
+        let mut bytes = content(size);
+        bytes[GROUP as usize..3 * GROUP as usize].fill(0);
+        bytes[5 * GROUP as usize..].fill(0);
+        let mut v = verifier(size);
+        for (index, group) in bytes.chunks(GROUP as usize).enumerate() {
+            match index {
+                1 | 2 | 5 => assert_eq!(v.zeros(), Ok(group.len() as u64)),
+                _ => v.update(group).unwrap(),
+            }
+        }
+        assert_eq!(v.digest(), Ok(Digest(*blake3::hash(&bytes).as_bytes())));
+        assert!(v.zeros().is_err());
+        let mut v = verifier(GROUP);
+        v.update(b"a").unwrap();
+        assert!(v.zeros().is_err());
     }
 
     proptest! {

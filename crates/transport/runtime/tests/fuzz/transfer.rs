@@ -228,6 +228,7 @@ impl Script {
                 self.bytes.extend((0..len).map(|_| choices.byte()));
             }
             11..=13 => self.difference(choices),
+            14 if choices.byte() & 1 > 0 => self.hole(choices.below(10) as u64),
             14 => {
                 let groups = match choices.byte() {
                     255 => u64::MAX,
@@ -323,8 +324,9 @@ impl Script {
         let (of, version) = (choices.byte(), choices.byte());
         let content = self::version(size, version);
         for group in content.chunks(GROUP as usize) {
-            match choices.byte() & 3 {
-                0 => self.data_of(group),
+            match choices.byte() & 7 {
+                0 | 1 => self.data_of(group),
+                2 => self.hole(1),
                 _ => self.keep(of, 1),
             }
         }
@@ -351,6 +353,15 @@ impl Script {
                 .to_vec();
             self.content.extend(kept);
         }
+    }
+
+    /// Says that groups are zeros.
+    fn hole(&mut self, groups: u64) {
+        self.say(&Message::Hole(groups));
+        let size = self.file().map_or(0, |(_, size)| size);
+        let end = self.content.len() as u64 + groups * GROUP;
+        let end = end.min(size).max(self.content.len() as u64);
+        self.content.resize(end as usize, 0);
     }
 
     /// The file that comes next.

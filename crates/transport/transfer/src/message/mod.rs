@@ -29,6 +29,10 @@ pub const MAX_DATA: usize = 1 << 20;
 /// has come to them.
 pub const BASIS_WINDOW: usize = 4096;
 
+/// Most groups of a [`FrameKind::Hole`] frame: both sides hash them, and could do nothing else
+/// meanwhile.
+pub const MAX_HOLE: u64 = 1024;
+
 /// What a frame is. The numbers are the wire's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
@@ -175,7 +179,7 @@ pub enum Message {
     Basis(Vec<Digest>),
     /// So many groups needn't be sent.
     Kept(u64),
-    /// So many groups are zeros, and lie in a hole.
+    /// So many groups are zeros, and lie in a hole: 1 to [`MAX_HOLE`].
     Hole(u64),
     /// What the manifest speaks for.
     Scope(Scope),
@@ -390,7 +394,10 @@ impl Message {
             FrameKind::Wants => return Err(ProtocolError::Malformed(kind)),
             FrameKind::Basis => Message::Basis(body.take_all(|hash| Ok(Digest(hash)))?),
             FrameKind::Kept => Message::Kept(body.take()?),
-            FrameKind::Hole => Message::Hole(body.take()?),
+            FrameKind::Hole => match body.take()? {
+                groups @ 1..=MAX_HOLE => Message::Hole(groups),
+                _ => return Err(ProtocolError::Malformed(kind)),
+            },
             FrameKind::Scope => {
                 let scope = Scope::from_flags(body.take()?);
                 let mut scope = scope.ok_or(ProtocolError::Malformed(kind))?;

@@ -124,7 +124,7 @@ fn message() -> impl Strategy<Value = Message> {
         prop::collection::vec(any::<[u8; 32]>(), 0..9)
             .prop_map(|list| Message::Basis(list.into_iter().map(Digest).collect())),
         any::<u64>().prop_map(Message::Kept),
-        any::<u64>().prop_map(Message::Hole),
+        (1..=MAX_HOLE).prop_map(Message::Hole),
         (
             any::<bool>(),
             any::<bool>(),
@@ -314,6 +314,13 @@ fn the_bytes_are_those_of_the_specification() {
     let name = |name| SafeName::parse(name).unwrap();
     let deleted = Message::Deleted(vec![name("d/f"), name("d")]).to_bytes();
     assert_eq!(deleted, b"\x10\x00\x00\x06\x03d/f\x01d");
+    for wrong in [0, MAX_HOLE + 1, u64::MAX] {
+        let wrong = Message::Hole(wrong).to_bytes();
+        assert_eq!(
+            decode(&wrong),
+            Err(ProtocolError::Malformed(FrameKind::Hole))
+        );
+    }
 }
 
 #[test]

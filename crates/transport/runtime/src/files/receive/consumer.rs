@@ -34,6 +34,9 @@ use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 use tokio::sync::mpsc;
 
+/// Most bytes in holes that a receiver takes whose user hasn't said how much content to take.
+const MOST_HOLES: u64 = 4 << 40;
+
 /// The consumer's parts.
 pub(super) struct Consumer {
     dir: PathBuf,
@@ -206,7 +209,10 @@ impl Consumer {
                     preview.verdict()?;
                     let space = self.options.check_space.then(|| Space::new(root.clone()));
                     if let Some(space) = &space {
-                        space.admit(preview.missing())?;
+                        space.admit(preview.missing() - preview.holes())?;
+                    }
+                    if allowance.is_none() && preview.holes() > MOST_HOLES {
+                        return Err(too_many_holes(preview.holes()).into());
                     }
                     dots.verdict(&self.options.dotfiles)?;
                     let reservation =
@@ -309,6 +315,14 @@ impl Consumer {
     fn say(&self, outgoing: Outgoing) {
         let _ = self.out.blocking_send(outgoing);
     }
+}
+
+/// They take no room, but both sides hash them.
+fn too_many_holes(bytes: u64) -> Failure {
+    let reason = "there are more than 4 TiB in holes, which the receiver takes only with its \
+                  option `--max-total`";
+    Failure::new(FailureCode::Refused, reason)
+        .only_here(format_args!("{bytes} bytes are announced"))
 }
 
 /// A manifest that can be accepted.

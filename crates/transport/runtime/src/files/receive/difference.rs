@@ -5,7 +5,9 @@ use super::commit::{Job, Same};
 use super::options::ReceiveOptions;
 use super::part::{Complete, Part, write_failure};
 use super::tree::Dir;
-use manyway_transfer::{Conflict, Digest, Entry, Failure, GROUP, Policy, Verifier, VerifyError};
+use manyway_transfer::{
+    Conflict, Digest, Entry, Failure, GROUP, Policy, Verifier, VerifyError, ZEROS, group_hash,
+};
 use nix::unistd::geteuid;
 use std::fs::File;
 use std::io;
@@ -59,6 +61,16 @@ impl Difference {
         self.verifier.is_between_groups()
     }
 
+    /// Has all of it come?
+    pub(super) fn is_complete(&self) -> bool {
+        self.verifier.remaining() == 0
+    }
+
+    /// The hash of the group that ended last.
+    pub(super) fn last_group(&self) -> Option<Digest> {
+        self.verifier.last_group()
+    }
+
     /// Bytes to the end of the group.
     pub(super) fn in_group(&self) -> u64 {
         GROUP - self.verifier.seen() % GROUP
@@ -77,7 +89,7 @@ impl Difference {
             (Some(part), None) => {
                 let len = self.verifier.keep(hash);
                 let len = len.map_err(|error| Failure::content(&self.entry.name, error))?;
-                part.skip(len);
+                part.skip(len)?;
                 Ok(len)
             }
             (Some(part), Some(existing)) => {
@@ -90,6 +102,27 @@ impl Difference {
                 len.map_err(|error| Failure::content(&self.entry.name, error))
             }
         }
+    }
+
+    /// The next group lies in a hole; its hash was told if something is there. How long it is.
+    pub(super) fn hole(&mut self, told: Option<Digest>) -> Result<u64, Failure> {
+        let index = self.verifier.seen() / GROUP;
+        let zeros = &ZEROS[..self.verifier.remaining().min(GROUP) as usize];
+        let part = match self.part.take() {
+            Some(part) => part,
+            // The existing file may stay.
+            None => match told {
+                Some(told) if told == group_hash(self.entry.size, index, zeros) => {
+                    return self.keep(told);
+                }
+                _ => self.begin()?,
+            },
+        };
+        let part = self.part.insert(part);
+        let len = self.verifier.zeros();
+        let len = len.map_err(|error| Failure::content(&self.entry.name, error))?;
+        part.hole(len);
+        Ok(len)
     }
 
     /// Takes bytes that differ.

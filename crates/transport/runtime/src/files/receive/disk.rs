@@ -3,7 +3,7 @@
 //! The rest of the receiver decides what happens in which order. So the tests can put a disk in
 //! place that records the operations, fails one, or stops for ever after one, as a crash would.
 
-use manyway_transfer::{Entry, Existing, Timestamp};
+use manyway_transfer::{Entry, Existing, GROUP, Timestamp, ZEROS};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{
@@ -28,7 +28,9 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn create(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<File>;
     /// Writes at a place of a file.
     fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()>;
-    /// Cuts a file that is longer.
+    /// Makes a range of a file zeros, and a hole where the file system can.
+    fn punch(&self, file: &File, at: u64, len: u64) -> io::Result<()>;
+    /// Cuts a file that is longer, or ends a shorter one with a hole.
     fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
     /// Gives a file or directory the mode and time of its entry.
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
@@ -71,6 +73,19 @@ impl Disk for Os {
 
     fn write(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
         file.write_all_at(bytes, at)
+    }
+
+    fn punch(&self, file: &File, at: u64, len: u64) -> io::Result<()> {
+        if punch_hole(file, at, len) {
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < len {
+            let now = (len - done).min(GROUP);
+            file.write_all_at(&ZEROS[..now as usize], at + done)?;
+            done += now;
+        }
+        Ok(())
     }
 
     fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
@@ -130,6 +145,22 @@ impl Disk for Os {
             other => Ok(other?),
         }
     }
+}
+
+/// `false`: that isn't possible here.
+#[cfg(target_os = "linux")]
+fn punch_hole(file: &File, at: u64, len: u64) -> bool {
+    use nix::fcntl::{FallocateFlags, fallocate};
+    let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+    match (at.try_into(), len.try_into()) {
+        (Ok(at), Ok(len)) => fallocate(file, how, at, len).is_ok(),
+        _ => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch_hole(_: &File, _: u64, _: u64) -> bool {
+    false
 }
 
 fn spec(time: Timestamp) -> TimeSpec {

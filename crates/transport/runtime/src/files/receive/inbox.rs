@@ -33,6 +33,11 @@ impl Inbox {
         }
     }
 
+    /// Does nobody feed it any more?
+    pub(super) fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+
     /// The next frame; a failure of the sender ends the transfer here.
     pub(super) fn frame(&mut self) -> Result<Frame, End> {
         let mut header = [0; HEADER_LEN];

@@ -161,6 +161,15 @@ impl Intake<'_> {
                         self.grew(len)?;
                     }
                 }
+                Frame::Message(Message::Hole(groups)) => {
+                    self.begin_hole(groups)?;
+                    for _ in 0..groups {
+                        let len = verifier.zeros();
+                        let len = len.map_err(|error| Failure::content(&part.entry.name, error))?;
+                        part.hole(len);
+                        self.passed_hole(len, len)?;
+                    }
+                }
                 Frame::Message(Message::Trailer(digest)) => break digest,
                 Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
             }
@@ -192,6 +201,26 @@ impl Intake<'_> {
                         self.progress.leave_out(Kept::part(len));
                     }
                 }
+                Frame::Message(Message::Hole(groups)) => {
+                    self.begin_hole(groups)?;
+                    for _ in 0..groups {
+                        let told = match listed && !file.is_complete() {
+                            true => self.told()?,
+                            false => Item::End,
+                        };
+                        let told = match told {
+                            Item::Group(hash) => Some(hash),
+                            Item::End => None,
+                        };
+                        listed = told.is_some();
+                        let before = file.len();
+                        let len = file.hole(told)?;
+                        if told.is_some() && told == file.last_group() {
+                            self.kept.add(Kept::part(len));
+                        }
+                        self.passed_hole(len, file.len() - before)?;
+                    }
+                }
                 Frame::Data(len) => {
                     let mut left = len;
                     while left > 0 {
@@ -219,6 +248,23 @@ impl Intake<'_> {
     /// The next that the sender was told.
     fn told(&self) -> Result<Item, End> {
         self.told.recv().map_err(|_| End::Gone)
+    }
+
+    /// A group in a hole has passed, and made the file longer. It is hashed: so it counts as
+    /// content does.
+    fn passed_hole(&mut self, len: u64, longer: u64) -> Result<(), Failure> {
+        self.progress.leave_out(Kept::part(len));
+        self.grew(longer)
+    }
+
+    /// Is a hole worth its hashing? What has come of a transfer that is over may be full of them.
+    fn begin_hole(&self, groups: u64) -> Result<(), End> {
+        /// So much is soon done.
+        const FEW: u64 = 8;
+        match groups > FEW && self.inbox.is_closed() {
+            true => Err(End::Gone),
+            false => Ok(()),
+        }
     }
 
     /// An incomplete file is longer now.

@@ -5,8 +5,8 @@ use super::disk::{Left, reopen};
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
 use manyway_transfer::{
-    Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, decide,
-    failure::Side, numbered,
+    Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, ZEROS,
+    decide, failure::Side, numbered,
 };
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -26,8 +26,12 @@ pub(super) struct Part {
     file: File,
     /// Where the next bytes go.
     at: u64,
-    /// How long it is.
+    /// How long it is, with a hole at its end.
     len: u64,
+    /// How long it is without.
+    end: u64,
+    /// Where a hole begins that ends at `at`, and what was there is to go.
+    punching: Option<u64>,
     /// May it stay if the transfer ends early?
     keep: bool,
     pub(super) entry: Entry,
@@ -60,6 +64,8 @@ impl Part {
             file,
             at: 0,
             len: 0,
+            end: 0,
+            punching: None,
             keep,
             entry,
         })
@@ -67,10 +73,13 @@ impl Part {
 
     /// What an interrupted transfer has left of a file, of which the caller has got hold.
     pub(super) fn left(dir: Arc<Dir>, entry: Entry, file: File, keep: bool) -> io::Result<Self> {
+        let len = file.metadata()?.len();
         Ok(Self {
             temporary: Some(left_name(entry.name.file_name())),
             at: 0,
-            len: file.metadata()?.len(),
+            len,
+            end: len,
+            punching: None,
             keep,
             dir,
             file,
@@ -83,18 +92,57 @@ impl Part {
         self.file.try_clone()
     }
 
-    /// Writes the next bytes.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let written = self.dir.disk().write(&self.file, bytes, self.at);
-        written.map_err(|error| self.failure("writing", error))?;
-        self.skip(bytes.len() as u64);
+    /// Writes the next bytes; if the file has holes, without those blocks that are zeros.
+    pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
+        if self.entry.holes == 0 {
+            return self.put(bytes);
+        }
+        while !bytes.is_empty() {
+            let (len, zeros) = run(bytes, self.at);
+            let (now, later) = bytes.split_at(len);
+            match zeros {
+                true => self.hole(len as u64),
+                false => self.put(now)?,
+            }
+            bytes = later;
+        }
         Ok(())
     }
 
-    /// The next bytes are there.
-    pub(super) fn skip(&mut self, bytes: u64) {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.punch()?;
+        let written = self.dir.disk().write(&self.file, bytes, self.at);
+        written.map_err(|error| self.failure("writing", error))?;
+        self.skip(bytes.len() as u64)?;
+        self.end = self.end.max(self.at);
+        Ok(())
+    }
+
+    /// The next bytes are zeros, and take no room on the disk.
+    pub(super) fn hole(&mut self, bytes: u64) {
+        if self.at < self.end {
+            self.punching.get_or_insert(self.at);
+        }
         self.at += bytes;
         self.len = self.len.max(self.at);
+    }
+
+    /// Makes a hole of what was there, in one piece: file systems leave less of it then.
+    fn punch(&mut self) -> Result<(), Failure> {
+        let Some(from) = self.punching.take() else {
+            return Ok(());
+        };
+        let len = self.at.min(self.end) - from;
+        let punched = self.dir.disk().punch(&self.file, from, len);
+        punched.map_err(|error| self.failure("writing", error))
+    }
+
+    /// The next bytes are there.
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.punch()?;
+        self.at += bytes;
+        self.len = self.len.max(self.at);
+        Ok(())
     }
 
     /// How long it is.
@@ -104,10 +152,11 @@ impl Part {
 
     /// Gives the complete file its length, mode and time.
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
-        if self.len > self.at {
+        self.punch()?;
+        if self.end != self.at {
             let cut = self.dir.disk().set_len(&self.file, self.at);
-            cut.map_err(|error| self.failure("cutting", error))?;
-            self.len = self.at;
+            cut.map_err(|error| self.failure("setting its length", error))?;
+            (self.len, self.end) = (self.at, self.at);
         }
         let restored = self.dir.disk().restore(self.file.as_fd(), &self.entry);
         restored.map_err(|error| self.failure("setting mode and time", error))
@@ -171,13 +220,26 @@ impl Drop for Part {
             return;
         };
         // What has no whole group spares nobody anything.
-        if self.keep && self.len >= GROUP {
+        if self.keep && self.end >= GROUP {
             return;
         }
         if let Err(error) = self.dir.disk().remove(self.dir.as_fd(), &temporary) {
             tracing::warn!(file = %temporary, %error, "can't remove an incomplete file");
         }
     }
+}
+
+/// How many of the first bytes, which go to `at`, are in blocks of zeros, or in others; and which.
+fn run(bytes: &[u8], at: u64) -> (usize, bool) {
+    /// What file systems allocate at least, as a rule.
+    const BLOCK: usize = 4096;
+    let is_zero = |block: &[u8]| *block == ZEROS[..block.len()];
+    let first = bytes.len().min(BLOCK - (at % BLOCK as u64) as usize);
+    let (first, others) = bytes.split_at(first);
+    let zeros = is_zero(first);
+    let alike = others.chunks(BLOCK);
+    let alike = alike.take_while(|block| is_zero(block) == zeros);
+    (first.len() + alike.map(<[u8]>::len).sum::<usize>(), zeros)
 }
 
 /// What [`take_name`] did.
@@ -303,6 +365,21 @@ pub(in crate::files) fn is_temporary(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_end_at_blocks() {
+        let mut bytes = vec![0; 5 * 4096];
+        bytes[2 * 4096] = 1;
+        bytes[3 * 4096 - 1] = 1;
+        assert_eq!(run(&bytes, 0), (2 * 4096, true));
+        assert_eq!(run(&bytes[2 * 4096..], 2 * 4096), (4096, false));
+        assert_eq!(run(&bytes[3 * 4096..], 3 * 4096), (2 * 4096, true));
+        // What comes in the middle of a block.
+        assert_eq!(run(&bytes[100..], 100), (2 * 4096 - 100, true));
+        assert_eq!(run(&bytes[4000..], 8000), (192, true));
+        assert_eq!(run(&[0; 10], 4095), (10, true));
+        assert_eq!(run(&[1, 0], 4095), (1, false));
+    }
 
     #[test]
     fn temporary_names_are_safe_and_short_enough() {

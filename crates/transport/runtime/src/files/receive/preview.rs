@@ -24,6 +24,7 @@ pub(super) struct Preview {
     files: u64,
     wants: Wants,
     missing: u64,
+    holes: u64,
     there: Kept,
     conflicts: Vec<(Entry, Conflict)>,
     count: u64,
@@ -39,6 +40,7 @@ impl Preview {
             files: 0,
             wants: Wants::default(),
             missing: 0,
+            holes: 0,
             there: Kept::default(),
             conflicts: Vec::new(),
             count: 0,
@@ -58,6 +60,11 @@ impl Preview {
     /// Bytes that are to be written, as far as is known.
     pub(super) fn missing(&self) -> u64 {
         self.missing
+    }
+
+    /// How many of them are said to lie in holes, and take no room.
+    pub(super) fn holes(&self) -> u64 {
+        self.holes
     }
 
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
@@ -88,7 +95,9 @@ impl Preview {
             Kind::File => {
                 self.wants.set(self.files, want);
                 self.files += 1;
-                self.missing += entry.size - there.min(entry.size);
+                let missing = entry.size - there.min(entry.size);
+                self.missing += missing;
+                self.holes += missing.min(entry.holes);
                 if want == Want::Nothing {
                     self.there.add(Kept::whole(entry.size));
                 }

@@ -5,21 +5,23 @@ use super::super::summary::Kept;
 use super::outbox::Outbox;
 use super::reading::Reading;
 use super::stop::Stop;
-use manyway_transfer::message::{BASIS_WINDOW, MAX_DATA};
+use manyway_transfer::message::{BASIS_WINDOW, MAX_DATA, MAX_HOLE};
 use manyway_transfer::{Digest, GROUP, Message};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
 /// The receiver goes on telling hashes when it hears what became of them.
-const MOST_KEPT: u64 = BASIS_WINDOW as u64 / 4;
+const MOST_PASSED: u64 = BASIS_WINDOW as u64 / 4;
+const _: () = assert!(MOST_PASSED <= MAX_HOLE);
 
 /// The groups that a receiver has, file by file.
 pub(super) struct Difference {
     /// `None` ends a file's list.
     basis: mpsc::Receiver<Option<Digest>>,
     group: Box<[u8]>,
-    /// Groups of the current file that needn't be sent, and the receiver hasn't heard of it yet.
-    kept: u64,
+    /// Groups of the current file that aren't sent, and the receiver hasn't heard of it yet: those
+    /// that it has, or those in a hole.
+    passed: Message,
 }
 
 impl Difference {
@@ -27,7 +29,7 @@ impl Difference {
         Self {
             basis,
             group: Box::default(),
-            kept: 0,
+            passed: Message::Kept(0),
         }
     }
 
@@ -42,6 +44,15 @@ impl Difference {
         while reading.remaining() > 0 {
             let there = if listed { self.next(out)? } else { None };
             listed = there.is_some();
+            if reading.hole() > 0 {
+                let len = reading.pass()?;
+                if listed && there == reading.last_group() {
+                    left_out += len;
+                }
+                progress.leave_out(Kept::part(len));
+                self.pass(Message::Hole, out)?;
+                continue;
+            }
             let len = reading.remaining().min(GROUP) as usize;
             if self.group.len() < len {
                 self.group = vec![0; GROUP as usize].into();
@@ -49,16 +60,12 @@ impl Difference {
             let group = &mut self.group[..len];
             reading.fill(group)?;
             if listed && there == reading.last_group() {
-                self.kept += 1;
                 left_out += len as u64;
                 progress.leave_out(Kept::part(len as u64));
-                if self.kept == MOST_KEPT {
-                    self.tell_kept(out)?;
-                    out.flush()?;
-                }
+                self.pass(Message::Kept, out)?;
                 continue;
             }
-            self.tell_kept(out)?;
+            self.tell_passed(out)?;
             let mut rest = &self.group[..len];
             while !rest.is_empty() {
                 let room = out.content(rest.len().min(MAX_DATA))?;
@@ -68,7 +75,7 @@ impl Difference {
                 rest = &rest[now..];
             }
         }
-        self.tell_kept(out)?;
+        self.tell_passed(out)?;
         Ok((reading.end(out)?, left_out))
     }
 
@@ -80,15 +87,36 @@ impl Difference {
             Err(TryRecvError::Empty) => {}
         }
         // It may wait for our word before it says more.
-        self.tell_kept(out)?;
+        self.tell_passed(out)?;
         out.flush()?;
         self.basis.blocking_recv().ok_or(Stop::Gone)
     }
 
-    fn tell_kept(&mut self, out: &mut Outbox) -> Result<(), Stop> {
-        match std::mem::take(&mut self.kept) {
-            0 => Ok(()),
-            kept => out.message(&Message::Kept(kept)),
+    /// Notes a group that isn't sent, of which `how` tells.
+    fn pass(&mut self, how: fn(u64) -> Message, out: &mut Outbox) -> Result<(), Stop> {
+        if self.passed.kind() != how(0).kind() {
+            self.tell_passed(out)?;
+        }
+        let groups = self.passed_groups() + 1;
+        self.passed = how(groups);
+        if groups == MOST_PASSED {
+            self.tell_passed(out)?;
+            out.flush()?;
+        }
+        Ok(())
+    }
+
+    fn passed_groups(&self) -> u64 {
+        match self.passed {
+            Message::Kept(groups) | Message::Hole(groups) => groups,
+            _ => 0,
+        }
+    }
+
+    fn tell_passed(&mut self, out: &mut Outbox) -> Result<(), Stop> {
+        match std::mem::replace(&mut self.passed, Message::Kept(0)) {
+            Message::Kept(0) | Message::Hole(0) => Ok(()),
+            passed => out.message(&passed),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and reads the receiver's messages.
 
 mod difference;
+mod extents;
 mod outbox;
 mod producer;
 mod reading;

@@ -11,7 +11,7 @@ use super::reading::Reading;
 use super::sources::Sources;
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
-use manyway_transfer::message::Batch;
+use manyway_transfer::message::{Batch, MAX_HOLE};
 use manyway_transfer::{Digest, Entry, Failure, Manifest, Message, Scope, Totals, Want, Wants};
 use std::io;
 use std::sync::Arc;
@@ -164,7 +164,19 @@ impl Producer {
     fn send_file(&mut self, entry: &Entry) -> Result<Digest, Stop> {
         let mut reading = self.begin(entry)?;
         while reading.remaining() > 0 {
-            let wanted = usize::try_from(reading.remaining()).unwrap_or(usize::MAX);
+            let groups = reading.hole().min(MAX_HOLE);
+            if groups > 0 {
+                for _ in 0..groups {
+                    self.progress.leave_out(Kept::part(reading.pass()?));
+                }
+                self.out.message(&Message::Hole(groups))?;
+                if groups == MAX_HOLE {
+                    // The receiver has to hash that, too.
+                    self.out.flush()?;
+                }
+                continue;
+            }
+            let wanted = usize::try_from(reading.data()).unwrap_or(usize::MAX);
             let room = self
                 .out
                 .content(wanted.min(manyway_transfer::message::MAX_DATA))?;

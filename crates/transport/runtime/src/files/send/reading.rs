@@ -1,14 +1,15 @@
 //! A file that is read, hashed, and held to what was listed.
 
+use super::extents::Extents;
 use super::outbox::Outbox;
 use super::sources::{Sources, mtime_of};
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
-use manyway_transfer::{Digest, Entry, Failure, FailureCode, Message, Verifier};
+use manyway_transfer::{Digest, Entry, Failure, FailureCode, GROUP, Message, Verifier, groups};
 use nix::fcntl::OFlag;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 /// A file that is read and hashed.
@@ -16,6 +17,7 @@ pub(super) struct Reading<'a> {
     entry: &'a Entry,
     file: File,
     verifier: Verifier,
+    extents: Extents,
 }
 
 impl<'a> Reading<'a> {
@@ -23,11 +25,11 @@ impl<'a> Reading<'a> {
         let path = sources.path_of(&entry.name);
         let file = open(&path).map_err(|error| read_failure("opening", entry, &error))?;
         check_unchanged(entry, &file)?;
-        let verifier = Verifier::new(entry);
         Ok(Self {
             entry,
             file,
-            verifier,
+            verifier: Verifier::new(entry),
+            extents: Extents::new(entry.size, entry.holes > 0),
         })
     }
 
@@ -35,9 +37,34 @@ impl<'a> Reading<'a> {
         self.verifier.remaining()
     }
 
+    /// How many groups from here on lie in a hole.
+    pub(super) fn hole(&mut self) -> u64 {
+        let at = self.verifier.seen();
+        if !self.verifier.is_between_groups() {
+            return 0;
+        }
+        match self.extents.hole_at(&self.file, at) {
+            end if end == self.entry.size => groups(end - at),
+            end => (end - at) / GROUP,
+        }
+    }
+
+    /// Bytes before the next group that may lie in a hole.
+    pub(super) fn data(&self) -> u64 {
+        let at = self.verifier.seen();
+        let end = self.extents.data_from(at + 1).next_multiple_of(GROUP);
+        end.min(self.entry.size) - at
+    }
+
+    /// Passes over a group in a hole, and says how long it is.
+    pub(super) fn pass(&mut self) -> Result<u64, Failure> {
+        let passed = self.verifier.zeros();
+        passed.map_err(|error| Failure::content(&self.entry.name, error))
+    }
+
     /// Reads the next bytes.
     pub(super) fn fill(&mut self, room: &mut [u8]) -> Result<(), Failure> {
-        let read = fill(&self.file, room);
+        let read = fill(&self.file, room, self.verifier.seen());
         let read = read.map_err(|error| read_failure("reading", self.entry, &error))?;
         if read < room.len() {
             check_unchanged(self.entry, &self.file)?;
@@ -73,11 +100,11 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Reads until `room` is full or the file ends.
-fn fill(mut file: &File, room: &mut [u8]) -> io::Result<usize> {
+/// Reads from `at` until `room` is full or the file ends.
+fn fill(file: &File, room: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < room.len() {
-        match file.read(&mut room[filled..]) {
+        match file.read_at(&mut room[filled..], at + filled as u64) {
             Ok(0) => break,
             Ok(n) => filled += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -215,6 +215,7 @@ fn entry_of(name: SafeName, metadata: &Metadata) -> Entry {
     let mut entry = Entry::new(name, kind);
     if entry.is_file() {
         entry.size = metadata.len();
+        entry.holes = entry.size.saturating_sub(metadata.blocks() * 512);
     }
     entry.mode = metadata.mode() as u16 & Entry::MODE_MASK;
     entry.mtime = mtime_of(metadata);

@@ -165,6 +165,11 @@ impl Disk for TestDisk {
         self.step(op, || Os.write(file, bytes, at), |()| None)
     }
 
+    fn punch(&self, file: &fs::File, at: u64, len: u64) -> io::Result<()> {
+        // The next write, or the end, counts.
+        Os.punch(file, at, len)
+    }
+
     fn set_len(&self, file: &fs::File, len: u64) -> io::Result<()> {
         let op = Op::SetLen {
             file: inode(file),

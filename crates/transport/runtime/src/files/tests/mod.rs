@@ -3,6 +3,7 @@
 mod changes;
 mod conflicts;
 mod disk;
+mod holes;
 mod hostile;
 mod interruptions;
 mod limits;
@@ -15,8 +16,8 @@ mod sync;
 use super::*;
 use manyway_transfer::message::{HEADER_LEN, MAX_DATA};
 use manyway_transfer::{
-    Digest, Entry, FailureCode, FrameKind, Header, Hello, Kind, Message, Policy, Role, SafeName,
-    Timestamp,
+    Digest, Entry, FailureCode, FrameKind, GROUP, Header, Hello, Kind, Message, Policy, Role,
+    SafeName, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,0 +1,112 @@
+//! Where a file has holes.
+
+use std::fs::File;
+use std::ops::Range;
+
+/// A file's ranges of data and holes, looked up as they are passed, in their order.
+#[derive(Debug)]
+pub(super) struct Extents {
+    /// The range of data that was looked up last; before it is a hole.
+    data: Range<u64>,
+    size: u64,
+}
+
+impl Extents {
+    /// Of a file of `size` bytes; `sparse` is whether it can have holes at all.
+    pub(super) fn new(size: u64, sparse: bool) -> Self {
+        Self {
+            data: if sparse { 0..0 } else { 0..size },
+            size,
+        }
+    }
+
+    /// Where the hole ends that begins at `at`, or `at` if there is data.
+    pub(super) fn hole_at(&mut self, file: &File, at: u64) -> u64 {
+        if at < self.data.end || at >= self.size {
+            return at.max(self.data.start);
+        }
+        let data = seek::data(file, at).map_or(self.size, |data| data.unwrap_or(at));
+        let data = data.clamp(at, self.size);
+        self.data = data..seek::hole(file, data).unwrap_or(self.size);
+        data
+    }
+
+    /// Up to where there is no need to look for a hole, from `at` on.
+    pub(super) fn data_from(&self, at: u64) -> u64 {
+        self.data.end.clamp(at, self.size)
+    }
+}
+
+#[cfg(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd"))]
+mod seek {
+    use nix::errno::Errno;
+    use nix::unistd::{Whence, lseek};
+    use std::fs::File;
+
+    /// The next data; `None`: there is no more, `Some(None)`: the file system doesn't say.
+    pub(super) fn data(file: &File, at: u64) -> Option<Option<u64>> {
+        match seek(file, at, Whence::SeekData) {
+            Err(Errno::ENXIO) => None,
+            other => Some(other.ok()),
+        }
+    }
+
+    /// The next hole, if the file system says.
+    pub(super) fn hole(file: &File, at: u64) -> Option<u64> {
+        seek(file, at, Whence::SeekHole).ok()
+    }
+
+    fn seek(file: &File, at: u64, whence: Whence) -> Result<u64, Errno> {
+        let at = at.try_into().map_err(|_| Errno::EOVERFLOW)?;
+        let found = lseek(file, at, whence)?;
+        found.try_into().map_err(|_| Errno::EOVERFLOW)
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple", target_os = "freebsd")))]
+mod seek {
+    use std::fs::File;
+
+    pub(super) fn data(_: &File, _: u64) -> Option<Option<u64>> {
+        Some(None)
+    }
+
+    pub(super) fn hole(_: &File, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_file_without_holes_has_none() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[1; 9000], 0).unwrap();
+        for sparse in [false, true] {
+            let mut extents = Extents::new(9000, sparse);
+            assert_eq!(extents.hole_at(&file, 0), 0);
+            assert_eq!(extents.data_from(0), 9000);
+            assert_eq!(extents.hole_at(&file, 9000), 9000);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn holes_are_found_where_they_are() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(10 << 20).unwrap();
+        file.write_all_at(&[1; 4096], 3 << 20).unwrap();
+        let mut extents = Extents::new(10 << 20, true);
+        assert_eq!(extents.hole_at(&file, 0), 3 << 20);
+        assert_eq!(extents.hole_at(&file, 1 << 20), 3 << 20);
+        assert_eq!(extents.hole_at(&file, 3 << 20), 3 << 20);
+        assert_eq!(extents.data_from(3 << 20), (3 << 20) + 4096);
+        assert_eq!(extents.hole_at(&file, (3 << 20) + 4096), 10 << 20);
+        // Nothing is looked up where it is known.
+        let mut dense = Extents::new(10 << 20, false);
+        assert_eq!(dense.hole_at(&file, 0), 0);
+    }
+}
