@@ -187,4 +187,11 @@ impl Skipped {
             self.examples.push(format!("{name}: {reason}"));
         }
     }
+
+    /// Adds another list.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.count += other.count;
+        let room = Self::MOST.saturating_sub(self.examples.len());
+        self.examples.extend(other.examples.into_iter().take(room));
+    }
 }

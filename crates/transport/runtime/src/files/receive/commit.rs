@@ -5,15 +5,18 @@
 //! commits once for many files.
 
 use super::super::progress::Progress;
-use super::super::summary::FileSummary;
+use super::super::summary::{FileSummary, Skipped};
 use super::link::Link;
+use super::metadata::Metadata;
 use super::outgoing::Outgoing;
 use super::part::{Complete, unmark, write_failure};
+use super::shared::Shared;
 use super::tree::{Dir, Made, RECEIVING_DIR};
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
 use manyway_transfer::{Digest, Entry, Failure, Kind, Message, Policy, Renamed, SafeName, Saved};
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -22,6 +25,8 @@ use tokio::sync::mpsc;
 
 /// Most jobs in a batch, and so most files waiting open; the queue holds as many again.
 pub(super) const BATCH: usize = 64;
+const NO_LINK: &str = "a hard link, which isn't possible here; receive into another file system";
+const OLD_METADATA: &str = "its mode and time stay: it is somebody else's, or has another name";
 /// Threads that sync a batch.
 const SYNCERS: usize = 8;
 
@@ -36,8 +41,10 @@ pub(super) enum Job {
     Finished(Arc<Dir>, Made),
     /// A file of the same content was there.
     Same(Box<Same>),
-    /// A symbolic link.
+    /// A symbolic or a hard link.
     Link(Box<Link>),
+    /// A file that was there, as its size and time say.
+    There(Box<There>),
 }
 
 /// A file that was there with the content that was sent.
@@ -49,8 +56,27 @@ pub(super) struct Same {
     pub(super) digest: Digest,
 }
 
+/// A file that was there, as its size and time say.
+#[derive(Debug)]
+pub(super) struct There {
+    pub(super) dir: Arc<Dir>,
+    pub(super) entry: Entry,
+}
+
+/// What has become of everything.
+pub(super) struct Committed {
+    pub(super) files: Vec<FileSummary>,
+    pub(super) altered: Skipped,
+}
+
 /// The committer's parts.
 pub(super) struct Committer {
+    pub(super) root: Arc<Dir>,
+    pub(super) metadata: Metadata,
+    /// Files that hard links may lead to.
+    pub(super) shared: Shared,
+    /// What can't be as it is at the sender.
+    pub(super) altered: Skipped,
     pub(super) policy: Policy,
     pub(super) out: mpsc::Sender<Outgoing>,
     pub(super) progress: Arc<Progress>,
@@ -61,7 +87,7 @@ pub(super) struct Committer {
 
 impl Committer {
     /// Works until there are no more jobs, or one fails; the async side is then told to stop.
-    pub(super) fn run(mut self, jobs: Receiver<Job>) -> Result<Vec<FileSummary>, Failure> {
+    pub(super) fn run(mut self, jobs: Receiver<Job>) -> Result<Committed, Failure> {
         let mut batch = Vec::new();
         while let Ok(job) = jobs.recv() {
             batch.push(job);
@@ -72,7 +98,10 @@ impl Committer {
                 return Err(failure);
             }
         }
-        Ok(self.files)
+        Ok(Committed {
+            files: self.files,
+            altered: self.altered,
+        })
     }
 
     fn commit(&mut self, batch: &mut Vec<Job>) -> Result<(), Failure> {
@@ -105,7 +134,12 @@ impl Committer {
                     touch(file.part.dir());
                 }
                 Job::Grown(dir) => touch(dir),
-                Job::Finished(dir, Made { entry, marked }) => {
+                Job::Finished(dir, Made { entry, existed, .. }) if *existed => {
+                    let updated = self.metadata.update_dir(dir, entry);
+                    self.note_update(entry, updated)?;
+                    touch(dir);
+                }
+                Job::Finished(dir, Made { entry, marked, .. }) => {
                     let restored = dir.restore(entry).and_then(|()| match marked {
                         Some(parent) => {
                             touch(parent);
@@ -120,11 +154,10 @@ impl Committer {
                 }
                 Job::Same(same) => self.adopt(same)?,
                 Job::Link(link) => {
-                    if let Kind::Symlink(target) = &link.entry.kind {
-                        link.place_symlink(target, self.policy)?;
-                    }
+                    self.place_link(link)?;
                     touch(&link.dir);
                 }
+                Job::There(there) => self.meet(there)?,
             }
         }
         in_parallel(&touched, |dir| {
@@ -143,6 +176,9 @@ impl Committer {
                 name: name.clone(),
             });
         }
+        if file.part.entry.shared {
+            self.share(file.part.dir(), name.file_name(), &file.part.entry)?;
+        }
         self.note(&name, file.part.entry.size, file.digest);
         Ok(())
     }
@@ -160,8 +196,61 @@ impl Committer {
             let synced = restored.and_then(|()| dir.disk().sync_file(file));
             synced.map_err(|error| write_failure("setting mode and time", &entry.name, error))?;
         }
+        if entry.shared {
+            self.share(dir, entry.name.file_name(), entry)?;
+        }
         self.note(&entry.name, entry.size, *digest);
         Ok(())
+    }
+
+    /// A file was there: brings its metadata up to date.
+    fn meet(&mut self, there: &There) -> Result<(), Failure> {
+        let There { dir, entry } = there;
+        if entry.shared {
+            self.share(dir, entry.name.file_name(), entry)?;
+        }
+        if self.metadata.updates() {
+            let updated = self.metadata.update_file(dir, entry);
+            self.note_update(entry, updated)?;
+        }
+        Ok(())
+    }
+
+    fn note_update(&mut self, entry: &Entry, updated: io::Result<bool>) -> Result<(), Failure> {
+        match updated {
+            Ok(true) => {}
+            Ok(false) => self.altered.add(&entry.name, OLD_METADATA),
+            Err(error) => {
+                return Err(write_failure("setting mode and time", &entry.name, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes where a file is that may have further names.
+    fn share(&mut self, dir: &Dir, name: &str, entry: &Entry) -> Result<(), Failure> {
+        let found = dir.look(name).and_then(|found| {
+            let local = dir.local_name(name)?;
+            self.shared.add(found.id().map(|id| (&local, id)))
+        });
+        found.map_err(|error| write_failure("noting its place", &entry.name, error))
+    }
+
+    fn place_link(&mut self, link: &Link) -> Result<(), Failure> {
+        match &link.entry.kind {
+            Kind::Symlink(target) => link.place_symlink(target, self.policy),
+            Kind::HardLink(number) => {
+                let placed = match self.shared.find(&self.root, *number) {
+                    Ok(Some(file)) => link.place_hard_link(file, self.policy)?,
+                    Ok(None) | Err(_) => false,
+                };
+                if !placed {
+                    self.altered.add(&link.entry.name, NO_LINK);
+                }
+                Ok(())
+            }
+            Kind::File | Kind::Directory | Kind::LeftOut(_) => Ok(()),
+        }
     }
 
     fn note(&mut self, name: &SafeName, size: u64, digest: Digest) {

@@ -11,9 +11,11 @@ use super::disk::Disk;
 use super::end::End;
 use super::inbox::Inbox;
 use super::intake::{Intake, spool_failure};
+use super::metadata::Metadata;
 use super::options::{Dotfiles, ReceiveOptions};
 use super::outgoing::Outgoing;
 use super::preview::{Dots, Preview};
+use super::shared::Shared;
 use super::space::Space;
 use super::sweep;
 use super::tree::{Dir, RECEIVING_DIR, Tree};
@@ -235,7 +237,12 @@ impl Consumer {
     /// Takes the content of all files, with the committer at work beside it, and with what tells
     /// the sender which content is there.
     fn take_content(&mut self, root: &Arc<Dir>, offer: Offer) -> Result<Taken, End> {
+        let metadata = Metadata::new(&self.options);
         let committer = Committer {
+            root: root.clone(),
+            metadata: metadata.clone(),
+            shared: Shared::new(&self.dir),
+            altered: Skipped::default(),
             policy: self.options.policy,
             out: self.out.clone(),
             progress: self.progress.clone(),
@@ -271,6 +278,7 @@ impl Consumer {
                 options: &self.options,
                 inbox: &mut self.inbox,
                 progress: &self.progress,
+                metadata,
                 mask,
                 space: offer.space,
                 reservation: offer.reservation,
@@ -289,7 +297,7 @@ impl Consumer {
             let Intake {
                 kept,
                 left_out: skipped,
-                altered,
+                mut altered,
                 jobs,
                 ..
             } = intake;
@@ -301,12 +309,15 @@ impl Consumer {
                 (Err(end @ (End::Here(_) | End::There(_))), _) => Err(end),
                 (_, Err(failure)) => Err(failure.into()),
                 (Err(End::Gone), _) => Err(End::Gone),
-                (Ok(()), Ok(files)) => Ok(Taken {
-                    files,
-                    kept,
-                    skipped,
-                    altered,
-                }),
+                (Ok(()), Ok(committed)) => {
+                    altered.extend(committed.altered);
+                    Ok(Taken {
+                        files: committed.files,
+                        kept,
+                        skipped,
+                        altered,
+                    })
+                }
             }
         })
     }

@@ -36,6 +36,8 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
     /// Makes a symbolic link.
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()>;
+    /// Makes a hard link in `dir` to a file of another directory.
+    fn link(&self, of: (BorrowedFd<'_>, &str), dir: BorrowedFd<'_>, name: &str) -> io::Result<()>;
     /// Gives a symbolic link its time.
     fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()>;
     /// Brings a file's content, mode and time to disk.
@@ -106,6 +108,11 @@ impl Disk for Os {
         Ok(symlinkat(target, dir, name)?)
     }
 
+    fn link(&self, of: (BorrowedFd<'_>, &str), dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        // Of a symbolic link, it would be another name.
+        Ok(linkat(of.0, of.1, dir, name, AtFlags::empty())?)
+    }
+
     fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()> {
         let follow = UtimensatFlags::NoFollowSymlink;
         match utimensat(dir, name, &TimeSpec::UTIME_OMIT, &spec(mtime), follow) {
@@ -167,6 +174,9 @@ fn spec(time: Timestamp) -> TimeSpec {
     TimeSpec::new(time.seconds, i64::from(time.nanos))
 }
 
+/// Device and inode.
+pub(super) type Id = (u64, u64);
+
 /// What a directory has under a name.
 pub(super) struct Found {
     pub(super) existing: Existing,
@@ -203,6 +213,12 @@ impl Found {
     pub(super) fn size(&self) -> Option<u64> {
         let stat = self.stat.filter(|_| self.existing == Existing::File)?;
         u64::try_from(stat.st_size).ok()
+    }
+
+    /// Which file it is; `None` if it is none.
+    pub(super) fn id(&self) -> Option<Id> {
+        let stat = self.stat.filter(|_| self.existing == Existing::File)?;
+        Some((stat.st_dev, stat.st_ino))
     }
 
     /// Is it a file with the size and time of that one?

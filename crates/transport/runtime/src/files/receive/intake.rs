@@ -5,11 +5,12 @@ use super::super::spool::Entries;
 use super::super::summary::{Kept, Skipped};
 use super::allowance::Reservation;
 use super::basis::{Held, Item};
-use super::commit::Job;
+use super::commit::{Job, There};
 use super::difference::Difference;
 use super::end::End;
 use super::inbox::{Frame, Inbox};
 use super::link::Link;
+use super::metadata::Metadata;
 use super::options::ReceiveOptions;
 use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark, write_failure};
 use super::space::Space;
@@ -28,6 +29,7 @@ pub(super) struct Intake<'a> {
     pub(super) options: &'a ReceiveOptions,
     pub(super) inbox: &'a mut Inbox,
     pub(super) progress: &'a Progress,
+    pub(super) metadata: Metadata,
     /// Permission bits that nothing gets.
     pub(super) mask: u16,
     pub(super) space: Option<Space>,
@@ -61,7 +63,7 @@ impl Intake<'_> {
                     self.take_directory(entry)?;
                     continue;
                 }
-                Kind::Symlink(_) => {
+                Kind::Symlink(_) | Kind::HardLink(_) => {
                     self.take_link(entry)?;
                     continue;
                 }
@@ -69,10 +71,13 @@ impl Intake<'_> {
                     self.left_out.add(&entry.name, cause);
                     continue;
                 }
-                Kind::HardLink(_) => continue,
             }
             match wants.get(number) {
                 Want::All => self.take_file(entry)?,
+                Want::Nothing if entry.shared || self.metadata.updates() => {
+                    let dir = self.parent()?;
+                    send(&self.jobs, Job::There(Box::new(There { dir, entry })))?;
+                }
                 Want::Nothing => {}
                 Want::Difference => self.take_difference(entry)?,
             }
@@ -103,7 +108,11 @@ impl Intake<'_> {
                         policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
                     let marked = marked.then(|| parent.clone());
                     let dir = Some(parent.open(&name).map_err(failure)?);
-                    let made = Some(Made { entry, marked });
+                    let made = Some(Made {
+                        entry,
+                        marked,
+                        existed: false,
+                    });
                     self.tree.enter(Level { dir, made });
                     return send(&self.jobs, Job::Grown(parent));
                 }
@@ -114,9 +123,11 @@ impl Intake<'_> {
             match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
                     let dir = Some(parent.open(&name).map_err(failure)?);
-                    let made = is_marked(&parent, &name).map_err(failure)?.then(|| Made {
+                    let is_marked = is_marked(&parent, &name).map_err(failure)?;
+                    let made = (is_marked || self.metadata.updates()).then(|| Made {
                         entry,
-                        marked: Some(parent),
+                        marked: is_marked.then_some(parent),
+                        existed: !is_marked,
                     });
                     self.tree.enter(Level { dir, made });
                     return Ok(());
@@ -291,6 +302,7 @@ impl Intake<'_> {
 
 fn finish(jobs: &SyncSender<Job>, level: Level, complete: bool) -> Result<(), End> {
     match (level.dir, level.made) {
+        (Some(_), Some(made)) if made.existed && !complete => Ok(()),
         (Some(dir), Some(mut made)) => {
             if !complete && made.marked.take().is_some() {
                 // The next transfer goes on here.

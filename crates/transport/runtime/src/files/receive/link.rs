@@ -1,8 +1,10 @@
-//! Puts symbolic links in their places.
+//! Puts links in their places.
 
+use super::disk::Id;
 use super::part::{Named, left_name, random_name, take_name, write_failure};
 use super::tree::Dir;
 use manyway_transfer::{Entry, Existing, Failure, Policy, Target};
+use nix::errno::Errno;
 use nix::fcntl::readlinkat;
 use std::io;
 use std::os::fd::AsFd;
@@ -45,6 +47,38 @@ impl Link {
         }
     }
 
+    /// Makes a hard link to a file, unless it has that name. `false`: that isn't possible here.
+    pub(super) fn place_hard_link(
+        &self,
+        (from, from_name, id): (Arc<Dir>, String, Id),
+        policy: Policy,
+    ) -> Result<bool, Failure> {
+        let Self { dir, entry } = self;
+        let failure = |error| write_failure("making the link", &entry.name, error);
+        let is_it = |name: &str| Ok::<_, io::Error>(dir.look(name)?.id() == Some(id));
+        if policy != Policy::Rename && is_it(entry.name.file_name()).map_err(failure)? {
+            return Ok(true);
+        }
+        let made = self.temporary(|name| {
+            let of = (from.as_fd(), &*from_name);
+            dir.disk().link(of, dir.as_fd(), name)
+        });
+        let temporary = match made {
+            Err(error) if cannot_link(&error) => return Ok(false),
+            made => made.map_err(failure)?,
+        };
+        // Somebody may have put another file there.
+        if !is_it(&temporary).map_err(failure)? {
+            return self.remove(&temporary).map(|()| false);
+        }
+        let is_same = |name: &str| is_it(name).unwrap_or(false);
+        match take_name(dir, entry, &temporary, policy, is_same) {
+            Ok(Named::As(_)) => Ok(true),
+            Ok(Named::Same) => self.remove(&temporary).map(|()| true),
+            Err(failure) => self.remove(&temporary).and(Err(failure)),
+        }
+    }
+
     /// Makes something under a temporary name, and says which.
     fn temporary(&self, make: impl Fn(&str) -> io::Result<()>) -> io::Result<String> {
         let mut name = left_name(self.entry.name.file_name());
@@ -66,6 +100,14 @@ impl Link {
         let removed = self.dir.disk().remove(self.dir.as_fd(), name);
         removed.map_err(|error| write_failure("removing a link", &self.entry.name, error))
     }
+}
+
+/// Not every file system has hard links, nor as many as one may want, nor to other file systems.
+fn cannot_link(error: &io::Error) -> bool {
+    use Errno::{EACCES, EMLINK, ENOENT, ENOSYS, EPERM, EXDEV};
+    let no = [EACCES, EMLINK, ENOENT, ENOSYS, Errno::ENOTSUP, EPERM, EXDEV];
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    errno.is_some_and(|errno| no.contains(&errno))
 }
 
 /// Is it a symbolic link to that target?

@@ -1,6 +1,7 @@
 //! What a receiver looks at before it accepts anything: what exists, and what is hidden.
 
 use super::super::summary::Kept;
+use super::disk::Id;
 use super::link::leads_to;
 use super::options::{Dotfiles, Links, ReceiveOptions};
 use super::part::{is_temporary, worthwhile, write_failure};
@@ -23,6 +24,8 @@ pub(super) struct Preview {
     links: Links,
     files: u64,
     wants: Wants,
+    /// The files that are there under the names of those that hard links may lead to.
+    shared: Vec<Option<Id>>,
     missing: u64,
     holes: u64,
     there: Kept,
@@ -39,6 +42,7 @@ impl Preview {
             links: options.links,
             files: 0,
             wants: Wants::default(),
+            shared: Vec::new(),
             missing: 0,
             holes: 0,
             there: Kept::default(),
@@ -69,9 +73,7 @@ impl Preview {
 
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
         // It would be a word on another file or directory. Not all file systems tell cases apart.
-        if matches!(entry.kind, Kind::HardLink(_) | Kind::LeftOut(_))
-            || self.links.refusal(entry).is_some()
-        {
+        if matches!(entry.kind, Kind::LeftOut(_)) || self.links.refusal(entry).is_some() {
             return Ok(());
         }
         if !entry.is_directory() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
@@ -111,15 +113,27 @@ impl Preview {
         self.tree.leave_for(&entry.name).for_each(drop);
         let none = Ok((None, Want::All, 0));
         let Some(parent) = self.tree.innermost().cloned() else {
+            if entry.shared {
+                self.shared.push(None);
+            }
             return none;
         };
         let name = entry.name.file_name();
         let found = parent.look(name)?;
+        if entry.shared {
+            self.shared.push(found.id());
+        }
         if entry.is_file() && found.is_version_of(entry) && !self.checksum {
             return Ok((None, Want::Nothing, entry.size));
         }
         if let Kind::Symlink(target) = &entry.kind
             && leads_to(&parent, name, target)?
+        {
+            return none;
+        }
+        if let Kind::HardLink(number) = entry.kind
+            && found.id().is_some()
+            && self.shared.get(number as usize) == Some(&found.id())
         {
             return none;
         }

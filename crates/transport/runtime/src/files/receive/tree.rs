@@ -124,16 +124,18 @@ pub(super) struct Tree {
 pub(super) struct Level {
     /// Open, or `None` if it doesn't exist (while nothing is made yet).
     pub(super) dir: Option<Arc<Dir>>,
-    /// If it was made by us and is to be given mode and time.
+    /// If it is to be given mode and time.
     pub(super) made: Option<Made>,
 }
 
-/// A directory that transfers have made.
+/// A directory that gets mode and time, mostly because transfers have made it.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) entry: Entry,
     /// Where a [marker](super::part::mark) says that it isn't complete; `None`: nowhere.
     pub(super) marked: Option<Arc<Dir>>,
+    /// It was there before, complete.
+    pub(super) existed: bool,
 }
 
 impl Tree {

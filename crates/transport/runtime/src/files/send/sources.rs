@@ -5,10 +5,11 @@ use super::super::receive::is_temporary;
 use super::super::summary::Skipped;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Cause, Entry, Failure, FailureCode, Filter, Kind, NameError, NameProblem, SafeName, Scope,
-    Target, Timestamp,
+    Cause, Entry, Failure, FailureCode, Filter, Kind, Manifest, NameError, NameProblem, SafeName,
+    Scope, Target, Timestamp,
 };
 use manyway_units::printable;
+use std::collections::{HashMap, hash_map};
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
@@ -131,6 +132,7 @@ impl Sources {
         skipped: &mut Skipped,
         mut each: impl FnMut(Entry) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut names = Names::default();
         for source in &self.given {
             let walk = WalkDir::new(&source.path).min_depth(source.name.is_none().into());
             let mut walk = walk.sort_by_file_name().into_iter();
@@ -155,11 +157,19 @@ impl Sources {
                     let target = target.to_str().and_then(Target::parse);
                     entry.kind = target.map_or(Kind::LeftOut(Cause::Target), Kind::Symlink);
                 }
+                // On purpose: that is nothing to report.
+                if self.max_size.is_some_and(|most| entry.size > most) {
+                    each(Entry::new(entry.name, Kind::LeftOut(Cause::TooLarge)))?;
+                    continue;
+                }
+                if entry.is_file() && !names.look(&metadata, &mut entry) {
+                    skipped.add(
+                        &entry.name,
+                        "a hard link, sent as another file: too many files",
+                    );
+                }
                 if let Kind::LeftOut(cause) = entry.kind {
                     skipped.add(&entry.name, cause);
-                }
-                if self.max_size.is_some_and(|most| entry.size > most) {
-                    entry = Entry::new(entry.name, Kind::LeftOut(Cause::TooLarge));
                 }
                 each(entry)?;
             }
@@ -199,6 +209,42 @@ impl Source {
         let name = below.to_str().ok_or_else(|| not_utf8(path));
         let name = name.and_then(SafeName::parse);
         name.map_err(|error| unsendable(&below, &error).only_here(path.display()))
+    }
+}
+
+/// Files with several names of which some may still come, by device and inode.
+#[derive(Default)]
+struct Names {
+    /// Numbers of the files, and how many names are missing.
+    found: HashMap<(u64, u64), (u64, u64)>,
+    /// How many there were.
+    shared: u64,
+}
+
+impl Names {
+    /// Makes a hard link of a file's entry if the file has been listed by another name. `false`:
+    /// there are more such files than can be told apart.
+    fn look(&mut self, metadata: &Metadata, entry: &mut Entry) -> bool {
+        if metadata.nlink() < 2 {
+            return true;
+        }
+        match self.found.entry((metadata.dev(), metadata.ino())) {
+            hash_map::Entry::Occupied(mut found) => {
+                let (number, missing) = found.get_mut();
+                *entry = Entry::new(entry.name.clone(), Kind::HardLink(*number));
+                *missing -= 1;
+                if *missing == 0 {
+                    found.remove();
+                }
+            }
+            hash_map::Entry::Vacant(_) if self.shared == Manifest::MAX_SHARED => return false,
+            hash_map::Entry::Vacant(new) => {
+                new.insert((self.shared, metadata.nlink() - 1));
+                entry.shared = true;
+                self.shared += 1;
+            }
+        }
+        true
     }
 }
 

@@ -20,6 +20,7 @@ enum Op {
     SetLen { file: u64, len: u64 },
     Restore { inode: u64 },
     Symlink { dir: u64, name: String },
+    Link { dir: u64, name: String },
     RestoreLink { dir: u64, name: String },
     SyncFile { file: u64 },
     Rename { dir: u64, from: String, to: String },
@@ -38,6 +39,7 @@ impl Op {
             Op::SetLen { .. } => "set len",
             Op::Restore { .. } => "restore",
             Op::Symlink { .. } => "symlink",
+            Op::Link { .. } => "link",
             Op::RestoreLink { .. } => "restore link",
             Op::SyncFile { .. } => "sync file",
             Op::Rename { .. } => "rename",
@@ -101,6 +103,12 @@ impl TestDisk {
         Self::new(&Progress::new(), |op| {
             matches!(op, Op::Remove { .. }).then_some(Errno::EPERM)
         })
+    }
+
+    /// It has no hard links.
+    pub(super) fn that_cannot_link() -> Arc<Self> {
+        let fails = |op: &Op| matches!(op, Op::Link { .. }).then_some(Errno::EPERM);
+        Self::new(&Progress::new(), fails)
     }
 
     /// One operation at a time, so that the record has their order.
@@ -190,6 +198,15 @@ impl Disk for TestDisk {
         };
         let made = |_: &()| Some(inode_at(dir, name));
         self.step(op, || Os.symlink(dir, target, name), made)
+    }
+
+    fn link(&self, of: (BorrowedFd<'_>, &str), dir: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+        let op = Op::Link {
+            dir: inode(dir),
+            name: name.to_owned(),
+        };
+        let made = |_: &()| Some(inode_at(dir, name));
+        self.step(op, || Os.link(of, dir, name), made)
     }
 
     fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()> {
@@ -310,6 +327,9 @@ impl<'a> Model<'a> {
                 let made = step.made.unwrap();
                 self.change(*dir).insert(name.clone(), made);
                 self.links.insert(made, false);
+            }
+            Op::Link { dir, name } => {
+                self.change(*dir).insert(name.clone(), step.made.unwrap());
             }
             Op::RestoreLink { dir, name } => {
                 let link = self.dirs[dir].now[name];

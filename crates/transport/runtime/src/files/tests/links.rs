@@ -258,3 +258,179 @@ async fn no_link_has_the_name_of_an_incomplete_file() {
     assert_eq!(error.code(), Some(FailureCode::Refused));
     assert!(names(to.path()).is_empty());
 }
+
+/// A directory `top` with a file of three names, and one beside it.
+fn with_hard_links(from: &Path) -> std::path::PathBuf {
+    let top = from.join("top");
+    fs::create_dir_all(top.join("a/b")).unwrap();
+    fs::create_dir_all(top.join("c")).unwrap();
+    fs::write(top.join("a/b/one"), content(100_000)).unwrap();
+    for other in ["a/two", "c/three"] {
+        fs::hard_link(top.join("a/b/one"), top.join(other)).unwrap();
+    }
+    fs::write(top.join("c/else"), "else").unwrap();
+    top
+}
+
+/// The three names are of one file.
+fn are_one(top: &Path) {
+    let inode = |name: &str| fs::metadata(top.join(name)).unwrap().ino();
+    let [one, two, three] = ["a/b/one", "a/two", "c/three"].map(inode);
+    assert_eq!((one, one), (two, three));
+    assert_eq!(fs::metadata(top.join("a/two")).unwrap().nlink(), 3);
+    assert_eq!(fs::read(top.join("c/three")).unwrap(), content(100_000));
+}
+
+#[tokio::test]
+async fn names_of_one_file_are_names_of_one_file() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = with_hard_links(from.path());
+    let arrived = to.path().join("top");
+    let again = async |policy, sends| {
+        let (sent, received) = transfer([&top], to.path(), links(Links::Safe, policy)).await;
+        let (sent, received) = (sent.unwrap(), received.unwrap());
+        assert_eq!(
+            (sent.file_count, sent.hard_links, received.hard_links),
+            (2, 2, 2)
+        );
+        assert_eq!((sent.files.len(), received.altered.count), (sends, 0));
+    };
+    again(Policy::Refuse, 2).await;
+    are_one(&arrived);
+    assert_eq!(snapshot(to.path()), snapshot(from.path()));
+    // All of it is there.
+    again(Policy::Refuse, 0).await;
+    again(Policy::Overwrite, 0).await;
+    are_one(&arrived);
+    // One name is missing, another is of something else.
+    fs::remove_file(arrived.join("a/two")).unwrap();
+    again(Policy::Refuse, 0).await;
+    are_one(&arrived);
+    fs::remove_file(arrived.join("c/three")).unwrap();
+    fs::write(arrived.join("c/three"), "another").unwrap();
+    again(Policy::Overwrite, 0).await;
+    are_one(&arrived);
+    // The file is another; its further names go with it.
+    fs::write(top.join("a/two"), content(100_001)).unwrap();
+    fs::write(top.join("a/two"), content(100_000)).unwrap();
+    set_time(&top.join("a/two"), 5, 5);
+    fs::write(arrived.join("a/b/one"), "old").unwrap();
+    again(Policy::Overwrite, 1).await;
+    are_one(&arrived);
+    again(Policy::Rename, 2).await;
+    are_one(&to.path().join("top (1)"));
+    are_one(&arrived);
+    assert_eq!(finals(to.path()), names(to.path()));
+}
+
+/// Under refuse, another file by the name of a link is in the way.
+#[tokio::test]
+async fn a_file_in_the_place_of_a_hard_link_is_a_conflict() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = with_hard_links(from.path());
+    fs::create_dir_all(to.path().join("top/c")).unwrap();
+    fs::write(to.path().join("top/c/three"), "mine").unwrap();
+    let (_, received) = transfer([&top], to.path(), links(Links::Safe, Policy::Refuse)).await;
+    assert_eq!(received.unwrap_err().code(), Some(FailureCode::Conflict));
+    assert_eq!(names(to.path()), ["top", "top/c", "top/c/three"]);
+}
+
+/// The name of a file alone, at the top, too.
+#[tokio::test]
+async fn the_file_of_a_link_may_have_another_name_here() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let paths = ["x", "y"].map(|name| from.path().join(name));
+    fs::write(&paths[0], "x").unwrap();
+    fs::hard_link(&paths[0], &paths[1]).unwrap();
+    fs::write(to.path().join("x"), "mine").unwrap();
+    let (_, received) = transfer(&paths, to.path(), links(Links::Safe, Policy::Rename)).await;
+    received.unwrap();
+    let inode = |name: &str| fs::metadata(to.path().join(name)).unwrap().ino();
+    assert_eq!(inode("x (1)"), inode("y"));
+    assert_ne!(inode("x"), inode("y"));
+}
+
+/// Where there are no hard links, the copy lacks a name, and both sides say so.
+#[tokio::test]
+async fn a_disk_without_hard_links_is_no_reason_to_fail() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = with_hard_links(from.path());
+    let options = ReceiveOptions {
+        disk: Some(super::disk::TestDisk::that_cannot_link()),
+        ..policy(Policy::Refuse)
+    };
+    let (sent, received) = transfer([&top], to.path(), options).await;
+    assert_eq!(sent.unwrap().altered.count, 2);
+    let altered = received.unwrap().altered;
+    assert_eq!(altered.count, 2);
+    assert!(
+        altered.examples[0].starts_with("top/a/two: a hard link"),
+        "{altered:?}"
+    );
+    let all = [
+        "top",
+        "top/a",
+        "top/a/b",
+        "top/a/b/one",
+        "top/c",
+        "top/c/else",
+    ];
+    assert_eq!(names(to.path()), all);
+}
+
+/// A hard link leads to a file of the same transfer, or nowhere.
+#[tokio::test]
+async fn a_link_to_what_was_not_offered_ends_the_transfer() {
+    let to = tempdir().unwrap();
+    fs::write(to.path().join("mine"), "mine").unwrap();
+    let alone = vec![entry("a", Kind::HardLink(0), 0)];
+    let error = offered(to.path(), alone, b"").await.unwrap_err();
+    assert_eq!(error.code(), Some(FailureCode::Protocol));
+    assert_eq!(names(to.path()), ["mine"]);
+}
+
+/// What is there gets modes and times if they are asked for, and only then.
+#[tokio::test]
+async fn modes_and_times_are_brought_up_to_date() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = with_hard_links(from.path());
+    let arrived = to.path().join("top");
+    transfer([&top], to.path(), policy(Policy::Refuse))
+        .await
+        .1
+        .unwrap();
+    let before = snapshot(to.path());
+    set_mode(&top.join("c/else"), 0o604);
+    set_mode(&top.join("a/two"), 0o640);
+    set_mode(&top.join("a"), 0o701);
+    for dir in ["", "a"] {
+        set_time(&top.join(dir), 77, 7);
+    }
+    for keep_modes in [false, true] {
+        for with in [Policy::Refuse, Policy::Overwrite] {
+            let options = ReceiveOptions {
+                keep_modes,
+                ..policy(with)
+            };
+            let (sent, received) = transfer([&top], to.path(), options).await;
+            assert_eq!(received.unwrap().altered.count, 0);
+            assert!(sent.unwrap().files.is_empty());
+            match keep_modes && with == Policy::Overwrite {
+                true => assert_eq!(snapshot(to.path()), snapshot(from.path())),
+                false => assert_eq!(snapshot(to.path()), before),
+            }
+        }
+    }
+    are_one(&arrived);
+    // Another name of a file, of which the sender knows nothing, keeps its mode.
+    let (other, file) = (to.path().join("other"), arrived.join("c/else"));
+    fs::hard_link(&file, &other).unwrap();
+    set_mode(&top.join("c/else"), 0o777);
+    let options = ReceiveOptions {
+        keep_modes: true,
+        ..policy(Policy::Overwrite)
+    };
+    let (_, received) = transfer([&top], to.path(), options).await;
+    assert_eq!(received.unwrap().altered.count, 1);
+    assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o604);
+}

@@ -57,6 +57,11 @@ async fn what_is_left_out_is_not_sent() {
     );
     fs::write(from.path().join("top/large"), [0; 1001]).unwrap();
     fs::write(from.path().join("top/small"), [0; 1000]).unwrap();
+    fs::hard_link(
+        from.path().join("top/large"),
+        from.path().join("top/larger"),
+    )
+    .unwrap();
     let sources = Sources::new([from.path().join("top")]).unwrap();
     let sources = sources
         .filter(filter(&["- *.o", "- cache/"]))
