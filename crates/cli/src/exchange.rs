@@ -179,11 +179,11 @@ impl Exchange<'_> {
             ..
         } = self.setup;
         let direction = job.direction();
-        self.reporter
-            .report(|transfer| Some(Report::connected(transfer, direction)));
+        let reporter = self.reporter;
+        reporter.report(|transfer| Some(Report::connected(transfer, direction)));
         let progress = Progress::new();
         let live = Live::new(screen, direction, progress.clone(), self.connection.clone())
-            .reporting(self.reporter.clone());
+            .reporting(reporter.clone());
         let resumes = job.resumes();
         let mut transfer = pin!(self.transfer(role, job, progress.clone()));
         let result = tokio::select! {
@@ -194,7 +194,7 @@ impl Exchange<'_> {
                 Err(late.into())
             }
             never = live.run() => match never {},
-            never = events::follow(screen, self.reporter, &self.connection, *named) => match never {},
+            never = events::follow(screen, reporter, &self.connection, *named) => match never {},
         };
         let stats = self.connection.stats();
         self.close(&result).await;

@@ -1,7 +1,7 @@
 //! Standard output of `send` and `recv`: JSON objects, one in each line.
 //!
-//! A thread of its own writes them, so that a consumer that stops reading holds no transfer up. What
-//! waits for it is bounded: events first, then ends of transfers are left out.
+//! A thread of its own writes them, so that a consumer that stops reading holds no transfer up.
+//! What waits for it is bounded: events first, then ends of transfers are left out.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

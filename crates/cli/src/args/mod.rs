@@ -26,6 +26,8 @@ mod selection;
 #[cfg(feature = "research")]
 mod simulation;
 mod transfer;
+#[cfg(test)]
+mod units;
 
 pub(crate) use content::ContentArgs;
 #[cfg(feature = "research")]

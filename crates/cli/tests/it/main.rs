@@ -33,4 +33,5 @@ mod run;
 #[cfg(feature = "research")]
 mod stack;
 mod timeout;
+mod units;
 mod via;
