@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::events;
-use crate::exit::{ClosedByPeer, Interrupted, Stop, TimedOut};
+use crate::exit::{Class, ClosedByPeer, Interrupted, Stop, TimedOut};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::metered::{self, Metered, QuotaUsed};
@@ -182,6 +182,7 @@ impl Exchange<'_> {
         let reporter = self.reporter;
         reporter.report(|transfer| Some(Report::connected(transfer, direction)));
         let progress = Progress::new();
+        let active = reporter.count(&self.connection, &progress);
         let live = Live::new(screen, direction, progress.clone(), self.connection.clone())
             .reporting(reporter.clone());
         let resumes = job.resumes();
@@ -197,6 +198,12 @@ impl Exchange<'_> {
             never = events::follow(screen, reporter, &self.connection, *named) => match never {},
         };
         let stats = self.connection.stats();
+        if let Some(active) = active {
+            active.end(match &result {
+                Ok(_) => "done",
+                Err(error) => Class::of(error).name(),
+            });
+        }
         self.close(&result).await;
         if ended_here(&result).is_some() {
             // With the connection closed, the transfer fails and puts its incomplete files aside.

@@ -16,6 +16,7 @@ mod live;
 mod logging;
 mod meter;
 mod metered;
+mod metrics;
 #[cfg(feature = "research")]
 mod optimum;
 mod options;

@@ -16,6 +16,7 @@ use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::meter::Direction;
 use crate::metered::Metered;
+use crate::metrics::Metrics;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::retry::until_done;
@@ -48,6 +49,9 @@ enum Ended {
 async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow::Result<Ended> {
     let (source, dir) = source_and_dir(&args)?;
     reports.with_hook(&args.report, Some(&dir))?;
+    if let Some(address) = args.metrics {
+        reports.with_metrics(Metrics::serve(screen, address).await?);
+    }
     let carrier = args.network.carrier;
     let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
     if source.is_some() {

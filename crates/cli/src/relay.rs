@@ -42,7 +42,8 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     let member = membership(&args, &key_file, &server)?;
     let handle = server.handle();
     if let Some(address) = args.metrics {
-        let (address, serve) = serve_metrics(address, handle.clone()).await?;
+        let counted = handle.clone();
+        let (address, serve) = serve_metrics(address, move || counted.to_prometheus()).await?;
         screen.say(&format!("Metrics on http://{address}/metrics"));
         tokio::spawn(async move {
             if let Err(error) = serve.await {

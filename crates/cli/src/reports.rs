@@ -1,5 +1,5 @@
 //! What the user and programs are told of transfers: on the screen, on standard output with
-//! `--json` and `--progress json`, and by the hook.
+//! `--json` and `--progress json`, by the hook, and in metrics.
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::Context;
-use manyway::Ticket;
+use manyway::files::Progress;
+use manyway::{Connection, Ticket};
 
 use crate::args::{ReportArgs, TicketArgs};
 use crate::exit::words;
 use crate::hook::Hook;
+use crate::metrics::{Active, Metrics};
 use crate::output::Output;
 use crate::progress::Report;
 use crate::screen::Screen;
@@ -25,6 +27,7 @@ pub(crate) struct Reports {
     /// `--progress json`.
     progress: bool,
     hook: Option<Hook>,
+    metrics: Option<Arc<Metrics>>,
     /// How many transfers have begun.
     begun: Arc<AtomicU64>,
 }
@@ -38,6 +41,7 @@ impl Reports {
             output,
             progress,
             hook: None,
+            metrics: None,
             begun: Arc::default(),
         })
     }
@@ -55,6 +59,11 @@ impl Reports {
         Ok(())
     }
 
+    /// Counts transfers from now on.
+    pub(crate) fn with_metrics(&mut self, metrics: Arc<Metrics>) {
+        self.metrics = Some(metrics);
+    }
+
     /// Reports to the screen alone.
     #[cfg(test)]
     pub(crate) fn silent(screen: &Screen) -> Self {
@@ -63,6 +72,7 @@ impl Reports {
             output: None,
             progress: false,
             hook: None,
+            metrics: None,
             begun: Arc::default(),
         }
     }
@@ -177,6 +187,16 @@ impl Reporter {
         {
             self.reports.report(|| report);
         }
+    }
+
+    /// Counts the transfer, if anybody wants to know.
+    pub(crate) fn count(
+        &self,
+        connection: &Connection,
+        progress: &Arc<Progress>,
+    ) -> Option<Active> {
+        let metrics = self.reports.metrics.as_ref();
+        metrics.map(|metrics| metrics.begin(connection, progress))
     }
 
     /// The transfer has ended: see [`Reports::ended`].

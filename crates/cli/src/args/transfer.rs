@@ -1,6 +1,7 @@
 //! `send` and `recv`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -110,6 +111,10 @@ pub(crate) struct RecvArgs {
     /// Exit after one transfer
     #[arg(long)]
     pub(crate) once: bool,
+
+    /// Address for Prometheus metrics of transfers (http://ADDR:PORT/metrics) and /health
+    #[arg(long, value_name = "ADDR:PORT", help_heading = "Output")]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// Exit at the end of standard input, which tells a receiver over ssh that its caller is gone
     #[arg(long, hide = true)]

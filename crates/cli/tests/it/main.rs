@@ -10,6 +10,7 @@ mod hook;
 mod hostile;
 mod many_relays;
 mod metered;
+mod metrics;
 #[cfg(feature = "research")]
 mod optimum;
 #[cfg(feature = "registry")]

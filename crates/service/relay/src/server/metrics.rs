@@ -7,8 +7,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-use super::Handle;
-
 /// Why the metrics can't be served.
 #[derive(Debug, thiserror::Error)]
 #[error("can't serve metrics on {address}: {error}")]
@@ -18,22 +16,19 @@ pub struct MetricsError {
     error: io::Error,
 }
 
-/// Binds to `address`. Returns the bound address, and a future that serves `GET /metrics` in
-/// Prometheus' text format and `GET /health`.
+/// Binds to `address`. Returns the bound address, and a future that serves `GET /metrics`, what
+/// `text` says in Prometheus' text format, and `GET /health`.
 ///
 /// # Errors
 /// The address can't be bound.
 pub async fn serve_metrics(
     address: SocketAddr,
-    relay: Handle,
+    text: impl Fn() -> String + Clone + Send + Sync + 'static,
 ) -> Result<(SocketAddr, impl Future<Output = io::Result<()>>), MetricsError> {
     let failed = |error| MetricsError { address, error };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
-    let metrics = move || async move {
-        let text = relay.to_prometheus();
-        ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text)
-    };
+    let metrics = move || async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4")], text()) };
     let router = Router::new()
         .route("/metrics", get(metrics))
         .route("/health", get(async || "ok\n"));

@@ -333,9 +333,11 @@ async fn metrics_are_served() {
     let socket = client("127.0.0.1:0");
     socket.send_to(b"nonsense", relay.addresses[0]).unwrap();
     relay.hello(&socket);
-    let (address, serve) = serve_metrics("127.0.0.1:0".parse().unwrap(), relay.handle.clone())
-        .await
-        .unwrap();
+    let handle = relay.handle.clone();
+    let serving = serve_metrics("127.0.0.1:0".parse().unwrap(), move || {
+        handle.to_prometheus()
+    });
+    let (address, serve) = serving.await.unwrap();
     tokio::spawn(serve);
     while relay.handle.counters().dropped_for(Reason::Malformed) == 0 {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -3,7 +3,7 @@
 //! It goes through the manifest once more when everything else is done. In each directory of the
 //! manifest, what the manifest doesn't name goes.
 
-use super::disk::Found;
+use super::disk::{Found, Id};
 use super::intake::spool_failure;
 use super::part::is_temporary;
 use super::tree::{Dir, RECEIVING_DIR};
@@ -42,8 +42,8 @@ struct Level {
     whole: bool,
     /// Hashes of the names: one in the way keeps a file that should go.
     names: HashSet<u64>,
-    /// Device and inode. Not every file system tells `a` from `A`, or keeps how `é` is written.
-    inodes: HashSet<(u64, u64)>,
+    /// Not every file system tells `a` from `A`, or keeps how `é` is written.
+    inodes: HashSet<Id>,
 }
 
 impl Level {
@@ -93,7 +93,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
             return Ok(None);
         };
         let found = dir.look(name)?;
-        level.inodes.extend(found.id());
+        level.inodes.extend(found.any_id());
         match found.existing {
             Existing::Directory if entry.is_directory() => dir.open(name).map(Some),
             _ => Ok(None),
@@ -106,7 +106,8 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         };
         let is_known = |name: &str, found: &Found| {
             level.names.contains(&self.hasher.hash_one(name))
-                || found.is_one_name() && found.id().is_some_and(|id| level.inodes.contains(&id))
+                || found.is_one_name()
+                    && found.any_id().is_some_and(|id| level.inodes.contains(&id))
         };
         let mut all = Vec::new();
         for name in list(dir)? {

@@ -217,8 +217,7 @@ impl Found {
 
     /// Which file it is; `None` if it is none.
     pub(super) fn id(&self) -> Option<Id> {
-        let stat = self.stat.filter(|_| self.existing == Existing::File)?;
-        Some((stat.st_dev, stat.st_ino))
+        self.any_id().filter(|_| self.existing == Existing::File)
     }
 
     /// Is it a file with the size and time of that one?
@@ -233,8 +232,8 @@ impl Found {
             })
     }
 
-    /// Device and inode.
-    pub(super) fn id(&self) -> Option<(u64, u64)> {
+    /// Which file, directory or link it is; `None` if it is nothing.
+    pub(super) fn any_id(&self) -> Option<Id> {
         self.stat.map(|stat| (stat.st_dev, stat.st_ino))
     }
 

@@ -1,0 +1,261 @@
+//! `recv --metrics`: counters of transfers in Prometheus' text format.
+//!
+//! What a transfer has moved counts while it runs. No label is the peer's to choose.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use manyway::files::Progress;
+use manyway::{Connection, ConnectionStats};
+use manyway_relay::server::serve_metrics;
+use manyway_units::printable;
+
+use crate::screen::Screen;
+
+/// Upper bounds of the durations' buckets, in seconds.
+const BUCKETS: [u32; 8] = [1, 5, 15, 60, 300, 1800, 7200, 43200];
+/// Interfaces with counters of their own; those that come later share one.
+const MOST_INTERFACES: usize = 64;
+const OTHER_INTERFACES: &str = "other";
+
+/// All transfers of the command.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of transfers that have ended.
+    moved: Moved,
+    /// How many ended with which result: `done` or an error's code.
+    results: BTreeMap<&'static str, u64>,
+    /// How many took at most so long, each counted in one bucket; the last is for longer ones.
+    durations: [u64; BUCKETS.len() + 1],
+    seconds: f64,
+    active: BTreeMap<u64, Running>,
+    begun: u64,
+}
+
+/// What transfers have moved.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Moved {
+    bytes: u64,
+    files: u64,
+    /// Bytes received and sent by interface.
+    interfaces: BTreeMap<String, [u64; 2]>,
+}
+
+impl Moved {
+    fn add(&mut self, progress: &Progress, stats: &ConnectionStats) {
+        self.bytes += progress.bytes_done();
+        self.files += progress.files_done();
+        for path in &stats.paths {
+            let known = self.interfaces.contains_key(&path.name);
+            let name = match known || self.interfaces.len() < MOST_INTERFACES {
+                true => path.name.as_str(),
+                false => OTHER_INTERFACES,
+            };
+            let [received, sent] = self.interfaces.entry(name.to_owned()).or_default();
+            *received += path.bytes_received;
+            *sent += path.bytes_sent;
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Running {
+    began: Instant,
+    connection: Connection,
+    progress: Arc<Progress>,
+}
+
+impl Metrics {
+    /// Serves them from now on.
+    ///
+    /// # Errors
+    /// The address can't be bound.
+    pub(crate) async fn serve(screen: &Screen, address: SocketAddr) -> anyhow::Result<Arc<Self>> {
+        let metrics = Arc::<Self>::default();
+        let served = metrics.clone();
+        let (address, serve) = serve_metrics(address, move || served.to_prometheus()).await?;
+        screen.say(&format!("Metrics on http://{address}/metrics"));
+        tokio::spawn(async move {
+            if let Err(error) = serve.await {
+                tracing::error!(%error, "the metrics server failed");
+            }
+        });
+        Ok(metrics)
+    }
+
+    /// A transfer begins.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        connection: &Connection,
+        progress: &Arc<Progress>,
+    ) -> Active {
+        let mut state = self.lock();
+        state.begun += 1;
+        let id = state.begun;
+        let running = Running {
+            began: Instant::now(),
+            connection: connection.clone(),
+            progress: progress.clone(),
+        };
+        state.active.insert(id, running);
+        Active {
+            metrics: self.clone(),
+            id,
+            result: "interrupted",
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn to_prometheus(&self) -> String {
+        self.lock().to_prometheus()
+    }
+}
+
+impl State {
+    fn end(&mut self, result: &'static str, seconds: f64) {
+        *self.results.entry(result).or_default() += 1;
+        let within = BUCKETS.iter().position(|most| seconds <= f64::from(*most));
+        self.durations[within.unwrap_or(BUCKETS.len())] += 1;
+        self.seconds += seconds;
+    }
+
+    fn to_prometheus(&self) -> String {
+        let mut moved = self.moved.clone();
+        for running in self.active.values() {
+            moved.add(&running.progress, &running.connection.stats());
+        }
+        let mut text = Text::default();
+        text.family(
+            "transfers_total",
+            "counter",
+            "Transfers that ended, by result.",
+        );
+        for (result, count) in &self.results {
+            text.sample(
+                "transfers_total",
+                &format!("{{result=\"{result}\"}}"),
+                count,
+            );
+        }
+        text.family("transfers_active", "gauge", "Transfers under way.");
+        text.sample("transfers_active", "", &self.active.len());
+        let help = "Content received, without what was there already.";
+        text.family("transfer_bytes_total", "counter", help);
+        text.sample("transfer_bytes_total", "", &moved.bytes);
+        text.family(
+            "transfer_files_total",
+            "counter",
+            "Files complete and on disk.",
+        );
+        text.sample("transfer_files_total", "", &moved.files);
+        let help = "From the connection to the end of the transfer.";
+        text.family("transfer_duration_seconds", "histogram", help);
+        let mut below = 0;
+        for (most, count) in BUCKETS.iter().zip(self.durations) {
+            below += count;
+            let label = format!("{{le=\"{most}\"}}");
+            text.sample("transfer_duration_seconds_bucket", &label, &below);
+        }
+        let all: u64 = self.durations.iter().sum();
+        text.sample("transfer_duration_seconds_bucket", "{le=\"+Inf\"}", &all);
+        text.sample("transfer_duration_seconds_sum", "", &self.seconds);
+        text.sample("transfer_duration_seconds_count", "", &all);
+        let families = [
+            (
+                "interface_received_bytes_total",
+                "UDP or TCP payload received, by interface.",
+            ),
+            (
+                "interface_sent_bytes_total",
+                "UDP or TCP payload sent, by interface.",
+            ),
+        ];
+        for (way, (name, help)) in families.into_iter().enumerate() {
+            text.family(name, "counter", help);
+            for (interface, bytes) in &moved.interfaces {
+                let interface = escaped(interface);
+                text.sample(name, &format!("{{interface=\"{interface}\"}}"), &bytes[way]);
+            }
+        }
+        text.0
+    }
+}
+
+/// Prometheus' text format.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let name = format!("manyway_{name}");
+        writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}").ok();
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: &impl std::fmt::Display) {
+        writeln!(self.0, "manyway_{name}{labels} {value}").ok();
+    }
+}
+
+/// A label's value.
+fn escaped(name: &str) -> String {
+    printable(name, 64)
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+}
+
+/// A transfer under way. Dropping it is its end.
+#[derive(Debug)]
+pub(crate) struct Active {
+    metrics: Arc<Metrics>,
+    id: u64,
+    result: &'static str,
+}
+
+impl Active {
+    /// The transfer has ended: `done`, or an error's code.
+    pub(crate) fn end(mut self, result: &'static str) {
+        self.result = result;
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        let mut state = self.metrics.lock();
+        if let Some(running) = state.active.remove(&self.id) {
+            state
+                .moved
+                .add(&running.progress, &running.connection.stats());
+            state.end(self.result, running.began.elapsed().as_secs_f64());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text() {
+        let mut state = State::default();
+        for (result, seconds) in [("done", 0.5), ("done", 1.0), ("disk", 61.5), ("done", 1e6)] {
+            state.end(result, seconds);
+        }
+        state.moved = Moved {
+            bytes: 3_000_000,
+            files: 7,
+            interfaces: [("eth0", [3_200_000, 40_000]), ("a\"\\b\n", [1, 2])]
+                .map(|(name, bytes)| (name.to_owned(), bytes))
+                .into(),
+        };
+        insta::assert_snapshot!("prometheus", state.to_prometheus());
+    }
+}
