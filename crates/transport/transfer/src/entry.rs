@@ -106,17 +106,19 @@ impl Target {
     }
 
     /// Does a link of that name lead to something that is sent with it? The target is relative and
-    /// stays below the first component of `name`, which is a directory.
+    /// stays below the first component of `name`, which is a directory; or, with `top`, below the
+    /// directory that `name` is in: see [`Scope::top`](crate::Scope::top).
     ///
     /// `..` may stand at the beginning only: after the name of another link, it would lead above
     /// wherever that one points.
-    pub fn stays_below_top(&self, name: &SafeName) -> bool {
-        if self.0.starts_with('/') || name.depth() < 2 {
+    pub fn stays_below_top(&self, name: &SafeName, top: bool) -> bool {
+        let above = if top { 1 } else { 2 };
+        if self.0.starts_with('/') || name.depth() < above {
             return false;
         }
         let components = self.0.split('/').filter(|c| !matches!(*c, "" | "."));
         let up = components.clone().take_while(|c| *c == "..").count();
-        up <= name.depth() - 2 && !components.skip(up).any(|c| c == "..")
+        up <= name.depth() - above && !components.skip(up).any(|c| c == "..")
     }
 }
 
@@ -243,7 +245,7 @@ mod tests {
 
     fn stays(name: &str, target: &str) -> bool {
         let target = Target::parse(target).unwrap();
-        target.stays_below_top(&SafeName::parse(name).unwrap())
+        target.stays_below_top(&SafeName::parse(name).unwrap(), false)
     }
 
     #[test]
@@ -259,6 +261,18 @@ mod tests {
         assert!(stays("top/link", "b") && !stays("top/link", "../b"));
         // It would point beside what is sent.
         assert!(!stays("link", "b"));
+        // Where all of the top is sent, it doesn't.
+        for (name, target, expected) in [
+            ("link", "b", true),
+            ("link", "../b", false),
+            ("a/link", "../b", true),
+            ("a/link", "../../b", false),
+            ("link", "/b", false),
+        ] {
+            let target = Target::parse(target).unwrap();
+            let name = SafeName::parse(name).unwrap();
+            assert_eq!(target.stays_below_top(&name, true), expected, "{name}");
+        }
     }
 
     #[test]

@@ -559,7 +559,8 @@ fn receiver(mut choices: Choices<'_>) {
                 (Thing::Directory, What::Directory) => true,
                 (Thing::Link(target), What::Symlink(offered)) => {
                     let parsed = (SafeName::parse(offer), Target::parse(target));
-                    let safe = matches!(parsed, (Ok(name), Some(t)) if t.stays_below_top(&name));
+                    let safe =
+                        matches!(parsed, (Ok(name), Some(t)) if t.stays_below_top(&name, false));
                     target == offered && (links == Links::All || links == Links::Safe && safe)
                 }
                 _ => false,

@@ -192,6 +192,7 @@ impl Consumer {
             let message = self.inbox.message()?;
             match &message {
                 Message::Scope(new) if scope.is_none() && manifest.totals().entries == 0 => {
+                    preview.top = new.top;
                     scope = Some(new.clone());
                 }
                 Message::Entries(entries) => {
@@ -276,6 +277,7 @@ impl Consumer {
             };
             let mut intake = Intake {
                 options: &self.options,
+                top: offer.scope.top,
                 inbox: &mut self.inbox,
                 progress: &self.progress,
                 metadata,

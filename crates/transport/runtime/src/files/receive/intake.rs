@@ -27,6 +27,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 /// The content phase.
 pub(super) struct Intake<'a> {
     pub(super) options: &'a ReceiveOptions,
+    /// See [`Scope::top`](manyway_transfer::Scope::top).
+    pub(super) top: bool,
     pub(super) inbox: &'a mut Inbox,
     pub(super) progress: &'a Progress,
     pub(super) metadata: Metadata,
@@ -144,7 +146,7 @@ impl Intake<'_> {
     }
 
     fn take_link(&mut self, entry: Entry) -> Result<(), End> {
-        if let Some(reason) = self.options.links.refusal(&entry) {
+        if let Some(reason) = self.options.links.refusal(&entry, self.top) {
             self.altered.add(&entry.name, reason);
             return Ok(());
         }

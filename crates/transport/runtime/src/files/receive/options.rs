@@ -94,14 +94,15 @@ pub enum Links {
 }
 
 impl Links {
-    /// Why it doesn't take that entry, if it is a symbolic link.
-    pub(super) fn refusal(self, entry: &Entry) -> Option<&'static str> {
+    /// Why it doesn't take that entry, if it is a symbolic link; `top` is the
+    /// [scope's](manyway_transfer::Scope::top).
+    pub(super) fn refusal(self, entry: &Entry, top: bool) -> Option<&'static str> {
         let Kind::Symlink(target) = &entry.kind else {
             return None;
         };
         match self {
             Links::All => None,
-            Links::Safe if target.stays_below_top(&entry.name) => None,
+            Links::Safe if target.stays_below_top(&entry.name, top) => None,
             Links::Safe => Some("a symbolic link that leads out of what is sent (`--links all`)"),
             Links::None => Some("a symbolic link (`--links none`)"),
         }

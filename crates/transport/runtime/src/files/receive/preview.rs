@@ -22,6 +22,8 @@ pub(super) struct Preview {
     policy: Policy,
     checksum: bool,
     links: Links,
+    /// See [`Scope::top`](manyway_transfer::Scope::top).
+    pub(super) top: bool,
     files: u64,
     wants: Wants,
     /// The files that are there under the names of those that hard links may lead to.
@@ -40,6 +42,7 @@ impl Preview {
             policy: options.policy,
             checksum: options.checksum,
             links: options.links,
+            top: false,
             files: 0,
             wants: Wants::default(),
             shared: Vec::new(),
@@ -73,7 +76,7 @@ impl Preview {
 
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
         // It would be a word on another file or directory. Not all file systems tell cases apart.
-        if matches!(entry.kind, Kind::LeftOut(_)) || self.links.refusal(entry).is_some() {
+        if matches!(entry.kind, Kind::LeftOut(_)) || self.links.refusal(entry, self.top).is_some() {
             return Ok(());
         }
         if !entry.is_directory() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {

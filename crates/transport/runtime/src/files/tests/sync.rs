@@ -85,6 +85,20 @@ async fn the_contents_of_a_directory_stand_at_the_top() {
     assert!(error.to_string().contains("no directory"), "{error}");
 }
 
+/// A link may lead to what is beside it, if that is sent.
+#[tokio::test]
+async fn links_at_the_top_are_safe_if_the_top_is_sent() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["a", "d/b"]);
+    for (link, target) in [("link", "d/b"), ("out", "../a"), ("d/up", "../a")] {
+        std::os::unix::fs::symlink(target, from.path().join(link)).unwrap();
+    }
+    let sources = Sources::contents(from.path()).unwrap();
+    let (_, received) = sync(sources, &to, ReceiveOptions::default()).await.unwrap();
+    assert_eq!(names(to.path()), ["a", "d", "d/b", "d/up", "link"]);
+    assert_eq!(received.altered.count, 1);
+}
+
 /// Only with consent, only in directories that were sent, and never what the sender may have.
 #[tokio::test]
 async fn what_the_sender_does_not_have_goes() {
