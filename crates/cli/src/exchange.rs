@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use manyway::files::{self, Policy, Progress, ReceiveOptions, Sources, Talk, TransferError};
+use manyway::files::{self, Hello, Policy, Progress, ReceiveOptions, Sources, Talk, TransferError};
 use manyway::{CloseReason, Connection, ConnectionLost, Endpoint, RecvStream, SendStream};
 use manyway_units::format_duration;
 use tokio::task::JoinSet;
@@ -56,6 +56,13 @@ impl Job {
         }
     }
 
+    fn hello(&self) -> Hello {
+        match self {
+            Job::Send(sources) => sources.hello(),
+            Job::Receive(_, options) => options.hello(),
+        }
+    }
+
     /// Can a later transfer go on where this one ends? The sender doesn't know otherwise.
     fn resumes(&self) -> bool {
         match self {
@@ -77,10 +84,10 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Waits for the peer's stream and the beginning of a transfer on it, in which `direction` is
-    /// ours. `None` if the connection ends without: the peer only measured the paths, changed its
+    /// Waits for the peer's stream and the beginning of a transfer on it, in which `job` is ours.
+    /// `None` if the connection ends without: the peer only measured the paths, changed its
     /// mind, or has no transfer in mind.
-    pub(crate) async fn answer(connection: &Connection, direction: Direction) -> Option<Self> {
+    pub(crate) async fn answer(connection: &Connection, job: &Job) -> Option<Self> {
         let (send, receive) = match connection.accept_bi().await {
             Ok(streams) => streams,
             Err(error) => {
@@ -88,11 +95,7 @@ impl Role {
                 return None;
             }
         };
-        let role = match direction {
-            Direction::Sending => files::Role::Sender,
-            Direction::Receiving => files::Role::Receiver,
-        };
-        match files::begin((receive, send), role, BEGIN_WAIT).await {
+        match files::begin((receive, send), job.hello(), BEGIN_WAIT).await {
             Ok(talk) => Some(Self::Responder(talk)),
             Err(error) => {
                 tracing::info!(%error, "a peer has no transfer in mind");
@@ -104,17 +107,15 @@ impl Role {
 }
 
 /// The first connection on which a transfer begins. Others may come and go meanwhile.
-pub(crate) async fn first(
-    endpoint: &Endpoint,
-    direction: Direction,
-) -> anyhow::Result<(Connection, Role)> {
+pub(crate) async fn first(endpoint: &Endpoint, job: &Job) -> anyhow::Result<(Connection, Role)> {
     let mut arriving = JoinSet::new();
     loop {
         tokio::select! {
             accepted = endpoint.accept() => {
                 let connection = accepted.context("the sockets were closed")?;
+                let job = job.clone();
                 arriving.spawn(async move {
-                    let role = Role::answer(&connection, direction).await?;
+                    let role = Role::answer(&connection, &job).await?;
                     Some((connection, role))
                 });
             }
@@ -347,7 +348,8 @@ mod tests {
         let (mut loud, _receive_too) = garbage.open_bi().await.unwrap();
         loud.write_all(&[0xff; 100]).await.unwrap();
 
-        let (first, ()) = tokio::join!(first(&receiver, Direction::Receiving), async {
+        let job = Job::Receive(PathBuf::new(), ReceiveOptions::default());
+        let (first, ()) = tokio::join!(first(&receiver, &job), async {
             // Answered with a hello of the same length.
             greeting.read_exact(&mut [0; 11]).await.unwrap();
             // Refused as soon as it has said what it has to say.

@@ -119,6 +119,10 @@ pub(crate) fn receive(
     ReceiveOptions {
         policy,
         keep_modes: arrival.perms,
+        owners: arrival.owner,
+        groups: arrival.group,
+        attributes: arrival.xattrs,
+        acls: arrival.acls,
         checksum: arrival.checksum,
         delete: arrival.delete,
         links: arrival.links.into(),

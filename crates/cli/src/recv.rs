@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use crate::args::RecvArgs;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
-use crate::meter::Direction;
 use crate::metered::Metered;
 use crate::metrics::Metrics;
 use crate::relays::RelaySources;
@@ -198,7 +197,7 @@ impl Receiver {
         if args.once {
             let attempt = async || {
                 let (connection, role) = tokio::select! {
-                    first = exchange::first(endpoint, Direction::Receiving) => first?,
+                    first = exchange::first(endpoint, &self.job) => first?,
                     () = self.setup.stop.requested() => return Err(Interrupted.into()),
                 };
                 self.serve(connection, role).await
@@ -236,7 +235,7 @@ impl Receiver {
     /// Returns whether a transfer took place.
     async fn attend(self, connection: Connection) -> bool {
         let role = tokio::select! {
-            role = Role::answer(&connection, Direction::Receiving) => role,
+            role = Role::answer(&connection, &self.job) => role,
             () = self.setup.stop.requested() => None,
         };
         let Some(role) = role else {

@@ -7,7 +7,6 @@ use crate::args::SendArgs;
 use crate::destination::{self, Remote};
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
-use crate::meter::Direction;
 use crate::metered::{Limit, Metered};
 use crate::relays::{RelaySources, selection};
 use crate::reports::Reports;
@@ -50,6 +49,7 @@ async fn send(
     let target = Target::of(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
+    let sources = sources.with_attributes(args.arrival.xattrs, args.arrival.acls);
     let connects = !matches!(target, Target::Offer);
     let limit = args.network.limit.as_ref().and_then(Limit::now);
     let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
@@ -186,9 +186,10 @@ impl Sender<'_> {
         )?;
         reports.listening(&ticket, &self.args.ticket);
         let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
+        let job = Job::Send(self.sources.clone());
         let attempt = async || {
             let (connection, role) = tokio::select! {
-                first = exchange::first(self.endpoint, Direction::Sending) => first?,
+                first = exchange::first(self.endpoint, &job) => first?,
                 () = stop.requested() => return Err(Interrupted.into()),
             };
             self.run(connection, role).await

@@ -224,6 +224,10 @@ mod tests {
                 rename: true,
                 perms: true,
                 delete: false,
+                owner: true,
+                group: false,
+                xattrs: true,
+                acls: true,
                 checksum: true,
                 links: LinksName::All,
             },
@@ -249,7 +253,7 @@ mod tests {
             assert_eq!(
                 said,
                 format!(
-                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--checksum|--links=all|--port|4433|--|{dir}|"
+                    "--once|--quiet|--while-stdin|--allow-dotfiles|--rename|--perms|--owner|--xattrs|--acls|--checksum|--links=all|--port|4433|--|{dir}|"
                 )
             );
         }

@@ -193,6 +193,31 @@ pub(crate) struct ArrivalArgs {
     #[arg(long, conflicts_with = "rename")]
     pub(crate) delete: bool,
 
+    /// Keep the owners [default: files are the receiver's user's]; when sending, only with HOST:DIR
+    ///
+    /// A user counts by name if the name exists at the receiver, and by number otherwise. This
+    /// takes a receiver that runs as root. It lists those that it can't set.
+    #[arg(short, long)]
+    pub(crate) owner: bool,
+
+    /// Keep the groups; when sending, only with HOST:DIR
+    ///
+    /// As `--owner`. Others than root can set groups that they are in.
+    #[arg(short, long)]
+    pub(crate) group: bool,
+
+    /// Keep extended attributes, on both sides; only on Linux
+    ///
+    /// These are the attributes whose names begin with "user.", up to 32 KiB for each file.
+    #[arg(short = 'X', long)]
+    pub(crate) xattrs: bool,
+
+    /// Keep POSIX ACLs, on both sides, and with them all permission bits; only on Linux
+    ///
+    /// The users and groups in them count by number.
+    #[arg(short = 'A', long)]
+    pub(crate) acls: bool,
+
     /// Compare the content of files that have the same size [default: the same size and time are
     /// the same file]; when sending, only with HOST:DIR
     #[arg(long)]
@@ -232,6 +257,10 @@ impl ArrivalArgs {
             (self.rename, "--rename"),
             (self.perms, "--perms"),
             (self.delete, "--delete"),
+            (self.owner, "--owner"),
+            (self.group, "--group"),
+            (self.xattrs, "--xattrs"),
+            (self.acls, "--acls"),
             (self.checksum, "--checksum"),
             (self.links == LinksName::All, "--links=all"),
             (self.links == LinksName::None, "--links=none"),

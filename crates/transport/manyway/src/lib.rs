@@ -78,7 +78,7 @@ pub mod relay {
 /// [`receive`](files::receive).
 pub mod files {
     pub use manyway_runtime::files::{
-        Allowance, AskDotfiles, Deleted, Dotfiles, FileSummary, Filter, Kept, Links, Phase,
+        Allowance, AskDotfiles, Deleted, Dotfiles, FileSummary, Filter, Hello, Kept, Links, Phase,
         Planned, Progress, ReceiveOptions, ReceiveSummary, Role, RuleError, SendSummary, Skipped,
         Sources, Talk, TransferError, begin, receive, send,
     };

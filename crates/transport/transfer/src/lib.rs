@@ -32,7 +32,9 @@ pub use entry::{Attribute, Cause, Entry, Kind, Owner, Target, Timestamp};
 pub use failure::{Failure, FailureCode};
 pub use filter::{Filter, RuleError};
 pub use manifest::{Manifest, ManifestError, Totals};
-pub use message::{FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved};
+pub use message::{
+    Agreement, FrameKind, Header, Hello, Message, ProtocolError, Renamed, Role, Saved,
+};
 pub use name::{NameError, NameProblem, SafeName};
 pub use scope::Scope;
 pub use verify::{Digest, GROUP, Verifier, VerifyError, ZEROS, group_hash, groups};

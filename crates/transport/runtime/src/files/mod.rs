@@ -42,6 +42,7 @@
 //! # }
 //! ```
 
+mod attributes;
 mod buffers;
 mod error;
 mod progress;
@@ -52,7 +53,7 @@ mod summary;
 mod talk;
 
 pub use error::TransferError;
-pub use manyway_transfer::{Filter, Role, RuleError};
+pub use manyway_transfer::{Filter, Hello, Role, RuleError};
 pub use progress::{Phase, Progress};
 pub use receive::{Allowance, AskDotfiles, Dotfiles, Links, ReceiveOptions, receive};
 pub use send::{Sources, send};

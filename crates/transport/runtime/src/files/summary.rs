@@ -181,7 +181,7 @@ impl Skipped {
     /// Most names that are listed.
     const MOST: usize = 100;
 
-    pub(super) fn add(&mut self, name: &SafeName, reason: impl fmt::Display) {
+    pub(super) fn add(&mut self, name: impl fmt::Display, reason: impl fmt::Display) {
         self.count += 1;
         if self.examples.len() < Self::MOST {
             self.examples.push(format!("{name}: {reason}"));

@@ -3,7 +3,9 @@
 use super::error::TransferError;
 use super::progress::{Phase, Progress};
 use manyway_transfer::message::HEADER_LEN;
-use manyway_transfer::{Failure, FrameKind, Header, Hello, Message, ProtocolError, Role};
+use manyway_transfer::{
+    Agreement, Failure, FrameKind, Header, Hello, Message, ProtocolError, Role,
+};
 use std::io::{self, Cursor};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Chain};
@@ -36,8 +38,8 @@ pub struct Talk<R, W> {
     /// In front stands what was read already and is still to be heeded.
     pub(super) reader: Chain<Cursor<Vec<u8>>, R>,
     pub(super) writer: W,
-    /// Hellos were exchanged.
-    greeted: bool,
+    /// What came of the hellos, once they are exchanged.
+    agreed: Option<Agreement>,
 }
 
 impl<R: AsyncRead, W> From<(R, W)> for Talk<R, W> {
@@ -45,7 +47,7 @@ impl<R: AsyncRead, W> From<(R, W)> for Talk<R, W> {
         Self {
             reader: Cursor::new(Vec::new()).chain(reader),
             writer,
-            greeted: false,
+            agreed: None,
         }
     }
 }
@@ -54,36 +56,36 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
     /// Exchanges hellos, unless that is done.
     pub(super) async fn greet(
         &mut self,
-        role: Role,
+        ours: Hello,
         progress: &Progress,
-    ) -> Result<(), TransferError> {
-        if !self.greeted {
-            self.exchange_hellos(role, || progress.doing("")).await?;
-        }
+    ) -> Result<Agreement, TransferError> {
+        let agreed = match self.agreed {
+            Some(agreed) => agreed,
+            None => self.exchange_hellos(ours, || progress.doing("")).await?,
+        };
         progress.enter(Phase::Listing);
-        Ok(())
+        Ok(agreed)
     }
 
     async fn exchange_hellos(
         &mut self,
-        role: Role,
+        ours: Hello,
         doing: impl Fn() -> String,
-    ) -> Result<(), TransferError> {
-        let ours = Hello::new(role);
+    ) -> Result<Agreement, TransferError> {
         let hello = Message::Hello(ours);
         let (said, heard) = tokio::join!(
             write_message(&mut self.writer, &hello),
             read_message(&mut self.reader)
         );
-        match heard {
+        let agreed = match heard {
             Ok(Message::Hello(theirs)) => ours.agree(theirs)?,
             Ok(Message::Failure(failure)) => return Err(TransferError::There(failure)),
             Ok(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
             Err(error) => return Err(error.into_transfer_error(&doing)),
         };
         said.map_err(|error| lost(doing(), error))?;
-        self.greeted = true;
-        Ok(())
+        self.agreed = Some(agreed);
+        Ok(agreed)
     }
 
     /// Waits for the sender's first message, and leaves it to be read.
@@ -107,15 +109,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
     }
 }
 
-/// Begins a transfer with a peer that has dialled and opened a stream: exchanges hellos, and waits
-/// for the first message of a sender's offer. So whoever is dialled knows that there is a transfer.
+/// Begins a transfer with a peer that has dialled and opened a stream: exchanges hellos, of which
+/// [`Sources::hello`](super::Sources::hello) or [`ReceiveOptions::hello`](
+/// super::ReceiveOptions::hello) gives ours, and waits for the first message of a sender's offer. So whoever is dialled knows that there is a transfer.
 /// Each of the two may take `patience` in all, however their bytes arrive.
 ///
 /// # Errors
 /// [`TransferError`]: `patience` is over, the stream has ended, or what came is no transfer.
 pub async fn begin<R, W>(
     streams: (R, W),
-    role: Role,
+    ours: Hello,
     patience: Duration,
 ) -> Result<Talk<R, W>, TransferError>
 where
@@ -129,9 +132,9 @@ where
         move |_| lost(before_it_began(), error)
     };
     let mut talk = Talk::from(streams);
-    let hellos = talk.exchange_hellos(role, before_it_began);
+    let hellos = talk.exchange_hellos(ours, before_it_began);
     timeout(patience, hellos).await.map_err(late("hello"))??;
-    if role == Role::Sender {
+    if ours.role == Role::Sender {
         return Ok(talk);
     }
     let offered = timeout(patience, talk.await_offer()).await;

@@ -192,8 +192,7 @@ pub enum Message {
 pub struct Hello {
     /// Highest version of the protocol this side speaks.
     pub version: u16,
-    /// Features this side has, a bit each; those both have are in use. None is defined in version
-    /// 3.
+    /// Features this side has, a bit each; those both have are in use.
     pub features: u64,
     /// What this side is going to do.
     pub role: Role,
@@ -202,6 +201,12 @@ pub struct Hello {
 impl Hello {
     /// The version this code speaks.
     pub const VERSION: u16 = 3;
+    /// Feature: entries have their owners.
+    pub const OWNERS: u64 = 1;
+    /// Feature: entries have their extended attributes.
+    pub const ATTRIBUTES: u64 = 2;
+    /// Feature: entries have their ACLs.
+    pub const ACLS: u64 = 4;
     const MAGIC: [u8; 4] = *b"mwft";
 
     /// Our hello.
@@ -242,6 +247,13 @@ pub struct Agreement {
     pub version: u16,
     /// The features both have.
     pub features: u64,
+}
+
+impl Agreement {
+    /// Do both sides have that feature?
+    pub fn has(self, feature: u64) -> bool {
+        self.features & feature > 0
+    }
 }
 
 /// Who sends the files; independent of who connected.

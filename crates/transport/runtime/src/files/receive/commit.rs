@@ -26,7 +26,6 @@ use tokio::sync::mpsc;
 /// Most jobs in a batch, and so most files waiting open; the queue holds as many again.
 pub(super) const BATCH: usize = 64;
 const NO_LINK: &str = "a hard link, which isn't possible here; receive into another file system";
-const OLD_METADATA: &str = "its mode and time stay: it is somebody else's, or has another name";
 /// Threads that sync a batch.
 const SYNCERS: usize = 8;
 
@@ -72,7 +71,7 @@ pub(super) struct Committed {
 /// The committer's parts.
 pub(super) struct Committer {
     pub(super) root: Arc<Dir>,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: Arc<Metadata>,
     /// Files that hard links may lead to.
     pub(super) shared: Shared,
     /// What can't be as it is at the sender.
@@ -135,21 +134,21 @@ impl Committer {
                 }
                 Job::Grown(dir) => touch(dir),
                 Job::Finished(dir, Made { entry, existed, .. }) if *existed => {
-                    let updated = self.metadata.update_dir(dir, entry);
-                    self.note_update(entry, updated)?;
+                    let updated = self.metadata.update_dir(dir, entry, &mut self.altered);
+                    updated.map_err(|error| metadata_failure(entry, error))?;
                     touch(dir);
                 }
                 Job::Finished(dir, Made { entry, marked, .. }) => {
-                    let restored = dir.restore(entry).and_then(|()| match marked {
+                    let (disk, fd) = (dir.disk(), dir.as_fd());
+                    let restored = self.metadata.restore(disk, fd, entry, &mut self.altered);
+                    let restored = restored.and_then(|()| match marked {
                         Some(parent) => {
                             touch(parent);
                             unmark(parent, entry.name.file_name())
                         }
                         None => Ok(()),
                     });
-                    restored.map_err(|error| {
-                        write_failure("setting mode and time", &entry.name, error)
-                    })?;
+                    restored.map_err(|error| metadata_failure(entry, error))?;
                     touch(dir);
                 }
                 Job::Same(same) => self.adopt(same)?,
@@ -192,9 +191,10 @@ impl Committer {
             digest,
         } = same;
         if self.policy == Policy::Overwrite {
-            let restored = dir.disk().restore(file.as_fd(), entry);
+            let (disk, fd) = (dir.disk(), file.as_fd());
+            let restored = self.metadata.restore(disk, fd, entry, &mut self.altered);
             let synced = restored.and_then(|()| dir.disk().sync_file(file));
-            synced.map_err(|error| write_failure("setting mode and time", &entry.name, error))?;
+            synced.map_err(|error| metadata_failure(entry, error))?;
         }
         if entry.shared {
             self.share(dir, entry.name.file_name(), entry)?;
@@ -210,19 +210,8 @@ impl Committer {
             self.share(dir, entry.name.file_name(), entry)?;
         }
         if self.metadata.updates() {
-            let updated = self.metadata.update_file(dir, entry);
-            self.note_update(entry, updated)?;
-        }
-        Ok(())
-    }
-
-    fn note_update(&mut self, entry: &Entry, updated: io::Result<bool>) -> Result<(), Failure> {
-        match updated {
-            Ok(true) => {}
-            Ok(false) => self.altered.add(&entry.name, OLD_METADATA),
-            Err(error) => {
-                return Err(write_failure("setting mode and time", &entry.name, error));
-            }
+            let updated = self.metadata.update_file(dir, entry, &mut self.altered);
+            updated.map_err(|error| metadata_failure(entry, error))?;
         }
         Ok(())
     }
@@ -238,7 +227,9 @@ impl Committer {
 
     fn place_link(&mut self, link: &Link) -> Result<(), Failure> {
         match &link.entry.kind {
-            Kind::Symlink(target) => link.place_symlink(target, self.policy),
+            Kind::Symlink(target) => {
+                link.place_symlink(target, self.policy, &self.metadata, &mut self.altered)
+            }
             Kind::HardLink(number) => {
                 let placed = match self.shared.find(&self.root, *number) {
                     Ok(Some(file)) => link.place_hard_link(file, self.policy)?,
@@ -332,6 +323,10 @@ fn in_parallel<T: Sync>(
             )
         })
     })
+}
+
+fn metadata_failure(entry: &Entry, error: io::Error) -> Failure {
+    write_failure("setting mode and time", &entry.name, error)
 }
 
 fn sync_failure(dir: &Dir, error: &std::io::Error) -> Failure {

@@ -1,5 +1,6 @@
 //! The receiver's blocking thread: reads frames, decides, writes, hashes and verifies.
 
+use super::super::attributes::not_agreed;
 use super::super::progress::{Phase, Progress};
 use super::super::spool::{Spool, Stored};
 use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary, Skipped};
@@ -23,7 +24,8 @@ use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::{Batch, MAX_MESSAGE};
 use manyway_transfer::{
-    Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope, Totals, Wants,
+    Agreement, Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope, Totals,
+    Wants,
 };
 use std::fs;
 use std::hash::RandomState;
@@ -43,6 +45,7 @@ const MOST_HOLES: u64 = 4 << 40;
 pub(super) struct Consumer {
     dir: PathBuf,
     options: ReceiveOptions,
+    agreed: Agreement,
     inbox: Inbox,
     out: mpsc::Sender<Outgoing>,
     progress: Arc<Progress>,
@@ -52,6 +55,7 @@ impl Consumer {
     pub(super) fn new(
         dir: &Path,
         options: ReceiveOptions,
+        agreed: Agreement,
         inbox: Inbox,
         out: mpsc::Sender<Outgoing>,
         progress: Arc<Progress>,
@@ -59,6 +63,7 @@ impl Consumer {
         Self {
             dir: dir.to_owned(),
             options,
+            agreed,
             inbox,
             out,
             progress,
@@ -238,7 +243,7 @@ impl Consumer {
     /// Takes the content of all files, with the committer at work beside it, and with what tells
     /// the sender which content is there.
     fn take_content(&mut self, root: &Arc<Dir>, offer: Offer) -> Result<Taken, End> {
-        let metadata = Metadata::new(&self.options);
+        let metadata = Arc::new(Metadata::new(&self.options, self.agreed));
         let committer = Committer {
             root: root.clone(),
             metadata: metadata.clone(),
@@ -271,7 +276,7 @@ impl Consumer {
             } else {
                 scope.spawn(move || basis.run(root.clone(), manifest));
             }
-            let mask = match self.options.keep_modes {
+            let mask = match self.options.keeps_modes() {
                 true => 0,
                 false => umask(),
             };
@@ -289,7 +294,7 @@ impl Consumer {
                 told,
                 kept: offer.there,
                 left_out: Skipped::default(),
-                altered: Skipped::default(),
+                altered: not_agreed(self.options.hello(), self.agreed),
                 jobs,
             };
             let taken = intake.take(manifest.entries(), &offer.wants);

@@ -1,7 +1,9 @@
 //! A file of which there is something already, while the rest is received.
 
+use super::super::summary::Skipped;
 use super::basis::Held;
 use super::commit::{Job, Same};
+use super::metadata::Metadata;
 use super::options::ReceiveOptions;
 use super::part::{Complete, Part, write_failure};
 use super::tree::Dir;
@@ -37,7 +39,7 @@ impl Difference {
     ) -> Self {
         let existing = held.existing.as_ref();
         if let Some(metadata) = existing.and_then(|file| file.metadata().ok())
-            && !options.keep_modes
+            && !options.keeps_modes()
         {
             // Who sends needn't know the content of what is kept: it isn't opened to others.
             entry.mode &= metadata.mode() as u16;
@@ -159,7 +161,12 @@ impl Difference {
     }
 
     /// Holds it to the sender's hash.
-    pub(super) fn end(self, expected: Digest) -> Result<Job, Failure> {
+    pub(super) fn end(
+        self,
+        expected: Digest,
+        metadata: &Metadata,
+        altered: &mut Skipped,
+    ) -> Result<Job, Failure> {
         let verified = self.verifier.verify(expected);
         let digest = verified.map_err(|error| Failure::content(&self.entry.name, error))?;
         let Self {
@@ -167,7 +174,7 @@ impl Difference {
         } = self;
         match (part, self.existing) {
             (Some(mut part), _) => {
-                part.restore()?;
+                part.restore(metadata, altered)?;
                 Ok(Job::File(Box::new(Complete { part, digest })))
             }
             (None, Some(file)) => Ok(Job::Same(Box::new(Same {

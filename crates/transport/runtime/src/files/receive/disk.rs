@@ -3,6 +3,7 @@
 //! The rest of the receiver decides what happens in which order. So the tests can put a disk in
 //! place that records the operations, fails one, or stops for ever after one, as a crash would.
 
+use super::super::attributes;
 use manyway_transfer::{Entry, Existing, GROUP, Timestamp, ZEROS};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat, renameat};
@@ -10,7 +11,7 @@ use nix::sys::stat::{
     FileStat, Mode, SFlag, UtimensatFlags, fchmod, fstat, fstatat, futimens, mkdirat, utimensat,
 };
 use nix::sys::time::TimeSpec;
-use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, symlinkat, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, fsync, geteuid, linkat, symlinkat, unlinkat};
 use std::fmt::Debug;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -32,6 +33,19 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn punch(&self, file: &File, at: u64, len: u64) -> io::Result<()>;
     /// Cuts a file that is longer, or ends a shorter one with a hole.
     fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
+    /// Gives a file or directory another user or group, or both.
+    fn set_owner(&self, of: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> io::Result<()>;
+    /// The same for a symbolic link.
+    fn set_owner_of_link(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &str,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> io::Result<()>;
+    /// Sets an extended attribute, or removes it.
+    fn set_attribute(&self, of: BorrowedFd<'_>, name: &str, value: Option<&[u8]>)
+    -> io::Result<()>;
     /// Gives a file or directory the mode and time of its entry.
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()>;
     /// Makes a symbolic link.
@@ -92,6 +106,30 @@ impl Disk for Os {
 
     fn set_len(&self, file: &File, len: u64) -> io::Result<()> {
         file.set_len(len)
+    }
+
+    fn set_owner(&self, of: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+        std::os::unix::fs::fchown(of, uid, gid)
+    }
+
+    fn set_owner_of_link(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &str,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> io::Result<()> {
+        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        Ok(fchownat(dir, name, uid, gid, AtFlags::AT_SYMLINK_NOFOLLOW)?)
+    }
+
+    fn set_attribute(
+        &self,
+        of: BorrowedFd<'_>,
+        name: &str,
+        value: Option<&[u8]>,
+    ) -> io::Result<()> {
+        attributes::set(of, name, value)
     }
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
@@ -175,7 +213,7 @@ fn spec(time: Timestamp) -> TimeSpec {
 }
 
 /// Device and inode.
-pub(super) type Id = (u64, u64);
+pub(super) type Id = (nix::libc::dev_t, nix::libc::ino_t);
 
 /// What a directory has under a name.
 pub(super) struct Found {
@@ -207,6 +245,11 @@ impl Found {
             existing,
             stat: Some(stat),
         }
+    }
+
+    /// What is known of it; `None` if nothing has the name.
+    pub(super) fn stat(&self) -> Option<&FileStat> {
+        self.stat.as_ref()
     }
 
     /// The file's size; `None` if it is none.

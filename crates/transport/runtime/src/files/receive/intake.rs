@@ -31,7 +31,7 @@ pub(super) struct Intake<'a> {
     pub(super) top: bool,
     pub(super) inbox: &'a mut Inbox,
     pub(super) progress: &'a Progress,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: Arc<Metadata>,
     /// Permission bits that nothing gets.
     pub(super) mask: u16,
     pub(super) space: Option<Space>,
@@ -189,7 +189,7 @@ impl Intake<'_> {
         };
         let verified = verifier.verify(expected);
         let digest = verified.map_err(|error| Failure::content(&part.entry.name, error))?;
-        part.restore()?;
+        part.restore(&self.metadata, &mut self.altered)?;
         send(&self.jobs, Job::File(Box::new(Complete { part, digest })))
     }
 
@@ -255,7 +255,8 @@ impl Intake<'_> {
         let before = file.len();
         file.settle()?;
         self.grew(file.len() - before)?;
-        send(&self.jobs, file.end(expected)?)
+        let job = file.end(expected, &self.metadata, &mut self.altered)?;
+        send(&self.jobs, job)
     }
 
     /// The next that the sender was told.

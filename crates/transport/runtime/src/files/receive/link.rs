@@ -1,6 +1,8 @@
 //! Puts links in their places.
 
+use super::super::summary::Skipped;
 use super::disk::Id;
+use super::metadata::Metadata;
 use super::part::{Named, left_name, random_name, take_name, write_failure};
 use super::tree::Dir;
 use manyway_transfer::{Entry, Existing, Failure, Policy, Target};
@@ -19,23 +21,28 @@ pub(super) struct Link {
 
 impl Link {
     /// Makes a symbolic link, unless the same is there.
-    pub(super) fn place_symlink(&self, target: &Target, policy: Policy) -> Result<(), Failure> {
+    pub(super) fn place_symlink(
+        &self,
+        target: &Target,
+        policy: Policy,
+        metadata: &Metadata,
+        altered: &mut Skipped,
+    ) -> Result<(), Failure> {
         let Self { dir, entry } = self;
         let name = entry.name.file_name();
         let failure = |error| write_failure("making the link", &entry.name, error);
         if policy != Policy::Rename && leads_to(dir, name, target).map_err(failure)? {
-            // The link itself may have another time.
+            // The link itself may have another time or owner.
             let touched = match policy {
-                Policy::Overwrite => dir.disk().restore_link(dir.as_fd(), name, entry.mtime),
+                Policy::Overwrite => metadata.restore_link(dir, name, entry, altered),
                 _ => Ok(()),
             };
             return touched.map_err(failure);
         }
         let temporary = self.temporary(|name| {
-            let (disk, dir) = (dir.disk(), dir.as_fd());
-            disk.symlink(dir, target.as_str(), name)?;
-            let restored = disk.restore_link(dir, name, entry.mtime);
-            restored.or_else(|error| disk.remove(dir, name).and(Err(error)))
+            dir.disk().symlink(dir.as_fd(), target.as_str(), name)?;
+            let restored = metadata.restore_link(dir, name, entry, altered);
+            restored.or_else(|error| dir.disk().remove(dir.as_fd(), name).and(Err(error)))
         });
         let temporary = temporary.map_err(failure)?;
         let is_same = |name: &str| leads_to(dir, name, target).unwrap_or(false);
@@ -80,7 +87,7 @@ impl Link {
     }
 
     /// Makes something under a temporary name, and says which.
-    fn temporary(&self, make: impl Fn(&str) -> io::Result<()>) -> io::Result<String> {
+    fn temporary(&self, mut make: impl FnMut(&str) -> io::Result<()>) -> io::Result<String> {
         let mut name = left_name(self.entry.name.file_name());
         // What a receiver that was killed has left.
         if self.dir.look(&name)?.existing == Existing::Symlink {

@@ -29,7 +29,6 @@ use super::summary::ReceiveSummary;
 use super::talk::{LINGER, Talk, conclude, joined, lost};
 use consumer::Consumer;
 use end::End;
-use manyway_transfer::Role;
 use outgoing::Outgoing;
 use std::future::poll_fn;
 use std::io;
@@ -85,7 +84,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    talk.greet(Role::Receiver, progress).await?;
+    let agreed = talk.greet(options.hello(), progress).await?;
     let Talk { reader, writer, .. } = talk;
     let pool = Arc::new(Pool::default());
     let (to_consumer, chunks) = mpsc::channel(QUEUE);
@@ -93,6 +92,7 @@ where
     let consumer = Consumer::new(
         dir,
         options,
+        agreed,
         inbox::Inbox::new(chunks, pool.clone()),
         out,
         progress.clone(),

@@ -2,7 +2,7 @@ use super::allowance::Allowance;
 use super::disk::{Disk, Os};
 #[cfg(doc)]
 use manyway_transfer::Target;
-use manyway_transfer::{Entry, Kind, Policy, SafeName};
+use manyway_transfer::{Entry, Hello, Kind, Policy, Role, SafeName};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,16 @@ pub struct ReceiveOptions {
     /// Give files and directories all permission bits that the sender's have. By default, the
     /// process's umask holds for them, as for any new file.
     pub keep_modes: bool,
+    /// Give files, directories and links the sender's owners, by name where it exists here and by
+    /// number otherwise. It takes the rights to do so.
+    pub owners: bool,
+    /// The same for groups.
+    pub groups: bool,
+    /// Give files and directories the sender's extended attributes, if it sends them: those whose
+    /// names begin with `user.`. Only Linux has them.
+    pub attributes: bool,
+    /// The same for POSIX ACLs. With them, all permission bits are kept.
+    pub acls: bool,
     /// What to do about names at the top that begin with a dot.
     pub dotfiles: Dotfiles,
     /// Which symbolic links to take.
@@ -42,6 +52,25 @@ pub struct ReceiveOptions {
 }
 
 impl ReceiveOptions {
+    /// What a receiver with these options says at first.
+    pub fn hello(&self) -> Hello {
+        let wanted = [
+            (self.owners || self.groups, Hello::OWNERS),
+            (self.attributes, Hello::ATTRIBUTES),
+            (self.acls, Hello::ACLS),
+        ];
+        let wanted = wanted.into_iter().filter(|(wanted, _)| *wanted);
+        Hello {
+            features: wanted.map(|(_, feature)| feature).sum(),
+            ..Hello::new(Role::Receiver)
+        }
+    }
+
+    /// Do all permission bits stay?
+    pub(super) fn keeps_modes(&self) -> bool {
+        self.keep_modes || self.acls
+    }
+
     /// Do incomplete files stay? With other names, no transfer finds them again.
     pub(super) fn keeps(&self) -> bool {
         !self.keep_parts.is_zero() && self.policy != Policy::Rename
@@ -67,6 +96,10 @@ impl Default for ReceiveOptions {
         Self {
             policy: Policy::default(),
             keep_modes: false,
+            owners: false,
+            groups: false,
+            attributes: false,
+            acls: false,
             dotfiles: Dotfiles::default(),
             links: Links::default(),
             allowance: None,

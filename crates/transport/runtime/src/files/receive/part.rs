@@ -1,7 +1,9 @@
 //! A file while it is received: it has a temporary name until it is complete. If the transfer ends
 //! before, it stays, for another transfer to go on with.
 
+use super::super::summary::Skipped;
 use super::disk::{Left, reopen};
+use super::metadata::Metadata;
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
 use manyway_transfer::{
@@ -150,15 +152,20 @@ impl Part {
         self.len
     }
 
-    /// Gives the complete file its length, mode and time.
-    pub(super) fn restore(&mut self) -> Result<(), Failure> {
+    /// Gives the complete file its length, mode, time and more, and notes what isn't possible.
+    pub(super) fn restore(
+        &mut self,
+        metadata: &Metadata,
+        altered: &mut Skipped,
+    ) -> Result<(), Failure> {
         self.punch()?;
         if self.end != self.at {
             let cut = self.dir.disk().set_len(&self.file, self.at);
             cut.map_err(|error| self.failure("setting its length", error))?;
             (self.len, self.end) = (self.at, self.at);
         }
-        let restored = self.dir.disk().restore(self.file.as_fd(), &self.entry);
+        let (disk, file) = (self.dir.disk(), self.file.as_fd());
+        let restored = metadata.restore(disk, file, &self.entry, altered);
         restored.map_err(|error| self.failure("setting mode and time", error))
     }
 

@@ -95,11 +95,6 @@ impl Dir {
         joined.map_err(io::Error::other)
     }
 
-    /// Gives a directory we made the mode and time it was sent with.
-    pub(super) fn restore(&self, entry: &Entry) -> io::Result<()> {
-        self.disk.restore(self.as_fd(), entry)
-    }
-
     /// Brings the directory itself, that is the names in it, to disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_dir(self.as_fd())

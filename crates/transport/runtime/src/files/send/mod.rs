@@ -1,6 +1,7 @@
 //! The sending side: one blocking thread lists, reads and hashes; the async side writes its buffers
 //! and reads the receiver's messages.
 
+mod details;
 mod difference;
 mod extents;
 mod outbox;
@@ -18,8 +19,7 @@ use super::summary::{Deleted, SendSummary, Skipped};
 use super::talk::{LINGER, Talk, conclude, join, lost, read_message, write_message};
 use manyway_transfer::message::BASIS_WINDOW;
 use manyway_transfer::{
-    Digest, Failure, FailureCode, FrameKind, Message, ProtocolError, Role, SafeName, Saved, Totals,
-    Wants,
+    Digest, Failure, FailureCode, FrameKind, Message, ProtocolError, SafeName, Saved, Totals, Wants,
 };
 use producer::{Accepted, Produced, Producer};
 use std::collections::BTreeMap;
@@ -74,14 +74,14 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    talk.greet(Role::Sender, progress).await?;
+    let agreed = talk.greet(sources.hello(), progress).await?;
     let Talk { reader, writer, .. } = talk;
     let pool = Arc::new(Pool::default());
     let (chunks, from_producer) = mpsc::channel(QUEUE);
     let (go, wait) = oneshot::channel();
     let (tell, basis) = mpsc::channel(BASIS_WINDOW);
     let dry_run = sources.scope.dry_run;
-    let producer = Producer::new(sources, chunks, pool.clone(), progress.clone());
+    let producer = Producer::new((sources, agreed), chunks, pool.clone(), progress.clone());
     let mut producer = tokio::task::spawn_blocking(move || producer.run(wait, basis));
 
     let stop = AtomicBool::new(false);

@@ -1,10 +1,12 @@
 //! The sender's blocking thread: lists files, waits for the receiver's consent, then reads and
 //! hashes.
 
+use super::super::attributes::not_agreed;
 use super::super::buffers::{Buffer, Pool};
 use super::super::progress::Progress;
 use super::super::spool::{Spool, Stored};
 use super::super::summary::{FileSummary, Kept, Planned, Skipped};
+use super::details::Details;
 use super::difference::Difference;
 use super::outbox::Outbox;
 use super::reading::Reading;
@@ -12,7 +14,9 @@ use super::sources::Sources;
 use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::{Batch, MAX_HOLE};
-use manyway_transfer::{Digest, Entry, Failure, Manifest, Message, Scope, Totals, Want, Wants};
+use manyway_transfer::{
+    Agreement, Digest, Entry, Failure, Manifest, Message, Scope, Totals, Want, Wants,
+};
 use std::io;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -37,19 +41,21 @@ pub(super) struct Accepted {
 /// The producer's parts.
 pub(super) struct Producer {
     sources: Sources,
+    agreed: Agreement,
     out: Outbox,
     progress: Arc<Progress>,
 }
 
 impl Producer {
     pub(super) fn new(
-        sources: Sources,
+        (sources, agreed): (Sources, Agreement),
         chunks: mpsc::Sender<Buffer>,
         pool: Arc<Pool>,
         progress: Arc<Progress>,
     ) -> Self {
         Self {
             sources,
+            agreed,
             out: Outbox::new(chunks, pool),
             progress,
         }
@@ -147,8 +153,10 @@ impl Producer {
             entries: Vec::new(),
             batch: Batch::default(),
         };
-        let mut skipped = Skipped::default();
-        self.sources.list(&mut skipped, |entry| offer.push(entry))?;
+        let mut skipped = not_agreed(self.sources.hello(), self.agreed);
+        let more = Details::new(self.agreed);
+        self.sources
+            .list(more, &mut skipped, |entry| offer.push(entry))?;
         offer.flush()?;
         let (spool, totals) = (offer.spool, offer.manifest.totals());
         self.out.message(&Message::Offered(totals))?;

@@ -3,10 +3,11 @@
 use super::super::error::TransferError;
 use super::super::receive::is_temporary;
 use super::super::summary::Skipped;
+use super::details::Details;
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Cause, Entry, Failure, FailureCode, Filter, Kind, Manifest, NameError, NameProblem, SafeName,
-    Scope, Target, Timestamp,
+    Cause, Entry, Failure, FailureCode, Filter, Hello, Kind, Manifest, NameError, NameProblem,
+    Role, SafeName, Scope, Target, Timestamp,
 };
 use manyway_units::printable;
 use std::collections::{HashMap, hash_map};
@@ -24,6 +25,8 @@ pub struct Sources {
     given: Vec<Source>,
     pub(super) scope: Scope,
     max_size: Option<u64>,
+    /// What beside the usual is told of them, if the receiver wants it.
+    features: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +78,24 @@ impl Sources {
         Ok(Self::of(given))
     }
 
+    /// Also sends extended attributes (those whose names begin with `user.`) and ACLs, or some of
+    /// them, if the receiver wants them. Only Linux has them.
+    pub fn with_attributes(mut self, attributes: bool, acls: bool) -> Self {
+        let wanted = [(attributes, Hello::ATTRIBUTES), (acls, Hello::ACLS)];
+        for (_, feature) in wanted.into_iter().filter(|(wanted, _)| *wanted) {
+            self.features |= feature;
+        }
+        self
+    }
+
+    /// What a sender of them says at first.
+    pub fn hello(&self) -> Hello {
+        Hello {
+            features: self.features,
+            ..Hello::new(Role::Sender)
+        }
+    }
+
     /// What is in a directory, instead of the directory itself.
     ///
     /// # Errors
@@ -96,6 +117,7 @@ impl Sources {
             given,
             scope: Scope::default(),
             max_size: None,
+            features: Hello::OWNERS,
         }
     }
 
@@ -129,6 +151,7 @@ impl Sources {
     /// Everything, in the manifest's order.
     pub(super) fn list<E: From<Failure>>(
         &self,
+        mut details: Details,
         skipped: &mut Skipped,
         mut each: impl FnMut(Entry) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -168,6 +191,7 @@ impl Sources {
                         "a hard link, sent as another file: too many files",
                     );
                 }
+                details.add(&mut entry, &metadata, item.path(), skipped);
                 if let Kind::LeftOut(cause) = entry.kind {
                     skipped.add(&entry.name, cause);
                 }

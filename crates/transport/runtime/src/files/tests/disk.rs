@@ -18,6 +18,7 @@ enum Op {
     Create { dir: u64, name: String },
     Write { file: u64, len: u64 },
     SetLen { file: u64, len: u64 },
+    SetOwner { inode: u64 },
     Restore { inode: u64 },
     Symlink { dir: u64, name: String },
     Link { dir: u64, name: String },
@@ -37,6 +38,7 @@ impl Op {
             Op::Create { .. } => "create",
             Op::Write { .. } => "write",
             Op::SetLen { .. } => "set len",
+            Op::SetOwner { .. } => "set owner",
             Op::Restore { .. } => "restore",
             Op::Symlink { .. } => "symlink",
             Op::Link { .. } => "link",
@@ -103,6 +105,12 @@ impl TestDisk {
         Self::new(&Progress::new(), |op| {
             matches!(op, Op::Remove { .. }).then_some(Errno::EPERM)
         })
+    }
+
+    /// Nobody may give files away.
+    pub(super) fn that_keeps_owners() -> Arc<Self> {
+        let fails = |op: &Op| matches!(op, Op::SetOwner { .. }).then_some(Errno::EPERM);
+        Self::new(&Progress::new(), fails)
     }
 
     /// It has no hard links.
@@ -184,6 +192,34 @@ impl Disk for TestDisk {
             len,
         };
         self.step(op, || Os.set_len(file, len), |()| None)
+    }
+
+    fn set_owner(&self, of: BorrowedFd<'_>, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+        let op = Op::SetOwner { inode: inode(of) };
+        self.step(op, || Os.set_owner(of, uid, gid), |()| None)
+    }
+
+    fn set_owner_of_link(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &str,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> io::Result<()> {
+        let op = Op::SetOwner {
+            inode: inode_at(dir, name),
+        };
+        let set = || Os.set_owner_of_link(dir, name, uid, gid);
+        self.step(op, set, |()| None)
+    }
+
+    fn set_attribute(
+        &self,
+        of: BorrowedFd<'_>,
+        name: &str,
+        value: Option<&[u8]>,
+    ) -> io::Result<()> {
+        Os.set_attribute(of, name, value)
     }
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
@@ -315,6 +351,14 @@ impl<'a> Model<'a> {
                 let content = self.files.get_mut(file).unwrap();
                 content.len = *len;
                 content.synced = false;
+            }
+            Op::SetOwner { inode } => {
+                // Before it has its mode and time.
+                assert!(
+                    self.files
+                        .get(inode)
+                        .is_none_or(|content| !content.restored)
+                );
             }
             Op::Restore { inode } => match self.files.get_mut(inode) {
                 Some(content) => {

@@ -419,7 +419,7 @@ async fn begun_with(
         // Silent, but there.
         std::future::pending::<()>().await;
     });
-    let result = begin(ours, role, PATIENCE).await;
+    let result = begin(ours, Hello::new(role), PATIENCE).await;
     trickle.abort();
     result
 }
@@ -477,21 +477,22 @@ async fn a_transfer_goes_on_from_where_it_began() {
         let target = to.path().join(sender_is_dialled.to_string());
         let (ours, theirs) = pair();
         let sources = Sources::new([&file]).unwrap();
+        let options = ReceiveOptions::default();
+        let hellos = (sources.hello(), options.hello());
         let sending = async {
             match sender_is_dialled {
                 true => {
-                    let talk = begin(ours, Role::Sender, PATIENCE).await?;
+                    let talk = begin(ours, hellos.0, PATIENCE).await?;
                     send(talk, sources, Progress::new()).await
                 }
                 false => send(ours, sources, Progress::new()).await,
             }
         };
         let receiving = async {
-            let options = ReceiveOptions::default();
             match sender_is_dialled {
                 true => receive(theirs, &target, options, Progress::new()).await,
                 false => {
-                    let talk = begin(theirs, Role::Receiver, PATIENCE).await?;
+                    let talk = begin(theirs, hellos.1, PATIENCE).await?;
                     receive(talk, &target, options, Progress::new()).await
                 }
             }

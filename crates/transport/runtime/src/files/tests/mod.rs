@@ -8,6 +8,7 @@ mod hostile;
 mod interruptions;
 mod limits;
 mod links;
+mod metadata;
 mod parts;
 mod resume;
 mod round_trip;
