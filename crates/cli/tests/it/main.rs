@@ -4,6 +4,7 @@ mod carriers;
 mod common;
 #[cfg(feature = "research")]
 mod criteria;
+mod faithful;
 #[cfg(feature = "research")]
 mod fluid;
 mod hook;

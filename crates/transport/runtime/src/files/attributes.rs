@@ -90,10 +90,11 @@ mod system {
         name: &str,
         value: Option<&[u8]>,
     ) -> io::Result<()> {
-        Ok(match value {
-            Some(value) => fsetxattr(of, name, value, XattrFlags::empty())?,
-            None => fremovexattr(of, name)?,
-        })
+        let set = match value {
+            Some(value) => fsetxattr(of, name, value, XattrFlags::empty()),
+            None => fremovexattr(of, name),
+        };
+        Ok(set?)
     }
 
     fn read(

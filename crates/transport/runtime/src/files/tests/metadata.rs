@@ -4,6 +4,7 @@ use super::attributes::{self, Kinds};
 use super::*;
 use manyway_transfer::{Attribute, Owner};
 use nix::unistd::{getegid, geteuid};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{lchown, symlink};
 use tempfile::tempdir;
@@ -17,6 +18,10 @@ fn options(with: Policy) -> ReceiveOptions {
         acls: true,
         ..policy(with)
     }
+}
+
+fn skipped(why: &str) {
+    writeln!(std::io::stderr(), "skipped: {why}").unwrap();
 }
 
 /// What a sender made by hand offers: a file, a directory and a link of that owner.
@@ -118,7 +123,7 @@ async fn owners_travel() {
         (2, 0)
     );
     if !geteuid().is_root() {
-        eprintln!("skipped: only root gives files away");
+        skipped("only root gives files away");
         return;
     }
     for path in [&top, &top.join("file"), &top.join("link")] {
@@ -198,7 +203,7 @@ async fn attributes_and_acls_travel() {
     fs::write(top.join("file"), "file").unwrap();
     for name in names {
         if let Err(error) = set(&top.join(name), "user.color", Some(b"blue\0")) {
-            eprintln!("skipped: the disk has no extended attributes: {error}");
+            skipped(&format!("the disk has no extended attributes: {error}"));
             return;
         }
         set(&top.join(name), "user.empty", Some(b"")).unwrap();
@@ -293,14 +298,14 @@ async fn who_asks_alone_is_told() {
 async fn attributes_that_are_too_long_are_left_out() {
     let memory = Path::new("/dev/shm");
     if !memory.is_dir() {
-        eprintln!("skipped: no disk here takes long attributes");
+        skipped("no disk here takes long attributes");
         return;
     }
     let (from, to) = (tempfile::tempdir_in(memory).unwrap(), tempdir().unwrap());
     let file = from.path().join("file");
     fs::write(&file, "file").unwrap();
     if set(&file, "user.long", Some(&[7; 40_000])).is_err() {
-        eprintln!("skipped: no disk here takes long attributes");
+        skipped("no disk here takes long attributes");
         return;
     }
     let with = ReceiveOptions {

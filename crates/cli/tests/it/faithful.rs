@@ -1,0 +1,183 @@
+//! Copies that rsync can't tell from their originals: links, holes, owners, modes, times,
+//! attributes and ACLs.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::common::{Finished, Running, eventually, manyway};
+
+/// A user whom every system has, and who may do nothing in particular.
+const NOBODY: u32 = 65_534;
+
+/// What a tree has that can be different. `setfattr`, `setfacl` and `chown` may not be there, or
+/// not be permitted: then the tree has less.
+const MAKE: &str = "
+mkdir -p d/empty d/deep/er 'd/a b'
+printf hello > d/file; printf x > d/deep/er/x; : > d/nothing
+chmod 0640 d/file; chmod 0444 d/deep/er/x; chmod 0751 d/deep
+ln -s file d/safe; ln -s ../file d/deep/up; ln -s nowhere d/dangling
+ln -s /etc/passwd d/absolute; ln -s ../../out d/out
+ln d/file d/deep/second; ln d/file 'd/a b/third'
+truncate -s 300M d/sparse
+printf data | dd of=d/sparse bs=1 seek=123456789 conv=notrunc 2>/dev/null
+truncate -s 70000 d/hole
+setfattr -n user.color -v blue d/file 2>/dev/null
+setfattr -n user.color -v red d/empty 2>/dev/null
+setfacl -m u:54321:r d/nothing 2>/dev/null
+setfacl -d -m u:54321:rx d/empty 2>/dev/null
+chown 54321:54322 d/deep/er/x 2>/dev/null
+chown -h 54321:54322 d/dangling 2>/dev/null
+chown 54323 d/empty 2>/dev/null
+touch -h -d '2001-02-03 04:05:06.789' d/dangling d/file d/empty
+touch -d '1969-01-01 00:00:00.5' d/deep
+sync d/sparse; true
+";
+
+/// What is different afterwards, without other content.
+const CHANGE: &str = "
+chmod 0600 d/file; chmod 0700 d/deep; chmod 0555 d/empty
+setfattr -x user.color d/file 2>/dev/null
+setfattr -n user.shape -v round d/file 2>/dev/null
+setfacl -b d/nothing 2>/dev/null
+chown 54324:54325 d/nothing 2>/dev/null
+rm 'd/a b/third'; ln d/deep/er/x 'd/a b/third'
+ln -sfn file d/dangling
+touch -h -d '2011-02-03 04:05:06.789' d/safe d/deep d
+";
+
+struct Place {
+    dir: TempDir,
+    user: Option<u32>,
+}
+
+impl Place {
+    /// A directory of a user who is not root, or of whoever runs the test.
+    fn new(user: Option<u32>) -> Self {
+        let dir = TempDir::new().unwrap();
+        if let Some(user) = user {
+            chown(dir.path(), Some(user), Some(user)).unwrap();
+        }
+        Self { dir, user }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(self.path());
+        self.become_user(&mut command);
+        command
+    }
+
+    fn become_user(&self, command: &mut Command) {
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+    }
+
+    fn shell(&self, script: &str) {
+        let done = self.command("sh", &["-c", script]).status().unwrap();
+        assert!(done.success());
+    }
+
+    /// Sends `d` into `in`; what both sides end with.
+    fn copy(&self, receiver: &[&str], sender: &[&str]) -> [Finished; 2] {
+        let start = |arguments: &[&str], more: &[&str]| {
+            let mut command = manyway(self.path(), arguments);
+            command.args(more);
+            self.become_user(&mut command);
+            Running(command.spawn().unwrap())
+        };
+        let common = [
+            "--once",
+            "-q",
+            "--path",
+            "127.0.0.1",
+            "--ticket-file",
+            "ticket",
+        ];
+        let receiver = start(&[&["recv", "in"][..], &common].concat(), receiver);
+        let ticket = self.path().join("ticket");
+        eventually("the ticket", || {
+            fs::read_to_string(&ticket).ok().filter(|t| t.len() > 9)
+        });
+        let common = ["send", "d", "-q", "--path", "127.0.0.1", "--to", "@ticket"];
+        let sent = start(&common, sender).finish();
+        let ended = [sent, receiver.finish()];
+        fs::remove_file(&ticket).unwrap();
+        ended
+    }
+
+    /// What rsync would have to do.
+    fn differences(&self) -> String {
+        let compare = ["-aHAXcn", "--delete", "--itemize-changes", "d/", "in/d/"];
+        let compared = self.command("rsync", &compare).output().unwrap();
+        assert!(compared.status.success(), "{compared:?}");
+        String::from_utf8(compared.stdout).unwrap()
+    }
+
+    fn blocks(&self, name: &str) -> u64 {
+        fs::metadata(self.path().join(name)).unwrap().blocks()
+    }
+}
+
+#[test]
+fn rsync_finds_no_difference() {
+    if Command::new("rsync").arg("--version").output().is_err() {
+        assert!(std::env::var_os("MANYWAY_REQUIRE_RSYNC").is_none());
+        writeln!(std::io::stderr(), "skipped: it takes rsync").unwrap();
+        return;
+    }
+    let place = TempDir::new().unwrap();
+    let root = fs::metadata(place.path()).unwrap().uid() == 0;
+    for user in [None, Some(NOBODY)] {
+        if user.is_some() && !root {
+            continue;
+        }
+        compare(&Place::new(user));
+    }
+}
+
+fn compare(place: &Place) {
+    place.shell(MAKE);
+    // Only root gives files away, and only then are there such.
+    let root = fs::metadata(place.path().join("d")).unwrap().uid() == 0;
+    let owners: &[&str] = if root { &["-o", "-g"] } else { &[] };
+    let all = [&["--perms", "-X", "-A", "--links=all"], owners].concat();
+    for ended in place.copy(&all, &["-X", "-A"]) {
+        ended.ok();
+    }
+    assert_eq!(place.differences(), "");
+    for name in ["sparse", "hole"] {
+        let (copy, original) = (format!("in/d/{name}"), format!("d/{name}"));
+        let (copy, original) = (place.blocks(&copy), place.blocks(&original));
+        assert!(
+            copy <= original + original / 100,
+            "{name}: {copy} of {original}"
+        );
+    }
+
+    place.shell(CHANGE);
+    assert_ne!(place.differences(), "");
+    let all = [&all[..], &["--overwrite"]].concat();
+    for ended in place.copy(&all, &["-X", "-A"]) {
+        ended.ok();
+    }
+    assert_eq!(place.differences(), "");
+
+    // Without the options, what is different is said, if it can be known.
+    fs::remove_dir_all(place.path().join("in")).unwrap();
+    let [sent, received] = place.copy(&[], &[]);
+    assert_eq!((sent.code, received.code), (6, 6));
+    let told = "2 names left out or changed at the receiver:\n  d/absolute: a symbolic link";
+    assert!(received.stderr.contains(told), "{received:?}");
+    assert_eq!(place.differences().matches("cL+++").count(), 2);
+}
