@@ -24,8 +24,10 @@ use crate::args::ReportArgs;
 use crate::exit::usage;
 use crate::summary::End;
 
-/// Transfers whose hooks may wait for others.
+/// Transfers whose hooks may wait for others, or run.
 const MOST_WAITING: usize = 64;
+/// Bytes of the objects of those that wait: one may name a million files.
+const MOST_BYTES: usize = 16 << 20;
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -37,7 +39,7 @@ pub(crate) struct Hook {
     /// Where a receiver's files are.
     dir: Option<PathBuf>,
     one: Arc<Mutex<()>>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Waiting>,
 }
 
 impl Hook {
@@ -67,7 +69,9 @@ impl Hook {
     /// # Errors
     /// It can't be started, fails or takes too long, or too many wait.
     pub(crate) async fn run(&self, end: &End) -> anyhow::Result<()> {
-        let _waits = Waits::new(&self.waiting)?;
+        let Some(_waits) = Waits::new(&self.waiting, end.bytes()) else {
+            bail!("the hook didn't run: too many wait for their turn");
+        };
         let _turn = self.one.lock().await;
         let program = &self.words[0];
         let mut child = self
@@ -136,23 +140,33 @@ async fn end_group(child: &mut Child) {
     child.wait().await.ok();
 }
 
+/// How many wait, or run, and the bytes of their objects.
+#[derive(Debug, Default)]
+struct Waiting {
+    hooks: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
 /// One of those that wait, or run.
-struct Waits<'a>(&'a AtomicUsize);
+struct Waits<'a> {
+    waiting: &'a Waiting,
+    bytes: usize,
+}
 
 impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize) -> anyhow::Result<Self> {
-        let before = waiting.fetch_add(1, Relaxed);
-        let waits = Self(waiting);
-        if before >= MOST_WAITING {
-            bail!("the hook didn't run: those of {MOST_WAITING} transfers are still to run");
-        }
-        Ok(waits)
+    /// `None` if there are too many. A large object is no reason if it is the only one.
+    fn new(waiting: &'a Waiting, bytes: usize) -> Option<Self> {
+        let hooks = waiting.hooks.fetch_add(1, Relaxed);
+        let before = waiting.bytes.fetch_add(bytes, Relaxed);
+        let waits = Self { waiting, bytes };
+        (hooks < MOST_WAITING && before < MOST_BYTES).then_some(waits)
     }
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.waiting.hooks.fetch_sub(1, Relaxed);
+        self.waiting.bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -189,24 +203,32 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn so_many_wait() {
+    /// How many of five more than may wait are refused, if each has such an object.
+    async fn refused(end: &End) -> usize {
         let hook = hook("true");
         let turn = hook.one.lock().await;
-        let (wanted, end) = (MOST_WAITING + 5, end());
+        let mut refused = 0;
         let mut runs = Vec::new();
-        for _ in 0..wanted {
-            runs.push(Box::pin(hook.run(&end)));
-        }
-        let refused = std::cell::Cell::new(0);
-        for run in &mut runs {
-            if let Ok(result) = timeout(Duration::ZERO, run.as_mut()).await {
-                assert!(result.unwrap_err().to_string().contains("of 64 transfers"));
-                refused.set(refused.get() + 1);
+        for _ in 0..MOST_WAITING + 5 {
+            let mut run = Box::pin(hook.run(end));
+            match timeout(Duration::ZERO, run.as_mut()).await {
+                Ok(result) => {
+                    let error = result.unwrap_err().to_string();
+                    assert!(error.contains("too many wait"), "{error}");
+                    refused += 1;
+                }
+                Err(_) => runs.push(run),
             }
         }
-        assert_eq!(refused.get(), 5);
         drop((runs, turn));
-        hook.run(&end).await.unwrap();
+        hook.run(end).await.unwrap();
+        refused
+    }
+
+    #[tokio::test]
+    async fn so_many_wait() {
+        assert_eq!(refused(&end()).await, 5);
+        let large = End::failed(None, &anyhow!("{}", "x".repeat(1 << 20)));
+        assert_eq!(refused(&large).await, MOST_WAITING + 5 - 16);
     }
 }

@@ -52,15 +52,18 @@ impl Moved {
         self.bytes += progress.bytes_done();
         self.files += progress.files_done();
         for path in &stats.paths {
-            let known = self.interfaces.contains_key(&path.name);
-            let name = match known || self.interfaces.len() < MOST_INTERFACES {
-                true => path.name.as_str(),
-                false => OTHER_INTERFACES,
-            };
-            let [received, sent] = self.interfaces.entry(name.to_owned()).or_default();
-            *received += path.bytes_received;
-            *sent += path.bytes_sent;
+            self.add_interface(&path.name, [path.bytes_received, path.bytes_sent]);
         }
+    }
+
+    fn add_interface(&mut self, name: &str, bytes: [u64; 2]) {
+        let known = self.interfaces.contains_key(name);
+        let name = match known || self.interfaces.len() < MOST_INTERFACES {
+            true => name,
+            false => OTHER_INTERFACES,
+        };
+        let counted = self.interfaces.entry(name.to_owned()).or_default();
+        *counted = [counted[0] + bytes[0], counted[1] + bytes[1]];
     }
 }
 
@@ -242,6 +245,19 @@ impl Drop for Active {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_that_come_and_go_take_bounded_room() {
+        let mut moved = Moved::default();
+        for n in 0..1000 {
+            moved.add_interface(&format!("veth{n}"), [10, 1]);
+        }
+        moved.add_interface("veth0", [10, 1]);
+        assert_eq!(moved.interfaces.len(), MOST_INTERFACES + 1);
+        assert_eq!(moved.interfaces["veth0"], [20, 2]);
+        let others = 1000 - MOST_INTERFACES as u64;
+        assert_eq!(moved.interfaces[OTHER_INTERFACES], [10 * others, others]);
+    }
 
     #[test]
     fn text() {

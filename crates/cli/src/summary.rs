@@ -14,6 +14,8 @@ use serde::Serialize;
 
 use crate::exit::{Class, LeftOut, words};
 
+/// Most characters of a message in an environment variable.
+const MAX_VARIABLE: usize = 4096;
 /// Most characters of a file's name on the screen.
 const MAX_NAME: usize = 1024;
 
@@ -391,7 +393,9 @@ impl End {
         );
         if let Some(error) = error {
             set("TRANSFER_ERROR_CODE", error.code.to_owned());
-            set("TRANSFER_ERROR", error.message.clone());
+            // The system takes no variables of any length.
+            let message = error.message.chars().take(MAX_VARIABLE).collect();
+            set("TRANSFER_ERROR", message);
         }
         variables
     }
