@@ -53,6 +53,7 @@ async fn bind_with(network: &NetworkArgs, config: Config) -> anyhow::Result<Endp
             carriers: network.carrier,
             congestion: network.tcp_cc.clone(),
         },
+        qlog: network.qlog.clone(),
     };
     Endpoint::bind(options).await.context("can't open sockets")
 }

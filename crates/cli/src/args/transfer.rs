@@ -163,7 +163,8 @@ pub(crate) struct RetryArgs {
     /// When nothing of the transfer moves for TIME, end it as interrupted [default: never]
     ///
     /// What moves is content, on the network or on this host's disk, and the list of files. While a
-    /// side hashes what it has of large files, nothing moves: allow for that. 0 means never.
+    /// side hashes what it has of large files, or asks its user, nothing moves: allow for that. 0
+    /// means never.
     #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -22,6 +22,7 @@ mod paths;
 mod profile;
 mod program;
 mod progress;
+mod qlog;
 #[cfg(feature = "registry")]
 mod registry;
 #[cfg(feature = "registry")]

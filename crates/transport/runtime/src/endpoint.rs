@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,6 +24,7 @@ use crate::error::{BindError, ConnectError};
 use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
+use crate::qlog;
 use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};
 
@@ -45,6 +47,10 @@ pub struct EndpointOptions {
     pub port: u16,
     /// What is done about TCP; without [`Endpoint::listen_tcp`] none is accepted.
     pub tcp: TcpOptions,
+    /// Directory for a qlog file of each connection, made if missing: packets, congestion windows
+    /// and round-trip times of each path, for [qvis](https://qvis.quictools.info). A file has at
+    /// most 256 MiB.
+    pub qlog: Option<PathBuf>,
 }
 
 /// A set of sockets, one per local address, and every connection over them.
@@ -68,6 +74,7 @@ impl Endpoint {
             paths,
             port,
             tcp,
+            qlog: log_dir,
         } = options;
         if let Some(congestion) = &tcp.congestion {
             congestion.check()?;
@@ -75,6 +82,13 @@ impl Endpoint {
         let config = Config {
             udp: config.udp && tcp.carriers != Carriers::Tcp,
             ..config
+        };
+        let config = match log_dir {
+            Some(dir) => Config {
+                observers: Some(qlog::start(&dir).map_err(|error| BindError::Log { dir, error })?),
+                ..config
+            },
+            None => config,
         };
         let present = scan().await?;
         let selection = select(paths, &present)?;

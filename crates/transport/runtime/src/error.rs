@@ -28,6 +28,14 @@ pub enum BindError {
         /// What there is.
         available: String,
     },
+    /// The directory for logs can't be made.
+    #[error("can't make the directory {dir} for qlog files: {error}", dir = dir.display())]
+    Log {
+        /// The directory.
+        dir: std::path::PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// No interface that is up has that address.
     #[error("no interface that is up has the address {ip}: choose one of {available}")]
     NoAddress {

@@ -43,6 +43,7 @@ mod event;
 mod interfaces;
 mod os;
 mod problem;
+mod qlog;
 mod socket;
 mod stream;
 mod tcp;

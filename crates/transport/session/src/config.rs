@@ -6,6 +6,7 @@ use manyway_control::{LawSpec, Scheduler, SlowStartKind};
 use manyway_units::Rate;
 
 use crate::crypto::Suite;
+use crate::observe::Observers;
 
 /// Bytes the peer may send before the first window update.
 const INITIAL_RECEIVE_WINDOW: u64 = 4 << 20;
@@ -77,6 +78,8 @@ pub struct Config {
     /// `None` leaves it to the law's path manager, or opens a path through each. For the side that
     /// connects.
     pub selection: Option<LiveConfig>,
+    /// Who is told of each connection's packets.
+    pub observers: Option<Observers>,
 }
 
 impl Default for Config {
@@ -108,6 +111,7 @@ impl Default for Config {
             udp: true,
             rate_control: Some(RateConfig::mimd()),
             selection: None,
+            observers: None,
         }
     }
 }

@@ -17,6 +17,7 @@ mod driver;
 mod endpoint;
 mod event;
 mod limit;
+mod observe;
 mod received;
 mod relays;
 mod stats;
@@ -27,6 +28,7 @@ pub use connection::Connection;
 pub use driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 pub use endpoint::{ConnectError, Endpoint};
 pub use event::{CloseReason, Event, PathDownReason, PathEvent, PickReason};
+pub use observe::{Observer, Observers, PacketEvent};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{
     CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,

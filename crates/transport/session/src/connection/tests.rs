@@ -1,8 +1,11 @@
 //! What no peer brings about, but a connection has to survive.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bytes::Bytes;
 use manyway_units::Time;
 use manyway_wire::Frame;
 use rand::SeedableRng;
@@ -10,7 +13,8 @@ use rand::rngs::ChaCha20Rng;
 
 use crate::budget::MAX_CONTROL;
 use crate::{
-    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, Secrets,
+    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, Observer,
+    Observers, PacketEvent, PathId, Secrets, Ticket,
 };
 
 fn address(side: usize) -> SocketAddr {
@@ -39,12 +43,12 @@ fn talk(ends: &mut [Endpoint; 2]) -> Vec<(ConnectionHandle, Event)> {
     told
 }
 
-#[test]
-fn a_peer_that_causes_too_many_control_frames_is_closed() {
+/// Two ends with a socket each, one of which listens with the ticket.
+fn pair(config: impl Fn(usize) -> Config) -> ([Endpoint; 2], Ticket) {
     let secrets = Secrets::generate(&mut ChaCha20Rng::from_seed([9; 32]));
     let ticket = secrets.ticket(vec![address(1)]);
     let mut ends = [0, 1].map(|side| {
-        let config = Arc::new(Config::default());
+        let config = Arc::new(config(side));
         let mut end = Endpoint::new(config, [1 + side as u8; 32]).expect("a valid one");
         let local = Local {
             id: LocalId(1),
@@ -56,6 +60,116 @@ fn a_peer_that_causes_too_many_control_frames_is_closed() {
         end
     });
     ends[1].listen(secrets);
+    (ends, ticket)
+}
+
+/// Keeps what it is told.
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<(PathId, PacketEvent)>>);
+
+impl Observer for Notes {
+    fn observe(&self, _: Time, path: PathId, event: PacketEvent) {
+        self.0.lock().expect("one thread").push((path, event));
+    }
+}
+
+#[test]
+fn an_observer_is_told_of_every_packet_and_its_fate() {
+    let notes = [0, 1].map(|_| Arc::new(Notes::default()));
+    let (mut ends, ticket) = pair(|side| {
+        let notes = notes[side].clone();
+        let observers = Observers::new(move |initiator| {
+            assert_eq!(initiator, side == 0);
+            notes.clone()
+        });
+        Config {
+            observers: Some(observers),
+            ..Config::default()
+        }
+    });
+    let client = ends[0].connect(Time::ZERO, &ticket).expect("a pair");
+    ends[0].handle_timeout(Time::ZERO);
+    talk(&mut ends);
+    let connection = ends[0].connection(client).expect("alive");
+    let stream = connection.open().expect("allowed");
+    let mut data = Bytes::from(vec![7; 10_000]);
+    connection.write(stream, &mut data).expect("room");
+    // The first full packet of them is lost.
+    let (mut now, mut lost_bytes) = (Time::ZERO, 0);
+    for _ in 0..100 {
+        let mut buf = Vec::new();
+        for side in 0..2 {
+            while ends[side].poll_transmit(now, 1, &mut buf).is_some() {
+                if side == 0 && lost_bytes == 0 && buf.len() >= 1200 {
+                    lost_bytes = buf.len();
+                    continue;
+                }
+                let incoming = Incoming {
+                    local: LocalId(1),
+                    remote: address(side),
+                    ecn: None,
+                    data: &mut buf,
+                };
+                ends[1 - side].handle_datagram(now, incoming);
+            }
+        }
+        now += Duration::from_millis(1);
+        ends.iter_mut().for_each(|end| end.handle_timeout(now));
+    }
+    let stats = ends[0].connection(client).expect("alive").stats();
+    let notes = notes.map(|notes| std::mem::take(&mut *notes.0.lock().expect("one thread")));
+    assert!(notes.iter().flatten().all(|(path, _)| *path == PathId(0)));
+    let numbers = |side: usize, pick: fn(&PacketEvent) -> Option<u64>| -> BTreeSet<u64> {
+        notes[side]
+            .iter()
+            .filter_map(|(_, event)| pick(event))
+            .collect()
+    };
+    let sent = numbers(0, |event| match event {
+        PacketEvent::Sent { number, .. } => Some(*number),
+        _ => None,
+    });
+    let fates = numbers(0, |event| match event {
+        PacketEvent::Acked { number } | PacketEvent::Lost { number } => Some(*number),
+        _ => None,
+    });
+    let lost = numbers(0, |event| match event {
+        PacketEvent::Lost { number } => Some(*number),
+        _ => None,
+    });
+    assert_eq!(sent.len() as u64, stats.paths[0].packets_sent);
+    assert_eq!(lost.len() as u64, stats.paths[0].packets_lost);
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(
+        fates.len() > 5 && fates.is_subset(&sent),
+        "{fates:?} {sent:?}"
+    );
+    let bytes = |side: usize, pick: fn(&PacketEvent) -> Option<usize>| -> usize {
+        notes[side]
+            .iter()
+            .filter_map(|(_, event)| pick(event))
+            .sum()
+    };
+    let left = bytes(0, |event| match event {
+        PacketEvent::Sent { bytes, .. } => Some(*bytes),
+        _ => None,
+    });
+    let arrived = bytes(1, |event| match event {
+        PacketEvent::Received { bytes, .. } => Some(*bytes),
+        _ => None,
+    });
+    assert_eq!(left as u64, stats.paths[0].bytes_sent);
+    assert_eq!(left, arrived + lost_bytes);
+    let windows = notes[0].iter().filter(|(_, event)| {
+        matches!(event, PacketEvent::Metrics { window, min, .. }
+            if *window > 0 && *min <= Duration::from_secs(1))
+    });
+    assert!(windows.count() > 1);
+}
+
+#[test]
+fn a_peer_that_causes_too_many_control_frames_is_closed() {
+    let (mut ends, ticket) = pair(|_| Config::default());
     let client = ends[0].connect(Time::ZERO, &ticket).expect("a pair");
     ends[0].handle_timeout(Time::ZERO);
     let handle = talk(&mut ends)[0].0;

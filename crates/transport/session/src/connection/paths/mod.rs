@@ -42,6 +42,7 @@ use slab::Slab;
 use crate::config::Config;
 use crate::driver::Local;
 use crate::event::{PathDownReason, PathEvent};
+use crate::observe::{Observer, PacketEvent};
 use crate::stats::{PathState, PathStats, PathSurvey};
 
 use super::packet::Payload;
@@ -100,6 +101,7 @@ pub(super) struct PathSet {
     /// What the sender of a path has just said of its packets; reused, as `ranges` is.
     outcome: Outcome<Payload>,
     ranges: Ranges,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 /// A path that was taken out.
@@ -160,6 +162,7 @@ impl PathSet {
         idle_timeout: Duration,
         controller: Box<dyn Controller>,
     ) -> Self {
+        let observers = config.observers.as_ref();
         Self {
             config: config.clone(),
             initiator,
@@ -178,6 +181,7 @@ impl PathSet {
             unsettled: 0,
             outcome: Outcome::default(),
             ranges: Vec::new(),
+            observer: observers.map(|observers| observers.of_connection(initiator)),
         }
     }
 
@@ -260,7 +264,8 @@ impl PathSet {
         let controller = self.controllers.of_mut(transport);
         let delay = self.peer.ack_delay;
         let numbers = Numbers::new(seed);
-        let path = Path::new(now, new, numbers, mtu, &self.config, delay, controller);
+        let mut path = Path::new(now, new, numbers, mtu, &self.config, delay, controller);
+        path.observer = self.observer.clone();
         let index = self.slab.insert(path);
         self.by_id.insert(id, index);
         if let PathTransport::Carrier(_) = transport {
@@ -412,6 +417,7 @@ impl PathSet {
     /// Goes through what a sender said of its packets: first those that arrived, all at once, then
     /// each that is lost.
     pub(super) fn settle(&mut self, now: Time, index: usize, mut each: impl FnMut(Fate<'_>)) {
+        self.observe_fates(now, index);
         let path = &mut self.slab[index];
         path.note_fates(self.outcome.acked.len(), self.outcome.lost.len());
         let settled = self.outcome.acked.iter().chain(&self.outcome.lost);
@@ -430,6 +436,29 @@ impl PathSet {
         if black_hole {
             self.apply_mtu(index);
         }
+    }
+
+    /// Tells the observer what becomes of a path's packets, and what congestion control makes of
+    /// it.
+    fn observe_fates(&self, now: Time, index: usize) {
+        let path = &self.slab[index];
+        if path.observer.is_none() {
+            return;
+        }
+        for (number, _) in &self.outcome.acked {
+            path.observe(now, || PacketEvent::Acked { number: *number });
+        }
+        for (number, _) in &self.outcome.lost {
+            path.observe(now, || PacketEvent::Lost { number: *number });
+        }
+        let rtt = path.sender.rtt();
+        path.observe(now, || PacketEvent::Metrics {
+            window: (self.window(index) * path.mtu.size() as f64) as u64,
+            in_flight: path.sender.bytes_in_flight(),
+            smoothed: rtt.smoothed(),
+            latest: rtt.latest(),
+            min: rtt.min(),
+        });
     }
 
     /// The ACK has shown that the path carries another size.

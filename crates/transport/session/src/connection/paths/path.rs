@@ -5,6 +5,7 @@
 //! other paths nor keys nor streams: packets come to it opened and leave it unsealed.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_control::{
@@ -27,6 +28,7 @@ use super::validation::Validation;
 use crate::carrier::Facts;
 use crate::config::Config;
 use crate::driver::{Ecn, Local, LocalId, Transmit};
+use crate::observe::{Observer, PacketEvent};
 use crate::received::{AckPolicy, Received};
 use crate::relays::RelayRoute;
 use crate::stats::{CarrierKind, PathState, PathStats};
@@ -94,6 +96,7 @@ pub(crate) struct Path {
     transport: PathTransport,
     /// Set on a path through a relay.
     relay: Option<RelayHeader>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
 }
 
 #[derive(Debug, Default)]
@@ -172,6 +175,7 @@ impl Path {
             copied: Cursor::default(),
             transport: new.transport,
             relay: new.relay,
+            observer: None,
         }
     }
 
@@ -348,6 +352,7 @@ impl Path {
             Origin::OtherSocket | Origin::Stray => {}
         }
         self.counters.bytes_received += len as u64;
+        self.observe(now, || PacketEvent::Received { number, bytes: len });
         self.heard = now;
         // On a stalled path that is a reason to probe now: its own probe timeouts are far apart by
         // now.
@@ -598,7 +603,13 @@ impl Path {
 
     /// A sealed packet of `len` bytes leaves: the path's sender keeps what it carries.
     pub(crate) fn on_sent(&mut self, now: Time, len: usize, app_limited: bool, mut packet: Packet) {
-        self.numbers.on_sent(self.sender.next_packet_number());
+        let number = self.sender.next_packet_number();
+        self.numbers.on_sent(number);
+        self.observe(now, || PacketEvent::Sent {
+            number,
+            bytes: len,
+            ack_eliciting: packet.ack_eliciting,
+        });
         packet.payload.large = self.mtu.is_large(len);
         self.frames += packet.payload.control.len();
         self.sender.on_sent(
@@ -616,6 +627,13 @@ impl Path {
         self.counters.bytes_sent += len as u64;
         self.counters.stream_bytes_sent += packet.stream_bytes;
         self.last_sent = self.last_sent.max(now);
+    }
+
+    /// Tells the observer, if there is one.
+    pub(super) fn observe(&self, now: Time, event: impl FnOnce() -> PacketEvent) {
+        if let Some(observer) = &self.observer {
+            observer.observe(now, self.id, event());
+        }
     }
 
     pub(crate) fn describe(&self, len: usize, segment: usize) -> Transmit {
