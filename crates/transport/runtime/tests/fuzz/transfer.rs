@@ -11,7 +11,7 @@ use manyway_runtime::files::{Dotfiles, Links, Progress, ReceiveOptions, Sources,
 use manyway_transfer::message::MAX_DATA;
 use manyway_transfer::{
     Digest, Failure, FailureCode, FrameKind, GROUP, Header, Hello, Message, Policy, Renamed, Role,
-    SafeName, Saved, Target, Totals, group_hash, groups,
+    SafeName, Saved, Scope, Target, Totals, group_hash, groups,
 };
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -135,6 +135,10 @@ const TARGETS: [&str; 8] = [
 #[derive(Default)]
 struct Script {
     bytes: Vec<u8>,
+    /// Bytes that are never cut off again.
+    fixed: usize,
+    /// Of what was offered, so much came before the first end of a manifest.
+    closed: Option<usize>,
     /// What was offered, as offered.
     entries: Vec<(String, What)>,
     /// The next file to be sent.
@@ -209,6 +213,7 @@ impl Script {
                     }
                 }
                 self.say(&Message::Offered(totals));
+                self.closed.get_or_insert(self.entries.len());
             }
             3 => {
                 let len = choices.number();
@@ -239,7 +244,7 @@ impl Script {
             _ => {
                 // A frame cut short.
                 let less = self.bytes.len().saturating_sub(choices.below(16));
-                self.bytes.truncate(less);
+                self.bytes.truncate(less.max(self.fixed));
             }
         }
     }
@@ -490,9 +495,57 @@ fn mode_of(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is there");
 }
 
+/// What a sender's manifest speaks for.
+fn scope(choices: &mut Choices<'_>) -> Scope {
+    let how = choices.byte();
+    let mut scope = Scope {
+        top: how & 1 > 0,
+        dry_run: how & 6 == 6,
+        ..Scope::default()
+    };
+    let rules: &[&str] = match how >> 5 {
+        0 => &["- a"],
+        1 => &["+ /b/***", "- *"],
+        2 => &["- c/"],
+        3 => &["- /a/b", "+ d", "- /link"],
+        _ => &[],
+    };
+    for rule in rules {
+        scope.filter.push(rule).expect("a rule");
+    }
+    scope
+}
+
+/// May a receiver that deletes have deleted what was there by that name?
+fn may_go(
+    name: &str,
+    scope: &Scope,
+    dotfiles: bool,
+    before: &BTreeMap<String, Item>,
+    is_offered: impl Fn(&str) -> bool,
+) -> bool {
+    if scope.dry_run || name.starts_with('.') && !dotfiles {
+        return false;
+    }
+    // The first of the directories above it, or itself, that wasn't offered.
+    let ends = name.match_indices('/').map(|(at, _)| at);
+    let mut prefixes = ends.chain([name.len()]).map(|at| &name[..at]);
+    let Some(first) = prefixes.find(|prefix| !is_offered(prefix)) else {
+        return false;
+    };
+    let below = [first].into_iter().chain(prefixes);
+    let takes = |prefix: &str| {
+        let is_directory = matches!(before.get(prefix), Some((Thing::Directory, ..)));
+        let name = SafeName::parse(prefix).expect("a name");
+        scope.filter.takes(&name, is_directory)
+    };
+    (first.contains('/') || scope.top) && { below }.all(takes)
+}
+
 /// Our receiver. A file has its final name only if it was offered with this size, and its right
 /// hash was sent, or if it was there before; nothing is changed elsewhere, and nothing incomplete
-/// stays but what another transfer can go on with.
+/// stays but what another transfer can go on with. What was there goes only if the sender could
+/// have it and doesn't.
 fn receiver(mut choices: Choices<'_>) {
     let flags = choices.byte();
     let around = directory();
@@ -504,12 +557,20 @@ fn receiver(mut choices: Choices<'_>) {
     mode_of(&outside.join("secret"), 0o600);
     symlink(&outside, dir.join("link")).expect("a link");
     let mut script = Script::default();
+    let more = choices.byte();
+    let delete = more & 3 > 1;
     for _ in 0..choices.below(5) {
         lay(&mut choices, &dir, &outside, &mut script);
     }
     if flags & 3 > 0 {
         script.say(&Message::Hello(Hello::new(Role::Sender)));
     }
+    let mut scope = Scope::default();
+    if more & 12 > 0 {
+        scope = self::scope(&mut choices);
+        script.say(&Message::Scope(scope.clone()));
+    }
+    script.fixed = script.bytes.len();
     for _ in 0..MOST_STEPS {
         if choices.is_empty() {
             break;
@@ -530,6 +591,7 @@ fn receiver(mut choices: Choices<'_>) {
             _ => Links::None,
         },
         check_space: flags & 8 > 0,
+        delete,
         checksum: flags & 16 > 0,
         keep_parts: if keep {
             default.keep_parts
@@ -559,8 +621,10 @@ fn receiver(mut choices: Choices<'_>) {
                 (Thing::Directory, What::Directory) => true,
                 (Thing::Link(target), What::Symlink(offered)) => {
                     let parsed = (SafeName::parse(offer), Target::parse(target));
-                    let safe =
-                        matches!(parsed, (Ok(name), Some(t)) if t.stays_below_top(&name, false));
+                    let stays = |(name, target): (&SafeName, &Target)| {
+                        target.stays_below_top(name, scope.top)
+                    };
+                    let safe = matches!(&parsed, (Ok(n), Some(t)) if stays((n, t)));
                     target == offered && (links == Links::All || links == Links::Safe && safe)
                 }
                 _ => false,
@@ -575,11 +639,13 @@ fn receiver(mut choices: Choices<'_>) {
         offer.map(|(_, what)| what)
     };
     for (name, (there, mode, links)) in &after {
+        let same = matches!(before.get(name), Some(old) if (&old.0, &old.1) == (there, mode));
+        assert!(same || !scope.dry_run, "{name} has changed in a dry run");
         let is_part = name
             .rsplit('/')
             .next()
             .is_some_and(|name| name.contains(MARK));
-        if matches!(before.get(name), Some(old) if (&old.0, &old.1) == (there, mode)) {
+        if same {
             continue;
         }
         let Thing::File(content) = there else {
@@ -621,13 +687,20 @@ fn receiver(mut choices: Choices<'_>) {
     }
     for (name, (there, ..)) in &before {
         let is_part = name.contains(MARK) && *there != Thing::Directory;
+        let manifest = &script.entries[..script.closed.unwrap_or(script.entries.len())];
+        let is_offered = |name: &str| manifest.iter().any(|(offer, _)| offer == name);
+        let goes = delete
+            && policy != Policy::Rename
+            && result.is_ok()
+            && may_go(name, &scope, flags & 4 > 0, &before, is_offered);
         assert!(
-            is_part || after.contains_key(name),
+            is_part || goes || after.contains_key(name),
             "{name} is gone: {result:?}"
         );
     }
     if let Ok(summary) = &result
         && policy != Policy::Rename
+        && !scope.dry_run
     {
         let files = script.entries.iter();
         let files = files.filter(|(_, what)| what.size().is_some());
@@ -731,7 +804,9 @@ fn sender(mut choices: Choices<'_>) {
     // Hashes told, and whether there are no more.
     let (mut told, mut ended) = (Vec::new(), false);
     let mut say = |message: Message| message.encode(&mut bytes);
-    if choices.byte() & 7 > 0 {
+    let how = choices.byte();
+    let dry_run = how >= 240;
+    if how & 7 > 0 {
         say(Message::Hello(Hello::new(Role::Receiver)));
     }
     for _ in 0..MOST_STEPS {
@@ -743,7 +818,13 @@ fn sender(mut choices: Choices<'_>) {
             bytes: number,
             ..right
         };
-        say(match choices.below(16) {
+        say(match choices.below(17) {
+            16 => Message::Deleted({
+                let names = (0..choices.below(3)).map(|_| name(&mut choices));
+                names
+                    .filter_map(|name| SafeName::parse(&name).ok())
+                    .collect()
+            }),
             0 | 1 => Message::Accept,
             2 | 3 => Message::Saved(Saved {
                 files: number,
@@ -792,7 +873,10 @@ fn sender(mut choices: Choices<'_>) {
             }
         });
     }
-    let sources = Sources::new([&file]).expect("it is there");
+    let mut sources = Sources::new([&file]).expect("it is there");
+    if dry_run {
+        sources = sources.dry_run();
+    }
     let (ours, theirs) = duplex(64 << 10);
     let sending = send(split(theirs), sources, Progress::new());
     let (heard, result) = run(sending, ours, &bytes);
