@@ -18,11 +18,12 @@
 //! other side is told of a failure what concerns it: no path outside of what is transferred, no
 //! free space.
 //!
-//! **What travels.** Regular files and directories, the permission bits (within the receiver's
-//! umask; never setuid, setgid or sticky) and modification times. A path given to [`Sources::new`]
-//! may be a symbolic link and is followed; links and special files *inside* a directory are left
-//! out and counted in [`SendSummary::skipped`]. Directories that exist at the receiver keep their
-//! own mode and time.
+//! **What travels.** Regular files with their holes, directories, symbolic and hard links, the
+//! permission bits (within the receiver's umask; never setuid, setgid or sticky) and modification
+//! times; owners, extended attributes and ACLs if [`ReceiveOptions`] ask for them. A path given to
+//! [`Sources::new`] may be a symbolic link and is followed; links *inside* a directory are sent as
+//! links, of which the receiver takes those that [`Links`] says. Special files are left out. What
+//! is left out or changed is in the summaries.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), manyway_runtime::files::TransferError> {

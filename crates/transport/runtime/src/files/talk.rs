@@ -110,9 +110,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Talk<R, W> {
 }
 
 /// Begins a transfer with a peer that has dialled and opened a stream: exchanges hellos, of which
-/// [`Sources::hello`](super::Sources::hello) or [`ReceiveOptions::hello`](
-/// super::ReceiveOptions::hello) gives ours, and waits for the first message of a sender's offer. So whoever is dialled knows that there is a transfer.
-/// Each of the two may take `patience` in all, however their bytes arrive.
+/// [`Sources::hello`](super::Sources::hello) or
+/// [`ReceiveOptions::hello`](super::ReceiveOptions::hello) gives ours, and waits for the first
+/// message of a sender's offer. So whoever is dialled knows that there is a transfer. Each of the
+/// two may take `patience` in all, however their bytes arrive.
 ///
 /// # Errors
 /// [`TransferError`]: `patience` is over, the stream has ended, or what came is no transfer.
