@@ -363,3 +363,34 @@ fn list_failure(source: &Source, path: &Path, error: &io::Error) -> Failure {
     let shown = source.below(path).display().to_string();
     Failure::disk(Side::Sender, "listing", shown, error).only_here(path.display())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_with_several_names_are_known_within_bounds() {
+        let at = tempfile::tempdir().unwrap();
+        let paths = ["a", "b", "c", "d"].map(|name| at.path().join(name));
+        for pair in paths.chunks(2) {
+            fs::write(&pair[0], "").unwrap();
+            fs::hard_link(&pair[0], &pair[1]).unwrap();
+        }
+        let mut names = Names {
+            shared: Manifest::MAX_SHARED - 1,
+            ..Names::default()
+        };
+        let looked = paths.map(|path| {
+            let name = SafeName::parse(path.file_name().unwrap().to_str().unwrap());
+            let mut entry = Entry::new(name.unwrap(), Kind::File);
+            let known = names.look(&fs::metadata(&path).unwrap(), &mut entry);
+            (known, entry.shared, entry.kind)
+        });
+        let link = Kind::HardLink(Manifest::MAX_SHARED - 1);
+        let other = (false, false, Kind::File);
+        let first = (true, true, Kind::File);
+        assert_eq!(looked, [first, (true, false, link), other.clone(), other]);
+        // All names of it have come.
+        assert!(names.found.is_empty());
+    }
+}

@@ -107,6 +107,17 @@ impl TestDisk {
         })
     }
 
+    /// Before a hard link is made, somebody puts another file in the place of this one.
+    pub(super) fn that_replaces_before_it_links(file: std::path::PathBuf) -> Arc<Self> {
+        Self::new(&Progress::new(), move |op| {
+            if matches!(op, Op::Link { .. }) {
+                fs::write(file.with_file_name("secret"), "secret").unwrap();
+                fs::rename(file.with_file_name("secret"), &file).unwrap();
+            }
+            None
+        })
+    }
+
     /// Nobody may give files away.
     pub(super) fn that_keeps_owners() -> Arc<Self> {
         let fails = |op: &Op| matches!(op, Op::SetOwner { .. }).then_some(Errno::EPERM);

@@ -253,8 +253,9 @@ async fn nothing_is_received_through_a_link() {
 #[tokio::test]
 async fn no_link_has_the_name_of_an_incomplete_file() {
     let to = tempdir().unwrap();
-    let part = link_entry(".a.manyway-part-01234567", "a");
-    let error = offered(to.path(), vec![part], b"").await.unwrap_err();
+    let part = link_entry("d/.a.manyway-part-01234567", "a");
+    let entries = vec![entry("d", Kind::Directory, 0), part];
+    let error = offered(to.path(), entries, b"").await.unwrap_err();
     assert_eq!(error.code(), Some(FailureCode::Refused));
     assert!(names(to.path()).is_empty());
 }
@@ -367,6 +368,29 @@ async fn a_disk_without_hard_links_is_no_reason_to_fail() {
         altered.examples[0].starts_with("top/a/two: a hard link"),
         "{altered:?}"
     );
+    let all = [
+        "top",
+        "top/a",
+        "top/a/b",
+        "top/a/b/one",
+        "top/c",
+        "top/c/else",
+    ];
+    assert_eq!(names(to.path()), all);
+}
+
+/// Another process puts something else where the file was noted: that gets no other name.
+#[tokio::test]
+async fn a_file_that_is_replaced_meanwhile_is_not_linked_to() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = with_hard_links(from.path());
+    let one = to.path().join("top/a/b/one");
+    let options = ReceiveOptions {
+        disk: Some(super::disk::TestDisk::that_replaces_before_it_links(one)),
+        ..policy(Policy::Refuse)
+    };
+    let (_, received) = transfer([&top], to.path(), options).await;
+    assert_eq!(received.unwrap().altered.count, 2);
     let all = [
         "top",
         "top/a",

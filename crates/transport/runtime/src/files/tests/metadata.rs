@@ -286,6 +286,15 @@ async fn who_asks_alone_is_told() {
         set(&copy, "user.mine", Some(b"a")).unwrap();
     }
     let before = all(&copy);
+    // The content is there now.
+    let asks = ReceiveOptions {
+        owners: false,
+        groups: false,
+        ..options(Policy::Overwrite)
+    };
+    let (sent, _) = with_attributes(&file, to.path(), (false, false), asks).await;
+    assert!(sent.files.is_empty());
+    assert_eq!(all(&copy), before);
     let both = (true, true);
     let (sent, _) = with_attributes(&file, to.path(), both, policy(Policy::Overwrite)).await;
     assert_eq!(sent.skipped.count, 2);
