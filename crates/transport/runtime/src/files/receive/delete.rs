@@ -142,14 +142,15 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         if is_hidden && !self.dotfiles
             || is_temporary(&name.to_ascii_lowercase())
             || !self.filter.takes(&local, is_directory)
+            // What is mounted here isn't the receiver's.
+            || dir.has_mount(name, found)
         {
             return Ok(false);
         }
         let explain = |error| failure("deleting", &local, error);
         if is_directory {
             let inside = dir.open(name).map_err(explain)?;
-            // What is mounted here isn't the receiver's.
-            if !inside.is_on_the_device_of(dir) || !self.empty(&inside)? {
+            if !self.empty(&inside)? {
                 return Ok(false);
             }
         }

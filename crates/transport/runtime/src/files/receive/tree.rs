@@ -5,7 +5,7 @@
 //! outside.
 
 use super::disk::{Disk, Found};
-use manyway_transfer::{Entry, SafeName};
+use manyway_transfer::{Entry, Existing, SafeName};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat, stat};
 use std::io;
@@ -45,12 +45,12 @@ impl Dir {
         }
     }
 
-    /// Is nothing mounted between that directory and this one?
-    pub(super) fn is_on_the_device_of(&self, above: &Self) -> bool {
-        match (fstat(&self.fd), fstat(&above.fd)) {
-            (Ok(here), Ok(there)) => here.st_dev == there.st_dev,
-            _ => false,
-        }
+    /// Is something mounted under that name, which was found in this directory?
+    pub(super) fn has_mount(&self, name: &str, found: &Found) -> bool {
+        let device = found.any_id().map(|(device, _)| device);
+        let other = || fstat(&self.fd).is_ok_and(|here| device != Some(here.st_dev));
+        // Of files, an overlay says the devices of its layers.
+        found.existing == Existing::Directory && other() || crosses_mount(&self.fd, name)
     }
 
     /// Where it is now, if the system knows.
@@ -99,6 +99,24 @@ impl Dir {
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_dir(self.as_fd())
     }
+}
+
+/// Is something mounted there? A part of the same file system has the same device (`mount --bind`):
+/// only the system knows.
+#[cfg(target_os = "linux")]
+fn crosses_mount(dir: &OwnedFd, name: &str) -> bool {
+    use nix::errno::Errno;
+    use nix::fcntl::{OpenHow, ResolveFlag, openat2};
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_NO_XDEV);
+    // Before Linux 5.6, and under some sandboxes, nobody says: the device has to do.
+    matches!(openat2(dir, name, how), Err(Errno::EXDEV))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn crosses_mount(_: &OwnedFd, _: &str) -> bool {
+    false
 }
 
 impl AsFd for Dir {

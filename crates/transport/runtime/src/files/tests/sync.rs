@@ -234,6 +234,46 @@ async fn nothing_goes_before_all_is_there() {
     assert!(to.path().join("top/old").exists());
 }
 
+/// Also a part of the same file system, and a single file; only where we may mount.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_mounted_stays() {
+    let (from, to, other) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a"]);
+    make(&to, &["top/gone/mounted/", "top/gone/x", "top/file"]);
+    make(&other, &["precious"]);
+    let directory = Bound::mount(other.path(), to.path().join("top/gone/mounted"));
+    let file = Bound::mount(&other.path().join("precious"), to.path().join("top/file"));
+    let (Some(_directory), Some(_file)) = (directory, file) else {
+        // Not root.
+        return;
+    };
+    let sources = || Sources::new([from.path().join("top")]).unwrap();
+    let (sent, _) = sync(sources().dry_run(), &to, deleting()).await.unwrap();
+    assert_eq!(sent.deleted.names, ["top/gone/x"]);
+    let (sent, _) = sync(sources(), &to, deleting()).await.unwrap();
+    assert_eq!(sent.deleted.names, ["top/gone/x"]);
+    assert_eq!(names(other.path()), ["precious"]);
+}
+
+/// A path that leads to a part of another directory, too.
+struct Bound(std::path::PathBuf);
+
+impl Bound {
+    fn mount(what: &Path, at: std::path::PathBuf) -> Option<Self> {
+        let mut mount = std::process::Command::new("mount");
+        mount.arg("--bind").arg(what).arg(&at);
+        let mounted = nix::unistd::geteuid().is_root() && mount.output().ok()?.status.success();
+        mounted.then(|| Self(at))
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
 /// More than one message holds.
 #[tokio::test]
 async fn many_names_go() {
