@@ -17,8 +17,8 @@ use super::space::Space;
 use super::tree::{Dir, Level, Made, RECEIVING_DIR, Tree};
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Conflict, Decision, Entry, Failure, FailureCode, Kind, Message, Policy, ProtocolError,
-    Verifier, Want, Wants, decide, numbered,
+    Conflict, Decision, Entry, Existing, Failure, FailureCode, Kind, Message, Policy,
+    ProtocolError, Verifier, Want, Wants, decide, numbered,
 };
 use std::io;
 use std::sync::Arc;
@@ -105,6 +105,7 @@ impl Intake<'_> {
         for n in 1..=MOST_NUMBERS {
             match parent.make(&name) {
                 Ok(()) => {
+                    self.takes_block()?;
                     // With another name, no other transfer finds it.
                     let marked =
                         policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
@@ -151,6 +152,10 @@ impl Intake<'_> {
             return Ok(());
         }
         let dir = self.parent()?;
+        let there = dir.look(entry.name.file_name()).map(|found| found.existing);
+        if there.is_ok_and(|there| there == Existing::Nothing) {
+            self.takes_block()?;
+        }
         send(&self.jobs, Job::Link(Box::new(Link { dir, entry })))
     }
 
@@ -158,6 +163,7 @@ impl Intake<'_> {
         let parent = self.parent()?;
         let mut verifier = Verifier::new(&entry);
         let mut part = Part::new(parent, entry, self.options.keeps())?;
+        self.takes_block()?;
         self.progress.set_current(part.entry.name.as_str());
         let expected = loop {
             match self.inbox.frame()? {
@@ -242,10 +248,10 @@ impl Intake<'_> {
                         }
                         let bytes = self.inbox.some(left.min(file.in_group() as usize))?;
                         left -= bytes.len();
-                        let before = file.len();
+                        let (len, before) = (bytes.len() as u64, file.len());
                         file.write(bytes)?;
-                        self.progress.add_bytes(bytes.len() as u64);
-                        self.grew(file.len() - before)?;
+                        self.progress.add_bytes(len);
+                        self.wrote(len, file.len() - before)?;
                     }
                 }
                 Frame::Message(Message::Trailer(digest)) => break digest,
@@ -283,11 +289,27 @@ impl Intake<'_> {
 
     /// An incomplete file is longer now.
     fn grew(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.wrote(bytes, bytes)
+    }
+
+    /// So much was written, and made an incomplete file longer by that. The rest may have been a
+    /// hole, and takes room now.
+    fn wrote(&mut self, bytes: u64, longer: u64) -> Result<(), Failure> {
         if let Some(reservation) = &mut self.reservation {
-            reservation.used(bytes)?;
+            reservation.used(longer)?;
         }
         match &mut self.space {
             Some(space) => space.wrote(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Something new takes room on the disk, however little is in it.
+    fn takes_block(&mut self) -> Result<(), Failure> {
+        /// What file systems allocate at least, as a rule.
+        const BLOCK: u64 = 4096;
+        match &mut self.space {
+            Some(space) => space.wrote(BLOCK),
             None => Ok(()),
         }
     }

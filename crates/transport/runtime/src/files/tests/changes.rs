@@ -262,29 +262,59 @@ async fn a_disk_that_is_really_full() {
     drop(disk);
 }
 
-/// The receiver looks at the free space again while content arrives.
+/// The receiver looks at the free space again while content arrives, also where that goes into the
+/// hole of a file that has its length already.
 #[tokio::test]
 async fn a_disk_that_others_fill_meanwhile_keeps_its_reserve() {
-    let to = tempdir().unwrap();
+    let number = &blake3::hash(b"f").to_hex()[..8];
+    for left in [false, true] {
+        let to = tempdir().unwrap();
+        let Some(disk) = SmallDisk::mount(to.path(), "size=64m") else {
+            // Not root.
+            return;
+        };
+        let dir = to.path().join("in");
+        if left {
+            fs::create_dir(&dir).unwrap();
+            let part = dir.join(format!(".f.manyway-part-{number}"));
+            fs::File::create(&part).unwrap().set_len(17 << 20).unwrap();
+        }
+        let (ours, theirs) = pair();
+        let script = async {
+            let mut sender = Puppet::greeted(ours, Role::Sender).await;
+            sender.offer(vec![entry("f", Kind::File, 17 << 20)]).await;
+            while sender.hear().await.unwrap() != Message::Accept {}
+            // It would fit, but leave less than the hundredth that stays free.
+            fs::write(to.path().join("other"), vec![1; 95 << 19]).unwrap();
+            sender.data(&vec![0; 17 << 20]).await;
+            sender.hear_failure().await.to_string()
+        };
+        let receiving = receive(theirs, &dir, ReceiveOptions::default(), Progress::new());
+        let (told, received) = tokio::join!(script, receiving);
+        assert_eq!(received.unwrap_err().code(), Some(FailureCode::DiskFull));
+        assert!(told.starts_with("there isn't enough room"), "{told}");
+        assert_eq!(finals(&dir), [""; 0]);
+        drop(disk);
+    }
+}
+
+/// A file of one byte takes a block.
+#[tokio::test]
+async fn many_small_files_leave_the_reserve() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
     let Some(disk) = SmallDisk::mount(to.path(), "size=64m") else {
         // Not root.
         return;
     };
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    for n in 0..4110 {
+        fs::write(top.join(n.to_string()), "x").unwrap();
+    }
+    fs::write(to.path().join("other"), vec![1; 95 << 19]).unwrap();
     let dir = to.path().join("in");
-    let (ours, theirs) = pair();
-    let script = async {
-        let mut sender = Puppet::greeted(ours, Role::Sender).await;
-        sender.offer(vec![entry("f", Kind::File, 17 << 20)]).await;
-        assert_eq!(sender.hear().await, Some(Message::Accept));
-        // It would fit, but leave less than the hundredth that stays free.
-        fs::write(to.path().join("other"), vec![1; 95 << 19]).unwrap();
-        sender.data(&vec![0; 17 << 20]).await;
-        sender.hear_failure().await.to_string()
-    };
-    let receiving = receive(theirs, &dir, ReceiveOptions::default(), Progress::new());
-    let (told, received) = tokio::join!(script, receiving);
-    assert_eq!(received.unwrap_err().code(), Some(FailureCode::DiskFull));
-    assert!(told.starts_with("there isn't enough room"), "{told}");
-    assert_eq!(finals(&dir), [""; 0]);
+    let (_, received) = transfer([&top], &dir, ReceiveOptions::default()).await;
+    let error = received.unwrap_err().to_string();
+    assert!(error.starts_with("there isn't enough room"), "{error}");
     drop(disk);
 }
