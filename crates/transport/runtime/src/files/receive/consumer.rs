@@ -73,8 +73,10 @@ impl Consumer {
     /// Everything, from the manifest to the sender's farewell.
     pub(super) fn run(mut self) -> Result<ReceiveSummary, End> {
         let root = self.open_dir()?;
-        sweep::begin(root.as_fd(), self.options.disk(), self.options.keep_parts);
         let offer = self.take_manifest(&root)?;
+        if !offer.scope.dry_run {
+            sweep::begin(root.as_fd(), self.options.disk(), self.options.keep_parts);
+        }
         let totals = offer.totals;
         self.progress.leave_out(offer.there);
         let started = Instant::now();

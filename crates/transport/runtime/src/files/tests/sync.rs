@@ -318,7 +318,16 @@ async fn a_dry_run_says_what_would_be_sent() {
     fs::remove_file(to.path().join("top/new")).unwrap();
     fs::write(to.path().join("top/changed"), content(100_000)).unwrap();
     let before = snapshot(to.path());
-    let (sent, received) = sync(sources().dry_run(), &to, deleting()).await.unwrap();
+    // It doesn't sweep, either.
+    let part = ".x.manyway-part-01234567";
+    make(&to, &[part]);
+    let options = ReceiveOptions {
+        keep_parts: std::time::Duration::ZERO,
+        ..deleting()
+    };
+    let (sent, received) = sync(sources().dry_run(), &to, options).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    fs::remove_file(to.path().join(part)).unwrap();
     let planned = |name: &str, bytes, in_part| Planned {
         name: name.to_owned(),
         bytes,
