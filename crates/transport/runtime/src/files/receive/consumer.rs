@@ -129,12 +129,7 @@ impl Consumer {
     }
 
     /// Deletes what the sender doesn't have, if that is wanted, and tells it.
-    fn delete(
-        &self,
-        root: &Arc<Dir>,
-        manifest: &Stored,
-        scope: &Scope,
-    ) -> Result<Deleted, Failure> {
+    fn delete(&self, root: &Arc<Dir>, manifest: &Stored, scope: &Scope) -> Result<Deleted, End> {
         let mut deleted = Deleted::default();
         if !self.options.deletes() {
             return Ok(deleted);
@@ -144,6 +139,7 @@ impl Consumer {
             filter: &scope.filter,
             dotfiles: matches!(self.options.dotfiles, Dotfiles::Allow),
             dry_run: scope.dry_run,
+            is_over: &|| self.inbox.is_closed(),
             tell: |name: SafeName| {
                 deleted.add(&name);
                 if !batch.add(name.as_str().len()) {

@@ -4,6 +4,7 @@
 //! manifest, what the manifest doesn't name goes.
 
 use super::disk::{Found, Id};
+use super::end::End;
 use super::intake::spool_failure;
 use super::part::is_temporary;
 use super::tree::{Dir, RECEIVING_DIR};
@@ -14,7 +15,7 @@ use nix::dir::Dir as Listing;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
@@ -28,6 +29,8 @@ pub(super) struct Deletion<'a, T> {
     pub(super) dotfiles: bool,
     /// Nothing goes: what would go is only told.
     pub(super) dry_run: bool,
+    /// The sender is gone: its user may have thought better of it.
+    pub(super) is_over: &'a dyn Fn() -> bool,
     /// Hears each name, in the order in which they go.
     pub(super) tell: T,
     /// Of names.
@@ -40,10 +43,9 @@ struct Level {
     dir: Option<Arc<Dir>>,
     /// Does the manifest say all that is in it?
     whole: bool,
-    /// Hashes of the names: one in the way keeps a file that should go.
-    names: HashSet<u64>,
-    /// Not every file system tells `a` from `A`, or keeps how `é` is written.
-    inodes: HashSet<Id>,
+    /// What is there under each name that the manifest has. By hashes of the names: one in the way
+    /// keeps a file that should go.
+    names: HashMap<u64, Option<Id>>,
 }
 
 impl Level {
@@ -51,9 +53,15 @@ impl Level {
         Self {
             dir,
             whole,
-            names: HashSet::new(),
-            inodes: HashSet::new(),
+            names: HashMap::new(),
         }
+    }
+
+    /// What the manifest has by another spelling than those `listed` (hashes of all names that are
+    /// there): not every file system tells `a` from `A`, or keeps how `é` is written.
+    fn spelt_otherwise(&self, listed: &HashSet<u64>) -> HashSet<Id> {
+        let absent = self.names.iter().filter(|(name, _)| !listed.contains(name));
+        absent.filter_map(|(_, id)| *id).collect()
     }
 }
 
@@ -61,12 +69,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     /// Removes it; with `top`, also in the receiving directory itself.
     ///
     /// Memory grows by some 50 bytes for each entry of the directories that hold each other.
-    pub(super) fn run(
-        mut self,
-        root: &Arc<Dir>,
-        top: bool,
-        manifest: &Stored,
-    ) -> Result<(), Failure> {
+    pub(super) fn run(mut self, root: &Arc<Dir>, top: bool, manifest: &Stored) -> Result<(), End> {
         let mut levels = vec![Level::new(Some(root.clone()), top)];
         for entry in manifest.entries() {
             let entry = entry.map_err(spool_failure)?;
@@ -88,38 +91,38 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     /// Notes that the manifest has it; the directory, if it is one that exists.
     fn note(&self, level: &mut Level, entry: &Entry) -> io::Result<Option<Arc<Dir>>> {
         let name = entry.name.file_name();
-        level.names.insert(self.hasher.hash_one(name));
+        let id = level.names.entry(self.hasher.hash_one(name)).or_default();
         let Some(dir) = &level.dir else {
             return Ok(None);
         };
         let found = dir.look(name)?;
-        level.inodes.extend(found.any_id());
+        *id = found.any_id();
         match found.existing {
             Existing::Directory if entry.is_directory() => dir.open(name).map(Some),
             _ => Ok(None),
         }
     }
 
-    fn clean(&mut self, level: &Level) -> Result<(), Failure> {
+    fn clean(&mut self, level: &Level) -> Result<(), End> {
         let Some(dir) = level.dir.as_ref().filter(|_| level.whole) else {
             return Ok(());
         };
-        let is_known = |name: &str, found: &Found| {
-            level.names.contains(&self.hasher.hash_one(name))
-                || found.is_one_name()
-                    && found.any_id().is_some_and(|id| level.inodes.contains(&id))
-        };
-        let mut all = Vec::new();
-        for name in list(dir)? {
+        let names = list(dir)?;
+        let listed: HashSet<_> = names
+            .iter()
+            .map(|name| self.hasher.hash_one(name))
+            .collect();
+        let others = level.spelt_otherwise(&listed);
+        let mut changed = false;
+        for name in names {
+            if level.names.contains_key(&self.hasher.hash_one(&name)) {
+                continue;
+            }
             let found = dir.look(&name);
             let found = found.map_err(|error| named(dir, "looking up", &name, error))?;
-            if !is_known(&name, &found) {
-                all.push((name, found));
+            if found.any_id().is_none_or(|id| !others.contains(&id)) {
+                changed |= self.remove(dir, &name, &found)?;
             }
-        }
-        let mut changed = false;
-        for (name, found) in all {
-            changed |= self.remove(dir, &name, &found)?;
         }
         if changed && !self.dry_run {
             let synced = dir.sync();
@@ -129,9 +132,12 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     }
 
     /// Removes what has that name, with all below it; `false`: it stays, or something below it.
-    fn remove(&mut self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, Failure> {
+    fn remove(&mut self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
+        if (self.is_over)() {
+            return Err(End::Gone);
+        }
         let is_directory = match found.existing {
-            Existing::Nothing => return Ok(false),
+            Existing::Nothing => return Ok(true),
             existing => existing == Existing::Directory,
         };
         // Deeper than names can be.
@@ -149,7 +155,10 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         }
         let explain = |error| failure("deleting", &local, error);
         if is_directory {
-            let inside = dir.open(name).map_err(explain)?;
+            let inside = match dir.open(name) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+                opened => opened.map_err(explain)?,
+            };
             if !self.empty(&inside)? {
                 return Ok(false);
             }
@@ -159,14 +168,21 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
                 true => dir.disk().remove_dir(dir.as_fd(), name),
                 false => dir.disk().remove(dir.as_fd(), name),
             };
-            removed.map_err(explain)?;
+            match removed {
+                Ok(()) => {}
+                // Somebody else was faster.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+                // Something new has come into it.
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return Ok(false),
+                Err(error) => return Err(explain(error).into()),
+            }
         }
         (self.tell)(local);
         Ok(true)
     }
 
     /// Removes all that is in a directory; `false`: something stays.
-    fn empty(&mut self, dir: &Arc<Dir>) -> Result<bool, Failure> {
+    fn empty(&mut self, dir: &Arc<Dir>) -> Result<bool, End> {
         let mut all = true;
         for name in list(dir)? {
             let found = dir.look(&name);
@@ -210,4 +226,20 @@ fn named(dir: &Dir, doing: &str, name: &str, error: io::Error) -> Failure {
 
 fn failure(doing: &str, name: &SafeName, error: io::Error) -> Failure {
     Failure::disk(Side::Receiver, doing, name, &error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As if the file system didn't tell cases apart. A second name of a file is no spelling of it.
+    #[test]
+    fn what_is_spelt_otherwise_is_known() {
+        let [upper, lower, other, gone] = [1, 2, 3, 4];
+        let mut level = Level::new(None, true);
+        let files = [(upper, Some((9, 1))), (other, Some((9, 2))), (gone, None)];
+        level.names.extend(files);
+        let others = level.spelt_otherwise(&HashSet::from([lower, other]));
+        assert_eq!(others, HashSet::from([(9, 1)]));
+    }
 }

@@ -280,11 +280,6 @@ impl Found {
         self.stat.map(|stat| (stat.st_dev, stat.st_ino))
     }
 
-    /// Can no second name lead to it?
-    pub(super) fn is_one_name(&self) -> bool {
-        self.existing == Existing::Directory || self.stat.is_some_and(|stat| stat.st_nlink == 1)
-    }
-
     /// Could it be an incomplete file of ours? Nobody else may have a hand on it.
     pub(super) fn is_ours(&self) -> bool {
         self.existing == Existing::File

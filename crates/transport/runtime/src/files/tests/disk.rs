@@ -100,10 +100,24 @@ impl TestDisk {
         })
     }
 
-    /// Removing fails.
-    pub(super) fn that_removes_nothing() -> Arc<Self> {
-        Self::new(&Progress::new(), |op| {
-            matches!(op, Op::Remove { .. }).then_some(Errno::EPERM)
+    /// Removing a directory or anything else fails so.
+    pub(super) fn that_cannot_remove(directory: Errno, other: Errno) -> Arc<Self> {
+        Self::new(&Progress::new(), move |op| match op {
+            Op::RemoveDir { .. } => Some(directory),
+            Op::Remove { name, .. } => (!name.contains(".manyway-part-")).then_some(other),
+            _ => None,
+        })
+    }
+
+    /// Whoever listens learns that something is being removed, and has time to react.
+    pub(super) fn that_tells_of_removals(
+        told: tokio::sync::mpsc::UnboundedSender<()>,
+    ) -> Arc<Self> {
+        Self::new(&Progress::new(), move |op| {
+            if matches!(op, Op::Remove { .. }) && told.send(()).is_ok() {
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
+            None
         })
     }
 

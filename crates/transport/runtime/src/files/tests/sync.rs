@@ -2,6 +2,7 @@
 
 use super::*;
 use manyway_transfer::Scope;
+use nix::errno::Errno;
 use tempfile::{TempDir, tempdir};
 
 fn deleting() -> ReceiveOptions {
@@ -296,7 +297,10 @@ async fn what_cannot_go_says_so() {
     make(&from, &["top/a"]);
     make(&to, &["top/old"]);
     let options = ReceiveOptions {
-        disk: Some(disk::TestDisk::that_removes_nothing()),
+        disk: Some(disk::TestDisk::that_cannot_remove(
+            Errno::EPERM,
+            Errno::EPERM,
+        )),
         ..deleting()
     };
     let sources = Sources::new([from.path().join("top")]).unwrap();
@@ -305,6 +309,49 @@ async fn what_cannot_go_says_so() {
         error.contains("top/old") && error.contains("deleting"),
         "{error}"
     );
+}
+
+/// Of two receivers that delete, or beside one that fills a directory.
+#[tokio::test]
+async fn what_goes_or_comes_meanwhile_is_no_failure() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a"]);
+    make(&to, &["top/old", "top/d/"]);
+    let options = ReceiveOptions {
+        disk: Some(disk::TestDisk::that_cannot_remove(
+            Errno::ENOTEMPTY,
+            Errno::ENOENT,
+        )),
+        ..deleting()
+    };
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let (sent, _) = sync(sources, &to, options).await.unwrap();
+    assert_eq!(sent.deleted.count, 0);
+}
+
+/// A sender's user who stops it may have seen what goes.
+#[tokio::test]
+async fn nothing_more_goes_without_the_sender() {
+    let to = tempdir().unwrap();
+    make(&to, &["top/1", "top/2", "top/3"]);
+    let (ours, theirs) = pair();
+    let (told, mut hear) = tokio::sync::mpsc::unbounded_channel();
+    let play = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(vec![entry("top", Kind::Directory, 0)]).await;
+        hear.recv().await.unwrap();
+    };
+    let options = ReceiveOptions {
+        disk: Some(disk::TestDisk::that_tells_of_removals(told)),
+        ..deleting()
+    };
+    let receiving = receive(theirs, to.path(), options, Progress::new());
+    let ((), received) = tokio::join!(play, receiving);
+    assert!(matches!(
+        received.unwrap_err(),
+        TransferError::Stream { .. }
+    ));
+    assert_eq!(names(to.path()), ["top", "top/2", "top/3"]);
 }
 
 /// What a dry run would send, and that it sends nothing.
