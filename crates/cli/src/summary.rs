@@ -406,7 +406,14 @@ impl End {
             Ending::Done(summary) => {
                 let files = summary.files.iter();
                 let files: usize = files.map(|file| 150 + file.name.len()).sum();
-                files + 300 * summary.paths.len() + 500
+                let planned = summary.planned.iter();
+                let planned: usize = planned.map(|file| 50 + file.name.len()).sum();
+                let names = summary.deleted.names.iter();
+                let names = names.chain(&summary.skipped.examples);
+                let names = names.chain(&summary.altered.examples);
+                let names: usize = names.map(|name| 3 + name.len()).sum();
+                let error = summary.error.as_ref().map_or(0, |e| e.message.len());
+                files + planned + names + error + 300 * summary.paths.len() + 500
             }
             Ending::Failed(failed) => failed.error.message.len() + 100,
         }
@@ -482,6 +489,28 @@ mod tests {
     use manyway::files::Digest;
 
     use super::*;
+
+    /// What waits to be written is bounded by this.
+    #[test]
+    fn the_bytes_of_an_end_count_all_names() {
+        let names = vec!["x".repeat(1000); 100];
+        let mut all = summary("sent");
+        all.deleted.names = names.clone();
+        all.skipped.examples = names.clone();
+        all.altered.examples = names.clone();
+        all.planned = names.into_iter().map(planned).collect();
+        let end = End::done(None, all);
+        let text = serde_json::to_vec(&end).unwrap().len();
+        assert!(end.bytes() > 400_000 && end.bytes().abs_diff(text) < text / 10);
+    }
+
+    fn planned(name: String) -> Planned {
+        Planned {
+            name,
+            bytes: 1,
+            in_part: false,
+        }
+    }
 
     fn summary(direction: &'static str) -> Summary {
         let path = |name: &str, remote: &str, sent, received| PathRecord {
