@@ -5,7 +5,8 @@ use super::super::summary::Skipped;
 use super::disk::Disk;
 use super::options::ReceiveOptions;
 use super::tree::Dir;
-use manyway_transfer::{Agreement, Entry, Owner, Policy};
+use manyway_transfer::{Agreement, Attribute, Entry, Owner, Policy};
+use manyway_units::printable;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{FileStat, Mode, fstat};
 use nix::unistd::{Group, User, geteuid};
@@ -65,6 +66,8 @@ impl Metadata {
         }
         for (name, value) in self.attributes_of(entry, of) {
             if let Err(error) = disk.set_attribute(of, &name, value.as_deref()) {
+                // It is the sender's.
+                let name = printable(&name, Attribute::MAX_NAME);
                 let reason = format_args!("its extended attribute {name} stays: {error}");
                 altered.add(&entry.name, reason);
             }

@@ -325,3 +325,34 @@ async fn attributes_that_are_too_long_are_left_out() {
     assert_eq!((sent.skipped.count, received.altered.count), (1, 0));
     assert_eq!(fs::read(to.path().join("file")).unwrap(), b"file");
 }
+
+/// People see its name: no more than one that the file system takes.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_attribute_that_cannot_be_set_is_shown_as_it_may_be() {
+    let to = tempdir().unwrap();
+    let (ours, theirs) = pair();
+    let play = async {
+        let mut sender = Puppet::new(ours);
+        let mut hello = Hello::new(Role::Sender);
+        hello.features = Hello::ATTRIBUTES;
+        sender.say(&Message::Hello(hello)).await;
+        let attribute = Attribute {
+            name: "user.\u{1b}[2J".to_owned(),
+            value: vec![0; 30_000],
+        };
+        let directory = Entry {
+            attributes: vec![attribute],
+            ..entry("dir", Kind::Directory, 0)
+        };
+        sender.offer(vec![directory]).await;
+        while sender.hear().await.is_some() {}
+    };
+    let receiving = receive(theirs, to.path(), options(Policy::Refuse), Progress::new());
+    let (received, ()) = tokio::join!(receiving, play);
+    let told = received.unwrap().altered.examples.join(";");
+    if !told.contains("extended attribute") {
+        return skipped("the file system takes long attributes");
+    }
+    assert!(told.contains("user.\\u{1b}[2J stays"), "{told}");
+}
