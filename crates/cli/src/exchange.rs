@@ -16,13 +16,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::events;
-use crate::exit::{Class, ClosedByPeer, Interrupted, Stop, TimedOut};
+use crate::exit::{Class, ClosedByPeer, Interrupted, Stop, TimedOut, is_the_networks};
 use crate::live::Live;
 use crate::meter::Direction;
 use crate::metered::{self, Metered, QuotaUsed};
 use crate::progress::Report;
 use crate::reports::{Reporter, Reports};
-use crate::retry::is_the_networks;
 use crate::screen::Screen;
 use crate::stall;
 use crate::summary::{Outcome, Summary};

@@ -283,6 +283,19 @@ async fn stdin_ended() {
     end.await.ok();
 }
 
+/// Nobody answered, the connection was lost, or nothing moved for one side's `--timeout`. What the
+/// other side has ended otherwise stays ended.
+pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<ConnectError>()
+            || cause.is::<TimedOut>()
+            || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
+            || cause
+                .downcast_ref()
+                .is_some_and(|closed: &ClosedByPeer| closed.timed_out)
+    })
+}
+
 /// An error and its causes in one line, each cause once: some errors repeat their cause.
 pub(crate) fn words(error: &anyhow::Error) -> String {
     let mut words = error.to_string();

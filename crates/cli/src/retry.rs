@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use manyway::ConnectError;
-use manyway::files::TransferError;
 use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
 use crate::exchange::Setup;
-use crate::exit::{ClosedByPeer, Interrupted, TimedOut, words};
+use crate::exit::{Interrupted, is_the_networks, words};
 use crate::progress::Report;
 
 /// Pauses between attempts, in turn; the last one repeats.
@@ -65,25 +63,15 @@ pub(crate) async fn until_done<T>(
     }
 }
 
-/// Nobody answered, the connection was lost, or nothing moved for one side's `--timeout`. What the
-/// other side has ended otherwise stays ended.
-pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause.is::<ConnectError>()
-            || cause.is::<TimedOut>()
-            || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
-            || cause
-                .downcast_ref()
-                .is_some_and(|closed: &ClosedByPeer| closed.timed_out)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
 
+    use manyway::files::TransferError;
+
     use super::*;
     use crate::exit::Stop;
+    use crate::exit::{ClosedByPeer, TimedOut};
     use crate::reports::Reports;
     use crate::screen::Screen;
 
