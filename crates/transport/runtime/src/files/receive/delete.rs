@@ -10,7 +10,7 @@ use super::part::is_temporary;
 use super::tree::{Dir, RECEIVING_DIR};
 use crate::files::spool::Stored;
 use manyway_transfer::failure::Side;
-use manyway_transfer::{Entry, Existing, Failure, Filter, SafeName};
+use manyway_transfer::{Entry, Existing, Failure, Filter, SafeName, Timestamp};
 use nix::dir::Dir as Listing;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -43,16 +43,19 @@ struct Level {
     dir: Option<Arc<Dir>>,
     /// Does the manifest say all that is in it?
     whole: bool,
+    /// Its time at the sender.
+    mtime: Option<Timestamp>,
     /// What is there under each name that the manifest has. By hashes of the names: one in the way
     /// keeps a file that should go.
     names: HashMap<u64, Option<Id>>,
 }
 
 impl Level {
-    fn new(dir: Option<Arc<Dir>>, whole: bool) -> Self {
+    fn new(dir: Option<Arc<Dir>>, whole: bool, mtime: Option<Timestamp>) -> Self {
         Self {
             dir,
             whole,
+            mtime,
             names: HashMap::new(),
         }
     }
@@ -70,7 +73,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     ///
     /// Memory grows by some 50 bytes for each entry of the directories that hold each other.
     pub(super) fn run(mut self, root: &Arc<Dir>, top: bool, manifest: &Stored) -> Result<(), End> {
-        let mut levels = vec![Level::new(Some(root.clone()), top)];
+        let mut levels = vec![Level::new(Some(root.clone()), top, None)];
         for entry in manifest.entries() {
             let entry = entry.map_err(spool_failure)?;
             for level in levels.drain(entry.name.depth()..).rev() {
@@ -82,7 +85,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
             let inside = self.note(level, &entry);
             let inside = inside.map_err(|error| failure("looking up", &entry.name, error))?;
             if entry.is_directory() {
-                levels.push(Level::new(inside, true));
+                levels.push(Level::new(inside, true, Some(entry.mtime)));
             }
         }
         levels.iter().rev().try_for_each(|level| self.clean(level))
@@ -113,6 +116,10 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
             .map(|name| self.hasher.hash_one(name))
             .collect();
         let others = level.spelt_otherwise(&listed);
+        // If it had the sender's time, it keeps that.
+        let kept = level
+            .mtime
+            .filter(|mtime| dir.mtime().is_ok_and(|now| now == *mtime));
         let mut changed = false;
         for name in names {
             if level.names.contains_key(&self.hasher.hash_one(&name)) {
@@ -125,7 +132,8 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
             }
         }
         if changed && !self.dry_run {
-            let synced = dir.sync();
+            let timed = kept.map_or(Ok(()), |mtime| dir.disk().set_time(dir.as_fd(), mtime));
+            let synced = timed.and_then(|()| dir.sync());
             synced.map_err(|error| named(dir, "syncing", "", error))?;
         }
         Ok(())
@@ -236,7 +244,7 @@ mod tests {
     #[test]
     fn what_is_spelt_otherwise_is_known() {
         let [upper, lower, other, gone] = [1, 2, 3, 4];
-        let mut level = Level::new(None, true);
+        let mut level = Level::new(None, true, None);
         let files = [(upper, Some((9, 1))), (other, Some((9, 2))), (gone, None)];
         level.names.extend(files);
         let others = level.spelt_otherwise(&HashSet::from([lower, other]));

@@ -54,6 +54,8 @@ pub(in crate::files) trait Disk: Debug + Send + Sync {
     fn link(&self, of: (BorrowedFd<'_>, &str), dir: BorrowedFd<'_>, name: &str) -> io::Result<()>;
     /// Gives a symbolic link its time.
     fn restore_link(&self, dir: BorrowedFd<'_>, name: &str, mtime: Timestamp) -> io::Result<()>;
+    /// Gives a directory that time.
+    fn set_time(&self, of: BorrowedFd<'_>, mtime: Timestamp) -> io::Result<()>;
     /// Brings a file's content, mode and time to disk.
     fn sync_file(&self, file: &File) -> io::Result<()>;
     /// Gives a file its final name; with `replace`, in place of a file or link of that name. Fails
@@ -158,6 +160,10 @@ impl Disk for Os {
             Err(Errno::ENOTSUP | Errno::ENOSYS) => Ok(()),
             other => Ok(other?),
         }
+    }
+
+    fn set_time(&self, of: BorrowedFd<'_>, mtime: Timestamp) -> io::Result<()> {
+        Ok(futimens(of, &TimeSpec::UTIME_OMIT, &spec(mtime))?)
     }
 
     fn sync_file(&self, file: &File) -> io::Result<()> {

@@ -5,7 +5,7 @@
 //! outside.
 
 use super::disk::{Disk, Found};
-use manyway_transfer::{Entry, Existing, SafeName};
+use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat, stat};
 use std::io;
@@ -93,6 +93,15 @@ impl Dir {
             None => SafeName::parse(name),
         };
         joined.map_err(io::Error::other)
+    }
+
+    /// When its names last changed.
+    pub(super) fn mtime(&self) -> io::Result<Timestamp> {
+        let stat = fstat(&self.fd)?;
+        Ok(Timestamp {
+            seconds: stat.st_mtime,
+            nanos: u32::try_from(stat.st_mtime_nsec).unwrap_or(0),
+        })
     }
 
     /// Brings the directory itself, that is the names in it, to disk.

@@ -278,6 +278,11 @@ impl Disk for TestDisk {
         self.step(op, || Os.restore_link(dir, name, mtime), |()| None)
     }
 
+    fn set_time(&self, of: BorrowedFd<'_>, mtime: manyway_transfer::Timestamp) -> io::Result<()> {
+        let op = Op::Restore { inode: inode(of) };
+        self.step(op, || Os.set_time(of, mtime), |()| None)
+    }
+
     fn sync_file(&self, file: &fs::File) -> io::Result<()> {
         let op = Op::SyncFile { file: inode(file) };
         self.step(op, || Os.sync_file(file), |()| None)

@@ -291,6 +291,26 @@ async fn many_names_go() {
     assert_eq!(names(to.path()), ["top", "top/a"]);
 }
 
+/// A directory that has the sender's time keeps it, and no other.
+#[tokio::test]
+async fn directories_keep_the_senders_time() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/a", "top/d/b"]);
+    for dir in ["top/d", "top"] {
+        set_time(&from.path().join(dir), 1_000_000_000, 5);
+    }
+    let sources = || Sources::new([from.path().join("top")]).unwrap();
+    sync(sources(), &to, deleting()).await.unwrap();
+    make(&to, &["top/old", "top/d/old"]);
+    set_time(&to.path().join("top"), 1_000_000_000, 5);
+    set_time(&to.path().join("top/d"), 1_000_000_001, 5);
+    sync(sources(), &to, deleting()).await.unwrap();
+    let time = |dir: &str| fs::metadata(to.path().join(dir)).unwrap().mtime();
+    assert_eq!(time("top"), 1_000_000_000);
+    assert!(time("top/d") > 1_000_000_001);
+    assert_eq!(names(to.path()), ["top", "top/a", "top/d", "top/d/b"]);
+}
+
 #[tokio::test]
 async fn what_cannot_go_says_so() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
