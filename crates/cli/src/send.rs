@@ -49,6 +49,17 @@ async fn send(
     let target = Target::of(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
+    if let Target::Ssh(remote) = &target
+        && args.arrival.delete
+        && remote.dir == "."
+        && sources.names().next().is_none()
+    {
+        return Err(usage(format!(
+            "`--delete` would delete all else in the home directory on {}: name a directory below \
+             it, or leave the slash after the local one out",
+            remote.host
+        )));
+    }
     let sources = sources.with_attributes(args.arrival.xattrs, args.arrival.acls);
     let connects = !matches!(target, Target::Offer);
     let limit = args.network.limit.as_ref().and_then(Limit::now);

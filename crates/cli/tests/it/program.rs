@@ -373,6 +373,11 @@ delete raw
 
     let alone = sync(&["photos/", "film.mkv", "server:there"]);
     assert_eq!(alone.code, 2, "{alone:?}");
+    for home in ["server:", "server:.", "server:~"] {
+        let all = sync(&["--delete", "photos/", home]);
+        assert_eq!(all.code, 2, "{all:?}");
+        assert!(all.stderr.contains("home directory on server"), "{all:?}");
+    }
     let numbered = sync(&["--rename", "photos", "server:there"]);
     assert_eq!(numbered.code, 2, "{numbered:?}");
 }
