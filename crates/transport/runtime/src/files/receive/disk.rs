@@ -137,8 +137,9 @@ impl Disk for Os {
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
         let mut mode = Mode::from_bits_truncate(u32::from(entry.mode & Entry::MODE_MASK));
         if !entry.is_file() {
-            // A directory may have inherited its group here; that isn't the sender's business.
-            mode |= Mode::from_bits_truncate(fstat(of)?.st_mode) & Mode::S_ISGID;
+            // Whose group names in it get, and who may remove them, isn't the sender's business.
+            let here = Mode::from_bits_truncate(fstat(of)?.st_mode);
+            mode |= here & (Mode::S_ISGID | Mode::S_ISVTX);
         }
         fchmod(of, mode)?;
         Ok(futimens(of, &TimeSpec::UTIME_OMIT, &spec(entry.mtime))?)

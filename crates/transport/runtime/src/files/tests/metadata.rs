@@ -64,6 +64,26 @@ fn strangers() -> Owner {
     }
 }
 
+/// A shared directory stays one: names in it get its group, and only their owners remove them.
+#[tokio::test]
+async fn a_directory_keeps_bits_that_do_not_travel() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    set_mode(&top, 0o750);
+    let there = to.path().join("top");
+    fs::create_dir(&there).unwrap();
+    set_mode(&there, 0o3777);
+    let options = ReceiveOptions {
+        keep_modes: true,
+        ..policy(Policy::Overwrite)
+    };
+    let (sent, received) = transfer([&top], to.path(), options).await;
+    sent.unwrap();
+    received.unwrap();
+    assert_eq!(fs::metadata(&there).unwrap().mode() & 0o7777, 0o3750);
+}
+
 #[tokio::test]
 async fn owners_are_set_if_that_is_wanted_and_permitted() {
     let us = (geteuid().as_raw(), getegid().as_raw());
