@@ -195,3 +195,21 @@ impl Skipped {
         self.examples.extend(other.examples.into_iter().take(room));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer may tell any number of names.
+    #[test]
+    fn the_names_of_what_was_deleted_are_bounded() {
+        let long = SafeName::parse(&["n"; 16].map(|n| n.repeat(255)).join("/")).unwrap();
+        let mut deleted = Deleted::default();
+        for _ in 0..10_000 {
+            deleted.add(&long);
+        }
+        assert_eq!(deleted.count, 10_000);
+        let bytes = deleted.names.len() * (long.as_str().len() + 32);
+        assert!((Deleted::MOST_BYTES - 5000..=Deleted::MOST_BYTES).contains(&bytes));
+    }
+}
