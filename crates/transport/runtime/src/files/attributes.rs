@@ -39,13 +39,12 @@ pub(super) fn not_agreed(ours: Hello, agreed: Agreement) -> Skipped {
     for (feature, what) in [
         (
             Hello::ATTRIBUTES,
-            "extended attributes; it takes `--xattrs`",
+            "extended attributes don't travel: use `--xattrs` on both sides",
         ),
-        (Hello::ACLS, "ACLs; it takes `--acls`"),
+        (Hello::ACLS, "ACLs don't travel: use `--acls` on both sides"),
     ] {
         if ours.features & feature > 0 && !agreed.has(feature) {
-            let reason = format_args!("the other side wants no {what} on both sides");
-            missing.add("everything", reason);
+            missing.add("everything", what);
         }
     }
     missing

@@ -329,7 +329,7 @@ fn metadata_failure(entry: &Entry, error: io::Error) -> Failure {
     write_failure("setting mode and time", &entry.name, error)
 }
 
-fn sync_failure(dir: &Dir, error: &std::io::Error) -> Failure {
+pub(super) fn sync_failure(dir: &Dir, error: &std::io::Error) -> Failure {
     let name = dir.local().map_or(RECEIVING_DIR, |name| name.as_str());
     Failure::disk(Side::Receiver, "syncing", name, error)
 }

@@ -3,10 +3,11 @@
 //! It goes through the manifest once more when everything else is done. In each directory of the
 //! manifest, what the manifest doesn't name goes.
 
+use super::commit::sync_failure;
 use super::disk::{Found, Id};
 use super::end::End;
 use super::intake::spool_failure;
-use super::part::is_temporary;
+use super::part::{is_temporary, write_failure};
 use super::tree::{Dir, RECEIVING_DIR};
 use crate::files::spool::Stored;
 use manyway_transfer::failure::Side;
@@ -83,7 +84,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
                 break;
             };
             let inside = self.note(level, &entry);
-            let inside = inside.map_err(|error| failure("looking up", &entry.name, error))?;
+            let inside = inside.map_err(|error| write_failure("looking up", &entry.name, error))?;
             if entry.is_directory() {
                 levels.push(Level::new(inside, true, Some(entry.mtime)));
             }
@@ -134,7 +135,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         if changed && !self.dry_run {
             let timed = kept.map_or(Ok(()), |mtime| dir.disk().set_time(dir.as_fd(), mtime));
             let synced = timed.and_then(|()| dir.sync());
-            synced.map_err(|error| named(dir, "syncing", "", error))?;
+            synced.map_err(|error| sync_failure(dir, &error))?;
         }
         Ok(())
     }
@@ -161,7 +162,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         {
             return Ok(false);
         }
-        let explain = |error| failure("deleting", &local, error);
+        let explain = |error| write_failure("deleting", &local, error);
         if is_directory {
             let inside = match dir.open(name) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -230,10 +231,6 @@ fn named(dir: &Dir, doing: &str, name: &str, error: io::Error) -> Failure {
         (None, name) => name.to_owned(),
     };
     Failure::disk(Side::Receiver, doing, below, &error)
-}
-
-fn failure(doing: &str, name: &SafeName, error: io::Error) -> Failure {
-    Failure::disk(Side::Receiver, doing, name, &error)
 }
 
 #[cfg(test)]

@@ -198,25 +198,16 @@ async fn listen<R: AsyncRead + Unpin>(
                 accept(&mut go).await;
             }
             (Message::Deleted(names), _) => names.iter().for_each(|name| deleted.add(name)),
-            // In place of Accept.
-            (Message::Done { totals, altered }, Some(_)) if dry_run => {
-                accept(&mut go).await;
-                return Ok(Heard {
-                    took: started.elapsed(),
-                    totals,
-                    altered,
-                    renamed,
-                    deleted,
-                });
-            }
             (Message::Basis(hashes), None) => note_basis(hashes, &basis)?,
             (Message::Saved(report), None) => {
                 saved = note(report, saved, progress, &mut renamed)?;
             }
-            // All content must have gone out for that.
-            (Message::Done { totals, altered }, None)
-                if progress.bytes_done() == progress.bytes_total() =>
+            // In a dry run it is there in place of Accept; else all content must have gone out.
+            (Message::Done { totals, altered }, waiting)
+                if waiting.is_some() == dry_run
+                    && (dry_run || progress.bytes_done() == progress.bytes_total()) =>
             {
+                accept(&mut go).await;
                 return Ok(Heard {
                     took: started.elapsed(),
                     totals,

@@ -445,6 +445,8 @@ async fn scopes_come_first_and_dry_runs_are_the_senders() {
             for message in &said {
                 sender.say(message).await;
             }
+            // Who has taken the scope says something of this.
+            sender.say(&Message::Bye).await;
             sender.hear_failure().await
         };
         let receiving = receive(theirs, to.path(), deleting(), Progress::new());
