@@ -54,7 +54,7 @@ impl fmt::Display for LimitError {
             Self::Rate(error) => error.fmt(f),
             Self::Time(text) => write!(
                 f,
-                "`{text}` is no time with a rate: write for example `08:00=2Mbps,18:00=off`"
+                "`{text}` isn't a time and a rate: write for example `08:00=2Mbps,18:00=off`"
             ),
             Self::Twice(time) => write!(f, "{time} is there twice"),
         }
@@ -135,7 +135,7 @@ impl Quota {
     }
 }
 
-/// Everything that an interface with a quota could have carried, it has.
+/// No path may carry anything more.
 #[derive(Debug)]
 pub(crate) struct QuotaUsed(String);
 
@@ -229,6 +229,8 @@ impl Metered {
         stats: &ConnectionStats,
         counted: &mut HashMap<PathId, u64>,
     ) -> Option<QuotaUsed> {
+        // Before any of them goes: an interface that is only gone for a while comes back.
+        let locals = self.endpoint.locals();
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let paths = stats.paths.iter().map(|path| Carried {
             path: path.id,
@@ -242,7 +244,7 @@ impl Metered {
             ));
             self.endpoint.remove_path(of);
         }
-        exhausted(&counters, &self.endpoint.locals())
+        exhausted(&counters, &locals)
     }
 }
 
@@ -275,13 +277,13 @@ fn count<'a, 'b>(
     full.map(|(counter, _)| &counter.quota).collect()
 }
 
-/// Are quotas used up, and is there nothing else?
+/// Have all quotas of what there is been used up?
 fn exhausted(counters: &[Counter], locals: &[(String, SocketAddr)]) -> Option<QuotaUsed> {
     let full = || counters.iter().filter(|counter| counter.is_full());
     let is_full = |(name, address): &(String, SocketAddr)| {
         full().any(|counter| counter.quota.is_of(name, address.ip()))
     };
-    if full().next().is_none() || !locals.iter().all(is_full) {
+    if locals.is_empty() || !locals.iter().all(is_full) {
         return None;
     }
     let all: Vec<String> = full().map(|counter| counter.quota.of.to_string()).collect();
@@ -312,10 +314,10 @@ mod tests {
             assert_eq!(at(table, minute), expected, "{minute}");
         }
         for (wrong, told) in [
-            ("8:00=2Mbps", "`8:00=2Mbps` is no time"),
-            ("08:60=off", "is no time"),
-            ("24:00=off", "is no time"),
-            ("08:00=off,", "`` is no time"),
+            ("8:00=2Mbps", "`8:00=2Mbps` isn't a time"),
+            ("08:60=off", "isn't a time"),
+            ("24:00=off", "isn't a time"),
+            ("08:00=off,", "`` isn't a time"),
             ("08:00=off,08:00=1Mbps", "08:00 is there twice"),
         ] {
             let error = wrong.parse::<Limit>().unwrap_err().to_string();
@@ -370,6 +372,8 @@ mod tests {
         );
         let more = locals(&[("wwan0", "198.51.100.7"), ("eth0", "192.0.2.8")]);
         assert!(exhausted(&counters, &more).is_none());
-        assert!(exhausted(&[], &[]).is_none());
+        assert!(exhausted(&[], &both).is_none());
+        // The other interface may come back.
+        assert!(exhausted(&counters, &[]).is_none());
     }
 }

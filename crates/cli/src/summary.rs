@@ -253,7 +253,7 @@ impl Summary {
                 self.deleted.count,
                 self.kept.files,
             ),
-            _ => "A sender has asked what it would send; nothing was received".to_owned(),
+            _ => "Dry run: a sender asked what it would send; nothing was received".to_owned(),
         }
     }
 
