@@ -34,8 +34,8 @@ const SYNCERS: usize = 8;
 pub(super) enum Job {
     /// A complete, verified file.
     File(Box<Complete>),
-    /// A directory was made in this one.
-    Grown(Arc<Dir>),
+    /// There are names in this directory that may not be on disk.
+    Named(Arc<Dir>),
     /// No more comes into a directory we made: give it its mode and time.
     Finished(Arc<Dir>, Made),
     /// A file of the same content was there.
@@ -132,7 +132,7 @@ impl Committer {
                     self.place(file, &mut report)?;
                     touch(file.part.dir());
                 }
-                Job::Grown(dir) => touch(dir),
+                Job::Named(dir) => touch(dir),
                 Job::Finished(dir, Made { entry, existed, .. }) if *existed => {
                     let updated = self.metadata.update_dir(dir, entry, &mut self.altered);
                     updated.map_err(|error| metadata_failure(entry, error))?;

@@ -53,6 +53,8 @@ impl Intake<'_> {
     /// Takes everything.
     pub(super) fn take(&mut self, entries: Entries, wants: &Wants) -> Result<(), End> {
         let mut number = 0;
+        // What a receiver that was killed has named here may not be on disk.
+        send(&self.jobs, Job::Named(self.parent()?))?;
         for entry in entries {
             let mut entry = entry.map_err(spool_failure)?;
             entry.mode &= !self.mask;
@@ -117,7 +119,7 @@ impl Intake<'_> {
                         existed: false,
                     });
                     self.tree.enter(Level { dir, made });
-                    return send(&self.jobs, Job::Grown(parent));
+                    return send(&self.jobs, Job::Named(parent));
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failure(error).into()),
@@ -125,13 +127,15 @@ impl Intake<'_> {
             let found = parent.look(&name).map_err(failure)?;
             match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
-                    let dir = Some(parent.open(&name).map_err(failure)?);
+                    let dir = parent.open(&name).map_err(failure)?;
+                    send(&self.jobs, Job::Named(dir.clone()))?;
                     let is_marked = is_marked(&parent, &name).map_err(failure)?;
                     let made = (is_marked || self.metadata.updates()).then(|| Made {
                         entry,
                         marked: is_marked.then_some(parent),
                         existed: !is_marked,
                     });
+                    let dir = Some(dir);
                     self.tree.enter(Level { dir, made });
                     return Ok(());
                 }
