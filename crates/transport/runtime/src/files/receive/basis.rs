@@ -30,7 +30,7 @@ const FRAME: usize = 256;
 const OPEN: usize = 32;
 /// How long a transfer may hold an incomplete file without writing to it: a lost connection is
 /// noticed after 30 s.
-const PATIENCE: Duration = Duration::from_secs(35);
+pub(super) const PATIENCE: Duration = Duration::from_secs(35);
 /// After so long, who still writes is alive.
 const LOOK: Duration = Duration::from_secs(2);
 

@@ -6,6 +6,7 @@ use super::super::spool::{Spool, Stored};
 use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary, Skipped};
 use super::allowance::Reservation;
 use super::basis::{self, Basis};
+use super::claim::Claims;
 use super::commit::{BATCH, Committer};
 use super::delete::Deletion;
 use super::disk::Disk;
@@ -49,6 +50,7 @@ pub(super) struct Consumer {
     inbox: Inbox,
     out: mpsc::Sender<Outgoing>,
     progress: Arc<Progress>,
+    claims: Claims,
 }
 
 impl Consumer {
@@ -67,6 +69,7 @@ impl Consumer {
             inbox,
             out,
             progress,
+            claims: Claims::default(),
         }
     }
 
@@ -159,6 +162,16 @@ impl Consumer {
         result.map(|()| deleted)
     }
 
+    /// Keeps others away that delete in the directory, too, before anything in it is looked at.
+    fn claim(&mut self, root: &Dir, scope: Option<&Scope>) -> Result<(), End> {
+        if !self.options.deletes() || scope.is_some_and(|scope| scope.dry_run) {
+            return Ok(());
+        }
+        let alone = scope.is_some_and(|scope| scope.top);
+        let inbox = &self.inbox;
+        self.claims.root(root, alone, || inbox.is_closed())
+    }
+
     fn open_dir(&self) -> Result<Arc<Dir>, Failure> {
         let disk = self.options.disk();
         let opened = make_dir(&self.dir, &disk).and_then(|()| Dir::root(&self.dir, disk));
@@ -193,8 +206,12 @@ impl Consumer {
         let mut scope = None;
         loop {
             let message = self.inbox.message()?;
+            let begins = manifest.totals().entries == 0;
+            if begins && matches!(message, Message::Entries(_) | Message::Offered(_)) {
+                self.claim(root, scope.as_ref())?;
+            }
             match &message {
-                Message::Scope(new) if scope.is_none() && manifest.totals().entries == 0 => {
+                Message::Scope(new) if begins && scope.is_none() => {
                     preview.top = new.top;
                     scope = Some(new.clone());
                 }
@@ -282,6 +299,7 @@ impl Consumer {
                 options: &self.options,
                 top: offer.scope.top,
                 inbox: &mut self.inbox,
+                claims: &mut self.claims,
                 progress: &self.progress,
                 metadata,
                 mask,

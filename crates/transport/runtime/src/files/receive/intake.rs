@@ -5,6 +5,7 @@ use super::super::spool::Entries;
 use super::super::summary::{Kept, Skipped};
 use super::allowance::Reservation;
 use super::basis::{Held, Item};
+use super::claim::Claims;
 use super::commit::{Job, There};
 use super::difference::Difference;
 use super::end::End;
@@ -30,6 +31,8 @@ pub(super) struct Intake<'a> {
     /// See [`Scope::top`](manyway_transfer::Scope::top).
     pub(super) top: bool,
     pub(super) inbox: &'a mut Inbox,
+    /// Where this transfer deletes.
+    pub(super) claims: &'a mut Claims,
     pub(super) progress: &'a Progress,
     pub(super) metadata: Arc<Metadata>,
     /// Permission bits that nothing gets.
@@ -112,7 +115,9 @@ impl Intake<'_> {
                     let marked =
                         policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
                     let marked = marked.then(|| parent.clone());
-                    let dir = Some(parent.open(&name).map_err(failure)?);
+                    let dir = parent.open(&name).map_err(failure)?;
+                    self.claim(&dir)?;
+                    let dir = Some(dir);
                     let made = Some(Made {
                         entry,
                         marked,
@@ -128,6 +133,7 @@ impl Intake<'_> {
             match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
                     let dir = parent.open(&name).map_err(failure)?;
+                    self.claim(&dir)?;
                     send(&self.jobs, Job::Named(dir.clone()))?;
                     let is_marked = is_marked(&parent, &name).map_err(failure)?;
                     let made = (is_marked || self.metadata.updates()).then(|| Made {
@@ -148,6 +154,16 @@ impl Intake<'_> {
             }
         }
         Err(Failure::conflict(&entry.name, Conflict::Exists).into())
+    }
+
+    /// Keeps others away that delete in a directory at the top, too.
+    fn claim(&mut self, dir: &Dir) -> Result<(), End> {
+        let at_top = dir.local().is_some_and(|name| name.depth() == 1);
+        if self.top || !at_top || !self.options.deletes() {
+            return Ok(());
+        }
+        let inbox = &self.inbox;
+        self.claims.top(dir, || inbox.is_closed())
     }
 
     fn take_link(&mut self, entry: Entry) -> Result<(), End> {

@@ -3,6 +3,7 @@
 
 mod allowance;
 mod basis;
+mod claim;
 mod commit;
 mod consumer;
 mod delete;

@@ -455,3 +455,64 @@ async fn scopes_come_first_and_dry_runs_are_the_senders() {
         assert!(failure.reason.contains("unexpected Scope"), "{failure}");
     }
 }
+
+/// Each of two senders has files that the other doesn't have. They don't delete each other's.
+#[tokio::test]
+async fn two_that_delete_in_a_directory_come_one_after_the_other() {
+    for contents in [true, false] {
+        let (one, two, to) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+        make(&one, &["top/a"]);
+        make(&two, &["top/b"]);
+        let sources = |from: &TempDir| {
+            let path = from.path().join("top");
+            match contents {
+                true => Sources::contents(path).unwrap(),
+                false => Sources::new([path]).unwrap(),
+            }
+        };
+        let (told, mut named) = tokio::sync::mpsc::unbounded_channel();
+        let first = ReceiveOptions {
+            disk: Some(disk::TestDisk::that_tells_of_names(told)),
+            ..deleting()
+        };
+        let first = sync(sources(&one), &to, first);
+        let second = async {
+            // The other has its file in its place, and deletes nothing yet.
+            named.recv().await.unwrap();
+            sync(sources(&two), &to, deleting()).await
+        };
+        let (first, second) = tokio::join!(first, second);
+        assert!(first.unwrap().0.deleted.names.is_empty());
+        let (there, gone): (&[&str], _) = match contents {
+            true => (&["b"], "a"),
+            false => (&["top", "top/b"], "top/a"),
+        };
+        assert_eq!(second.unwrap().0.deleted.names, [gone]);
+        assert_eq!(names(to.path()), there);
+    }
+}
+
+/// Others have nothing to do with it.
+#[tokio::test]
+async fn those_that_delete_in_different_directories_do_not_wait() {
+    let (one, two, to) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    make(&one, &["one/a"]);
+    make(&two, &["two/b"]);
+    let sources = |from: &TempDir, name| Sources::new([from.path().join(name)]).unwrap();
+    let (told, mut named) = tokio::sync::mpsc::unbounded_channel();
+    let first = ReceiveOptions {
+        disk: Some(disk::TestDisk::that_tells_of_names(told)),
+        ..deleting()
+    };
+    let first = sync(sources(&one, "one"), &to, first);
+    let second = async {
+        named.recv().await.unwrap();
+        let begun = std::time::Instant::now();
+        sync(sources(&two, "two"), &to, deleting()).await.unwrap();
+        begun.elapsed()
+    };
+    let (first, took) = tokio::join!(first, second);
+    first.unwrap();
+    assert!(took < disk::PAUSE, "{took:?}");
+    assert_eq!(names(to.path()), ["one", "one/a", "two", "two/b"]);
+}

@@ -16,6 +16,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use tempfile::{TempDir, tempdir};
 
+/// How long a disk stands still, so that another transfer can do something meanwhile.
+pub(super) const PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// An operation; files and directories go by inode.
 #[derive(Clone, Debug, PartialEq)]
 enum Op {
@@ -183,6 +186,19 @@ impl TestDisk {
             if matches!(op, Op::Remove { .. }) && told.send(()).is_ok() {
                 std::thread::sleep(std::time::Duration::from_millis(300));
             }
+            None
+        })
+    }
+
+    /// Whoever listens learns that a file has got its name, and has time to react.
+    pub(super) fn that_tells_of_names(told: tokio::sync::mpsc::UnboundedSender<()>) -> Arc<Self> {
+        let mut named = false;
+        Self::new(&Progress::new(), move |op| {
+            if named && matches!(op, Op::SyncDir { .. }) && told.send(()).is_ok() {
+                named = false;
+                std::thread::sleep(PAUSE);
+            }
+            named |= matches!(op, Op::Rename { .. });
             None
         })
     }
