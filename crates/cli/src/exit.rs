@@ -10,6 +10,7 @@ use manyway_units::format_duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
+use crate::children;
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
 
@@ -221,7 +222,7 @@ impl std::error::Error for TimedOut {}
 pub(crate) struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Starts to listen. A second signal ends the program at once.
+    /// Starts to listen. A second signal ends the program at once, and a hook that runs.
     pub(crate) fn listen(while_stdin: bool) -> Self {
         let (asked, stop) = watch::channel(false);
         // Here and not in the task, which may start late: from now on no signal kills the program.
@@ -233,6 +234,7 @@ impl Stop {
             }
             asked.send(true).ok();
             signals.next().await;
+            children::kill();
             std::process::exit(Class::Interrupted.status().into());
         });
         Self(stop)

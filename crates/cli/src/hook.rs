@@ -21,6 +21,7 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
 use crate::args::ReportArgs;
+use crate::children::Group;
 use crate::exit::usage;
 use crate::summary::End;
 
@@ -78,6 +79,7 @@ impl Hook {
             .command(end)?
             .spawn()
             .with_context(|| format!("can't start the hook {program:?}: check `--hook`"))?;
+        let _group = group(&child).map(Group::new);
         let mut stdin = child.stdin.take();
         let object = serde_json::to_vec(end)?;
         let ended = async {
@@ -130,14 +132,20 @@ impl Hook {
 /// Ends the program and all that it has started in its process group.
 async fn end_group(child: &mut Child) {
     // It has not been waited for, so nobody else has its number.
-    let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
+    let Some(group) = group(child) else {
         return;
     };
-    let signal = |signal| killpg(Pid::from_raw(group), signal).ok();
+    let signal = |signal| killpg(group, signal).ok();
     signal(Signal::SIGTERM);
     sleep(GRACE).await;
     signal(Signal::SIGKILL);
     child.wait().await.ok();
+}
+
+/// Its process group, which has its number.
+fn group(child: &Child) -> Option<Pid> {
+    let id = child.id().and_then(|id| i32::try_from(id).ok());
+    id.map(Pid::from_raw)
 }
 
 /// How many wait, or run, and the bytes of their objects.

@@ -2,6 +2,7 @@
 
 mod access;
 mod args;
+mod children;
 mod content;
 #[cfg(feature = "research")]
 mod criteria;

@@ -152,13 +152,40 @@ fn who_takes_too_long_is_ended_with_all_that_it_started() {
     let received = receiver.finish().ok();
     let told = "took longer than 500 ms (`--hook-timeout`) and was ended";
     assert!(received.stderr.contains(told), "{received:?}");
-    let child = text(&transfer.path().join("child"));
+    gone(&transfer, "child");
+}
+
+/// Waits for the end of the process whose number is in that file.
+fn gone(transfer: &Transfer, file: &str) {
+    let process = text(&transfer.path().join(file));
+    assert!(process.trim().parse::<u32>().is_ok(), "{process:?}");
     // Whoever reaps it may be slow.
-    eventually("its child's end", || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+    eventually("its end", || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.trim()));
         stat.map_or(true, |stat| stat.contains(") Z "))
             .then_some(())
     });
+}
+
+/// The first Ctrl-C lets it finish.
+#[test]
+fn a_second_interrupt_ends_it_with_all_that_it_started() {
+    let transfer = Transfer::new(1000);
+    let hook = script(
+        &transfer,
+        "trap '' TERM INT; sleep 1000 & echo $! > child; echo $$ > hook; wait; wait",
+    );
+    let receiver = receiver(&transfer, &["--hook", &hook]);
+    send(&transfer, "file").ok();
+    let runs = || text(&transfer.path().join("hook")).ends_with('\n').then_some(());
+    eventually("the hook", runs);
+    receiver.interrupt();
+    // Two signals at once count as one.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    receiver.interrupt();
+    assert_eq!(receiver.finish().code, 5);
+    gone(&transfer, "hook");
+    gone(&transfer, "child");
 }
 
 /// A sender's, too, once, and without the options of the manyway that starts it.
