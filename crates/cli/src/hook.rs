@@ -22,8 +22,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::args::ReportArgs;
 use crate::children::Group;
+use crate::end::End;
 use crate::exit::usage;
-use crate::summary::End;
 
 /// Transfers whose hooks may wait for others, or run.
 const MOST_WAITING: usize = 64;

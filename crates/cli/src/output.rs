@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::summary::End;
+use crate::end::End;
 
 /// Bytes that may wait when another event is written.
 const MOST_EVENTS: usize = 64 << 10;

@@ -11,13 +11,14 @@ use manyway::files::Progress;
 use manyway::{Connection, Ticket};
 
 use crate::args::{ReportArgs, TicketArgs};
+use crate::end::End;
 use crate::exit::words;
 use crate::hook::Hook;
 use crate::metrics::{Active, Metrics};
 use crate::output::Output;
 use crate::progress::Report;
 use crate::screen::Screen;
-use crate::summary::{End, Summary};
+use crate::summary::Summary;
 
 /// Reports of all transfers of a command.
 #[derive(Debug, Clone)]

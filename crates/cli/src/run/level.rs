@@ -13,9 +13,10 @@ use serde::Serialize;
 use super::folder::{Folder, Sheet};
 use super::progress::Progress;
 use crate::args::RunArgs;
+use crate::end::print_failure;
 use crate::exit::{Stop, Usage};
 use crate::screen::Screen;
-use crate::summary::{print_failure, print_json};
+use crate::summary::print_json;
 
 /// What the command line asks for.
 pub(super) struct Request<'a> {

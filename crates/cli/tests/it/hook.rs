@@ -177,7 +177,11 @@ fn a_second_interrupt_ends_it_with_all_that_it_started() {
     );
     let receiver = receiver(&transfer, &["--hook", &hook]);
     send(&transfer, "file").ok();
-    let runs = || text(&transfer.path().join("hook")).ends_with('\n').then_some(());
+    let runs = || {
+        text(&transfer.path().join("hook"))
+            .ends_with('\n')
+            .then_some(())
+    };
     eventually("the hook", runs);
     receiver.interrupt();
     // Two signals at once count as one.

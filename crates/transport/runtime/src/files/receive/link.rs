@@ -1,7 +1,7 @@
 //! Puts links in their places.
 
 use super::super::summary::Skipped;
-use super::disk::Id;
+use super::disk::{Found, Id};
 use super::metadata::Metadata;
 use super::part::{Named, left_name, random_name, take_name, write_failure};
 use super::tree::Dir;
@@ -11,6 +11,10 @@ use nix::fcntl::readlinkat;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What a link takes from its temporary name to its final one, and much more.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// A link to be put somewhere.
 #[derive(Debug)]
@@ -39,7 +43,8 @@ impl Link {
             };
             return touched.map_err(failure);
         }
-        let temporary = self.temporary(|name| {
+        let is_left = |found: &Found| found.existing == Existing::Symlink;
+        let temporary = self.temporary(is_left, |name| {
             dir.disk().symlink(dir.as_fd(), target.as_str(), name)?;
             let restored = metadata.restore_link(dir, name, entry, altered);
             restored.or_else(|error| dir.disk().remove(dir.as_fd(), name).and(Err(error)))
@@ -66,7 +71,8 @@ impl Link {
         if policy != Policy::Rename && is_it(entry.name.file_name()).map_err(failure)? {
             return Ok(true);
         }
-        let made = self.temporary(|name| {
+        let is_left = |found: &Found| found.id() == Some(id);
+        let made = self.temporary(is_left, |name| {
             let of = (from.as_fd(), &*from_name);
             dir.disk().link(of, dir.as_fd(), name)
         });
@@ -86,13 +92,14 @@ impl Link {
         }
     }
 
-    /// Makes something under a temporary name, and says which.
-    fn temporary(&self, mut make: impl FnMut(&str) -> io::Result<()>) -> io::Result<String> {
+    /// Makes something under a temporary name, and says which. `is_left`: that is such a thing.
+    fn temporary(
+        &self,
+        is_left: impl Fn(&Found) -> bool,
+        mut make: impl FnMut(&str) -> io::Result<()>,
+    ) -> io::Result<String> {
         let mut name = left_name(self.entry.name.file_name());
-        // What a receiver that was killed has left.
-        if self.dir.look(&name)?.existing == Existing::Symlink {
-            self.dir.disk().remove(self.dir.as_fd(), &name)?;
-        }
+        self.clear(&name, is_left)?;
         loop {
             match make(&name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -100,6 +107,30 @@ impl Link {
                 }
                 made => return made.map(|()| name),
             }
+        }
+    }
+
+    /// Removes what a receiver that was killed has left there. One that is alive, which makes the
+    /// same link, needs the name for a moment only.
+    fn clear(&self, name: &str, is_left: impl Fn(&Found) -> bool) -> io::Result<()> {
+        let left = || {
+            let found = self.dir.look(name)?;
+            // A number may be used again.
+            let which = found
+                .stat()
+                .map(|s| (s.st_ino, s.st_ctime, s.st_ctime_nsec));
+            Ok::<_, io::Error>(which.filter(|_| is_left(&found)))
+        };
+        let Some(before) = left()? else {
+            return Ok(());
+        };
+        std::thread::sleep(MOMENT);
+        if left()? != Some(before) {
+            return Ok(());
+        }
+        match self.dir.disk().remove(self.dir.as_fd(), name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
         }
     }
 

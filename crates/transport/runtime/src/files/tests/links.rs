@@ -458,3 +458,29 @@ async fn modes_and_times_are_brought_up_to_date() {
     assert_eq!(received.unwrap().altered.count, 1);
     assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o604);
 }
+
+/// Two receivers that make a link of the same name use the same temporary one.
+#[tokio::test]
+async fn a_link_that_two_make_is_one_of_theirs() {
+    let (one, two, to) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
+    for (from, target) in [(&one, "a"), (&two, "b")] {
+        fs::create_dir(from.path().join("top")).unwrap();
+        symlink(target, from.path().join("top/link")).unwrap();
+    }
+    let (told, mut made) = tokio::sync::mpsc::unbounded_channel();
+    let options = ReceiveOptions {
+        disk: Some(super::disk::TestDisk::that_tells_of_links(told)),
+        ..policy(Policy::Overwrite)
+    };
+    let first = transfer([one.path().join("top")], to.path(), options);
+    let second = async {
+        made.recv().await.unwrap();
+        let options = policy(Policy::Overwrite);
+        transfer([two.path().join("top")], to.path(), options).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    first.1.unwrap();
+    second.1.unwrap();
+    assert_eq!(target(&to.path().join("top/link")), "b");
+    assert_eq!(names(to.path()), ["top", "top/link"]);
+}

@@ -203,6 +203,16 @@ impl TestDisk {
         })
     }
 
+    /// Whoever listens learns that a link has its temporary name, and has time to react.
+    pub(super) fn that_tells_of_links(told: tokio::sync::mpsc::UnboundedSender<()>) -> Arc<Self> {
+        Self::new(&Progress::new(), move |op| {
+            if matches!(op, Op::RestoreLink { .. }) && told.send(()).is_ok() {
+                std::thread::sleep(PAUSE / 8);
+            }
+            None
+        })
+    }
+
     /// Before a hard link is made, somebody puts another file in the place of this one.
     pub(super) fn that_replaces_before_it_links(file: std::path::PathBuf) -> Arc<Self> {
         Self::new(&Progress::new(), move |op| {
