@@ -15,6 +15,7 @@ use manyway_units::format_duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::args::{NetworkArgs, QuotaArgs, RetryArgs};
 use crate::events;
 use crate::exit::{Class, ClosedByPeer, Interrupted, Stop, TimedOut, is_the_networks};
 use crate::live::Live;
@@ -143,6 +144,26 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// That of a command with these options.
+    pub(crate) fn new(
+        screen: &Screen,
+        stop: Stop,
+        endpoint: &Endpoint,
+        (network, quota, retry): (&NetworkArgs, &QuotaArgs, &RetryArgs),
+        reports: &Reports,
+    ) -> Self {
+        let limit = network.limit.as_ref();
+        Self {
+            screen: screen.clone(),
+            stop,
+            named: !network.interfaces.is_empty(),
+            goes_on: retry.retry.is_some(),
+            metered: Metered::new(screen, endpoint, limit, &quota.quota),
+            timeout: retry.timeout,
+            reports: reports.clone(),
+        }
+    }
+
     /// Runs a transfer and closes the connection, whatever the result.
     pub(crate) async fn run(
         &self,

@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use crate::args::RecvArgs;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
-use crate::metered::Metered;
 use crate::metrics::Metrics;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
@@ -61,20 +60,9 @@ async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow:
     let ask = screen.can_ask() && !args.while_stdin;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
-    let setup = Setup {
-        screen: screen.clone(),
-        stop,
-        named: !args.network.interfaces.is_empty(),
-        goes_on: args.retry.retry.is_some() || source.is_none() && !args.once,
-        metered: Metered::new(
-            screen,
-            &endpoint,
-            args.network.limit.as_ref(),
-            &args.quota.quota,
-        ),
-        timeout: args.retry.timeout,
-        reports: reports.clone(),
-    };
+    let options = (&args.network, &args.quota, &args.retry);
+    let mut setup = Setup::new(screen, stop, &endpoint, options, reports);
+    setup.goes_on |= source.is_none() && !args.once;
     let receiver = Receiver {
         setup,
         job: Job::Receive(

@@ -7,7 +7,7 @@ use crate::args::SendArgs;
 use crate::destination::{self, Remote};
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
-use crate::metered::{Limit, Metered};
+use crate::metered::Limit;
 use crate::relays::{RelaySources, selection};
 use crate::reports::Reports;
 use crate::retry::until_done;
@@ -80,20 +80,8 @@ async fn send(
     let retry = args.retry.retry;
     let stop = Stop::listen(false);
     let endpoint = options::bind_selecting(&args.network, selected).await?;
-    let setup = Setup {
-        screen: screen.clone(),
-        stop,
-        named: !args.network.interfaces.is_empty(),
-        goes_on: args.retry.retry.is_some(),
-        metered: Metered::new(
-            screen,
-            &endpoint,
-            args.network.limit.as_ref(),
-            &args.quota.quota,
-        ),
-        timeout: args.retry.timeout,
-        reports: reports.clone(),
-    };
+    let options = (&args.network, &args.quota, &args.retry);
+    let setup = Setup::new(screen, stop, &endpoint, options, reports);
     let mut sender = Sender {
         setup: &setup,
         endpoint: &endpoint,

@@ -35,7 +35,7 @@ pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 pub(crate) use left_out::{LeftOutArgs, left_out};
-pub(crate) use network::{NetworkArgs, RelaySourceArgs};
+pub(crate) use network::{NetworkArgs, QuotaArgs, RelaySourceArgs};
 #[cfg(feature = "research")]
 pub(crate) use optimum::OptimumArgs;
 pub(crate) use paths::PathsArgs;
@@ -52,7 +52,7 @@ pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioC
 #[cfg(test)]
 pub(crate) use transfer::LinksName;
 pub(crate) use transfer::{
-    ArrivalArgs, GuardArgs, RecvArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
+    ArrivalArgs, GuardArgs, RecvArgs, RetryArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
 };
 
 /// Move data over every path you have.
