@@ -157,7 +157,15 @@ pub(crate) struct Metered {
     screen: Screen,
     endpoint: Endpoint,
     limit: Option<Limit>,
-    counters: Arc<Mutex<Vec<Counter>>>,
+    used: Arc<Mutex<Used>>,
+}
+
+/// What all transfers together have used.
+#[derive(Debug)]
+struct Used {
+    counters: Vec<Counter>,
+    /// The sockets, as of the last look at which there were any.
+    locals: Vec<(String, SocketAddr)>,
 }
 
 /// What a path has carried, both ways.
@@ -201,7 +209,10 @@ impl Metered {
             screen: screen.clone(),
             endpoint: endpoint.clone(),
             limit,
-            counters: Arc::new(Mutex::new(quotas.iter().map(counter).collect())),
+            used: Arc::new(Mutex::new(Used {
+                counters: quotas.iter().map(counter).collect(),
+                locals: Vec::new(),
+            })),
         })
     }
 
@@ -231,20 +242,21 @@ impl Metered {
     ) -> Option<QuotaUsed> {
         // Before any of them goes: an interface that is only gone for a while comes back.
         let locals = self.endpoint.locals();
-        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.see(locals);
         let paths = stats.paths.iter().map(|path| Carried {
             path: path.id,
             name: &path.name,
             local: path.local.ip(),
             bytes: path.bytes_sent + path.bytes_received,
         });
-        for Quota { of, size } in count(&mut counters, paths, counted) {
+        for Quota { of, size } in count(&mut used.counters, paths, counted) {
             self.screen.say(&format!(
                 "{of}: its quota of {size} is used up; manyway doesn't use it any more"
             ));
             self.endpoint.remove_path(of);
         }
-        exhausted(&counters, &locals)
+        used.exhausted()
     }
 }
 
@@ -277,17 +289,27 @@ fn count<'a, 'b>(
     full.map(|(counter, _)| &counter.quota).collect()
 }
 
-/// Have all quotas of what there is been used up?
-fn exhausted(counters: &[Counter], locals: &[(String, SocketAddr)]) -> Option<QuotaUsed> {
-    let full = || counters.iter().filter(|counter| counter.is_full());
-    let is_full = |(name, address): &(String, SocketAddr)| {
-        full().any(|counter| counter.quota.is_of(name, address.ip()))
-    };
-    if locals.is_empty() || !locals.iter().all(is_full) {
-        return None;
+impl Used {
+    /// Notes which sockets there are. If there are none, another transfer may have removed the last
+    /// ones just now: these decide.
+    fn see(&mut self, locals: Vec<(String, SocketAddr)>) {
+        if !locals.is_empty() {
+            self.locals = locals;
+        }
     }
-    let all: Vec<String> = full().map(|counter| counter.quota.of.to_string()).collect();
-    Some(QuotaUsed(all.join(", ")))
+
+    /// Have all quotas of what there is been used up?
+    fn exhausted(&self) -> Option<QuotaUsed> {
+        let full = || self.counters.iter().filter(|counter| counter.is_full());
+        let is_full = |(name, address): &(String, SocketAddr)| {
+            full().any(|counter| counter.quota.is_of(name, address.ip()))
+        };
+        if self.locals.is_empty() || !self.locals.iter().all(is_full) {
+            return None;
+        }
+        let all: Vec<String> = full().map(|counter| counter.quota.of.to_string()).collect();
+        Some(QuotaUsed(all.join(", ")))
+    }
 }
 
 #[cfg(test)]
@@ -365,15 +387,24 @@ mod tests {
             names.iter().map(local).collect::<Vec<_>>()
         };
         let both = locals(&[("wwan0", "198.51.100.7"), ("eth0", "192.0.2.7")]);
-        let told = exhausted(&counters, &both).unwrap().to_string();
+        let mut used = Used {
+            counters: counters.into(),
+            locals: Vec::new(),
+        };
+        assert!(used.exhausted().is_none());
+        used.see(both);
+        // The first transfer that notices removes them, and the others are to end, too.
+        used.see(Vec::new());
+        let told = used.exhausted().unwrap().to_string();
         assert!(
             told.contains("the quota of wwan0, 192.0.2.7 is used up"),
             "{told}"
         );
         let more = locals(&[("wwan0", "198.51.100.7"), ("eth0", "192.0.2.8")]);
-        assert!(exhausted(&counters, &more).is_none());
-        assert!(exhausted(&[], &both).is_none());
+        used.see(more);
+        assert!(used.exhausted().is_none());
         // The other interface may come back.
-        assert!(exhausted(&counters, &[]).is_none());
+        used.see(Vec::new());
+        assert!(used.exhausted().is_none());
     }
 }
