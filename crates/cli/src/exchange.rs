@@ -234,7 +234,7 @@ impl Exchange<'_> {
         if result.as_ref().is_err_and(stays) && resumes && progress.bytes_done() > 0 {
             screen.say("Run the same commands again to go on where this transfer stopped.");
         }
-        Ok(Summary::new(result?, &stats))
+        Ok(Summary::new(result?, progress.bytes_done(), &stats))
     }
 
     async fn transfer(

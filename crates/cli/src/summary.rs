@@ -26,7 +26,9 @@ pub(crate) struct Summary {
     pub(crate) bytes: u64,
     /// From the receiver's acceptance to the confirmation that everything is on disk.
     pub(crate) seconds: f64,
-    /// `bytes` in `seconds`, without those in `kept`.
+    /// Bytes of content that were sent: without those in `kept`, and without holes.
+    pub(crate) content: u64,
+    /// `content` in `seconds`.
     pub(crate) goodput_bps: f64,
     /// Every file that wasn't there with its BLAKE3 hash; `saved_as` where the receiver chose
     /// another name.
@@ -167,19 +169,18 @@ pub(crate) fn carrier(kind: CarrierKind) -> &'static str {
 }
 
 impl Summary {
-    pub(crate) fn new(outcome: Outcome, stats: &ConnectionStats) -> Self {
+    /// `content` is what travelled.
+    pub(crate) fn new(outcome: Outcome, content: u64, stats: &ConnectionStats) -> Self {
         let selection = stats.selection.as_ref().map(SelectionRecord::of);
         let paths = stats.paths.iter().map(PathRecord::of).collect();
-        let rate = |bytes: u64, kept: Kept, seconds, dry_run| match dry_run {
-            true => 0.0,
-            false => goodput(bytes - kept.bytes, seconds).bits_per_sec(),
-        };
+        let rate = |seconds| goodput(content, seconds).bits_per_sec();
         let mut summary = match outcome {
             Outcome::Sent(s) => Self {
                 direction: "sent",
                 bytes: s.bytes,
                 seconds: s.seconds,
-                goodput_bps: rate(s.bytes, s.kept, s.seconds, s.dry_run),
+                content,
+                goodput_bps: rate(s.seconds),
                 files: s.files,
                 kept: s.kept,
                 directories: s.directories,
@@ -198,7 +199,8 @@ impl Summary {
                 direction: "received",
                 bytes: r.bytes,
                 seconds: r.seconds,
-                goodput_bps: rate(r.bytes, r.kept, r.seconds, r.dry_run),
+                content,
+                goodput_bps: rate(r.seconds),
                 files: r.files,
                 kept: r.kept,
                 directories: r.directories,
@@ -297,7 +299,7 @@ impl Summary {
                 [file] => printable(&file.name, MAX_NAME),
                 files => format!("{} files", files.len()),
             },
-            ByteSize::new(self.bytes - self.kept.bytes),
+            ByteSize::new(self.content),
             format_duration(Duration::from_secs_f64(self.seconds)),
             Rate::from_bits_per_sec(self.goodput_bps),
         );
@@ -308,6 +310,10 @@ impl Summary {
             (1, _) => format!("\nalready there: 1 file; {there} in all"),
             (files, _) => format!("\nalready there: {files} files; {there} in all"),
         };
+        let holes = match self.bytes.saturating_sub(self.kept.bytes + self.content) {
+            0 => String::new(),
+            bytes => format!("\nholes: {}", ByteSize::new(bytes)),
+        };
         let deleted = match self.deleted.count {
             0 => String::new(),
             1 => "\ndeleted: 1 name".to_owned(),
@@ -316,7 +322,7 @@ impl Summary {
         let picked = self.selection.as_ref();
         let picked = picked.map_or_else(String::new, |s| format!("\n{}", s.text()));
         format!(
-            "{headline}{kept}{deleted}{picked}\n{}",
+            "{headline}{kept}{holes}{deleted}{picked}\n{}",
             table.to_string().trim_end()
         )
     }
@@ -400,6 +406,7 @@ pub(crate) mod tests {
         Summary {
             direction,
             bytes: 3_000_000,
+            content: 3_000_000,
             seconds: 1.5,
             goodput_bps: 16e6,
             files: vec![file("film.mkv", 3_000_000)],
@@ -446,6 +453,7 @@ pub(crate) mod tests {
         let first = |files, bytes| {
             let mut sent = summary("received");
             sent.kept = Kept { files, bytes };
+            sent.content -= bytes;
             let text = sent.text();
             text.lines().take(2).collect::<Vec<_>>().join("\n")
         };
@@ -460,6 +468,15 @@ pub(crate) mod tests {
         insta::assert_snapshot!(first(72, 2_000_000), @r"
         Received film.mkv, 1 MB in 1.5 s: 16.0 Mbps
         already there: 72 files; 2 MB in all
+        ");
+        let mut sparse = summary("sent");
+        sparse.content = 1_000_000;
+        sparse.kept.bytes = 500_000;
+        let text = sparse.text();
+        insta::assert_snapshot!(text.lines().take(3).collect::<Vec<_>>().join("\n"), @r"
+        Sent film.mkv, 1 MB in 1.5 s: 16.0 Mbps
+        already there: 500 kB
+        holes: 1.5 MB
         ");
     }
 
