@@ -5,7 +5,7 @@
 mod choices;
 #[path = "../../tests/fuzz/memory.rs"]
 mod memory;
-#[path = "../../tests/fuzz/transfer.rs"]
+#[path = "../../tests/fuzz/transfer/mod.rs"]
 mod transfer;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| transfer::transfer(data));
