@@ -71,6 +71,13 @@ pub enum Conflict {
          receive with --rename"
     )]
     IsSymlink,
+    /// Another entry of the same transfer has got that name: not every file system tells `a` from
+    /// `A`, or `é` from `e` with an accent.
+    #[error(
+        "the receiver's file system takes this name for another one of this transfer, in upper or \
+         lower case or written otherwise; rename one of them, or receive into another file system"
+    )]
+    Alias,
     /// A file or link is to go where a device, pipe or socket is.
     #[error(
         "at the receiver that name is a device, pipe or socket; move it away, or receive with \

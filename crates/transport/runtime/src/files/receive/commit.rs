@@ -6,6 +6,8 @@
 
 use super::super::progress::Progress;
 use super::super::summary::{FileSummary, Skipped};
+use super::arrived::Arrived;
+use super::disk::Id;
 use super::link::Link;
 use super::metadata::Metadata;
 use super::outgoing::Outgoing;
@@ -14,7 +16,9 @@ use super::shared::Shared;
 use super::tree::{Dir, Made, RECEIVING_DIR};
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::Batch;
-use manyway_transfer::{Digest, Entry, Failure, Kind, Message, Policy, Renamed, SafeName, Saved};
+use manyway_transfer::{
+    Conflict, Digest, Entry, Failure, Kind, Message, Policy, Renamed, SafeName, Saved,
+};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -76,6 +80,7 @@ pub(super) struct Committer {
     pub(super) shared: Shared,
     /// What can't be as it is at the sender.
     pub(super) altered: Skipped,
+    pub(super) arrived: Arrived,
     pub(super) policy: Policy,
     pub(super) out: mpsc::Sender<Outgoing>,
     pub(super) progress: Arc<Progress>,
@@ -168,7 +173,10 @@ impl Committer {
     }
 
     fn place(&mut self, file: &mut Complete, report: &mut Report) -> Result<(), Failure> {
+        let dir = file.part.dir().clone();
+        self.check_name(&dir, &file.part.entry, None)?;
         let name = file.part.place(self.policy)?;
+        self.arrived.add(&dir, file.part.id()?);
         if name != file.part.entry.name {
             report.add(Renamed {
                 file: self.placed,
@@ -180,6 +188,22 @@ impl Committer {
         }
         self.note(&name, file.part.entry.size, file.digest);
         Ok(())
+    }
+
+    /// Nothing of this transfer has the name already, other than the file it is to be a link to.
+    fn check_name(
+        &mut self,
+        dir: &Arc<Dir>,
+        entry: &Entry,
+        link_to: Option<Id>,
+    ) -> Result<(), Failure> {
+        let found = dir.look(entry.name.file_name());
+        let found = found.map_err(|error| write_failure("looking it up", &entry.name, error))?;
+        let other = found.any_id().filter(|id| Some(*id) != link_to);
+        match self.policy != Policy::Rename && self.arrived.has(dir, other) {
+            true => Err(Failure::conflict(&entry.name, Conflict::Alias)),
+            false => Ok(()),
+        }
     }
 
     /// The file that was there gets the time and mode of what was sent, if it may be overwritten.
@@ -228,11 +252,20 @@ impl Committer {
     fn place_link(&mut self, link: &Link) -> Result<(), Failure> {
         match &link.entry.kind {
             Kind::Symlink(target) => {
-                link.place_symlink(target, self.policy, &self.metadata, &mut self.altered)
+                self.check_name(&link.dir, &link.entry, None)?;
+                let (metadata, altered) = (&self.metadata, &mut self.altered);
+                let made = link.place_symlink(target, self.policy, metadata, altered)?;
+                if let Some(id) = made {
+                    self.arrived.add(&link.dir, id);
+                }
+                Ok(())
             }
             Kind::HardLink(number) => {
                 let placed = match self.shared.find(&self.root, *number) {
-                    Ok(Some(file)) => link.place_hard_link(file, self.policy)?,
+                    Ok(Some(file)) => {
+                        self.check_name(&link.dir, &link.entry, Some(file.2))?;
+                        link.place_hard_link(file, self.policy)?
+                    }
                     Ok(None) | Err(_) => false,
                 };
                 if !placed {

@@ -5,6 +5,7 @@ use super::super::progress::{Phase, Progress};
 use super::super::spool::{Spool, Stored};
 use super::super::summary::{Deleted, FileSummary, Kept, ReceiveSummary, Skipped};
 use super::allowance::Reservation;
+use super::arrived::Arrived;
 use super::basis::{self, Basis};
 use super::claim::Claims;
 use super::commit::{BATCH, Committer};
@@ -264,6 +265,7 @@ impl Consumer {
             metadata: metadata.clone(),
             shared: Shared::new(&self.dir),
             altered: Skipped::default(),
+            arrived: Arrived::default(),
             policy: self.options.policy,
             out: self.out.clone(),
             progress: self.progress.clone(),
@@ -306,6 +308,7 @@ impl Consumer {
                 space: offer.space,
                 reservation: offer.reservation,
                 tree: Tree::new(root.clone()),
+                entered: Arrived::default(),
                 held,
                 told,
                 kept: offer.there,

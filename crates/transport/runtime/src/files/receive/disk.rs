@@ -287,6 +287,13 @@ impl Found {
         self.stat.map(|stat| (stat.st_dev, stat.st_ino))
     }
 
+    /// Which file, directory or link it is, if it has no other name.
+    pub(super) fn sole_id(&self) -> Option<Id> {
+        let stat = self.stat.as_ref()?;
+        let is_sole = stat.st_nlink == 1 || self.existing == Existing::Directory;
+        self.any_id().filter(|_| is_sole)
+    }
+
     /// Could it be an incomplete file of ours? Nobody else may have a hand on it.
     pub(super) fn is_ours(&self) -> bool {
         self.existing == Existing::File

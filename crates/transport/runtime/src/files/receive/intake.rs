@@ -4,6 +4,7 @@ use super::super::progress::{Phase, Progress};
 use super::super::spool::Entries;
 use super::super::summary::{Kept, Skipped};
 use super::allowance::Reservation;
+use super::arrived::Arrived;
 use super::basis::{Held, Item};
 use super::claim::Claims;
 use super::commit::{Job, There};
@@ -40,6 +41,8 @@ pub(super) struct Intake<'a> {
     pub(super) space: Option<Space>,
     pub(super) reservation: Option<Reservation>,
     pub(super) tree: Tree,
+    /// Directories.
+    pub(super) entered: Arrived,
     /// Files that are there in part.
     pub(super) held: Receiver<Held>,
     /// What the sender is told of them.
@@ -116,6 +119,7 @@ impl Intake<'_> {
                         policy != Policy::Rename && mark(&parent, &name).map_err(failure)?;
                     let marked = marked.then(|| parent.clone());
                     let dir = parent.open(&name).map_err(failure)?;
+                    self.entered.add(&parent, dir.id().map_err(failure)?);
                     self.claim(&dir)?;
                     let dir = Some(dir);
                     let made = Some(Made {
@@ -133,6 +137,9 @@ impl Intake<'_> {
             match decide(policy, &Kind::Directory, found.existing) {
                 Decision::Merge => {
                     let dir = parent.open(&name).map_err(failure)?;
+                    if !self.entered.add(&parent, dir.id().map_err(failure)?) {
+                        return Err(Failure::conflict(&entry.name, Conflict::Alias).into());
+                    }
                     self.claim(&dir)?;
                     send(&self.jobs, Job::Named(dir.clone()))?;
                     let is_marked = is_marked(&parent, &name).map_err(failure)?;

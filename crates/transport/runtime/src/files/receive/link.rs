@@ -24,14 +24,14 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Makes a symbolic link, unless the same is there.
+    /// Makes a symbolic link, and says which; `None`: the same was there.
     pub(super) fn place_symlink(
         &self,
         target: &Target,
         policy: Policy,
         metadata: &Metadata,
         altered: &mut Skipped,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Id>, Failure> {
         let Self { dir, entry } = self;
         let name = entry.name.file_name();
         let failure = |error| write_failure("making the link", &entry.name, error);
@@ -41,7 +41,8 @@ impl Link {
                 Policy::Overwrite => metadata.restore_link(dir, name, entry, altered),
                 _ => Ok(()),
             };
-            return touched.map_err(failure);
+            touched.map_err(failure)?;
+            return Ok(None);
         }
         let is_left = |found: &Found| found.existing == Existing::Symlink;
         let temporary = self.temporary(is_left, |name| {
@@ -53,8 +54,8 @@ impl Link {
         let is_same = |name: &str| leads_to(dir, name, target).unwrap_or(false);
         let named = take_name(dir, entry, &temporary, policy, is_same);
         match named {
-            Ok(Named::As(_)) => Ok(()),
-            Ok(Named::Same) => self.remove(&temporary),
+            Ok(Named::As(name)) => Ok(dir.look(&name).map_err(failure)?.any_id()),
+            Ok(Named::Same) => self.remove(&temporary).map(|()| None),
             Err(failure) => self.remove(&temporary).and(Err(failure)),
         }
     }

@@ -2,6 +2,7 @@
 //! writes; another syncs complete files and gives them their final names.
 
 mod allowance;
+mod arrived;
 mod basis;
 mod claim;
 mod commit;

@@ -2,7 +2,7 @@
 //! before, it stays, for another transfer to go on with.
 
 use super::super::summary::Skipped;
-use super::disk::{Left, reopen};
+use super::disk::{Id, Left, reopen};
 use super::metadata::Metadata;
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
@@ -10,6 +10,7 @@ use manyway_transfer::{
     Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, ZEROS,
     decide, failure::Side, numbered,
 };
+use nix::sys::stat::fstat;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -87,6 +88,13 @@ impl Part {
             file,
             entry,
         })
+    }
+
+    /// Which file it is.
+    pub(super) fn id(&self) -> Result<Id, Failure> {
+        let stat =
+            fstat(&self.file).map_err(|error| self.failure("looking it up", error.into()))?;
+        Ok((stat.st_dev, stat.st_ino))
     }
 
     /// The file, for reading.

@@ -1,6 +1,7 @@
 //! What a receiver looks at before it accepts anything: what exists, and what is hidden.
 
 use super::super::summary::Kept;
+use super::arrived::Arrived;
 use super::disk::Id;
 use super::link::leads_to;
 use super::options::{Dotfiles, Links, ReceiveOptions};
@@ -19,6 +20,7 @@ const TOLD: usize = 4;
 /// A look at what exists, before anything is accepted.
 pub(super) struct Preview {
     tree: Tree,
+    found: Arrived,
     policy: Policy,
     checksum: bool,
     links: Links,
@@ -39,6 +41,7 @@ impl Preview {
     pub(super) fn new(root: Arc<Dir>, options: &ReceiveOptions) -> Self {
         Self {
             tree: Tree::new(root),
+            found: Arrived::default(),
             policy: options.policy,
             checksum: options.checksum,
             links: options.links,
@@ -123,6 +126,12 @@ impl Preview {
         };
         let name = entry.name.file_name();
         let found = parent.look(name)?;
+        if let Some(id) = found.sole_id()
+            && !self.found.add(&parent, id)
+        {
+            self.note(entry, Conflict::Alias);
+            return none;
+        }
         if entry.shared {
             self.shared.push(found.id());
         }

@@ -1,7 +1,7 @@
 //! Removes what receivers that were killed have left behind.
 
 use super::disk::{Disk, Lock, lock};
-use super::part::is_temporary;
+use super::part::{is_temporary, touch};
 use manyway_transfer::SafeName;
 use nix::dir::{Dir, Type};
 use nix::fcntl::{OFlag, openat};
@@ -22,13 +22,10 @@ const DIRECTORY: OFlag = OFlag::O_DIRECTORY
 /// Looks for incomplete files in a directory and below it, in a thread of its own, and removes
 /// those that nobody writes and that nobody has touched for so long. The transfer doesn't wait.
 pub(super) fn begin(root: BorrowedFd<'_>, disk: Arc<dyn Disk>, keep: Duration) {
-    let Some(before) = SystemTime::now().checked_sub(keep) else {
-        return;
-    };
     let begun = Dir::openat(root, ".", DIRECTORY, Mode::empty()).map_err(Into::into);
     let begun = begun.and_then(|root| {
         let thread = std::thread::Builder::new().name("sweep".to_owned());
-        thread.spawn(move || Sweep::new(&*disk, before).visit(root, 0))
+        thread.spawn(move || Sweep::new(&*disk, SystemTime::now(), keep).visit(root, 0))
     });
     if let Err(error) = begun {
         tracing::debug!(%error, "can't look for incomplete files of former transfers");
@@ -37,17 +34,21 @@ pub(super) fn begin(root: BorrowedFd<'_>, disk: Arc<dyn Disk>, keep: Duration) {
 
 struct Sweep<'a> {
     disk: &'a dyn Disk,
-    /// What was touched since stays; seconds and nanoseconds since 1970.
+    /// The time, in seconds and nanoseconds since 1970.
+    now: (i64, i64),
+    /// What was touched since stays.
     before: (i64, i64),
     left: usize,
 }
 
 impl<'a> Sweep<'a> {
-    fn new(disk: &'a dyn Disk, before: SystemTime) -> Self {
-        let since = before.duration_since(UNIX_EPOCH).unwrap_or_default();
+    fn new(disk: &'a dyn Disk, now: SystemTime, keep: Duration) -> Self {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = |since: Duration| (since.as_secs() as i64, since.subsec_nanos().into());
         Self {
             disk,
-            before: (since.as_secs() as i64, since.subsec_nanos().into()),
+            now: time(now),
+            before: time(now.saturating_sub(keep)),
             left: MOST,
         }
     }
@@ -89,17 +90,23 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// A regular file of ours that is old and that no receiver has open.
+    /// A regular file of ours that is old and that no receiver has open. One of the future was made
+    /// before the clock was set back: it is as old as today.
     fn dead(&self, dir: BorrowedFd<'_>, name: &str) -> Option<File> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = File::from(openat(dir, name, flags, Mode::empty()).ok()?);
         let stat = fstat(&file).ok()?;
-        let is_dead = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
+        // Not the time of modification: the receiver sets that to the sender's.
+        let changed = (stat.st_ctime, stat.st_ctime_nsec);
+        let is_free = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
             && stat.st_uid == geteuid().as_raw()
-            // Not the time of modification: the receiver sets that to the sender's.
-            && (stat.st_ctime, stat.st_ctime_nsec) < self.before
+            && (changed < self.before || changed > self.now)
             && lock(&file, dir, name).is_ok_and(|lock| lock == Lock::Ours);
-        is_dead.then_some(file)
+        if is_free && changed > self.now {
+            touch(&file).ok();
+            return None;
+        }
+        is_free.then_some(file)
     }
 }
 
@@ -108,12 +115,16 @@ mod tests {
     use super::super::disk::Os;
     use super::*;
     use std::fs;
+    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
-    fn sweep(at: &Path, before: SystemTime) -> Vec<String> {
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// What is left if it is `now`, and incomplete files are kept for a minute.
+    fn sweep(at: &Path, now: SystemTime) -> Vec<String> {
         let root = File::open(at).unwrap();
         let root = Dir::openat(&root, ".", DIRECTORY, Mode::empty()).unwrap();
-        Sweep::new(&Os, before).visit(root, 0);
+        Sweep::new(&Os, now, MINUTE).visit(root, 0);
         let mut left = Vec::new();
         for item in walkdir::WalkDir::new(at).min_depth(1).sort_by_file_name() {
             let item = item.unwrap();
@@ -153,8 +164,8 @@ mod tests {
 
         // Nothing is old enough yet.
         let now = SystemTime::now();
-        assert_eq!(sweep(at.path(), now - Duration::from_secs(60)).len(), all);
-        let left = sweep(at.path(), now + Duration::from_secs(60));
+        assert_eq!(sweep(at.path(), now).len(), all);
+        let left = sweep(at.path(), now + 2 * MINUTE);
         assert_eq!(left.len(), all - 2, "{left:?}");
         for part in [".a.manyway-part-01234567", ".b.c.manyway-part-89abcdef"] {
             assert!(!left.iter().any(|name| name == part), "{left:?}");
@@ -162,7 +173,28 @@ mod tests {
         assert!(linked.exists());
         // Once its receiver is dead, it goes.
         drop(live);
-        let left = sweep(at.path(), now + Duration::from_secs(60));
+        let left = sweep(at.path(), now + 2 * MINUTE);
         assert_eq!(left.len(), all - 3, "{left:?}");
+    }
+
+    /// It would stay until the clock is there again, and so long after.
+    #[test]
+    fn what_comes_from_the_future_counts_from_now_on() {
+        let at = tempfile::tempdir().unwrap();
+        let part = at.path().join(".a.manyway-part-01234567");
+        fs::write(&part, "x").unwrap();
+        let changed = || {
+            let metadata = fs::metadata(&part).unwrap();
+            (metadata.ctime(), metadata.ctime_nsec())
+        };
+        let made = changed();
+        std::thread::sleep(Duration::from_millis(50));
+        // It is new.
+        sweep(at.path(), SystemTime::now());
+        assert_eq!(changed(), made);
+        // A year ago.
+        let now = SystemTime::now() - 525_600 * MINUTE;
+        assert_eq!(sweep(at.path(), now).len(), 1);
+        assert!(changed() > made);
     }
 }

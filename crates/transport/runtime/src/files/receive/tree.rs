@@ -4,7 +4,7 @@
 //! never through a symbolic link, so that nothing another process does with links can lead a write
 //! outside.
 
-use super::disk::{Disk, Found};
+use super::disk::{Disk, Found, Id};
 use manyway_transfer::{Entry, Existing, SafeName, Timestamp};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::{Mode, fstat, stat};
@@ -43,6 +43,12 @@ impl Dir {
             (Ok(here), Ok(there)) => (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino),
             _ => false,
         }
+    }
+
+    /// Which directory it is.
+    pub(super) fn id(&self) -> io::Result<Id> {
+        let stat = fstat(&self.fd)?;
+        Ok((stat.st_dev, stat.st_ino))
     }
 
     /// Is something mounted under that name, which was found in this directory?

@@ -277,3 +277,61 @@ async fn a_link_put_in_place_during_the_transfer() {
     assert_eq!(names(outside.path()), [""; 0]);
     assert_eq!(names(to.path()), ["a", "d"]);
 }
+
+/// A sender offers these, of which each file is `x`. Once `a` is there, the disk calls it `b`, as
+/// if that were one name in other letters; then the sender goes on.
+async fn where_a_is_b(to: &Path, with: Policy, entries: Vec<Entry>) -> String {
+    let (ours, theirs) = pair();
+    let files = entries.iter().filter(|entry| entry.is_file()).count();
+    let first_is_file = entries[0].is_file();
+    let script = async {
+        let mut sender = Puppet::greeted(ours, Role::Sender).await;
+        sender.offer(entries).await;
+        while sender.hear().await != Some(Message::Accept) {}
+        for file in 0..files {
+            if file == usize::from(first_is_file) {
+                while fs::rename(to.join("a"), to.join("b")).is_err() {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+            }
+            sender.data(b"x").await;
+            sender.trailer(b"x").await;
+        }
+        sender.hear_failure().await
+    };
+    let receiving = receive(theirs, to, policy(with), Progress::new());
+    let (heard, received) = tokio::join!(script, receiving);
+    let received = received.unwrap_err();
+    assert_eq!(received.code(), Some(FailureCode::Conflict));
+    assert_eq!(received.to_string(), heard.to_string());
+    heard.to_string()
+}
+
+#[tokio::test]
+async fn names_that_are_one_to_the_disk_are_no_reason_to_replace() {
+    let told = "b: the receiver's file system takes this name for another one of this transfer";
+    for with in [Policy::Refuse, Policy::Overwrite] {
+        let to = tempdir().unwrap();
+        let mut entries = vec![entry("a", Kind::File, 1), entry("b", Kind::File, 1)];
+        // Nothing but the time tells them apart.
+        entries[0].mtime.seconds += 1;
+        let said = where_a_is_b(to.path(), with, entries).await;
+        assert!(said.starts_with(told), "{said}");
+        assert_eq!(names(to.path()), ["b"]);
+        assert_eq!(
+            fs::metadata(to.path().join("b")).unwrap().mtime(),
+            1_000_000_001
+        );
+
+        let to = tempdir().unwrap();
+        let entries = vec![
+            entry("a", Kind::Directory, 0),
+            entry("a/x", Kind::File, 1),
+            entry("b", Kind::Directory, 0),
+            entry("b/y", Kind::File, 1),
+        ];
+        let said = where_a_is_b(to.path(), with, entries).await;
+        assert!(said.starts_with(told), "{said}");
+        assert_eq!(finals(to.path()), ["b", "b/x"]);
+    }
+}
