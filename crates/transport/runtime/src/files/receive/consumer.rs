@@ -214,6 +214,7 @@ impl Consumer {
             match &message {
                 Message::Scope(new) if begins && scope.is_none() => {
                     preview.top = new.top;
+                    preview.dry_run = new.dry_run;
                     scope = Some(new.clone());
                 }
                 Message::Entries(entries) => {

@@ -2,7 +2,7 @@
 //! before, it stays, for another transfer to go on with.
 
 use super::super::summary::Skipped;
-use super::disk::{Id, Left, reopen};
+use super::disk::{Id, Left, OWNERS, reopen};
 use super::metadata::Metadata;
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
@@ -10,7 +10,7 @@ use manyway_transfer::{
     Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, ZEROS,
     decide, failure::Side, numbered,
 };
-use nix::sys::stat::fstat;
+use nix::sys::stat::{Mode, fchmod, fstat};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -361,6 +361,21 @@ pub(super) fn worthwhile(dir: &Dir, entry: &Entry) -> io::Result<Option<u64>> {
     Ok(found
         .size()
         .filter(|&size| found.is_ours() && size >= GROUP))
+}
+
+/// A transfer needs what is left of a file: its status changes now, so that nobody takes it for
+/// old, whatever the clock said before.
+pub(super) fn renew(dir: &Dir, entry: &Entry) -> io::Result<()> {
+    match reopen(dir.as_fd(), &left_name(entry.name.file_name()))? {
+        Left::File(file) => touch(&file),
+        // Somebody else is at work on it.
+        Left::Busy(_) | Left::Nothing => Ok(()),
+    }
+}
+
+/// Sets the time of an incomplete file's last change of status: to now, whatever that is.
+pub(super) fn touch(file: &File) -> io::Result<()> {
+    Ok(fchmod(file, Mode::from_bits_truncate(OWNERS))?)
 }
 
 /// Is it a name that [`temporary_name`] gives?

@@ -5,7 +5,7 @@ use super::arrived::Arrived;
 use super::disk::Id;
 use super::link::leads_to;
 use super::options::{Dotfiles, Links, ReceiveOptions};
-use super::part::{is_temporary, worthwhile, write_failure};
+use super::part::{is_temporary, renew, worthwhile, write_failure};
 use super::tree::{Dir, Level, Tree};
 use manyway_transfer::{
     Conflict, Decision, Entry, Existing, Failure, FailureCode, GROUP, Kind, Policy, SafeName, Want,
@@ -26,6 +26,7 @@ pub(super) struct Preview {
     links: Links,
     /// See [`Scope::top`](manyway_transfer::Scope::top).
     pub(super) top: bool,
+    pub(super) dry_run: bool,
     files: u64,
     wants: Wants,
     /// The files that are there under the names of those that hard links may lead to.
@@ -46,6 +47,7 @@ impl Preview {
             checksum: options.checksum,
             links: options.links,
             top: false,
+            dry_run: false,
             files: 0,
             wants: Wants::default(),
             shared: Vec::new(),
@@ -164,6 +166,9 @@ impl Preview {
             return none;
         }
         if let Some(left) = worthwhile(&parent, entry)? {
+            if !self.dry_run {
+                renew(&parent, entry)?;
+            }
             return Ok((None, Want::Difference, left));
         }
         let comparable = |size| size >= GROUP && entry.size >= GROUP;

@@ -293,3 +293,30 @@ async fn a_part_beside_a_file_that_stays() {
     let kept = whole(&from, &to, checking(Policy::Refuse)).await;
     assert_eq!(kept.bytes, 3 * GROUP);
 }
+
+/// The clock has leapt ahead since the transfer was interrupted: all parts look old, also to the
+/// transfer that goes on with them.
+#[tokio::test]
+async fn what_is_needed_is_not_too_old() {
+    const FILES: usize = 80;
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let name = |n: usize| format!("top/{n:02}");
+    for n in 0..FILES {
+        file(&from, &name(n), &content(G + n + 1));
+        let file_name = name(n)[4..].to_owned();
+        let number = &blake3::hash(file_name.as_bytes()).to_hex()[..8];
+        let part = format!("top/.{file_name}.manyway-part-{number}");
+        file(&to, &part, &content(G));
+    }
+    std::thread::sleep(Duration::from_millis(2100));
+    // Most are opened when the first are complete: there is time to remove the others.
+    let mut pause = Some(Duration::from_millis(500));
+    let disk = disk::TestDisk::that_waits_before_it_writes(move || pause.take());
+    let options = ReceiveOptions {
+        keep_parts: Duration::from_secs(2),
+        disk: Some(disk),
+        ..ReceiveOptions::default()
+    };
+    let kept = whole(&from, &to, options).await;
+    assert_eq!(kept.bytes, (FILES * G) as u64);
+}

@@ -213,6 +213,18 @@ impl TestDisk {
         })
     }
 
+    /// It stands still for so long before each write.
+    pub(super) fn that_waits_before_it_writes(
+        mut pause: impl FnMut() -> Option<std::time::Duration> + Send + 'static,
+    ) -> Arc<Self> {
+        Self::new(&Progress::new(), move |op| {
+            if matches!(op, Op::Write { .. }) {
+                std::thread::sleep(pause().unwrap_or_default());
+            }
+            None
+        })
+    }
+
     /// Before a hard link is made, somebody puts another file in the place of this one.
     pub(super) fn that_replaces_before_it_links(file: std::path::PathBuf) -> Arc<Self> {
         Self::new(&Progress::new(), move |op| {
