@@ -22,8 +22,9 @@ struct Moved {
     phase: Phase,
     /// Stream bytes that the peer has acknowledged, and that have come from it.
     network: [u64; 2],
-    /// Bytes and files of this host's disk, or of the peer's as far as it tells.
-    disk: [u64; 2],
+    /// Bytes and files of this host's disk, or of the peer's as far as it tells; bytes that were
+    /// copied here.
+    disk: [u64; 3],
     /// Bytes and files of the list.
     listed: [u64; 2],
 }
@@ -34,7 +35,11 @@ impl Moved {
         Self {
             phase: progress.phase(),
             network: [stats.bytes_acked, stats.bytes_received],
-            disk: [progress.bytes_done(), progress.files_done()],
+            disk: [
+                progress.bytes_done(),
+                progress.files_done(),
+                progress.bytes_copied(),
+            ],
             listed: [progress.bytes_total(), progress.files_total()],
         }
     }

@@ -12,6 +12,7 @@ pub struct Progress {
     phase: AtomicU8,
     bytes_done: AtomicU64,
     bytes_total: AtomicU64,
+    bytes_copied: AtomicU64,
     files_done: AtomicU64,
     files_total: AtomicU64,
     current: Mutex<String>,
@@ -54,6 +55,11 @@ impl Progress {
         self.bytes_done.load(Relaxed)
     }
 
+    /// Bytes that a receiver has copied from a file that is there into the one that replaces it.
+    pub fn bytes_copied(&self) -> u64 {
+        self.bytes_copied.load(Relaxed)
+    }
+
     /// Bytes of content in all, without what the receiver turns out to have.
     pub fn bytes_total(&self) -> u64 {
         self.bytes_total.load(Relaxed)
@@ -81,6 +87,10 @@ impl Progress {
 
     pub(super) fn add_bytes(&self, bytes: u64) {
         self.bytes_done.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn add_copied(&self, bytes: u64) {
+        self.bytes_copied.fetch_add(bytes, Relaxed);
     }
 
     pub(super) fn set_files_done(&self, files: u64) {

@@ -8,7 +8,8 @@ use super::options::ReceiveOptions;
 use super::part::{Complete, Part, write_failure};
 use super::tree::Dir;
 use manyway_transfer::{
-    Conflict, Digest, Entry, Failure, GROUP, Policy, Verifier, VerifyError, ZEROS, group_hash,
+    Conflict, Digest, Entry, Failure, FailureCode, GROUP, Policy, Verifier, VerifyError, ZEROS,
+    group_hash,
 };
 use nix::unistd::geteuid;
 use std::fs::File;
@@ -26,6 +27,8 @@ pub(super) struct Difference {
     part: Option<Part>,
     /// A file of the same name, which stays as it is.
     existing: Option<File>,
+    /// So much of it becomes the beginning of a new file before anything else does.
+    copying: u64,
     policy: Policy,
     keep: bool,
 }
@@ -54,6 +57,7 @@ impl Difference {
             entry,
             part,
             existing: held.existing,
+            copying: 0,
             policy: options.policy,
             keep: options.keeps(),
         }
@@ -106,24 +110,18 @@ impl Difference {
         }
     }
 
-    /// The next group lies in a hole; its hash was told if something is there. How long it is.
-    pub(super) fn hole(&mut self, told: Option<Digest>) -> Result<u64, Failure> {
+    /// Are zeros, in place of the next group, as it is there? Its hash was told if it is.
+    pub(super) fn is_hole(&self, told: Option<Digest>) -> bool {
         let index = self.verifier.seen() / GROUP;
         let zeros = &ZEROS[..self.verifier.remaining().min(GROUP) as usize];
-        let part = match self.part.take() {
-            Some(part) => part,
-            // The existing file may stay.
-            None => match told {
-                Some(told) if told == group_hash(self.entry.size, index, zeros) => {
-                    return self.keep(told);
-                }
-                _ => self.begin()?,
-            },
-        };
-        let part = self.part.insert(part);
+        told.is_some_and(|told| told == group_hash(self.entry.size, index, zeros))
+    }
+
+    /// The next group lies in a hole. How long it is.
+    pub(super) fn hole(&mut self) -> Result<u64, Failure> {
         let len = self.verifier.zeros();
         let len = len.map_err(|error| Failure::content(&self.entry.name, error))?;
-        part.hole(len);
+        self.made()?.hole(len);
         Ok(len)
     }
 
@@ -135,18 +133,13 @@ impl Difference {
             let error = VerifyError::TooLong { announced };
             return Err(Failure::content(&self.entry.name, error));
         }
-        let part = match self.part.take() {
-            Some(part) => part,
-            None => self.begin()?,
-        };
-        let part = self.part.insert(part);
         let updated = self.verifier.update(bytes);
         updated.map_err(|error| Failure::content(&self.entry.name, error))?;
-        part.write(bytes)
+        self.made()?.write(bytes)
     }
 
-    /// All is there: makes a new file if the existing one can't be what was sent.
-    pub(super) fn settle(&mut self) -> Result<(), Failure> {
+    /// All is there: can the existing file not be what was sent?
+    pub(super) fn is_another(&self) -> bool {
         let existing = self.existing.as_ref().filter(|_| self.part.is_none());
         let metadata = existing.and_then(|file| file.metadata().ok());
         let same = metadata.is_some_and(|metadata| {
@@ -154,10 +147,7 @@ impl Difference {
             let ours = metadata.nlink() == 1 && metadata.uid() == geteuid().as_raw();
             metadata.len() == self.entry.size && (ours || self.policy != Policy::Overwrite)
         });
-        if self.part.is_none() && !same {
-            self.part = Some(self.begin()?);
-        }
-        Ok(())
+        self.part.is_none() && !same
     }
 
     /// Holds it to the sender's hash.
@@ -187,24 +177,39 @@ impl Difference {
         }
     }
 
-    /// A new file, with what was kept of the existing one. That is hashed again: somebody may have
-    /// written to it.
-    fn begin(&mut self) -> Result<Part, Failure> {
+    /// Is there nothing yet that becomes the file?
+    pub(super) fn is_unmade(&self) -> bool {
+        self.part.is_none()
+    }
+
+    /// Makes a new file, into which [`Self::copy_group`] has to bring what was kept of the existing
+    /// one. That is hashed again: somebody may have written to it.
+    pub(super) fn begin(&mut self) -> Result<(), Failure> {
         if self.existing.is_some() && self.policy != Policy::Overwrite {
             return Err(Failure::conflict(&self.entry.name, Conflict::Exists));
         }
-        let mut part = Part::new(self.dir.clone(), self.entry.clone(), self.keep)?;
-        let kept = self.verifier.seen();
+        self.part = Some(Part::new(self.dir.clone(), self.entry.clone(), self.keep)?);
+        self.copying = self.verifier.seen();
         self.verifier = Verifier::new(&self.entry);
-        let mut group = vec![0; GROUP as usize];
-        if let Some(existing) = &self.existing {
-            while self.verifier.seen() < kept {
-                let at = self.verifier.seen();
-                let group = &mut group[..(kept - at).min(GROUP) as usize];
-                copy(existing, group, at, &mut self.verifier, &mut part)?;
-            }
-        }
-        Ok(part)
+        Ok(())
+    }
+
+    /// Copies the next group, and says how long it is; `None`: that was all.
+    pub(super) fn copy_group(&mut self) -> Result<Option<u64>, Failure> {
+        let at = self.verifier.seen();
+        let len = self.copying.saturating_sub(at).min(GROUP);
+        let (Some(existing), Some(part), 1..) = (&self.existing, &mut self.part, len) else {
+            return Ok(None);
+        };
+        let mut group = vec![0; len as usize];
+        copy(existing, &mut group, at, &mut self.verifier, part)?;
+        Ok(Some(len))
+    }
+
+    /// What becomes the file.
+    fn made(&mut self) -> Result<&mut Part, Failure> {
+        let missing = || Failure::new(FailureCode::Other, "a file is missing that was to be made");
+        self.part.as_mut().ok_or_else(missing)
     }
 }
 

@@ -259,8 +259,16 @@ impl Intake<'_> {
                             Item::End => None,
                         };
                         listed = told.is_some();
-                        let before = file.len();
-                        let len = file.hole(told)?;
+                        let mut before = file.len();
+                        let len = match told.filter(|_| file.is_unmade() && file.is_hole(told)) {
+                            // The existing file may stay.
+                            Some(told) => file.keep(told)?,
+                            None => {
+                                self.make(&mut file)?;
+                                before = file.len();
+                                file.hole()?
+                            }
+                        };
                         if told.is_some() && told == file.last_group() {
                             self.kept.add(Kept::part(len));
                         }
@@ -273,6 +281,7 @@ impl Intake<'_> {
                         if listed && file.is_between_groups() {
                             listed = matches!(self.told()?, Item::Group(_));
                         }
+                        self.make(&mut file)?;
                         let bytes = self.inbox.some(left.min(file.in_group() as usize))?;
                         left -= bytes.len();
                         let (len, before) = (bytes.len() as u64, file.len());
@@ -285,11 +294,28 @@ impl Intake<'_> {
                 Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
             }
         };
-        let before = file.len();
-        file.settle()?;
-        self.grew(file.len() - before)?;
+        if file.is_another() {
+            self.make(&mut file)?;
+        }
         let job = file.end(expected, &self.metadata, &mut self.altered)?;
         send(&self.jobs, job)
+    }
+
+    /// Makes a new file, if there is none yet, of what was kept of the existing one so far. That
+    /// may be long: it is in vain if the transfer is over meanwhile.
+    fn make(&mut self, file: &mut Difference) -> Result<(), End> {
+        if !file.is_unmade() || file.is_complete() && !file.is_another() {
+            return Ok(());
+        }
+        file.begin()?;
+        while let Some(len) = file.copy_group()? {
+            self.progress.add_copied(len);
+            self.grew(len)?;
+            if self.inbox.is_closed() {
+                return Err(End::Gone);
+            }
+        }
+        Ok(())
     }
 
     /// The next that the sender was told.

@@ -320,3 +320,57 @@ async fn what_is_needed_is_not_too_old() {
     let kept = whole(&from, &to, options).await;
     assert_eq!(kept.bytes, (FILES * G) as u64);
 }
+
+/// A file that differs at its end is copied up to there, in steps that a `--timeout` sees, and not
+/// for a transfer that is over.
+#[tokio::test]
+async fn what_is_copied_is_seen_and_in_vain_when_the_transfer_is_over() {
+    const GROUPS: usize = 100;
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let mut bytes = content(GROUPS * G);
+    file(&to, "top", &bytes);
+    bytes[GROUPS * G - 1] ^= 1;
+    file(&from, "top", &bytes);
+    set_time(&from.path().join("top"), 1_000_000_001, 0);
+    let sources = || Sources::new([from.path().join("top")]).unwrap();
+
+    let (written, mut steps) = tokio::sync::mpsc::unbounded_channel();
+    let disk = disk::TestDisk::that_waits_before_it_writes(move || {
+        written.send(()).unwrap();
+        Some(Duration::from_millis(10))
+    });
+    let options = ReceiveOptions {
+        disk: Some(disk),
+        keep_parts: Duration::ZERO,
+        ..overwriting()
+    };
+    let (ours, theirs) = pair();
+    let both = async {
+        tokio::join!(
+            send(ours, sources(), Progress::new()),
+            receive(theirs, to.path(), options, Progress::new())
+        )
+    };
+    tokio::select! {
+        _ = both => panic!("it wasn't over"),
+        _ = steps.recv() => {}
+    }
+    let mut more = 0;
+    while steps.recv().await.is_some() {
+        more += 1;
+    }
+    assert!(more < GROUPS / 2, "{more}");
+
+    let ((ours, theirs), progress) = (pair(), Progress::new());
+    let (_, received) = tokio::join!(
+        send(ours, sources(), Progress::new()),
+        receive(theirs, to.path(), overwriting(), progress.clone())
+    );
+    received.unwrap();
+    let part = progress.bytes_done() as usize;
+    assert_eq!(
+        (part, progress.bytes_copied() as usize),
+        (G, (GROUPS - 1) * G)
+    );
+    assert_eq!(fs::read(to.path().join("top")).unwrap(), bytes);
+}
