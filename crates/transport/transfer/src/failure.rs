@@ -201,7 +201,8 @@ impl Failure {
 
 fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
     use io::ErrorKind::{
-        FileTooLarge, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+        FileTooLarge, NotFound, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, ResourceBusy,
+        StorageFull,
     };
     match (error.kind(), side) {
         (StorageFull | QuotaExceeded, _) => (
@@ -223,6 +224,10 @@ fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
         (PermissionDenied, Side::Receiver) => (
             FailureCode::Permission,
             "; receive into a directory that can be written to",
+        ),
+        (ResourceBusy, Side::Receiver) => (
+            FailureCode::Write,
+            "; something is mounted there: unmount it, or leave it out",
         ),
         (NotFound, Side::Sender) => (
             FailureCode::Vanished,

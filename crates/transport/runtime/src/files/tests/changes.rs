@@ -215,10 +215,10 @@ async fn a_disk_that_fails() {
 }
 
 /// A small file system; only where we may mount one.
-struct SmallDisk(PathBuf);
+pub(super) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(at: &Path, size: &str) -> Option<Self> {
+    pub(super) fn mount(at: &Path, size: &str) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount
             .args(["-t", "tmpfs", "-o", size, "manyway-test"])

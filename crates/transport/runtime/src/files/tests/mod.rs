@@ -13,6 +13,7 @@ mod parts;
 mod resume;
 mod round_trip;
 mod sync;
+mod targets;
 
 use super::*;
 use manyway_transfer::message::{HEADER_LEN, MAX_DATA};

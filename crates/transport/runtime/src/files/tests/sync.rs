@@ -258,10 +258,10 @@ async fn what_is_mounted_stays() {
 }
 
 /// A path that leads to a part of another directory, too.
-struct Bound(std::path::PathBuf);
+pub(super) struct Bound(std::path::PathBuf);
 
 impl Bound {
-    fn mount(what: &Path, at: std::path::PathBuf) -> Option<Self> {
+    pub(super) fn mount(what: &Path, at: std::path::PathBuf) -> Option<Self> {
         let mut mount = std::process::Command::new("mount");
         mount.arg("--bind").arg(what).arg(&at);
         let mounted = nix::unistd::geteuid().is_root() && mount.output().ok()?.status.success();
