@@ -28,6 +28,7 @@ mod simulation;
 mod transfer;
 #[cfg(test)]
 mod units;
+mod words;
 
 pub(crate) use content::ContentArgs;
 #[cfg(feature = "research")]

@@ -3,18 +3,20 @@
 //! They become words of the command line, so that the definition of the options decides about them
 //! as about all others: values, what conflicts, what needs what.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{env, fmt};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use clap::{Arg, ArgMatches, Args, Command};
 use manyway_units::printable;
 use toml::{Table, Value};
+
+use super::words::{split_off, texts, words};
 
 /// Most bytes of the file.
 const MAX_FILE: u64 = 1 << 20;
@@ -28,7 +30,8 @@ const NEVER: [&str; 4] = ["profile", "config", "help", "version"];
 pub(crate) struct ProfileArgs {
     /// Take options from the table [profile.NAME] of the configuration file
     ///
-    /// The keys are the long names of options. The command line and the environment win.
+    /// The keys are the long names of options. The command line and the environment win, and
+    /// --no-OPTION turns off a switch of the profile.
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) profile: Option<String>,
 
@@ -110,7 +113,8 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
     // What is wrong shows when the whole line is read.
     let lenient = command.clone().ignore_errors(true);
     let unchanged = |line| Expanded { line, origin: None };
-    let Ok(matches) = lenient.clone().try_get_matches_from(&line) else {
+    let (rest, off) = split_off(command, &line);
+    let Ok(matches) = lenient.clone().try_get_matches_from(&rest) else {
         return Ok(unchanged(line));
     };
     let Some(name) = matches.get_one::<String>("profile") else {
@@ -122,8 +126,11 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
     let mut lenient = lenient;
     lenient.build();
     let target = Target::of(&lenient, &matches);
+    for name in &off {
+        target.check_off(name).map_err(wrong)?;
+    }
     let mut added = Added::default();
-    for (key, value) in &table {
+    for (key, value) in table.iter().filter(|(key, _)| !off.contains(key)) {
         added.take(&lenient, &target, key, value).map_err(|found| {
             let key = printable(key, MAX_NAME);
             wrong(format!(
@@ -143,7 +150,7 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
         )));
     }
     Ok(Expanded {
-        line: added.put_into(line),
+        line: added.put_into(rest),
         origin: Some(Origin {
             profile: printable(name, MAX_NAME),
             file,
@@ -251,6 +258,21 @@ impl<'a> Target<'a> {
             )
     }
 
+    /// Is it a switch of this command that nothing else turns on?
+    fn check_off(&self, name: &str) -> Result<(), String> {
+        let mut options = self.command.get_arguments();
+        match options.find(|option| option.get_long() == Some(name)) {
+            None => Err(format!(
+                "`--no-{name}`: `manyway {}` has no --{name}",
+                self.name
+            )),
+            Some(option) if self.is_set(option) => Err(format!(
+                "`--no-{name}`: the command line or the environment sets --{name}"
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Does something that is set exclude it?
     fn is_excluded(&self, argument: &Arg) -> bool {
         let conflict = |a, b| self.command.get_arg_conflicts_with(a).contains(&b);
@@ -334,56 +356,6 @@ impl Added {
             line.extend(self.positional.iter().cloned());
         }
         line
-    }
-}
-
-/// An option with its value as words of a command line.
-fn words(option: &Arg, value: &Value) -> Result<Vec<OsString>, String> {
-    let long = option.get_long().expect("it was found by that");
-    let many = matches!(option.get_action(), ArgAction::Append);
-    match (option.get_action(), value) {
-        (ArgAction::SetTrue, Value::Boolean(on)) => {
-            Ok(on.then(|| format!("--{long}").into()).into_iter().collect())
-        }
-        (ArgAction::SetTrue, _) => Err("is a flag: write true or false".to_owned()),
-        (ArgAction::Count, Value::Integer(times @ 0..=9)) => {
-            Ok((0..*times).map(|_| format!("--{long}").into()).collect())
-        }
-        (ArgAction::Count, _) => Err("takes a number from 0 to 9".to_owned()),
-        (_, Value::Array(_)) if !many => Err("takes one value, no list".to_owned()),
-        (_, value) => {
-            let texts = texts(value).ok_or_else(|| Wanted(many).to_string())?;
-            Ok(texts
-                .iter()
-                .map(|text| format!("--{long}={text}").into())
-                .collect())
-        }
-    }
-}
-
-/// What an option with a value takes: perhaps several.
-struct Wanted(bool);
-
-impl fmt::Display for Wanted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            true => "takes a text or a number, or a list of them",
-            false => "takes a text or a number",
-        })
-    }
-}
-
-/// A text, a number, or a list of these.
-fn texts(value: &Value) -> Option<Vec<String>> {
-    let one = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Integer(number) => Some(number.to_string()),
-        Value::Float(number) => Some(number.to_string()),
-        _ => None,
-    };
-    match value {
-        Value::Array(values) => values.iter().map(one).collect(),
-        value => one(value).map(|text| vec![text]),
     }
 }
 
@@ -480,6 +452,39 @@ mod tests {
             taken("verbose = 1", &["-q", "recv", "--profile", "p"]),
             "-q recv --profile p"
         );
+    }
+
+    #[test]
+    fn switches_can_be_turned_off() {
+        let text = "delete = true\njson = true\ncc = 'lia'";
+        assert_eq!(
+            taken(
+                text,
+                &["sync", "--no-delete", "--profile", "p", "--", "--no-json"]
+            ),
+            "sync --profile p --json --cc=lia -- --no-json"
+        );
+        // It is nothing without a profile, nor for what isn't a switch.
+        assert_eq!(
+            taken(text, &["sync", "--no-delete", "x"]),
+            "sync --no-delete x"
+        );
+        let kept = taken(text, &["sync", "--profile", "p", "--no-cc"]);
+        assert!(kept.contains("--no-cc"), "{kept}");
+        let text = format!("[profile.p]\n{text}");
+        for (line, told) in [
+            (
+                ["sync", "--profile=p", "--no-delete", "--delete"],
+                "sets --delete",
+            ),
+            (
+                ["paths", "--profile=p", "--no-delete", "x"],
+                "`manyway paths` has no --delete",
+            ),
+        ] {
+            let wrong = refused(&text, 0o600, &line);
+            assert!(wrong.contains(told), "{wrong}");
+        }
     }
 
     #[test]
