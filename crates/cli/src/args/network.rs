@@ -55,7 +55,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pub(crate) receive_window: ByteSize,
 
-    /// Directory for a qlog file of each connection, for qvis: packets, windows, round-trip times
+    /// Directory for a qlog file of each path, for qvis: packets, windows, round-trip times
     ///
     /// manyway makes the directory if it is missing. A file has at most 256 MiB; what the disk is
     /// too slow for is left out.

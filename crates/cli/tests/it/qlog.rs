@@ -1,5 +1,6 @@
-//! `--qlog`: a file that qvis reads for each connection.
+//! `--qlog`: a file that qvis reads for each path.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use crate::common::transfer::Transfer;
 fn records(dir: &Path) -> Vec<Value> {
     let files: Vec<_> = fs::read_dir(dir).unwrap().flatten().collect();
     assert_eq!(files.len(), 1);
-    assert!(files[0].file_name().to_str().unwrap().ends_with(".sqlog"));
+    let name = files[0].file_name();
+    assert!(name.to_str().unwrap().ends_with("-0-path-0.sqlog"));
     let text = fs::read_to_string(files[0].path()).unwrap();
     let records = text.split('\x1e').skip(1);
     records
@@ -34,11 +36,8 @@ fn both_sides_log_what_they_see_of_a_transfer() {
             .iter()
             .map(|record| record["time"].as_f64().unwrap());
         assert!(times.is_sorted());
-        assert!(
-            records[1..]
-                .iter()
-                .all(|record| record["group_id"].is_string())
-        );
+        let description = records[0]["description"].as_str().unwrap();
+        assert!(description.starts_with("path 0: 127.0.0.1 → 127.0.0.1:"));
     }
     let lengths = |records: &[Value], name: &str| -> u64 {
         let found = records.iter().filter(|record| record["name"] == name);
@@ -54,6 +53,15 @@ fn both_sides_log_what_they_see_of_a_transfer() {
         "{logged} of {sent}"
     );
     assert!(lengths(&theirs, "transport:packet_received") > 300_000);
+    // What one side calls a packet, the other does, too.
+    let numbers = |records: &[Value], name: &str| -> BTreeSet<u64> {
+        let found = records.iter().filter(|record| record["name"] == name);
+        found
+            .filter_map(|record| record["data"]["header"]["packet_number"].as_u64())
+            .collect()
+    };
+    let received = numbers(&theirs, "transport:packet_received");
+    assert!(received.is_subset(&numbers(&ours, "transport:packet_sent")));
     let windows = ours
         .iter()
         .filter_map(|record| record["data"]["congestion_window"].as_u64());

@@ -47,9 +47,8 @@ pub struct EndpointOptions {
     pub port: u16,
     /// What is done about TCP; without [`Endpoint::listen_tcp`] none is accepted.
     pub tcp: TcpOptions,
-    /// Directory for a qlog file of each connection, made if missing: packets, congestion windows
-    /// and round-trip times of each path, for [qvis](https://qvis.quictools.info). A file has at
-    /// most 256 MiB.
+    /// Directory for a qlog file of each path, made if missing: packets, congestion windows and
+    /// round-trip times, for [qvis](https://qvis.quictools.info). A file has at most 256 MiB.
     pub qlog: Option<PathBuf>,
 }
 

@@ -28,7 +28,7 @@ pub use connection::Connection;
 pub use driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 pub use endpoint::{ConnectError, Endpoint};
 pub use event::{CloseReason, Event, PathDownReason, PathEvent, PickReason};
-pub use observe::{Observer, Observers, PacketEvent};
+pub use observe::{NewPath, Observer, Observers, PacketEvent, PathObservers};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{
     CarrierKind, ConnectionStats, PathState, PathStats, PathSurvey, RelayState, RelayStats,

@@ -13,8 +13,8 @@ use rand::rngs::ChaCha20Rng;
 
 use crate::budget::MAX_CONTROL;
 use crate::{
-    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, Observer,
-    Observers, PacketEvent, PathId, Secrets, Ticket,
+    CloseReason, Config, ConnectionHandle, Endpoint, Event, Incoming, Local, LocalId, NewPath,
+    Observer, Observers, PacketEvent, PathId, PathObservers, Secrets, Ticket,
 };
 
 fn address(side: usize) -> SocketAddr {
@@ -63,24 +63,31 @@ fn pair(config: impl Fn(usize) -> Config) -> ([Endpoint; 2], Ticket) {
     (ends, ticket)
 }
 
-/// Keeps what it is told.
-#[derive(Debug, Default)]
-struct Notes(Mutex<Vec<(PathId, PacketEvent)>>);
+/// Keeps what it is told of an endpoint's only path.
+#[derive(Clone, Debug, Default)]
+struct Notes(Arc<Mutex<Vec<PacketEvent>>>);
+
+impl PathObservers for Notes {
+    fn of_path(&self, _: Time, path: NewPath<'_>) -> Box<dyn Observer> {
+        assert_eq!((path.id, path.name), (PathId(0), "if1"));
+        Box::new(self.clone())
+    }
+}
 
 impl Observer for Notes {
-    fn observe(&self, _: Time, path: PathId, event: PacketEvent) {
-        self.0.lock().expect("one thread").push((path, event));
+    fn observe(&self, _: Time, event: PacketEvent) {
+        self.0.lock().expect("one thread").push(event);
     }
 }
 
 #[test]
 fn an_observer_is_told_of_every_packet_and_its_fate() {
-    let notes = [0, 1].map(|_| Arc::new(Notes::default()));
+    let notes = [0, 1].map(|_| Notes::default());
     let (mut ends, ticket) = pair(|side| {
         let notes = notes[side].clone();
         let observers = Observers::new(move |initiator| {
             assert_eq!(initiator, side == 0);
-            notes.clone()
+            Box::new(notes.clone())
         });
         Config {
             observers: Some(observers),
@@ -92,7 +99,7 @@ fn an_observer_is_told_of_every_packet_and_its_fate() {
     talk(&mut ends);
     let connection = ends[0].connection(client).expect("alive");
     let stream = connection.open().expect("allowed");
-    let mut data = Bytes::from(vec![7; 10_000]);
+    let mut data = Bytes::from(vec![7; 2_000_000]);
     connection.write(stream, &mut data).expect("room");
     // The first full packet of them is lost.
     let (mut now, mut lost_bytes) = (Time::ZERO, 0);
@@ -118,12 +125,8 @@ fn an_observer_is_told_of_every_packet_and_its_fate() {
     }
     let stats = ends[0].connection(client).expect("alive").stats();
     let notes = notes.map(|notes| std::mem::take(&mut *notes.0.lock().expect("one thread")));
-    assert!(notes.iter().flatten().all(|(path, _)| *path == PathId(0)));
     let numbers = |side: usize, pick: fn(&PacketEvent) -> Option<u64>| -> BTreeSet<u64> {
-        notes[side]
-            .iter()
-            .filter_map(|(_, event)| pick(event))
-            .collect()
+        notes[side].iter().filter_map(pick).collect()
     };
     let sent = numbers(0, |event| match event {
         PacketEvent::Sent { number, .. } => Some(*number),
@@ -144,11 +147,16 @@ fn an_observer_is_told_of_every_packet_and_its_fate() {
         fates.len() > 5 && fates.is_subset(&sent),
         "{fates:?} {sent:?}"
     );
+    // Both ends name a packet alike, although some numbers are left out.
+    let received = numbers(1, |event| match event {
+        PacketEvent::Received { number, .. } => Some(*number),
+        _ => None,
+    });
+    assert_eq!(received, &sent - &lost);
+    let newest = *sent.last().expect("some");
+    assert!(newest >= sent.len() as u64, "{newest}");
     let bytes = |side: usize, pick: fn(&PacketEvent) -> Option<usize>| -> usize {
-        notes[side]
-            .iter()
-            .filter_map(|(_, event)| pick(event))
-            .sum()
+        notes[side].iter().filter_map(pick).sum()
     };
     let left = bytes(0, |event| match event {
         PacketEvent::Sent { bytes, .. } => Some(*bytes),
@@ -160,7 +168,7 @@ fn an_observer_is_told_of_every_packet_and_its_fate() {
     });
     assert_eq!(left as u64, stats.paths[0].bytes_sent);
     assert_eq!(left, arrived + lost_bytes);
-    let windows = notes[0].iter().filter(|(_, event)| {
+    let windows = notes[0].iter().filter(|event| {
         matches!(event, PacketEvent::Metrics { window, min, .. }
             if *window > 0 && *min <= Duration::from_secs(1))
     });

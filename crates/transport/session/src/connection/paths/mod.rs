@@ -42,7 +42,7 @@ use slab::Slab;
 use crate::config::Config;
 use crate::driver::Local;
 use crate::event::{PathDownReason, PathEvent};
-use crate::observe::{Observer, PacketEvent};
+use crate::observe::{self, PacketEvent, PathObservers};
 use crate::stats::{PathState, PathStats, PathSurvey};
 
 use super::packet::Payload;
@@ -101,7 +101,7 @@ pub(super) struct PathSet {
     /// What the sender of a path has just said of its packets; reused, as `ranges` is.
     outcome: Outcome<Payload>,
     ranges: Ranges,
-    observer: Option<Arc<dyn Observer>>,
+    observers: Option<Box<dyn PathObservers>>,
 }
 
 /// A path that was taken out.
@@ -181,7 +181,7 @@ impl PathSet {
             unsettled: 0,
             outcome: Outcome::default(),
             ranges: Vec::new(),
-            observer: observers.map(|observers| observers.of_connection(initiator)),
+            observers: observers.map(|observers| observers.of_connection(initiator)),
         }
     }
 
@@ -265,7 +265,14 @@ impl PathSet {
         let delay = self.peer.ack_delay;
         let numbers = Numbers::new(seed);
         let mut path = Path::new(now, new, numbers, mtu, &self.config, delay, controller);
-        path.observer = self.observer.clone();
+        path.observer = self.observers.as_ref().map(|observers| {
+            let path = observe::NewPath {
+                id,
+                name: &path.local().name,
+                remote: path.remote(),
+            };
+            observers.of_path(now, path)
+        });
         let index = self.slab.insert(path);
         self.by_id.insert(id, index);
         if let PathTransport::Carrier(_) = transport {
@@ -446,10 +453,12 @@ impl PathSet {
             return;
         }
         for (number, _) in &self.outcome.acked {
-            path.observe(now, || PacketEvent::Acked { number: *number });
+            let number = path.number_of(*number);
+            path.observe(now, || PacketEvent::Acked { number });
         }
         for (number, _) in &self.outcome.lost {
-            path.observe(now, || PacketEvent::Lost { number: *number });
+            let number = path.number_of(*number);
+            path.observe(now, || PacketEvent::Lost { number });
         }
         let rtt = path.sender.rtt();
         path.observe(now, || PacketEvent::Metrics {

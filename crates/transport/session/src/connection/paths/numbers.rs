@@ -61,6 +61,19 @@ impl Numbers {
         packet + self.forgotten + self.skipped.len() as u64
     }
 
+    /// The number of the `packet`th packet, which has left and isn't so old that it is forgotten.
+    pub(crate) fn of(&self, packet: u64) -> u64 {
+        let mut number = self.of_next(packet);
+        // The newest of those left out may have come after it.
+        for &skipped in self.skipped.iter().rev() {
+            if skipped < number {
+                break;
+            }
+            number -= 1;
+        }
+        number
+    }
+
     /// The path's `packet`th packet leaves.
     pub(crate) fn on_sent(&mut self, packet: u64) {
         self.leave_out(self.of_next(packet) + 1);
@@ -260,13 +273,11 @@ mod tests {
             to_packets(&numbers, ranges, 1_000_000),
             Ok(vec![999_990..=999_990])
         );
+        // This far back, all is known.
         let oldest = sent[1_000_000 - 100_000];
+        assert_eq!(numbers.of(1_000_000 - 100_000), oldest);
         let known = to_packets(&numbers, vec![oldest..=oldest], 1_000_000);
-        assert_eq!(
-            known,
-            Ok(vec![900_000..=900_000]),
-            "this far back, all is known"
-        );
+        assert_eq!(known, Ok(vec![900_000..=900_000]));
     }
 
     proptest! {
@@ -279,6 +290,8 @@ mod tests {
         ) {
             let mut numbers = Numbers::new(seed(n));
             let sent = send(&mut numbers, arrived.len() as u64);
+            let of: Vec<u64> = (0..sent.len()).map(|at| numbers.of(at as u64)).collect();
+            prop_assert_eq!(&of, &sent);
             let ranges_of = |numbers: &mut dyn Iterator<Item = u64>| {
                 let mut ranges: Ranges = Vec::new();
                 for number in numbers {

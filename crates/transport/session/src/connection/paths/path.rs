@@ -5,7 +5,6 @@
 //! other paths nor keys nor streams: packets come to it opened and leave it unsealed.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_control::{
@@ -96,7 +95,7 @@ pub(crate) struct Path {
     transport: PathTransport,
     /// Set on a path through a relay.
     relay: Option<RelayHeader>,
-    pub(super) observer: Option<Arc<dyn Observer>>,
+    pub(super) observer: Option<Box<dyn Observer>>,
 }
 
 #[derive(Debug, Default)]
@@ -601,15 +600,19 @@ impl Path {
         self.numbers.of_next(self.sender.next_packet_number())
     }
 
+    /// The number in the header of the path's `packet`th packet, whose fate is open.
+    pub(super) fn number_of(&self, packet: u64) -> u64 {
+        self.numbers.of(packet)
+    }
+
     /// A sealed packet of `len` bytes leaves: the path's sender keeps what it carries.
     pub(crate) fn on_sent(&mut self, now: Time, len: usize, app_limited: bool, mut packet: Packet) {
-        let number = self.sender.next_packet_number();
-        self.numbers.on_sent(number);
         self.observe(now, || PacketEvent::Sent {
-            number,
+            number: self.next_number(),
             bytes: len,
             ack_eliciting: packet.ack_eliciting,
         });
+        self.numbers.on_sent(self.sender.next_packet_number());
         packet.payload.large = self.mtu.is_large(len);
         self.frames += packet.payload.control.len();
         self.sender.on_sent(
@@ -632,7 +635,7 @@ impl Path {
     /// Tells the observer, if there is one.
     pub(super) fn observe(&self, now: Time, event: impl FnOnce() -> PacketEvent) {
         if let Some(observer) = &self.observer {
-            observer.observe(now, self.id, event());
+            observer.observe(now, event());
         }
     }
 
