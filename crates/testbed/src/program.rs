@@ -121,13 +121,13 @@ fn show(place: &Place) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The mean of a link's rate over a span, in bits per second, 0 while it is down.
+/// The mean over a span of what a link can carry, in bits per second.
 fn mean_rate(link: &LinkConfig, [from, to]: [f64; 2]) -> f64 {
     const STEPS: u32 = 10_000;
     let at = |step: u32| from + (to - from) * (f64::from(step) + 0.5) / f64::from(STEPS);
     let rate = |step| {
-        let state = link.at(Time::from_secs_f64(at(step)));
-        f64::from(u8::from(state.up)) * state.rate.bits_per_sec()
+        let now = Time::from_secs_f64(at(step));
+        f64::from(u8::from(link.at(now).up)) * link.capacity(now).bits_per_sec()
     };
     (0..STEPS).map(rate).sum::<f64>() / f64::from(STEPS)
 }

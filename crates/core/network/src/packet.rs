@@ -38,6 +38,8 @@ pub enum Verdict {
 /// Why a packet was dropped.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
 pub enum DropReason {
+    /// The policer's bucket had too few tokens.
+    Policed,
     /// The queue had no room.
     QueueFull,
     /// RED dropped it at random.

@@ -12,6 +12,7 @@ pub(crate) enum Purpose {
     // Any numbers that seeds don't differ by in practice.
     Jitter = 0x9e6c_63d0_876a_4f35,
     Late = 0x2f1b_94d5_6ac3_e817,
+    Rate = 0x85d3_1f6a_0be7_4c29,
     Red = 0x4b7d_0c1e_f32a_98d6,
 }
 

@@ -9,6 +9,8 @@ pub struct LinkStats {
     pub offered: u64,
     /// Packets that came out, or will.
     pub delivered: u64,
+    /// Packets that the policer dropped.
+    pub dropped_policed: u64,
     /// Packets that found no room in the queue.
     pub dropped_queue: u64,
     /// Packets that RED dropped at random.
@@ -34,7 +36,8 @@ pub struct LinkStats {
 impl LinkStats {
     /// Packets dropped for whatever reason.
     pub fn dropped(&self) -> u64 {
-        self.dropped_queue
+        self.dropped_policed
+            + self.dropped_queue
             + self.dropped_early
             + self.dropped_forced
             + self.dropped_random

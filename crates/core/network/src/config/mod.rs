@@ -5,7 +5,7 @@ use std::time::Duration;
 use manyway_units::Rate;
 
 use crate::invalid::{InvalidLink, check_rate};
-use crate::{Loss, Queue, Timetable};
+use crate::{Loss, Policer, Queue, Timetable};
 pub use state::LinkState;
 
 mod state;
@@ -17,6 +17,8 @@ pub struct LinkConfig {
     pub rate: Rate,
     /// Propagation delay, one way: from the departure of a packet's last bit to its arrival.
     pub delay: Duration,
+    /// What drops packets before they get to the queue.
+    pub policer: Option<Policer>,
     /// Where packets wait, and for how many there is room.
     pub queue: Queue,
     /// Packets lost on the wire, after they took their time in the queue.
@@ -41,6 +43,7 @@ impl LinkConfig {
         Self {
             rate,
             delay,
+            policer: None,
             queue: Queue::bandwidth_delay(rate, delay),
             loss: Loss::None,
             jitter: Duration::ZERO,
@@ -57,6 +60,7 @@ impl LinkConfig {
     /// The first field that can't work.
     pub fn validate(&self) -> Result<(), InvalidLink> {
         check_rate("rate", self.rate)?;
+        self.policer.as_ref().map_or(Ok(()), Policer::validate)?;
         self.queue.validate()?;
         self.loss.validate()?;
         self.late.validate()?;

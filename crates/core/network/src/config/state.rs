@@ -18,6 +18,16 @@ pub struct LinkState {
 }
 
 impl LinkConfig {
+    /// What the link could carry for long if it stayed as it is at `now`, and up: its rate, but no
+    /// more than its policer lets pass.
+    pub fn capacity(&self, now: Time) -> Rate {
+        let rate = self.at(now).rate;
+        match self.policer {
+            Some(policer) if policer.rate < rate => policer.rate,
+            _ => rate,
+        }
+    }
+
     /// What the link is like at `now`, changes of that moment included.
     pub fn at(&self, now: Time) -> LinkState {
         let mut state = LinkState {
@@ -66,6 +76,18 @@ mod tests {
             delay: None,
             up,
         }
+    }
+
+    #[test]
+    fn a_policer_bounds_what_a_link_carries() {
+        let mut link = LinkConfig::new(Rate::from_mbps(5.0), Duration::ZERO);
+        link.timetable.changes = vec![change(10, 1.0, None)];
+        link.policer = Some(crate::Policer {
+            rate: Rate::from_mbps(2.0),
+            burst: 1500,
+        });
+        let at = |seconds: u64| link.capacity(Time::from_millis(1000 * seconds));
+        assert_eq!((at(0).mbps(), at(10).mbps()), (2.0, 1.0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use crate::loss::Losses;
+use crate::policer::Meter;
 use crate::queue::{Admission, Arrival, Gate};
 use crate::{DropReason, InvalidLink, Limit, LinkConfig, LinkStats, Packet, Queue, Verdict};
 
@@ -60,6 +61,7 @@ struct Rest {
     busy: u128,
     /// Work that somebody cut short by taking the link down, in 2^-31 ns.
     busy_cut: u128,
+    meter: Option<Meter>,
     red: Option<Gate>,
     losses: Option<Losses>,
     wire: Wire,
@@ -242,6 +244,11 @@ impl Link {
         if !self.rest.keep_to_schedule(now, &mut self.per_byte) || !self.up {
             return self.rest.dropped(DropReason::Down);
         }
+        if let Some(meter) = &mut self.rest.meter
+            && !meter.admits(now, packet.bytes)
+        {
+            return self.rest.dropped(DropReason::Policed);
+        }
         // Only RED has to know how much exactly waits.
         let look = self.rest.red.is_some() || self.seems_full(packet.bytes);
         let room = !look || self.make_room(now, packet.bytes);
@@ -318,6 +325,7 @@ impl Rest {
             bytes_lost: 0,
             busy: 0,
             busy_cut: 0,
+            meter: config.policer.map(Meter::new),
             red: match config.queue {
                 Queue::DropTail(_) => None,
                 Queue::Red(red) => Some(Gate::new(red, config.seed)),
@@ -331,7 +339,8 @@ impl Rest {
 
     /// Whether the link needs none of this.
     fn is_plain(&self) -> bool {
-        self.red.is_none()
+        self.meter.is_none()
+            && self.red.is_none()
             && self.losses.is_none()
             && self.wire.is_plain()
             && self.schedule.is_none()
@@ -380,6 +389,7 @@ impl Rest {
     fn dropped(&mut self, reason: DropReason) -> Verdict {
         let stats = &mut self.stats;
         *match reason {
+            DropReason::Policed => &mut stats.dropped_policed,
             DropReason::QueueFull => &mut stats.dropped_queue,
             DropReason::RedEarly => &mut stats.dropped_early,
             DropReason::RedForced => &mut stats.dropped_forced,

@@ -63,13 +63,12 @@ impl Network {
     pub fn at(experiment: &Experiment, now: Time) -> Self {
         let topology = &experiment.topology;
         let states: Vec<_> = topology.links.iter().map(|l| l.config.at(now)).collect();
-        let link =
-            |(named, state): (&manyway_network::NamedLink, &manyway_network::LinkState)| Link {
-                name: named.name.clone(),
-                capacity: state.rate.bits_per_sec(),
-            };
+        let link = |named: &manyway_network::NamedLink| Link {
+            name: named.name.clone(),
+            capacity: named.config.capacity(now).bits_per_sec(),
+        };
         let mut network = Network {
-            links: topology.links.iter().zip(&states).map(link).collect(),
+            links: topology.links.iter().map(link).collect(),
             flows: Vec::new(),
         };
         for flow in &experiment.flows {
@@ -119,7 +118,7 @@ impl Network {
                 links.insert(0, self.links.len());
                 self.links.push(Link {
                     name: format!("{}/{}/access", flow.name, path.name),
-                    capacity: state.rate.bits_per_sec(),
+                    capacity: access.capacity(now).bits_per_sec(),
                 });
             }
             routes.push(Route {

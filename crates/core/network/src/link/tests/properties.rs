@@ -1,6 +1,6 @@
 use super::reference::timetables;
 use super::*;
-use crate::{Change, Timetable};
+use crate::{Change, Policer, Timetable};
 use proptest::prelude::*;
 
 fn limits() -> impl Strategy<Value = Limit> {
@@ -32,6 +32,13 @@ fn queues() -> impl Strategy<Value = Queue> {
     prop_oneof![limits().prop_map(Queue::DropTail), reds]
 }
 
+fn policers() -> impl Strategy<Value = Policer> {
+    (0.1..2000.0_f64, 1u64..60_000).prop_map(|(mbps, burst)| Policer {
+        rate: Rate::from_mbps(mbps),
+        burst,
+    })
+}
+
 fn losses() -> impl Strategy<Value = Loss> {
     let bursts = (0.0..=1.0_f64, 0.01..=1.0_f64, 0.0..0.5_f64, 0.0..=1.0_f64).prop_map(
         |(good_to_bad, bad_to_good, good, bad)| Loss::GilbertElliott {
@@ -53,6 +60,7 @@ prop_compose! {
     fn configs()(
         mbps in 0.1..2000.0_f64,
         delay_us in 0u64..50_000,
+        policer in prop::option::weighted(0.2, policers()),
         queue in queues(),
         loss in losses(),
         jitter_us in prop_oneof![Just(0), 0u64..5000],
@@ -62,6 +70,7 @@ prop_compose! {
         seed: u64,
     ) -> LinkConfig {
         LinkConfig {
+            policer,
             queue,
             loss,
             jitter: Duration::from_micros(jitter_us),
@@ -113,6 +122,7 @@ proptest! {
                     seen.delivered += 1;
                     seen.bytes_delivered += u64::from(packet.bytes);
                 }
+                Verdict::Dropped(DropReason::Policed) => seen.dropped_policed += 1,
                 Verdict::Dropped(DropReason::QueueFull) => seen.dropped_queue += 1,
                 Verdict::Dropped(DropReason::RedEarly) => seen.dropped_early += 1,
                 Verdict::Dropped(DropReason::RedForced) => seen.dropped_forced += 1,
