@@ -84,6 +84,8 @@ pub struct Flow {
     pub ecn: bool,
     /// Which path carries the next packet of its data, at the stack level.
     pub scheduler: Scheduler,
+    /// Bytes that its receiver has room for, at the stack level; as sessions have it without.
+    pub receive_buffer: Option<u64>,
     /// How its path manager behaves, if its law has one and it has several paths; `None` for the
     /// defaults.
     pub relays: Option<Relays>,

@@ -22,8 +22,14 @@ pub struct Link {
     /// beginning again when it is over. In place of `rate` and of a timetable. Default: none.
     #[schemars(length(min = 1))]
     pub trace: Option<String>,
+    /// The rate varies at random, with `rate` as its mean; in place of a timetable. Default: it
+    /// doesn't.
+    pub varying: Option<Varying>,
     /// Propagation delay, one way. Required, except for access links ("0 s").
     pub delay: Option<TimeSpan>,
+    /// A token bucket in front of the queue, which holds nothing back: what exceeds it is dropped
+    /// (RFC 2697 without an excess burst). Default: none.
+    pub policer: Option<Policer>,
     /// How much waits in front of the link, the packet in transmission included: DropTail of so
     /// many packets or bytes, or a table for RED. Default: one bandwidth-delay product of this link
     /// alone (its rate times twice its delay), at least "15 kB".
@@ -42,6 +48,51 @@ pub struct Link {
     pub timetable: Option<Vec<Change>>,
     /// The timetable begins again after this time, for ever. Default: it runs once.
     pub timetable_period: Option<TimeSpan>,
+}
+
+/// A rate that changes at random in steps. Its logarithm is normally distributed, and its own past
+/// pulls on it (AR(1)).
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Varying {
+    /// From one step to the next; at least "1 ms". After 2048 steps, the first one comes again.
+    #[schemars(required)]
+    pub interval: Option<TimeSpan>,
+    /// The standard deviation of the rate's natural logarithm, 0 to 2.
+    #[schemars(required)]
+    pub deviation: Option<Number>,
+    /// How much a step's logarithm is like the one before: their correlation, at least 0 and less
+    /// than 1. Default: 0.
+    pub memory: Option<Number>,
+    /// Times without a rate, in which packets wait. Default: none.
+    pub outages: Option<Outages>,
+    /// Another seed, other steps; links with different names have different ones anyway. All
+    /// repetitions have the same. Default: 1.
+    pub seed: Option<u64>,
+}
+
+/// Times without a rate. Both lengths are geometrically distributed.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Outages {
+    /// The mean time from one to the next; at least the interval.
+    #[schemars(required)]
+    pub every: Option<TimeSpan>,
+    /// The mean length; at least the interval.
+    #[schemars(required)]
+    pub lasting: Option<TimeSpan>,
+}
+
+/// A token bucket without a queue.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policer {
+    /// How fast tokens come; at least 1 bps.
+    #[schemars(required)]
+    pub rate: Option<Bandwidth>,
+    /// Tokens that there is room for, all there in the beginning: at least a packet.
+    #[schemars(required)]
+    pub burst: Option<Bytes>,
 }
 
 /// Packets that take longer than all others, as over a second, longer way.

@@ -22,7 +22,9 @@ mod timeout;
 
 pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, SlowStart, What};
 pub use law::Law;
-pub use link::{Change, GilbertElliott, Late, Link, Loss, Queue, Red, Weight};
+pub use link::{
+    Change, GilbertElliott, Late, Link, Loss, Outages, Policer, Queue, Red, Varying, Weight,
+};
 pub use overlay::{
     Demand, Increment, Overlay, OverlayPackets, RateControl, RelayChoice, Reselect, Scheme,
     Sharing, Start,
@@ -178,6 +180,9 @@ pub struct Flow {
     /// are the same: its subflows send on whenever they may, and no byte has to wait for another.
     /// Default: "earliest-delivery".
     pub scheduler: Option<Scheduler>,
+    /// How much the receiver has room for: data in its buffer or on the way, over all paths
+    /// together; "64 KiB" to "1 TiB". At the stack level only. Default: "64 MiB".
+    pub receive_buffer: Option<Bytes>,
     /// With law `mpath` and several paths the first path is the direct one and the others, each
     /// through a relay, are opened and closed by its path manager: what there is to choose about
     /// that.

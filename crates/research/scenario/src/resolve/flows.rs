@@ -130,8 +130,8 @@ impl Checks {
                 .map(|link| (*link, flow.ack.bytes, "acknowledgements"));
             for (link, bytes, what) in there.chain(back) {
                 let link = &topology.links[link];
-                if too_small(&link.config, bytes) {
-                    let key = Key::of(["links", &link.name, "queue"]);
+                if let Some(setting) = too_small(&link.config, bytes) {
+                    let key = Key::of(["links", &link.name]).joined(setting.segments());
                     self.report(
                         &key,
                         format!(
@@ -144,8 +144,14 @@ impl Checks {
     }
 }
 
-fn too_small(link: &LinkConfig, bytes: u32) -> bool {
-    matches!(link.queue.limit(), Limit::Bytes(limit) if limit < u64::from(bytes))
+/// The setting of a link by which packets of so many bytes never pass.
+fn too_small(link: &LinkConfig, bytes: u32) -> Option<Key> {
+    let small = |limit| limit < u64::from(bytes);
+    if link.policer.is_some_and(|policer| small(policer.burst)) {
+        return Some(Key::of(["policer", "burst"]));
+    }
+    let queue = matches!(link.queue.limit(), Limit::Bytes(limit) if small(limit));
+    queue.then(|| Key::of(["queue"]))
 }
 
 /// Member `k` of a group whose first one is known.
@@ -214,11 +220,11 @@ impl Context<'_> {
             self.checks.report(&self.key.join("headers"), message);
         }
         if let Some(access) = &access
-            && too_small(access, packet_size)
+            && let Some(setting) = too_small(access, packet_size)
         {
             let message = format!("has no room for a packet of {packet_size} B");
-            self.checks
-                .report(&self.key.join("access").join("queue"), message);
+            let key = self.key.join("access").joined(setting.segments());
+            self.checks.report(&key, message);
         }
         let ack = self.ack_policy();
         let (size, rate) = (self.size(), self.rate());
@@ -270,6 +276,7 @@ impl Context<'_> {
             },
             ack,
             ecn: flow.ecn.unwrap_or(false),
+            receive_buffer: flow.receive_buffer.map(|size| size.0.bytes()),
             scheduler: flow.scheduler.map(Into::into).unwrap_or_default(),
             relays,
         })

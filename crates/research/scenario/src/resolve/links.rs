@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use manyway_network::{
-    Change, InvalidLink, Late, Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Red, Timetable,
-    Trace,
+    Change, InvalidLink, Late, Limit, LinkConfig, Loss, NamedLink, Outages, PathSpec, Policer,
+    Queue, Red, Timetable, Trace, Varying,
 };
 use manyway_units::Rate;
 
@@ -70,6 +70,7 @@ impl Checks {
             None => Queue::bandwidth_delay(rate, delay),
         };
         let config = LinkConfig {
+            policer: self.policer(&key.join("policer"), link.policer.as_ref())?,
             queue,
             loss: self.loss(&key.join("loss"), link.loss.as_ref())?,
             jitter: link.jitter.map_or(Duration::ZERO, |jitter| jitter.0),
@@ -93,14 +94,17 @@ impl Checks {
         let Some(name) = &link.trace else {
             let rate = self.required(&link.rate, &key.join("rate"), "rate = \"50 Mbps\"");
             let rate = rate.map(|rate| rate.0);
+            if let Some(varying) = &link.varying {
+                return self.varying(key, varying, link, rate?);
+            }
             let timetable = self.timetable(key, link);
             return rate.map(|rate| (rate, timetable));
         };
         let key = key.join("trace");
-        if link.rate.is_some() || link.timetable.is_some() || link.timetable_period.is_some() {
+        if link.rate.is_some() || link.varying.is_some() || has_timetable(link) {
             self.report(
                 &key,
-                "says what `rate` and `timetable` would: leave them out",
+                "says what `rate`, `varying` and `timetable` would: leave them out",
             );
         }
         let path = self.folder.join(name);
@@ -108,6 +112,50 @@ impl Checks {
             Ok(trace) => Some((trace.mean(), trace.into_timetable())),
             Err(message) => {
                 self.report(&key, format!("{}: {message}", path.display()));
+                None
+            }
+        }
+    }
+
+    fn varying(
+        &mut self,
+        link_key: &Key,
+        varying: &file::Varying,
+        link: &file::Link,
+        mean: Rate,
+    ) -> Option<(Rate, Timetable)> {
+        let key = link_key.join("varying");
+        if has_timetable(link) {
+            self.report(&key, "says what `timetable` would: leave one of them out");
+        }
+        let interval = &varying.interval;
+        let interval = self.required(interval, &key.join("interval"), "interval = \"50 ms\"");
+        let deviation = &varying.deviation;
+        let deviation = self.required(deviation, &key.join("deviation"), "deviation = 0.4");
+        let outages = match &varying.outages {
+            None => None,
+            Some(outages) => {
+                let key = key.join("outages");
+                let every = self.required(&outages.every, &key.join("every"), "every = \"20 s\"");
+                let lasting = &outages.lasting;
+                let lasting = self.required(lasting, &key.join("lasting"), "lasting = \"300 ms\"");
+                Some(Outages {
+                    every: every?.0,
+                    lasting: lasting?.0,
+                })
+            }
+        };
+        let varying = Varying {
+            interval: interval?.0,
+            deviation: deviation?.0,
+            memory: varying.memory.map_or(0.0, |memory| memory.0),
+            outages,
+            seed: varying.seed.unwrap_or(1) ^ hash(&key.to_string()),
+        };
+        match varying.timetable(mean) {
+            Ok(timetable) => Some((mean, timetable)),
+            Err(error) => {
+                self.invalid(link_key, &error);
                 None
             }
         }
@@ -153,6 +201,18 @@ impl Checks {
             changes: changes.collect(),
             period: link.timetable_period.map(|period| period.0),
         }
+    }
+
+    fn policer(&mut self, key: &Key, policer: Option<&file::Policer>) -> Option<Option<Policer>> {
+        let Some(policer) = policer else {
+            return Some(None);
+        };
+        let rate = self.required(&policer.rate, &key.join("rate"), "rate = \"20 Mbps\"");
+        let burst = self.required(&policer.burst, &key.join("burst"), "burst = \"64 kB\"");
+        Some(Some(Policer {
+            rate: rate?.0,
+            burst: burst?.0.bytes(),
+        }))
     }
 
     fn queue(&mut self, key: &Key, queue: &file::Queue, rate: Rate) -> Option<Queue> {
@@ -322,6 +382,17 @@ impl Checks {
         }
         Some(indices)
     }
+}
+
+fn has_timetable(link: &file::Link) -> bool {
+    link.timetable.is_some() || link.timetable_period.is_some()
+}
+
+/// FNV-1a, so that links with different names don't vary alike.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn read_trace(path: &Path) -> Result<Trace, String> {

@@ -14,6 +14,9 @@ use crate::quantity::{Bytes, TimeSpan, WholePackets};
 /// Bytes that a session's packet may have, with IPv4 and UDP headers.
 const PACKET: std::ops::RangeInclusive<u64> = 1228..=65_028;
 
+/// Bytes that a session may have room for.
+const RECEIVE_BUFFER: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
+
 /// Headers of all kinds in a packet of 1500 bytes.
 const HEADERS: ByteSize = ByteSize::new(66);
 
@@ -110,6 +113,16 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
             PACKET.end()
         );
         refused.push(("packet_size", message));
+    }
+    if let Some(size) = flow
+        .receive_buffer
+        .filter(|size| !RECEIVE_BUFFER.contains(&size.0.bytes()))
+    {
+        let message = format!(
+            "{:#} is out of range for a session: choose 64 KiB to 1 TiB",
+            size.0
+        );
+        refused.push(("receive_buffer", message));
     }
     let paths = flow.paths.as_ref().map_or(0, Vec::len);
     if paths > MAX_PATHS {

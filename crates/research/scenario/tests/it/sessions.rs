@@ -45,6 +45,7 @@ ack_every = \"2 packets\"
 ack_delay = \"25 ms\"
 ecn = true
 scheduler = \"blest\"
+receive_buffer = \"64 KiB\"
 size = \"1 MB\"
 rate = \"1 Mbps\"
 jitter = \"1 ms\"
@@ -57,6 +58,7 @@ access = { rate = \"10 Mbps\" }
     let flow = &points[0].experiment.flows[0];
     assert_eq!((flow.ack.every, flow.sender.packet_size), (2, 1228));
     assert_eq!(flow.scheduler, Scheduler::Blest);
+    assert_eq!(flow.receive_buffer, Some(65_536));
     // It is the same to the packet level, but for the headers.
     let mut packet = scenario.points().unwrap()[0].experiment.flows[0].clone();
     packet.headers = flow.headers;
@@ -77,6 +79,7 @@ fn what_sessions_have_not_is_refused() {
         "ack_size = \"40 B\"",
         "packet_size = \"576 B\"",
         "packet_size = \"65535 B\"",
+        "receive_buffer = \"65535 B\"",
     ];
     let mut transcript = String::new();
     let mut refuse = |change: &str, text: String| {

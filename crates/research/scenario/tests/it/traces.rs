@@ -1,4 +1,4 @@
-//! Links whose rate is a file's.
+//! Links whose rate is a file's, or varies.
 
 use std::fs;
 use std::time::Duration;
@@ -60,4 +60,88 @@ fn a_trace_that_cannot_work_is_refused() {
     refused("links.a.trace=traces/none", "line 2 is not a whole number");
     refused("links.a.rate=5 Mbps", "leave them out");
     refused("links.a.timetable_period=5 s", "leave them out");
+}
+
+/// A scenario of two links that vary alike but for their names.
+fn varied(more: &str) -> Result<manyway_scenario::Experiment, String> {
+    let link = |name| {
+        format!(
+            "[links.{name}]\nrate = \"20 Mbps\"\ndelay = \"10 ms\"\n\
+             varying = {{ interval = \"50 ms\", deviation = 0.5{more} }}\n"
+        )
+    };
+    let links = link("a") + &link("b") + "[paths.p]";
+    let rest = SCENARIO.split_once("[paths.p]").unwrap().1;
+    let text = format!("name = \"varied\"\nduration = \"10 s\"\n{links}{rest}");
+    let points = Scenario::parse(&text, "varied.toml").unwrap().points();
+    let points = points.map_err(|error| error.to_string())?;
+    Ok(points[0].experiment.clone())
+}
+
+#[test]
+fn links_vary_by_their_names_and_seeds() {
+    let tables = |more| {
+        let links = varied(more).unwrap().topology.links;
+        assert!(
+            links
+                .iter()
+                .all(|link| link.config.rate == Rate::from_mbps(20.0))
+        );
+        links
+            .into_iter()
+            .map(|link| link.config.timetable)
+            .collect::<Vec<_>>()
+    };
+    let [one, other] = &tables("")[..] else {
+        panic!("two links")
+    };
+    assert_eq!(one.period, Some(Duration::from_millis(2048 * 50)));
+    assert!(one != other && tables("")[0] == *one && tables(", seed = 2")[0] != *one);
+    let memory = tables(", memory = 0.9");
+    assert_ne!(memory[0], *one);
+}
+
+#[test]
+fn what_cannot_vary_is_refused() {
+    let refused = |more, message: &str| {
+        let error = varied(more).unwrap_err();
+        assert!(error.contains(message), "{more}: {error}");
+    };
+    refused(
+        ", memory = 1.0",
+        "links.a.varying.memory: 1 is not possible",
+    );
+    refused(
+        ", outages = { every = \"20 s\" }",
+        "links.a.varying.outages.lasting",
+    );
+    refused(
+        ", outages = { every = \"20 s\", lasting = \"1 ms\" }",
+        "links.a.varying.outages.lasting: 1ms is not possible: choose at least the interval",
+    );
+    refused(
+        " }\ntimetable_period = \"5 s\"\nlate = { share = 0.1, by = \"1 ms\"",
+        "links.a.varying: says what `timetable` would",
+    );
+}
+
+#[test]
+fn a_policer_has_room_for_a_packet() {
+    let policed = |burst: &str| {
+        let policer = format!("policer = {{ rate = \"5 Mbps\"{burst} }}");
+        let text = SCENARIO.replace("trace = \"traces/five\"", "rate = \"20 Mbps\"");
+        let text = text.replace("[paths.p]", &format!("{policer}\n[paths.p]"));
+        let points = Scenario::parse(&text, "policed.toml").unwrap().points();
+        points.map_err(|error| error.to_string())
+    };
+    let points = policed(", burst = \"1500 B\"").unwrap();
+    let link = &points[0].experiment.topology.links[0].config;
+    assert_eq!(link.capacity(Time::ZERO), Rate::from_mbps(5.0));
+    let error = policed(", burst = \"1499 B\"").unwrap_err();
+    assert!(
+        error.contains("links.a.policer.burst: has no room"),
+        "{error}"
+    );
+    let error = policed("").unwrap_err();
+    assert!(error.contains("links.a.policer.burst"), "{error}");
 }

@@ -42,6 +42,7 @@ fn experiment(pairs: usize) -> Experiment {
         },
         ecn: false,
         scheduler: Scheduler::default(),
+        receive_buffer: None,
         relays: None,
     };
     let mut flows: Vec<Flow> = (1..=pairs)

@@ -66,6 +66,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
         },
         ecn: false,
         scheduler: Scheduler::default(),
+        receive_buffer: None,
         relays: None,
     }
 }

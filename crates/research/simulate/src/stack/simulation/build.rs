@@ -224,6 +224,7 @@ fn config(flow: &Flow, duration: Duration) -> Config {
         initial_datagram: datagram,
         cc: flow.law.clone(),
         scheduler: flow.scheduler,
+        receive_window: flow.receive_buffer.unwrap_or(defaults.receive_window),
         slow_start: flow.options.slow_start,
         pacing: flow.sender.pacing,
         ecn: flow.ecn,

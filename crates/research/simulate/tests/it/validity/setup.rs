@@ -84,6 +84,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
         },
         ecn: false,
         scheduler: Scheduler::default(),
+        receive_buffer: None,
         relays: None,
     }
 }
