@@ -20,7 +20,8 @@ pub struct Config {
     /// UDP payload that a path starts with, in bytes; 1200 passes every path worth having. As large
     /// as `max_datagram`, it is what every packet has: nothing is looked for.
     pub initial_datagram: usize,
-    /// Congestion-control law.
+    /// Congestion-control law; [`LawSpec::background`] for transfers that give way to everybody
+    /// else.
     pub cc: LawSpec,
     /// Which path carries the next packet of data that this side sends.
     pub scheduler: Scheduler,

@@ -110,6 +110,14 @@ table! {
             fluid: |_| Fluid::None { nearest: "reno" },
             make: |[], options| -> Auto { Ok(Auto::new(options)) }
         }
+        Background "background"
+            "adaptive coupling in the background: as auto, with a tenth of its weight, and it gives \
+             way to every queue" {
+            parameters: [],
+            capabilities: Capabilities::DELAY,
+            fluid: |_| Fluid::None { nearest: "reno" },
+            make: |[], options| -> Auto { Ok(Auto::background(options)) }
+        }
         Mpath "mpath"
             "mPath (Xu et al.): one direct path and many through relays; moves load to the direct \
              one where they share a bottleneck" {

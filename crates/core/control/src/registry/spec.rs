@@ -57,6 +57,11 @@ impl LawSpec {
         builder.finish()
     }
 
+    /// `background`, for transfers to which everything else comes first.
+    pub fn background() -> Self {
+        Self::known("background")
+    }
+
     /// LIA, of RFC 6356.
     pub fn lia() -> Self {
         Self::known("lia")

@@ -58,6 +58,7 @@ fn every_name_makes_the_controller_it_names() {
         assert_eq!(spec(law.name()), law);
     }
     assert_eq!(spec("auto"), LawSpec::default());
+    assert_eq!(spec("background"), LawSpec::background());
 }
 
 #[test]
@@ -67,13 +68,14 @@ fn laws_tell_what_they_can() {
         able.map(|law| law.name()).collect()
     };
     let by_delay = |law: &LawSpec| law.capabilities().signal == Signal::Delay;
-    assert_eq!(names(&by_delay), ["wvegas", "wvegas-printed"]);
+    assert_eq!(names(&by_delay), ["background", "wvegas", "wvegas-printed"]);
     let by_rate = |law: &LawSpec| law.capabilities().signal == Signal::Rate;
     assert_eq!(names(&by_rate), ["bbr"]);
     let rate_based = |law: &LawSpec| law.controller(&Options::default()).rate_based();
     assert_eq!(names(&rate_based), ["bbr"]);
     let timed = |law: &LawSpec| law.capabilities().receive_times;
-    assert_eq!(names(&timed), ["auto", "wvegas", "wvegas-printed"]);
+    let timed = names(&timed);
+    assert_eq!(timed, ["auto", "background", "wvegas", "wvegas-printed"]);
     assert_eq!(names(&|law| !law.capabilities().paced), ["mpath"]);
     assert_eq!(names(&|law| law.path_manager().is_some()), ["mpath"]);
     let without = |law: &LawSpec| matches!(law.fluid(), Fluid::None { .. });
@@ -82,6 +84,7 @@ fn laws_tell_what_they_can() {
         "cubic",
         "bbr",
         "auto",
+        "background",
         "mpath",
         "wvegas-printed",
         "bmc",

@@ -9,11 +9,16 @@
 //!   meet none, and it grows exponentially while there is no queue.
 //! * **Long queues.** A group takes a little of a long queue away and sees how much goes. If the
 //!   queue is its own ([`trial`]), it cuts it short; else it goes on as if it hadn't asked.
+//!
+//! In the background ([`background`]) a group has a tenth of a flow's weight instead, and gives way
+//! to every queue ([`yielding`]), whosever it is.
 
+mod background;
 mod delays;
 mod queue;
 mod rising;
 mod trial;
+mod yielding;
 
 use std::time::Duration;
 
@@ -29,6 +34,7 @@ use delays::Delays;
 use queue::Queue;
 use rising::Rising;
 use trial::{Trial, Whose};
+use yielding::Yielding;
 
 /// Above this likeness of their delays two subflows come together, …
 const TOGETHER: f64 = 0.6;
@@ -61,6 +67,7 @@ const TRIAL: f64 = 4.0;
 #[derive(Clone, Debug)]
 pub struct Auto {
     options: Options,
+    background: bool,
     slots: Slots<Subflow>,
     /// When to form groups next.
     regroup: Time,
@@ -74,6 +81,8 @@ struct Subflow {
     /// The window while losses were last answered.
     answered: f64,
     delays: Delays,
+    /// For the background.
+    yielding: Yielding,
     /// Its own trial of the group's queue.
     trial: Option<Trial>,
     /// Until then a trial is under way, so the window doesn't grow.
@@ -100,6 +109,7 @@ impl Auto {
     pub fn new(options: Options) -> Self {
         Auto {
             options,
+            background: false,
             slots: Slots::new(),
             regroup: Time::ZERO,
         }
@@ -117,6 +127,10 @@ impl Auto {
 
     /// Splits the group's growth.
     fn weigh(&mut self, group: usize) {
+        let total = match self.background {
+            true => background::WEIGHT,
+            false => 1.0,
+        };
         let rates = self.members(group).map(|path| path.rate);
         let (count, sum) = rates.fold((0.0, 0.0), |(n, sum), rate| (n + 1.0, sum + rate));
         for path in self.members(group) {
@@ -125,7 +139,8 @@ impl Auto {
             } else {
                 1.0 / count
             };
-            path.curve.set_share(EQUAL / count + (1.0 - EQUAL) * share);
+            let share = EQUAL / count + (1.0 - EQUAL) * share;
+            path.curve.set_share(total * share);
         }
     }
 
@@ -171,6 +186,10 @@ impl Auto {
     /// Cuts the path's group, unless the loss belongs to its last cut.
     fn cut(&mut self, loss: &Loss) {
         let floor = self.floor();
+        let beta = match self.background {
+            true => background::BETA,
+            false => BETA,
+        };
         self.abandon(loss);
         let Some(path) = self.slots.get_mut(loss.slot) else {
             return;
@@ -189,7 +208,8 @@ impl Auto {
                 path.lost = slot == loss.slot;
                 path.alone = false;
                 path.settles = settles;
-                path.curve.on_loss(loss.now, floor);
+                path.come_back(loss.now);
+                path.curve.reduce(loss.now, beta, floor);
             }
         }
     }
@@ -202,7 +222,9 @@ impl Auto {
         let (group, held) = (path.group, path.held);
         if loss.now < held {
             for path in self.members(group).filter(|path| path.held == held) {
-                (path.trial, path.held) = (None, loss.now);
+                path.trial = None;
+                path.held = loss.now;
+                path.yielding.come_back(loss.now, path.queue.rtt());
                 path.curve.restore();
             }
         }
@@ -297,7 +319,10 @@ fn seconds(seconds: f64) -> Duration {
 
 impl Controller for Auto {
     fn name(&self) -> &'static str {
-        "auto"
+        match self.background {
+            true => "background",
+            false => "auto",
+        }
     }
 
     fn add_path(&mut self, path: NewPath) -> Slot {
@@ -314,6 +339,7 @@ impl Controller for Auto {
             rising: Rising::default(),
             answered: f64::INFINITY,
             delays: Delays::default(),
+            yielding: Yielding::default(),
             trial: None,
             held: path.now,
             settles: path.now,
@@ -356,7 +382,12 @@ impl Controller for Auto {
         if ack.rtt_sampled {
             let delay = ack.one_way().unwrap_or(ack.rtt.as_secs_f64());
             path.delays.on_sample(ack.now, delay);
-            path.queue.on_ack(ack, path.curve.window());
+            let window = path.curve.window();
+            path.queue.on_ack(ack, window);
+            if self.background {
+                let rtt = ack.rtt.as_secs_f64();
+                path.yielding.on_sample(ack.now, rtt, window);
+            }
         }
         // Nothing recovers from a loss that wasn't answered.
         let in_recovery = ack.in_recovery && !path.ignored;
@@ -372,8 +403,11 @@ impl Controller for Auto {
         if !path.rising.free() {
             path.answered = path.curve.window();
         }
-        let free = path.random(ack.now) && path.queue.is_empty() && !path.curve.in_slow_start();
-        if free && self.options.grows_by(&ack, None) {
+        let free = match self.background {
+            true => path.yielding.is_alone(ack.now),
+            false => path.random(ack.now) && path.queue.is_empty(),
+        };
+        if free && !path.curve.in_slow_start() && self.options.grows_by(&ack, None) {
             path.curve.lift(GROWTH * self.options.counted(ack.packets));
         }
     }
@@ -382,6 +416,7 @@ impl Controller for Auto {
         let Some(path) = self.slots.get_mut(loss.slot) else {
             return;
         };
+        path.yielding.on_loss(loss.now);
         let congestion = path.queue.on_loss(loss.packets, path.curve.window());
         let congestion = congestion || path.rising.doubts(loss.now);
         if self.rose(loss) || congestion {
@@ -402,6 +437,9 @@ impl Controller for Auto {
     }
 
     fn on_ecn(&mut self, loss: &Loss) {
+        if let Some(path) = self.slots.get_mut(loss.slot) {
+            path.yielding.on_loss(loss.now);
+        }
         self.cut(loss);
     }
 
@@ -410,6 +448,7 @@ impl Controller for Auto {
         if let Some(path) = self.slots.get_mut(slot) {
             path.queue = Queue::default();
             (path.trial, path.held) = (None, Time::ZERO);
+            path.yielding = Yielding::default();
             path.ignored = false;
             path.curve.on_timeout(floor);
         }
@@ -440,7 +479,9 @@ impl Controller for Auto {
             path.rate += (took / RATE_SPAN).min(1.0) * (path.acked / took - path.rate);
             (path.acked, path.began) = (0.0, round.now);
         }
-        if let Some(standing) = standing {
+        if self.background {
+            self.give_way(round);
+        } else if let Some(standing) = standing {
             self.keep_short(round, standing);
         }
         if round.now >= self.regroup {
