@@ -8,7 +8,7 @@ use manyway_units::{Rate, Time};
 use crate::validity::setup::{experiment, flow, named_links, one_link, run, seconds};
 
 /// A link of so many Mbps with a DropTail queue of so many bandwidth-delay products of itself.
-fn link(mbps: f64, delay: f64, queue: f64, loss: f64) -> LinkConfig {
+pub(crate) fn link(mbps: f64, delay: f64, queue: f64, loss: f64) -> LinkConfig {
     let bytes = (mbps * 1e6 / 8.0 * 2.0 * delay * queue) as u64;
     LinkConfig {
         queue: Queue::DropTail(Limit::Bytes(bytes)),
@@ -18,7 +18,7 @@ fn link(mbps: f64, delay: f64, queue: f64, loss: f64) -> LinkConfig {
 }
 
 /// A paced flow that starts after so many seconds, a little later with each seed.
-fn paced(law: &str, paths: &[usize], start: f64) -> Flow {
+pub(crate) fn paced(law: &str, paths: &[usize], start: f64) -> Flow {
     let mut flow = flow(law, paths);
     flow.options.slow_start = manyway_control::SlowStartKind::HyStart;
     flow.sender.pacing = true;
@@ -30,7 +30,7 @@ fn paced(law: &str, paths: &[usize], start: f64) -> Flow {
 }
 
 /// Goodput in Mbps over links of its own, from this second on, for a minute.
-fn alone(law: &str, links: [LinkConfig; 2], from: f64) -> f64 {
+pub(crate) fn alone(law: &str, links: [LinkConfig; 2], from: f64) -> f64 {
     run(&apart(law, links, from), 1).flows[0].goodput_bps / 1e6
 }
 
@@ -52,7 +52,7 @@ fn apart(law: &str, links: [LinkConfig; 2], from: f64) -> Experiment {
 
 /// Goodput in Mbps as [`alone`] has it, and the 95th percentile of the queueing delay, in seconds,
 /// on the worse path.
-fn alone_with_queues(law: &str, links: [LinkConfig; 2], from: f64) -> (f64, f64) {
+pub(crate) fn alone_with_queues(law: &str, links: [LinkConfig; 2], from: f64) -> (f64, f64) {
     let bases = links.each_ref().map(|link| 2.0 * link.delay.as_secs_f64());
     let mut experiment = apart(law, links, from);
     experiment.measure.series = vec![SeriesKind::Rtt];

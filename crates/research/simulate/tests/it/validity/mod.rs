@@ -2,6 +2,7 @@
 //! and what must hold of any network. `docs/validity.md` has the numbers side by side.
 
 mod adaptive;
+mod background;
 mod bbr;
 mod conservation;
 mod periodic;
