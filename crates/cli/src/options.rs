@@ -75,7 +75,7 @@ pub(crate) fn listen_tcp(endpoint: &Endpoint, network: &NetworkArgs) -> anyhow::
 
 fn config(network: &NetworkArgs) -> anyhow::Result<Config> {
     let config = Config {
-        cc: network.cc.clone(),
+        cc: network.law(),
         scheduler: network.scheduler,
         limit: network.limit.as_ref().and_then(Limit::now),
         receive_window: network.receive_window.bytes(),

@@ -257,4 +257,21 @@ mod tests {
         assert_eq!(args.what, ["mw1x", "in"]);
         assert!(args.once);
     }
+
+    #[test]
+    fn background_is_a_law() {
+        fn law(arguments: &[&str]) -> Result<String, clap::error::ErrorKind> {
+            let arguments = ["manyway", "recv"].iter().chain(arguments);
+            match Cli::try_parse_from(arguments).map(|cli| cli.command) {
+                Ok(Command::Recv(args)) => Ok(args.network.law().to_string()),
+                Ok(_) => panic!("recv"),
+                Err(error) => Err(error.kind()),
+            }
+        }
+        assert_eq!(law(&[]), Ok("auto".to_owned()));
+        assert_eq!(law(&["--cc", "lia"]), Ok("lia".to_owned()));
+        assert_eq!(law(&["--background"]), Ok("background".to_owned()));
+        let both = law(&["--background", "--cc", "lia"]);
+        assert_eq!(both, Err(clap::error::ErrorKind::ArgumentConflict));
+    }
 }

@@ -38,6 +38,12 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "NAME", default_value_t = LawSpec::default())]
     pub(crate) cc: LawSpec,
 
+    /// Give way to everybody else on the paths with data that this side sends
+    ///
+    /// The same as `--cc background`. Has no effect on TCP paths.
+    #[arg(long, conflicts_with = "cc")]
+    pub(crate) background: bool,
+
     /// Which path carries the next data that this side sends; a wrong name lists all schedulers
     ///
     /// `redundant` sends everything on every path.
@@ -65,6 +71,16 @@ pub(crate) struct NetworkArgs {
     /// Print one JSON object per transfer on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
+}
+
+impl NetworkArgs {
+    /// The law for data that this side sends.
+    pub(crate) fn law(&self) -> LawSpec {
+        match self.background {
+            true => LawSpec::background(),
+            false => self.cc.clone(),
+        }
+    }
 }
 
 /// What a transfer may cost.
