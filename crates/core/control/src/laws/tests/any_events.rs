@@ -15,7 +15,7 @@ use crate::registry::{LawSpec, laws, tests::spec_from};
 fn natural_floor(law: &LawSpec, paths: usize) -> f64 {
     match law.window_law() {
         Some(law) => law.min_ssthresh(paths),
-        None if paths > 1 && ["auto", "mpath", "olia"].contains(&law.name()) => 1.0,
+        None if paths > 1 && ["auto", "background", "mpath", "olia"].contains(&law.name()) => 1.0,
         None if law.name() == "bbr" => 4.0,
         None => 2.0,
     }
