@@ -109,10 +109,11 @@ fn it_comes_back_when_the_other_flow_ends() {
     }
 }
 
+/// On the near link only: on the far one it can come to a standstill (`docs/laws.md`).
 #[test]
-fn random_losses_do_not_stop_it() {
-    let lossy = |mbps, delay| [(); 2].map(|()| link(mbps, delay, 1.0, 0.01));
-    let [near, far] = LINKS.map(|(mbps, delay)| alone(LAW, lossy(mbps, delay), 10.0));
-    assert!(near > 10.0, "{near} of 40 Mbps");
-    assert!(far > 20.0, "{far} of 200 Mbps");
+fn random_losses_do_not_stop_it_on_a_short_path() {
+    let (mbps, delay) = LINKS[0];
+    let lossy = [(); 2].map(|()| link(mbps, delay, 1.0, 0.01));
+    let goodput = alone(LAW, lossy, 10.0);
+    assert!(goodput > 10.0, "{goodput} of 40 Mbps");
 }
