@@ -17,9 +17,9 @@ use zeroize::Zeroizing;
 
 use crate::clock::Clock;
 use crate::connection::Connection;
-use crate::driver::Driver;
 use crate::driver::shared::{ConnectionState, Shared};
 use crate::driver::sockets::Sockets;
+use crate::driver::thread;
 use crate::error::{BindError, ConnectError};
 use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
@@ -54,7 +54,7 @@ pub struct EndpointOptions {
 
 /// A set of sockets, one per local address, and every connection over them.
 ///
-/// A cheap handle; the sockets live in a task of their own until every endpoint, connection and
+/// A cheap handle; the sockets live in a thread of their own until every endpoint, connection and
 /// stream handle is gone and the connections have said goodbye. Interfaces that come and go are
 /// followed.
 #[derive(Debug)]
@@ -91,14 +91,15 @@ impl Endpoint {
         };
         let present = scan().await?;
         let selection = select(paths, &present)?;
-        let sockets = bind_sockets(&selection.places(&present), port, &tcp)?;
         let mut seed = [0; 32];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| BindError::Random)?;
         let session = session::Endpoint::new(Arc::new(config), seed)?;
+        let places = selection.places(&present);
         let shared = Shared::new(Clock::start(), session, selection, tcp);
         let endpoint = Self::hold(shared.clone());
+        let bind = move |shared: &Shared| bind_sockets(&places, port, &shared.tcp);
+        thread::start(shared.clone(), bind).await?;
         tokio::spawn(watch(Arc::downgrade(&shared), shared.rescan.clone()));
-        tokio::spawn(Driver::new(shared, sockets));
         Ok(endpoint)
     }
 

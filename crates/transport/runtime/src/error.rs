@@ -61,6 +61,9 @@ pub enum BindError {
     /// The system's interfaces can't be listed.
     #[error("can't list the network interfaces: {0}")]
     Interfaces(io::Error),
+    /// The thread that serves the sockets can't be started.
+    #[error("can't start a thread for the sockets: {0}")]
+    Thread(io::Error),
     /// The system's source of randomness failed.
     #[error("the system gave no random numbers for keys")]
     Random,

@@ -1,6 +1,6 @@
 //! The tokio edge of manyway: sockets, interfaces, timers, the async API and files on disk.
 //!
-//! This crate owns every I/O handle of an endpoint and one task per endpoint that moves datagrams
+//! This crate owns every I/O handle of an endpoint and one thread per endpoint that moves datagrams
 //! between them and `manyway-session`. It never decides what a packet says, which path it takes or
 //! how fast it leaves: the session does.
 //!

@@ -9,6 +9,7 @@ pub(crate) mod reachability;
 mod readers;
 pub(crate) mod shared;
 pub(crate) mod sockets;
+pub(crate) mod thread;
 
 use std::collections::BTreeSet;
 use std::future::Future;
