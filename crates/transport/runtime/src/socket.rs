@@ -236,6 +236,23 @@ impl Socket {
         }
     }
 
+    /// As [`Socket::poll_receive`], without waiting for anything: 0 if nothing is there.
+    pub(crate) fn receive(&mut self, buffers: &mut ReceiveBuffers) -> usize {
+        match buffers.fill(&self.state, &self.io) {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(_) => {
+                self.clear_reports();
+                0
+            }
+        }
+    }
+
+    /// Whether batches wait for room in the kernel's buffers.
+    pub(crate) fn waits(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Empties the error queue; whether there was anything in it.
     fn clear_reports(&mut self) -> bool {
         if !self.reports_errors {
@@ -475,6 +492,41 @@ mod tests {
             receive(&mut b, &mut ReceiveBuffers::new()).await[0].2,
             [0; 10]
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_there_is_received_without_waiting() {
+        let (mut a, mut b) = pair();
+        let mut buffers = ReceiveBuffers::new();
+        assert_eq!(b.receive(&mut buffers), 0);
+        let (gone, _) = pair();
+        let nobody = gone.addr();
+        drop(gone);
+        for remote in [b.addr(), nobody] {
+            let batch = Batch {
+                remote,
+                ecn: None,
+                contents: &[1; 100],
+                segment: 100,
+            };
+            send(&mut a, batch).await;
+        }
+        // Only the kernel decides when it is there.
+        while b.receive(&mut buffers) == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(b.receive(&mut buffers), 0);
+        assert_eq!(a.receive(&mut buffers), 0, "a refusal is no datagram");
+        // The reactor still says so of what comes later.
+        let remote = b.addr();
+        let batch = Batch {
+            remote,
+            ecn: None,
+            contents: &[2; 10],
+            segment: 10,
+        };
+        send(&mut a, batch).await;
+        assert_eq!(receive(&mut b, &mut buffers).await[0].2, [2; 10]);
     }
 
     #[tokio::test]

@@ -3,8 +3,9 @@
 //!
 //! One future does all of it and never waits for one socket while another has work. A turn is
 //! bounded: a few receive calls per socket and a limited number of batches out, then the task
-//! yields.
+//! yields. It has a thread of its own, so that it may rest between two turns.
 
+mod naps;
 pub(crate) mod reachability;
 mod readers;
 pub(crate) mod shared;
@@ -32,6 +33,7 @@ use crate::socket::{
     Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure,
 };
 
+use naps::Naps;
 use reachability::Reachability;
 use shared::{Shared, State};
 use sockets::{Bound, Change, Sockets};
@@ -53,6 +55,9 @@ pub(crate) struct Driver {
     receive: ReceiveBuffers,
     send: Vec<u8>,
     next_review: Time,
+    naps: Naps,
+    /// It comes from a rest, without having been woken.
+    rested: bool,
 }
 
 impl Driver {
@@ -68,6 +73,8 @@ impl Driver {
             receive: ReceiveBuffers::new(),
             send: Vec::with_capacity(MAX_BATCH_BYTES),
             next_review: now + REVIEW,
+            naps: Naps::default(),
+            rested: false,
         };
         driver.on_change(
             now,
@@ -97,13 +104,19 @@ impl Future for Driver {
             this.on_change(now, change);
         }
         this.review(now);
-        let mut busy = this.poll_receive(cx);
+        let mut busy = match this.rested {
+            true => this.receive(),
+            false => this.poll_receive(cx),
+        };
         this.on_timeout();
         // Before transmission too: a connection that is turned away hears of it at once.
         this.dispatch();
         busy |= this.transmit(cx);
         let deadline = this.dispatch();
-        if this.poll_deadline(cx, deadline).is_ready() {
+        if !busy && this.rest() {
+            busy = true;
+        } else if std::mem::take(&mut this.rested) || this.poll_deadline(cx, deadline).is_ready() {
+            // After a rest, the sockets are still to say when there is something.
             busy = true;
         }
         if busy {
@@ -121,6 +134,7 @@ impl Driver {
             shared,
             sockets,
             receive,
+            naps,
             ..
         } = self;
         let mut more = false;
@@ -137,7 +151,7 @@ impl Driver {
                     }
                 };
                 for filled in receive.filled(count) {
-                    take(shared, local, filled);
+                    naps.note(take(shared, local, filled));
                 }
                 calls += 1;
                 if calls == RECEIVES_PER_TURN {
@@ -147,6 +161,40 @@ impl Driver {
             }
         }
         more
+    }
+
+    /// As [`Driver::poll_receive`], after a rest: each socket is looked at once, and none wakes us.
+    fn receive(&mut self) -> bool {
+        let Self {
+            shared,
+            sockets,
+            receive,
+            naps,
+            ..
+        } = self;
+        let mut more = false;
+        for (local, Bound { socket, .. }) in sockets.iter_mut() {
+            let count = socket.receive(receive);
+            for filled in receive.filled(count) {
+                naps.note(take(shared, local, filled));
+            }
+            more |= count == ReceiveBuffers::COUNT;
+        }
+        more
+    }
+
+    /// Rests if packets come and go densely. Returns whether it did.
+    fn rest(&mut self) -> bool {
+        let shared = &self.shared;
+        let shortest_rtt = || shared.look(|state| state.session.shortest_rtt());
+        let nap = self.naps.next(shared.clock.now(), shortest_rtt);
+        // Only the reactor says when there is room in the kernel's buffers.
+        let nap = nap.filter(|_| self.sockets.iter().all(|(_, bound)| !bound.socket.waits()));
+        if let Some(nap) = nap {
+            std::thread::sleep(nap);
+        }
+        self.rested = nap.is_some();
+        self.rested
     }
 
     fn on_timeout(&mut self) {
@@ -200,6 +248,7 @@ impl Driver {
             });
         }
         self.reachability.on_send(now, local, remote);
+        self.naps.note(len);
         let batch = Batch {
             remote,
             ecn: ecn.then_some(EcnCodepoint::Ect0),
@@ -398,17 +447,19 @@ fn working(state: &mut State, sockets: &Sockets) -> BTreeSet<LocalId> {
 }
 
 /// Hands datagrams to the session. The lock is released between buffers, so that handles needn't
-/// wait for a whole megabyte.
-fn take(shared: &Shared, local: LocalId, filled: Filled<'_>) {
+/// wait for a whole megabyte. Returns their bytes.
+fn take(shared: &Shared, local: LocalId, filled: Filled<'_>) -> usize {
     let Filled {
         remote,
         ecn,
         datagrams,
     } = filled;
+    let mut bytes = 0;
     let ecn = ecn.map(mark);
     let now = shared.clock.now();
     shared.look(|state| {
         for data in datagrams {
+            bytes += data.len();
             state.session.handle_datagram(
                 now,
                 Incoming {
@@ -420,6 +471,7 @@ fn take(shared: &Shared, local: LocalId, filled: Filled<'_>) {
             );
         }
     });
+    bytes
 }
 
 fn mark(ecn: EcnCodepoint) -> Ecn {

@@ -256,6 +256,11 @@ impl Connection {
 
     // What the endpoint asks.
 
+    /// The round-trip time of the best path.
+    pub(crate) fn best_rtt(&self) -> Option<Duration> {
+        self.traffic.best_rtt()
+    }
+
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.traffic.poll_event(self.lifecycle.is_open())
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use manyway_units::Time;
@@ -180,6 +181,13 @@ impl Endpoint {
     /// The counters of a connection; looking at them changes nothing.
     pub fn stats(&self, handle: ConnectionHandle) -> Option<ConnectionStats> {
         Some(self.connections.get(&handle)?.stats())
+    }
+
+    /// The shortest round-trip time of the connections' best paths, smoothed; `None` while none is
+    /// in use.
+    pub fn shortest_rtt(&self) -> Option<Duration> {
+        let connections = self.connections.values();
+        connections.filter_map(Connection::best_rtt).min()
     }
 
     /// Half-open handshakes under way, and what has happened to handshakes so far, over all tickets

@@ -186,6 +186,10 @@ impl Traffic {
         self.core.data().filler()
     }
 
+    pub(super) fn best_rtt(&self) -> Option<Duration> {
+        self.core.paths().best_rtt()
+    }
+
     /// Counters, but for `packets_rejected`, which it has from its caller.
     pub(super) fn stats(&self, packets_rejected: u64) -> ConnectionStats {
         let paths = self.core.paths().stats();
