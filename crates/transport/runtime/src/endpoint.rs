@@ -522,3 +522,6 @@ fn bind_sockets(
     }
     Sockets::bind(places, port)
 }
+
+#[cfg(test)]
+mod tests;
