@@ -316,6 +316,44 @@ mod tests {
     }
 
     #[test]
+    fn kinds_and_lengths() {
+        let name = SafeName::parse("top/a").unwrap();
+        let kinds = [
+            Kind::File,
+            Kind::Directory,
+            Kind::HardLink(1),
+            Kind::Symlink(Target::parse("b").unwrap()),
+        ];
+        let is = |kind: &Kind| {
+            let entry = Entry::new(name.clone(), kind.clone());
+            (entry.is_file(), entry.is_directory(), entry.text_len())
+        };
+        let expected = [(true, false, 5), (false, true, 5), (false, false, 5)];
+        assert_eq!(kinds.each_ref().map(is)[..3], expected);
+        assert_eq!(is(&kinds[3]), (false, false, 6));
+        let mut all = Entry::new(name, kinds[3].clone());
+        let (user, group) = ("ann".to_owned(), "us".to_owned());
+        all.owner = Some(Owner {
+            uid: 1,
+            gid: 2,
+            user,
+            group,
+        });
+        all.attributes = ["user.a", Attribute::ACLS[0]]
+            .map(|name| Attribute {
+                name: name.to_owned(),
+                value: Vec::new(),
+            })
+            .to_vec();
+        let acls: Vec<_> = all.attributes.iter().map(Attribute::is_acl).collect();
+        assert_eq!(acls, [false, true]);
+        let attributes = "user.a".len() + Attribute::ACLS[0].len() + 2 * 5;
+        assert_eq!(all.text_len(), "top/a".len() + 1 + 5 + attributes);
+        let causes = Cause::ALL.map(|cause| cause.to_string());
+        assert!(causes.iter().all(|text| text.len() > 5), "{causes:?}");
+    }
+
+    #[test]
     fn owners_have_short_names() {
         let owner = |user: &str, group: &str| Owner {
             uid: 1,
