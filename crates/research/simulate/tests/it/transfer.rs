@@ -262,6 +262,42 @@ fn a_path_that_goes_dark_loses_nothing_and_the_other_carries_on() {
     }
 }
 
+/// The longest time in which an upload's reader gets nothing, after a path at `moment` carries no
+/// packets any more in the directions that are `dark` (there, back).
+fn longest_gap(rates: [f64; 2], path: usize, moment: Duration, dark: [bool; 2]) -> Duration {
+    const BYTES: u64 = 24 << 20;
+    let [first, second] = rates.map(|rate| mbps(rate, 10));
+    let mut run = Setup::new(5).path(first).path(second).upload(BYTES).build();
+    run.run_for(moment);
+    for (link, dark) in run.links[path].into_iter().zip(dark) {
+        run.world.set_link_up(link, !dark);
+    }
+    let (mut total, mut last, mut longest) = (0, run.world.now(), Duration::ZERO);
+    while total < BYTES {
+        run.run_for(5 * MS);
+        let (now, read) = (run.world.now(), run.server().traffic().goodput().total());
+        longest = longest.max(now.since(last));
+        assert!(longest < 30_000 * MS, "the reader gets nothing any more");
+        if read > total {
+            (total, last) = (read, now);
+        }
+    }
+    longest
+}
+
+#[test]
+fn a_reader_hardly_waits_for_what_a_dark_path_had() {
+    for rates in [[20.0, 20.0], [100.0, 20.0], [8.0, 2.0]] {
+        for (path, moment) in [(0, 700), (1, 700), (0, 1003), (1, 1511)] {
+            for dark in [[true, true], [true, false], [false, true]] {
+                let gap = longest_gap(rates, path, moment * MS, dark);
+                let about = format!("{rates:?} Mbps, path {path} at {moment} ms, {dark:?}");
+                assert!(gap <= 250 * MS, "{about}: {gap:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_path_that_comes_back_is_used_again() {
     let mut run = Setup::new(6)
