@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, UNIX_EPOCH};
 
-use manyway_runtime::files::{Dotfiles, Links, Progress, ReceiveOptions, Sources, receive, send};
+use manyway_runtime::files::{
+    Dotfiles, Links, Phase, Progress, ReceiveOptions, Sources, receive, send,
+};
 use manyway_transfer::message::MAX_DATA;
 use manyway_transfer::{
     Digest, Failure, FailureCode, FrameKind, GROUP, Header, Hello, Message, Policy, Renamed, Role,
