@@ -141,6 +141,7 @@ async fn a_stream_dropped_unfinished_is_reset_and_one_unread_is_stopped() {
     receive.read_exact(&mut [0]).await.unwrap();
     receive.stop(43);
     assert_eq!(receive.read_chunk(1).await, Err(ReadError::Closed));
+    assert_eq!(far_send.stopped().await, Ok(Some(43)));
     assert_eq!(
         far_send.shutdown().await.unwrap_err().kind(),
         ErrorKind::BrokenPipe

@@ -33,7 +33,10 @@ impl Auto {
             return;
         };
         let (now, rtt, starts) = (round.now, path.queue.rtt(), path.curve.in_slow_start());
-        let step = path.yielding.on_round_end(now, rtt, starts);
+        let step = match &mut path.yielding {
+            Some(yielding) => yielding.on_round_end(now, rtt, starts),
+            None => Step::Stay,
+        };
         let (group, queue) = (path.group, path.queue.clone());
         let factor = match step {
             Step::Stay => return,
@@ -47,11 +50,16 @@ impl Auto {
             if step == Step::Back {
                 path.come_back(now);
                 path.held = held;
+            }
+            let Some(yielding) = &mut path.yielding else {
+                continue;
+            };
+            if step == Step::Back {
                 path.curve.reduce(now, factor, floor.max(LEAST));
-                path.yielding.step_back();
-            } else if !path.yielding.is_back() {
+                yielding.step_back();
+            } else if !yielding.is_back() {
                 path.curve.reduce(now, factor, floor);
-                path.yielding.settle(now, path.queue.rtt());
+                yielding.settle(now, path.queue.rtt());
             }
         }
     }
@@ -60,7 +68,9 @@ impl Auto {
 impl Subflow {
     /// If it has stepped back, its window is as it was before.
     pub(super) fn come_back(&mut self, now: Time) {
-        if self.yielding.come_back(now, self.queue.rtt()) {
+        let rtt = self.queue.rtt();
+        let yielding = self.yielding.as_mut();
+        if yielding.is_some_and(|yielding| yielding.come_back(now, rtt)) {
             self.held = now;
             self.curve.restore();
         }

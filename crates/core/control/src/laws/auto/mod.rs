@@ -81,8 +81,8 @@ struct Subflow {
     /// The window while losses were last answered.
     answered: f64,
     delays: Delays,
-    /// For the background.
-    yielding: Yielding,
+    /// In the background only.
+    yielding: Option<Box<Yielding>>,
     /// Its own trial of the group's queue.
     trial: Option<Trial>,
     /// Until then a trial is under way, so the window doesn't grow.
@@ -224,7 +224,9 @@ impl Auto {
             for path in self.members(group).filter(|path| path.held == held) {
                 path.trial = None;
                 path.held = loss.now;
-                path.yielding.come_back(loss.now, path.queue.rtt());
+                if let Some(yielding) = &mut path.yielding {
+                    yielding.come_back(loss.now, path.queue.rtt());
+                }
                 path.curve.restore();
             }
         }
@@ -339,7 +341,7 @@ impl Controller for Auto {
             rising: Rising::default(),
             answered: f64::INFINITY,
             delays: Delays::default(),
-            yielding: Yielding::default(),
+            yielding: self.background.then(Box::default),
             trial: None,
             held: path.now,
             settles: path.now,
@@ -384,9 +386,8 @@ impl Controller for Auto {
             path.delays.on_sample(ack.now, delay);
             let window = path.curve.window();
             path.queue.on_ack(ack, window);
-            if self.background {
-                let rtt = ack.rtt.as_secs_f64();
-                path.yielding.on_sample(ack.now, rtt, window);
+            if let Some(yielding) = &mut path.yielding {
+                yielding.on_sample(ack.now, ack.rtt.as_secs_f64(), window);
             }
         }
         // Nothing recovers from a loss that wasn't answered.
@@ -403,9 +404,9 @@ impl Controller for Auto {
         if !path.rising.free() {
             path.answered = path.curve.window();
         }
-        let free = match self.background {
-            true => path.yielding.is_alone(ack.now),
-            false => path.random(ack.now) && path.queue.is_empty(),
+        let free = match &path.yielding {
+            Some(yielding) => yielding.is_alone(ack.now),
+            None => path.random(ack.now) && path.queue.is_empty(),
         };
         if free && !path.curve.in_slow_start() && self.options.grows_by(&ack, None) {
             path.curve.lift(GROWTH * self.options.counted(ack.packets));
@@ -416,7 +417,9 @@ impl Controller for Auto {
         let Some(path) = self.slots.get_mut(loss.slot) else {
             return;
         };
-        path.yielding.on_loss(loss.now);
+        if let Some(yielding) = &mut path.yielding {
+            yielding.on_loss(loss.now);
+        }
         let congestion = path.queue.on_loss(loss.packets, path.curve.window());
         let congestion = congestion || path.rising.doubts(loss.now);
         if self.rose(loss) || congestion {
@@ -437,8 +440,10 @@ impl Controller for Auto {
     }
 
     fn on_ecn(&mut self, loss: &Loss) {
-        if let Some(path) = self.slots.get_mut(loss.slot) {
-            path.yielding.on_loss(loss.now);
+        if let Some(path) = self.slots.get_mut(loss.slot)
+            && let Some(yielding) = &mut path.yielding
+        {
+            yielding.on_loss(loss.now);
         }
         self.cut(loss);
     }
@@ -448,7 +453,7 @@ impl Controller for Auto {
         if let Some(path) = self.slots.get_mut(slot) {
             path.queue = Queue::default();
             (path.trial, path.held) = (None, Time::ZERO);
-            path.yielding = Yielding::default();
+            path.yielding = path.yielding.take().map(|_| Box::default());
             path.ignored = false;
             path.curve.on_timeout(floor);
         }
