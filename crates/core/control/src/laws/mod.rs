@@ -111,8 +111,8 @@ table! {
             make: |[], options| -> Auto { Ok(Auto::new(options)) }
         }
         Background "background"
-            "adaptive coupling in the background: as auto, with a tenth of its weight, and it gives \
-             way to every queue" {
+            "adaptive coupling in the background: as auto, with a tenth of its weight, and it \
+             gives way to every queue" {
             parameters: [],
             capabilities: Capabilities::DELAY,
             fluid: |_| Fluid::None { nearest: "reno" },
