@@ -271,7 +271,11 @@ mod tests {
         assert_eq!(law(&[]), Ok("auto".to_owned()));
         assert_eq!(law(&["--cc", "lia"]), Ok("lia".to_owned()));
         assert_eq!(law(&["--background"]), Ok("background".to_owned()));
-        let both = law(&["--background", "--cc", "lia"]);
-        assert_eq!(both, Err(clap::error::ErrorKind::ArgumentConflict));
+        // A profile's options stand before those of the command line.
+        assert_eq!(
+            law(&["--cc", "lia", "--background"]),
+            Ok("background".to_owned())
+        );
+        assert_eq!(law(&["--background", "--cc", "lia"]), Ok("lia".to_owned()));
     }
 }

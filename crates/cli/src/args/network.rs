@@ -40,8 +40,8 @@ pub(crate) struct NetworkArgs {
 
     /// Give way to everybody else on the paths with data that this side sends
     ///
-    /// The same as `--cc background`. Has no effect on TCP paths.
-    #[arg(long, conflicts_with = "cc")]
+    /// The same as `--cc background`: the last of the two counts. It has no effect on TCP paths.
+    #[arg(long, overrides_with = "cc")]
     pub(crate) background: bool,
 
     /// Which path carries the next data that this side sends; a wrong name lists all schedulers
