@@ -522,6 +522,3 @@ fn bind_sockets(
     }
     Sockets::bind(places, port)
 }
-
-#[cfg(test)]
-mod tests;
