@@ -5,15 +5,16 @@
 //! bounded: a few receive calls per socket and a limited number of batches out, then the task
 //! yields. It has a thread of its own, so that it may rest between two turns.
 
-mod naps;
 pub(crate) mod reachability;
 mod readers;
+mod rests;
 pub(crate) mod shared;
 pub(crate) mod sockets;
 pub(crate) mod thread;
 
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::mem;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,8 +34,8 @@ use crate::socket::{
     Batch, Filled, MAX_BATCH_BYTES, MAX_BATCH_SEGMENTS, ReceiveBuffers, SendFailure,
 };
 
-use naps::Naps;
 use reachability::Reachability;
+use rests::Rests;
 use shared::{Shared, State};
 use sockets::{Bound, Change, Sockets};
 
@@ -55,7 +56,7 @@ pub(crate) struct Driver {
     receive: ReceiveBuffers,
     send: Vec<u8>,
     next_review: Time,
-    naps: Naps,
+    rests: Rests,
     /// It comes from a rest, without having been woken.
     rested: bool,
 }
@@ -73,7 +74,7 @@ impl Driver {
             receive: ReceiveBuffers::new(),
             send: Vec::with_capacity(MAX_BATCH_BYTES),
             next_review: now + REVIEW,
-            naps: Naps::default(),
+            rests: Rests::default(),
             rested: false,
         };
         driver.on_change(
@@ -104,7 +105,8 @@ impl Future for Driver {
             this.on_change(now, change);
         }
         this.review(now);
-        let mut busy = match this.rested {
+        let rested = mem::take(&mut this.rested);
+        let mut busy = match rested {
             true => this.receive(),
             false => this.poll_receive(cx),
         };
@@ -113,11 +115,9 @@ impl Future for Driver {
         this.dispatch();
         busy |= this.transmit(cx);
         let deadline = this.dispatch();
-        if !busy && this.rest() {
-            busy = true;
-        } else if std::mem::take(&mut this.rested) || this.poll_deadline(cx, deadline).is_ready() {
-            // After a rest, the sockets are still to say when there is something.
-            busy = true;
+        if !busy {
+            // After the last rest, the sockets are still to say when there is something.
+            busy = this.rest() || rested || this.poll_deadline(cx, deadline).is_ready();
         }
         if busy {
             // Let others run, then go on.
@@ -134,7 +134,7 @@ impl Driver {
             shared,
             sockets,
             receive,
-            naps,
+            rests,
             ..
         } = self;
         let mut more = false;
@@ -151,7 +151,7 @@ impl Driver {
                     }
                 };
                 for filled in receive.filled(count) {
-                    naps.note(take(shared, local, filled));
+                    rests.note(take(shared, local, filled));
                 }
                 calls += 1;
                 if calls == RECEIVES_PER_TURN {
@@ -169,14 +169,14 @@ impl Driver {
             shared,
             sockets,
             receive,
-            naps,
+            rests,
             ..
         } = self;
         let mut more = false;
         for (local, Bound { socket, .. }) in sockets.iter_mut() {
             let count = socket.receive(receive);
             for filled in receive.filled(count) {
-                naps.note(take(shared, local, filled));
+                rests.note(take(shared, local, filled));
             }
             more |= count == ReceiveBuffers::COUNT;
         }
@@ -187,13 +187,13 @@ impl Driver {
     fn rest(&mut self) -> bool {
         let shared = &self.shared;
         let shortest_rtt = || shared.look(|state| state.session.shortest_rtt());
-        let nap = self.naps.next(shared.clock.now(), shortest_rtt);
+        let rest = self.rests.next(shared.clock.now(), shortest_rtt);
         // Only the reactor says when there is room in the kernel's buffers.
-        let nap = nap.filter(|_| self.sockets.iter().all(|(_, bound)| !bound.socket.waits()));
-        if let Some(nap) = nap {
-            std::thread::sleep(nap);
+        let rest = rest.filter(|_| self.sockets.iter().all(|(_, bound)| !bound.socket.waits()));
+        if let Some(rest) = rest {
+            std::thread::sleep(rest);
         }
-        self.rested = nap.is_some();
+        self.rested = rest.is_some();
         self.rested
     }
 
@@ -248,7 +248,7 @@ impl Driver {
             });
         }
         self.reachability.on_send(now, local, remote);
-        self.naps.note(len);
+        self.rests.note(len);
         let batch = Batch {
             remote,
             ecn: ecn.then_some(EcnCodepoint::Ect0),
@@ -489,3 +489,6 @@ impl Drop for Driver {
         self.shared.on_stopped();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,14 +23,24 @@ const SPAN: Duration = Duration::from_millis(10);
 
 /// The rate at which bytes pass, received and sent, and the rests that it allows.
 #[derive(Debug, Default)]
-pub(super) struct Naps {
+pub(super) struct Rests {
     since: Time,
     bytes: u64,
     /// As long as the last span allows.
-    nap: Option<Duration>,
+    rest: Option<Duration>,
 }
 
-impl Naps {
+impl Rests {
+    /// Rests of one length, for ever.
+    #[cfg(test)]
+    pub(super) fn always(rest: Duration) -> Self {
+        Self {
+            since: Time::MAX,
+            bytes: 0,
+            rest: Some(rest),
+        }
+    }
+
     /// So many bytes have passed.
     pub(super) fn note(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
@@ -46,12 +56,12 @@ impl Naps {
         if elapsed >= SPAN {
             let rate = self.bytes as f64 / elapsed.as_secs_f64();
             (self.since, self.bytes) = (now, 0);
-            self.nap = (rate * LONGEST.as_secs_f64() >= LEAST)
+            self.rest = (rate * LONGEST.as_secs_f64() >= LEAST)
                 .then(|| Duration::from_secs_f64(MOST / rate).min(LONGEST))
-                .and_then(|nap| Some(nap.min(shortest_rtt()? / OF_ROUND_TRIP)))
-                .filter(|nap| *nap >= SHORTEST);
+                .and_then(|rest| Some(rest.min(shortest_rtt()? / OF_ROUND_TRIP)))
+                .filter(|rest| *rest >= SHORTEST);
         }
-        self.nap
+        self.rest
     }
 }
 
@@ -62,49 +72,49 @@ mod tests {
     const FAR: Option<Duration> = Some(Duration::from_millis(20));
 
     /// What comes of `mbps`, in packets of `size` bytes, a second after a start in silence.
-    fn nap_at(mbps: f64, size: usize, rtt: Option<Duration>) -> Option<Duration> {
-        let mut naps = Naps::default();
+    fn rest_at(mbps: f64, size: usize, rtt: Option<Duration>) -> Option<Duration> {
+        let mut rests = Rests::default();
         let packets = mbps * 1e6 / 8.0 / size as f64;
         let mut at = Duration::from_secs(1);
-        assert_eq!(naps.next(Time::ZERO + at, || rtt), None);
-        let mut nap = None;
+        assert_eq!(rests.next(Time::ZERO + at, || rtt), None);
+        let mut rest = None;
         for _ in 0..packets as usize {
             at += Duration::from_secs_f64(1.0 / packets);
-            naps.note(size);
-            nap = naps.next(Time::ZERO + at, || rtt);
+            rests.note(size);
+            rest = rests.next(Time::ZERO + at, || rtt);
         }
-        nap
+        rest
     }
 
     #[test]
     fn dense_packets_come_together_and_others_at_once() {
         for slow in [0.1, 20.0, 60.0] {
-            assert_eq!(nap_at(slow, 1472, FAR), None, "{slow}");
+            assert_eq!(rest_at(slow, 1472, FAR), None, "{slow}");
         }
         for dense in [70.0, 100.0, 200.0, 380.0] {
-            assert_eq!(nap_at(dense, 1472, FAR), Some(LONGEST), "{dense}");
+            assert_eq!(rest_at(dense, 1472, FAR), Some(LONGEST), "{dense}");
         }
-        let fast = nap_at(1000.0, 1472, FAR).unwrap();
+        let fast = rest_at(1000.0, 1472, FAR).unwrap();
         assert!((180..200).contains(&fast.as_micros()), "{fast:?}");
-        assert_eq!(nap_at(8000.0, 8952, FAR), None);
+        assert_eq!(rest_at(8000.0, 8952, FAR), None);
     }
 
     #[test]
     fn a_short_path_is_not_made_longer() {
         let rtt = |micros| Some(Duration::from_micros(micros));
-        assert_eq!(nap_at(200.0, 1472, rtt(4_000)), rtt(250));
-        assert_eq!(nap_at(200.0, 1472, rtt(300)), None);
-        assert_eq!(nap_at(200.0, 1472, None), None, "no path is up");
+        assert_eq!(rest_at(200.0, 1472, rtt(4_000)), rtt(250));
+        assert_eq!(rest_at(200.0, 1472, rtt(300)), None);
+        assert_eq!(rest_at(200.0, 1472, None), None, "no path is up");
     }
 
     #[test]
     fn a_silence_ends_them() {
-        let mut naps = Naps::default();
+        let mut rests = Rests::default();
         let mut now = Time::ZERO + Duration::from_secs(1);
         let mut turn = |bytes, millis| {
             now += Duration::from_millis(millis);
-            naps.note(bytes);
-            naps.next(now, || FAR)
+            rests.note(bytes);
+            rests.next(now, || FAR)
         };
         assert_eq!(turn(0, 0), None);
         assert_eq!(turn(200_000, 10), Some(LONGEST));
