@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use manyway_runtime::{Config, Connection, Endpoint, EndpointOptions};
+use manyway_runtime::{Config, Connection, Endpoint, EndpointOptions, Event, Events};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
 pub(crate) fn config() -> Config {
     Config {
@@ -22,6 +23,12 @@ pub(crate) async fn endpoint(addresses: &[&str], config: Config) -> Endpoint {
     })
     .await
     .unwrap()
+}
+
+/// The next event, which must come within a minute.
+pub(crate) async fn next_event(events: &mut Events) -> Event {
+    let event = timeout(Duration::from_secs(60), events.recv()).await;
+    event.expect("an event").expect("a live connection")
 }
 
 /// A listener and a connector, and the connection between them.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use crate::common::{Pair, config, endpoint, pair, pair_with};
+use crate::common::{Pair, config, endpoint, next_event, pair, pair_with};
 use manyway_runtime::{CloseReason, Config, ConnectError, Event, PathEvent, ReadError, WriteError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -56,11 +56,7 @@ async fn close_tells_the_peer_code_and_reason_and_wakes_everyone() {
     assert_eq!(stopped.unwrap_err().0, expected);
     assert_eq!(stream.unwrap_err().0, expected);
     assert_eq!(accepted.close_reason(), Some(expected.clone()));
-    while let Some(event) = events.recv().await {
-        if event == Event::Closed(expected.clone()) {
-            break;
-        }
-    }
+    while next_event(&mut events).await != Event::Closed(expected.clone()) {}
     // Our own side.
     assert_eq!(connected.closed().await, CloseReason::Local);
     assert_eq!(

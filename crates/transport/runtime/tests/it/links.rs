@@ -9,7 +9,7 @@ use manyway_runtime::{Connection, Endpoint, Event, PathDownReason, PathEvent, Pa
 use manyway_testbed::{UdpLink, UdpLinkConfig};
 use tokio::io::AsyncReadExt;
 
-use crate::common::{Data, config, endpoint, write_all};
+use crate::common::{Data, config, endpoint, next_event, write_all};
 
 /// A connection of which each path leads through a link of its own.
 struct Linked {
@@ -102,7 +102,7 @@ async fn one_of_two_links_goes_dark_and_nothing_is_lost() {
     sender.await.unwrap();
     let dark = linked.links[0].local_addr();
     loop {
-        match events.recv().await.unwrap() {
+        match next_event(&mut events).await {
             Event::Path(PathEvent::Down { remote, reason, .. }) if remote == dark => {
                 break assert_eq!(reason, PathDownReason::Stalled);
             }

@@ -1,6 +1,6 @@
 //! Data over several loopback addresses, each of which is a path.
 
-use crate::common::{Data, Pair, pair, read_all, write_all};
+use crate::common::{Data, Pair, next_event, pair, read_all, write_all};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -105,7 +105,7 @@ async fn a_local_address_vanishes_in_mid_transfer_and_another_appears() {
     assert!(data.take(first.len()) == first);
     // The reader waits here, so the transfer can't be over before the address is gone.
     loop {
-        match events.recv().await.unwrap() {
+        match next_event(&mut events).await {
             Event::LocalRemoved { name, addr } => {
                 break assert_eq!(
                     (name.as_str(), addr.ip().to_string()),
@@ -137,7 +137,7 @@ async fn a_local_address_vanishes_in_mid_transfer_and_another_appears() {
         .iter()
         .any(|p| p.name == "127.0.0.4" && p.state == PathState::Active)
     {
-        events.recv().await.unwrap();
+        next_event(&mut events).await;
     }
     let gone = connected
         .stats()
