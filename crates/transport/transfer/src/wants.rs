@@ -79,6 +79,8 @@ mod tests {
         wants.set(5, Want::Nothing);
         wants.set(6, Want::Difference);
         assert_eq!(wants.bytes(), [0, 0b10_01_00]);
+        wants.set(6, Want::Nothing);
+        assert_eq!(wants.bytes(), [0, 0b01_01_00]);
         assert!(!Wants::are_valid(&[0, 0b11_00_00]));
         let mut short = Wants::default();
         assert!(short.extend(&[0], 1) && !short.extend(&[0], 4));

@@ -347,6 +347,16 @@ fn a_later_hello_may_say_more() {
 }
 
 #[test]
+fn a_feature_needs_its_bit() {
+    let agreed = Agreement {
+        version: 3,
+        features: 0b110,
+    };
+    let has = [1, 2, 4, 8].map(|feature| agreed.has(feature));
+    assert_eq!(has, [false, true, true, false]);
+}
+
+#[test]
 fn hellos_must_fit() {
     let us = Hello::new(Role::Sender);
     assert_eq!(
@@ -440,6 +450,14 @@ fn entries_that_break_a_rule_are_malformed() {
 }
 
 #[test]
+fn wants_that_mean_nothing_are_malformed() {
+    let decode = |bytes: &[u8]| Message::decode(FrameKind::Wants, bytes);
+    assert!(decode(&[0b10]).is_ok());
+    let malformed = ProtocolError::Malformed(FrameKind::Wants);
+    assert_eq!(decode(&[0b11]), Err(malformed));
+}
+
+#[test]
 fn a_body_ends_where_its_fields_end() {
     for message in [
         Message::Accept,
@@ -477,6 +495,10 @@ fn batches_take_as_much_as_fits() {
     assert!(batch.add(text(2)));
     assert!(!batch.add(0));
     assert!(Batch::default().add(MAX_MESSAGE));
+    // There is room for what comes before the list.
+    let half = MAX_MESSAGE / 2 - Batch::OVERHEAD;
+    let mut batch = Batch::default();
+    assert!(batch.add(half) && !batch.add(half));
 }
 
 #[test]

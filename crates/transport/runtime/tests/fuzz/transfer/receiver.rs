@@ -104,7 +104,7 @@ fn may_go(
     scope: &Scope,
     dotfiles: bool,
     before: &BTreeMap<String, Item>,
-    is_offered: impl Fn(&str) -> bool,
+    manifest: &BTreeSet<String>,
 ) -> bool {
     if scope.dry_run || name.starts_with('.') && !dotfiles {
         return false;
@@ -112,7 +112,7 @@ fn may_go(
     // The first of the directories above it, or itself, that wasn't offered.
     let ends = name.match_indices('/').map(|(at, _)| at);
     let mut prefixes = ends.chain([name.len()]).map(|at| &name[..at]);
-    let Some(first) = prefixes.find(|prefix| !is_offered(prefix)) else {
+    let Some(first) = prefixes.find(|prefix| !manifest.contains(*prefix)) else {
         return false;
     };
     let below = [first].into_iter().chain(prefixes);
@@ -273,11 +273,10 @@ pub(super) fn receiver(mut choices: Choices<'_>) {
     let deletes = delete
         && policy != Policy::Rename
         && matches!(progress.phase(), Phase::Syncing | Phase::Done);
+    let manifest = manifest(&script.bytes);
     for (name, (there, ..)) in &before {
         let is_part = name.contains(MARK) && *there != Thing::Directory;
-        let manifest = &script.entries[..script.closed.unwrap_or(script.entries.len())];
-        let is_offered = |name: &str| manifest.iter().any(|(offer, _)| offer == name);
-        let goes = deletes && may_go(name, &scope, flags & 4 > 0, &before, is_offered);
+        let goes = deletes && may_go(name, &scope, flags & 4 > 0, &before, &manifest);
         assert!(
             is_part || goes || after.contains_key(name),
             "{name} is gone: {result:?}"
@@ -305,6 +304,25 @@ pub(super) fn receiver(mut choices: Choices<'_>) {
         item.2 = beyond.get(name).map_or(item.2, |before| before.2);
     }
     assert!(now == beyond, "what is outside has changed: {result:?}");
+}
+
+/// What these bytes offer until the manifest ends: a script may say more, and other things.
+fn manifest(mut said: &[u8]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    while let Some((header, rest)) = said.split_first_chunk()
+        && let Ok(header) = Header::decode(*header)
+        && let Some((body, rest)) = rest.split_at_checked(header.len)
+    {
+        said = rest;
+        match Message::decode(header.kind, body) {
+            Ok(Message::Entries(entries)) => {
+                names.extend(entries.into_iter().map(|entry| entry.name.to_string()));
+            }
+            Ok(Message::Offered(_)) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    names
 }
 
 /// The name of the marker of a directory.

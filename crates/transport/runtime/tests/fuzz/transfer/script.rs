@@ -38,8 +38,6 @@ pub(super) struct Script {
     pub(super) bytes: Vec<u8>,
     /// Bytes that are never cut off again.
     pub(super) fixed: usize,
-    /// Of what was offered, so much came before the first end of a manifest.
-    pub(super) closed: Option<usize>,
     /// What was offered, as offered.
     pub(super) entries: Vec<(String, What)>,
     /// The next file to be sent.
@@ -114,7 +112,6 @@ impl Script {
                     }
                 }
                 self.say(&Message::Offered(totals));
-                self.closed.get_or_insert(self.entries.len());
             }
             3 => {
                 let len = choices.number();
