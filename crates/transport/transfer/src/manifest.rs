@@ -281,8 +281,9 @@ mod tests {
         manifest.push(&shared("e")).unwrap();
         manifest.push(&entry("f", Kind::HardLink(1), 0)).unwrap();
         assert_eq!(manifest.totals().hard_links, 2);
-        manifest.shared = Manifest::MAX_SHARED;
-        assert!(manifest.push(&shared("g")).is_err());
+        manifest.shared = Manifest::MAX_SHARED - 1;
+        manifest.push(&shared("g")).unwrap();
+        assert!(manifest.push(&shared("h")).is_err());
     }
 
     #[test]
