@@ -278,25 +278,33 @@ async fn a_link_put_in_place_during_the_transfer() {
     assert_eq!(names(to.path()), ["a", "d"]);
 }
 
-/// A sender offers these, of which each file is `x`. Once `a` is there, the disk calls it `b`, as
-/// if that were one name in other letters; then the sender goes on.
+/// A sender offers these, of which two are files, each of them `x`. Once `a` is there, the disk
+/// calls it `b`, as if that were one name in other letters; then the sender goes on.
 async fn where_a_is_b(to: &Path, with: Policy, entries: Vec<Entry>) -> String {
     let (ours, theirs) = pair();
-    let files = entries.iter().filter(|entry| entry.is_file()).count();
-    let first_is_file = entries[0].is_file();
+    let (a, is_file) = (to.join("a"), entries[0].is_file());
+    // Once there is a part file in a directory, the receiver has it open.
+    let is_there = || match is_file {
+        true => a.exists(),
+        false => fs::read_dir(&a).is_ok_and(|mut dir| dir.next().is_some()),
+    };
     let script = async {
         let mut sender = Puppet::greeted(ours, Role::Sender).await;
         sender.offer(entries).await;
         while sender.hear().await != Some(Message::Accept) {}
-        for file in 0..files {
-            if file == usize::from(first_is_file) {
-                while fs::rename(to.join("a"), to.join("b")).is_err() {
-                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-                }
-            }
-            sender.data(b"x").await;
+        sender.data(b"x").await;
+        if is_file {
             sender.trailer(b"x").await;
         }
+        while !is_there() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        fs::rename(&a, to.join("b")).unwrap();
+        if !is_file {
+            sender.trailer(b"x").await;
+        }
+        sender.data(b"x").await;
+        sender.trailer(b"x").await;
         sender.hear_failure().await
     };
     let receiving = receive(theirs, to, policy(with), Progress::new());
