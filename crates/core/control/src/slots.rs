@@ -49,12 +49,6 @@ impl<T> Slots<T> {
         entries.filter_map(|(index, entry)| Some((index, entry.as_ref()?)))
     }
 
-    /// The values, to be changed, with their slots.
-    pub(crate) fn iter_slots_mut(&mut self) -> impl Iterator<Item = (Slot, &mut T)> {
-        let entries = self.entries.iter_mut().enumerate();
-        entries.filter_map(|(index, entry)| Some((Slot(index), entry.as_mut()?)))
-    }
-
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().flatten()
     }

@@ -37,7 +37,6 @@ impl Auto {
             Some(yielding) => yielding.on_round_end(now, rtt, starts),
             None => Step::Stay,
         };
-        let (group, queue) = (path.group, path.queue.clone());
         let factor = match step {
             Step::Stay => return,
             Step::Return => return path.come_back(now),
@@ -45,7 +44,10 @@ impl Auto {
             Step::GiveWay(factor) => factor,
         };
         let held = now + seconds(TRIAL * rtt);
-        for path in self.members(group).filter(|path| !path.is_apart(&queue)) {
+        for slot in self.behind_queue_of(round.slot, now) {
+            let Some(path) = self.slots.get_mut(slot) else {
+                continue;
+            };
             path.lost = false;
             if step == Step::Back {
                 path.come_back(now);

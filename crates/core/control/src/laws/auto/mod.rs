@@ -40,6 +40,11 @@ use yielding::Yielding;
 const TOGETHER: f64 = 0.6;
 /// … and below this one they part.
 const APART: f64 = 0.3;
+/// Subflows of a group are cut together only above this one: being cut together makes those alike
+/// that aren't behind one queue, so that they would never part.
+const SAME: f64 = 0.8;
+/// A subflow that has had no round for so many round-trip times has nothing in the queue.
+const SILENT: f64 = 4.0;
 /// How often groups are formed, and their growth is split, anew.
 const REGROUP: Duration = Duration::from_secs(1);
 /// The part of a group's growth that is split equally, so that no subflow starves.
@@ -183,6 +188,18 @@ impl Auto {
         rose
     }
 
+    /// The subflows of the path's group that may be behind its queue, itself included.
+    fn behind_queue_of(&self, slot: Slot, now: Time) -> Vec<Slot> {
+        let Some(path) = self.slots.get(slot) else {
+            return Vec::new();
+        };
+        let all = self.slots.iter_indexed();
+        let all = all.map(|(index, other)| (Slot(index), other));
+        let members = all.filter(|(_, other)| other.group == path.group);
+        let behind = members.filter(|(at, other)| *at == slot || !other.is_apart(path, now));
+        behind.map(|(slot, _)| slot).collect()
+    }
+
     /// Cuts the path's group, unless the loss belongs to its last cut.
     fn cut(&mut self, loss: &Loss) {
         let floor = self.floor();
@@ -199,12 +216,13 @@ impl Auto {
         if path.curve.cut().is_some_and(|cut| loss.sent < cut) {
             return;
         }
-        let (group, queue) = (path.group, path.queue.clone());
-        let settles = loss.now + seconds(SETTLED * queue.rtt());
-        for (slot, path) in self.slots.iter_slots_mut() {
-            let common = queue.is_full() || path.rising.doubts(loss.now);
-            let hit = slot == loss.slot || common && !path.is_apart(&queue);
-            if path.group == group && hit {
+        let settles = loss.now + seconds(SETTLED * path.queue.rtt());
+        let hit = match path.queue.is_full() || path.rising.doubts(loss.now) {
+            true => self.behind_queue_of(loss.slot, loss.now),
+            false => vec![loss.slot],
+        };
+        for slot in hit {
+            if let Some(path) = self.slots.get_mut(slot) {
                 path.lost = slot == loss.slot;
                 path.alone = false;
                 path.settles = settles;
@@ -239,15 +257,16 @@ impl Auto {
         let Some(path) = self.slots.get_mut(round.slot) else {
             return;
         };
-        let (group, queue) = (path.group, path.queue.clone());
-        let rtt = queue.base() + standing;
+        let rtt = path.queue.base() + standing;
         let factor = (1.0 - ASK / rtt).max(BETA);
         path.trial = Some(Trial::new(standing, (1.0 - factor) * rtt));
         let held = round.now + seconds(TRIAL * rtt);
-        for path in self.members(group).filter(|path| !path.is_apart(&queue)) {
-            path.lost = false;
-            path.held = held;
-            path.curve.reduce(round.now, factor, floor);
+        for slot in self.behind_queue_of(round.slot, round.now) {
+            if let Some(path) = self.slots.get_mut(slot) {
+                path.lost = false;
+                path.held = held;
+                path.curve.reduce(round.now, factor, floor);
+            }
         }
     }
 
@@ -306,10 +325,12 @@ impl Subflow {
         self.curve.fall_back(self.answered.max(floor));
     }
 
-    /// Whether it can't be behind this queue of another one.
-    fn is_apart(&self, queue: &Queue) -> bool {
+    /// Whether it can't be behind the queue of another one, which has packets there now.
+    fn is_apart(&self, other: &Subflow, now: Time) -> bool {
         let starts = self.curve.in_slow_start() && self.queue.is_empty();
-        starts || self.queue.is_shorter(queue)
+        let silent = now.since(self.began).as_secs_f64() > SILENT * self.queue.rtt();
+        let unlike = (self.delays.likeness(&other.delays)).is_some_and(|likeness| likeness < SAME);
+        starts || silent || unlike || self.queue.is_shorter(&other.queue)
     }
 }
 
@@ -465,10 +486,11 @@ impl Controller for Auto {
         };
         path.lost = false;
         let (group, cut) = (path.group, path.curve.cut());
-        if self.members(group).any(|path| path.lost) {
+        let hit = |path: &&mut Subflow| path.curve.cut() == cut;
+        if self.members(group).filter(hit).any(|path| path.lost) {
             return;
         }
-        for path in self.members(group).filter(|path| path.curve.cut() == cut) {
+        for path in self.members(group).filter(hit) {
             path.curve.restore();
         }
     }

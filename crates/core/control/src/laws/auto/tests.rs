@@ -50,6 +50,17 @@ impl Bench {
         });
     }
 
+    fn groups(&self) -> Vec<usize> {
+        let paths = self.auto.slots.iter_indexed();
+        paths.map(|(_, path)| path.group).collect()
+    }
+
+    /// Of the first two.
+    fn likeness(&self) -> f64 {
+        let [one, other] = [0, 1].map(|n| self.auto.slots.get(self.slots[n]).unwrap());
+        one.delays.likeness(&other.delays).unwrap()
+    }
+
     /// A round of `rounds` for all, in which the queues, in ms, are what `queue` says.
     fn rounds(&mut self, rounds: usize, queue: impl Fn(usize, usize) -> f64) {
         for round in 0..rounds {
@@ -129,6 +140,47 @@ fn a_subflow_with_another_queue_isnt_cut() {
     let before = bench.windows();
     bench.lose(0, Duration::ZERO);
     assert!(bench.windows()[1] < before[1]);
+}
+
+#[test]
+fn a_silent_subflow_isnt_cut() {
+    let silent_for = |round_trips: u32| {
+        let mut bench = Bench::settled(&[30.0, 30.0]);
+        bench.rounds(5, |_, _| 20.0);
+        let before = bench.windows();
+        let (slot, round) = (bench.slots[0], RTT + Duration::from_millis(20));
+        for _ in 0..round_trips {
+            bench.now += round;
+            bench.ack(0, 1.0, Duration::from_millis(20));
+            let now = bench.now;
+            bench.auto.on_round_end(&Round { slot, now });
+        }
+        bench.lose(0, Duration::ZERO);
+        bench.windows()[1] < before[1]
+    };
+    assert!(silent_for(3));
+    assert!(!silent_for(5));
+}
+
+/// Their delays change alike, but not as behind one queue: being cut together does that.
+#[test]
+fn subflows_that_are_only_a_little_alike_arent_cut_together() {
+    let cut_with_noise = |own: f64| {
+        let mut bench = Bench::settled(&[30.0, 30.0]);
+        bench.rounds(300, |n, round| {
+            20.0 + 10.0 * noise(7, round) + own * noise(n, round)
+        });
+        let likeness = bench.likeness();
+        let before = bench.windows();
+        bench.lose(0, Duration::ZERO);
+        assert!(bench.windows()[0] < before[0]);
+        assert_eq!(bench.groups(), [0, 0]);
+        (likeness, bench.windows()[1] < before[1])
+    };
+    let (likeness, cut) = cut_with_noise(2.0);
+    assert!(likeness > 0.9 && cut, "{likeness}");
+    let (likeness, cut) = cut_with_noise(8.0);
+    assert!((0.4..0.75).contains(&likeness) && !cut, "{likeness}");
 }
 
 #[test]
@@ -306,7 +358,7 @@ fn a_new_subflow_joins_the_fastest_group_and_brings_no_groups_together() {
         initial_rtt: RTT,
     }));
     bench.rounds(30, |n, round| 8.0 * noise(n, round));
-    let groups: Vec<usize> = bench.auto.slots.iter_mut().map(|p| p.group).collect();
+    let groups = bench.groups();
     assert_ne!(groups[0], groups[1]);
     assert_eq!(groups[2], groups[1]);
 }
