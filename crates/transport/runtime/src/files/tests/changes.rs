@@ -230,7 +230,8 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
+        // What sweeps part files may have it open a little longer.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
 

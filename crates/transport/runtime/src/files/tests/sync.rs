@@ -271,7 +271,9 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let mut umount = std::process::Command::new("umount");
+        // What sweeps part files may have it open a little longer.
+        let _ = umount.arg("--lazy").arg(&self.0).status();
     }
 }
 
