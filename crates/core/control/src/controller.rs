@@ -109,6 +109,17 @@ impl Delivery {
     }
 }
 
+/// How slow start goes on from a window that was set ([`Controller::set_window`]).
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Target {
+    /// As before.
+    Unchanged,
+    /// From this window on, in packets, a quarter as fast.
+    Known(f64),
+    /// Up to this window, in packets, if it isn't over yet.
+    Threshold(f64),
+}
+
 /// A packet that was declared lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct LostPacket {
@@ -203,6 +214,13 @@ pub trait Controller: Send + Debug {
     /// far as its floor allows.
     fn set_packet_size(&mut self, slot: Slot, bytes: u32);
 
+    /// Sets the window, which may go beyond what the path is known to carry (careful resume, RFC
+    /// 9959). `false`: the controller doesn't do that.
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        let _ = (slot, window, target);
+        false
+    }
+
     /// Packets were acknowledged.
     fn on_ack(&mut self, ack: &Ack);
 
@@ -278,6 +296,9 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
     }
     fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
         (**self).set_packet_size(slot, bytes);
+    }
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        (**self).set_window(slot, window, target)
     }
     fn on_ack(&mut self, ack: &Ack) {
         (**self).on_ack(ack);

@@ -75,7 +75,7 @@ mod slots;
 mod slow_start;
 
 pub use controller::{
-    Ack, Controller, Delivery, Loss, LostPacket, NewPath, PathVerdict, Round, Slot,
+    Ack, Controller, Delivery, Loss, LostPacket, NewPath, PathVerdict, Round, Slot, Target,
 };
 pub use coupled::Coupled;
 pub use law::{Law, Path, Scalar, WindowLaw};
@@ -84,6 +84,6 @@ pub use registry::{LawError, LawSpec};
 pub use rtt::Rtt;
 pub use scheduler::Scheduler;
 pub use sender::{
-    AckError, AckInfo, Arrived, Carried, CarriedConfig, LossDetection, Outcome, Permit,
+    AckError, AckInfo, Arrived, Carried, CarriedConfig, LossDetection, Outcome, Permit, Remembered,
     RetransmissionTimeout, Sender, SenderConfig, SenderStats, Sent, TimerEvent,
 };

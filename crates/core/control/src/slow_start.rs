@@ -1,6 +1,6 @@
 //! Slow start of one path, with HyStart++. It owns the threshold, never the window.
 
-use crate::controller::Ack;
+use crate::controller::{Ack, Target};
 use crate::options::{MAX_WINDOW, Options, SlowStartKind, bounded};
 use crate::rtt::nanos;
 
@@ -11,6 +11,8 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: f64 = 8.0;
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 const CSS_ROUNDS: u32 = 5;
+/// Conservative rounds once a path carries what it is known for: as much as one of slow start.
+const KNOWN_ROUNDS: u32 = 3;
 /// Within a round, a sixth more than the smallest round-trip time of the last one is a queue, but
 /// 3 ms at least, and a sixth more of jitter than that round had. Lower bars make those leave too
 /// early that join others.
@@ -32,6 +34,10 @@ const MIN_QUEUE: u64 = 3_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct SlowStart {
     threshold: f64,
+    /// An earlier path carried as much. Beyond it, slow start is conservative for so many rounds:
+    /// packets that were spread over a round trip leave no queue at its end to be noticed.
+    known: f64,
+    beyond_known: u32,
     /// The smallest threshold, packets.
     least: f64,
     state: HyStartState,
@@ -100,6 +106,8 @@ impl SlowStart {
     pub(crate) fn new(kind: SlowStartKind) -> Self {
         SlowStart {
             threshold: f64::INFINITY,
+            known: f64::INFINITY,
+            beyond_known: 0,
             least: 0.0,
             state: match kind {
                 SlowStartKind::HyStart => HyStartState::Watching,
@@ -137,9 +145,19 @@ impl SlowStart {
         self.state = HyStartState::Standard;
     }
 
+    /// The window was set.
+    pub(crate) fn resume(&mut self, target: Target) {
+        match target {
+            Target::Unchanged => {}
+            Target::Known(window) => (self.known, self.beyond_known) = (window, KNOWN_ROUNDS),
+            Target::Threshold(threshold) => self.set_threshold(threshold),
+        }
+    }
+
     /// Packets are of another size from now on: one of before is `factor` of those.
     pub(crate) fn rescale(&mut self, factor: f64) {
         self.threshold = (self.threshold * factor).max(self.least);
+        self.known *= factor;
     }
 
     /// Slow start again from the minimum. The loss event that led to the timeout has set the
@@ -159,6 +177,7 @@ impl SlowStart {
         let growth = match self.state {
             HyStartState::Conservative { .. } => packets / CSS_GROWTH_DIVISOR,
             HyStartState::Resting { .. } => 0.0,
+            _ if window >= self.known && self.beyond_known > 0 => packets / CSS_GROWTH_DIVISOR,
             HyStartState::Watching | HyStartState::Standard => packets,
         };
         (window + growth).min(self.threshold).min(MAX_WINDOW)
@@ -175,6 +194,9 @@ impl SlowStart {
     /// The end of a round. When the path is known to be full, or conservative slow start has run
     /// its course, the threshold becomes `window`: congestion avoidance begins.
     pub(crate) fn on_round_end(&mut self, window: f64) {
+        if window >= self.known {
+            self.beyond_known = self.beyond_known.saturating_sub(1);
+        }
         match &mut self.state {
             HyStartState::Standard => return,
             HyStartState::Watching => {}

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use manyway_control::laws::{Balia, Cubic, Lia, Reno};
 use manyway_control::{
-    AckInfo, Controller, Coupled, LawSpec, Options, Outcome, Permit, Sender, SenderConfig, Sent,
-    SlowStartKind, TimerEvent,
+    AckInfo, Controller, Coupled, LawSpec, Options, Outcome, Permit, Remembered, Sender,
+    SenderConfig, Sent, SlowStartKind, TimerEvent,
 };
 use manyway_units::Time;
 
@@ -96,12 +96,33 @@ struct Loop<C> {
 }
 
 impl<C: Controller> Loop<C> {
-    fn new(mut controller: C, pipe: Pipe, pacing: bool) -> Self {
+    fn new(controller: C, pipe: Pipe, pacing: bool) -> Self {
+        let config = SenderConfig {
+            pacing,
+            ..SenderConfig::default()
+        };
+        Loop::with(config, controller, pipe)
+    }
+
+    /// A paced sender that resumes from so many packets and that round-trip time.
+    fn resuming(controller: C, pipe: Pipe, packets: u64, min_rtt: Duration) -> Self {
+        let remembered = Remembered {
+            bytes: packets * u64::from(PACKET),
+            min_rtt,
+        };
+        let config = SenderConfig {
+            careful_resume: true,
+            remembered: Some(remembered),
+            ..SenderConfig::default()
+        };
+        Loop::with(config, controller, pipe)
+    }
+
+    fn with(config: SenderConfig, mut controller: C, pipe: Pipe) -> Self {
         let config = SenderConfig {
             packet_size: PACKET,
             initial_rtt: pipe.rtt,
-            pacing,
-            ..SenderConfig::default()
+            ..config
         };
         Loop {
             sender: Sender::new(config, Time::ZERO, &mut controller),
@@ -420,4 +441,133 @@ fn runs_repeat_exactly() {
     assert_eq!(plain.per_round, boxed.per_round);
     assert_eq!(plain.window().to_bits(), boxed.window().to_bits());
     assert_eq!(plain.sender.stats(), boxed.sender.stats());
+}
+
+/// 1,000 packets fill the pipe.
+fn large() -> Pipe {
+    Pipe::new(10_000, ms(100), 500)
+}
+
+fn half_at_once<C: Controller>(controller: C, _kept: f64) {
+    let mut it = Loop::resuming(controller, large(), 1000, ms(100));
+    it.run_for(ms(550));
+    let name = it.controller.name();
+    assert!(it.sender.stats().resumed);
+    // The first window is acknowledged in the middle of the second round trip. From then on, half
+    // in a round trip, and all of it after two.
+    let [first, second, third, fourth, ..] = it.per_round[..] else {
+        panic!("too few rounds");
+    };
+    assert_eq!(first, 10, "{name}");
+    assert!((200..=330).contains(&second), "{name}: {second}");
+    assert!((500..=1000).contains(&third), "{name}: {third}");
+    assert!(fourth >= 900, "{name}: {fourth}");
+    assert_eq!(it.pipe.dropped, 0, "{name}");
+}
+
+#[test]
+fn a_path_seen_before_starts_from_half_of_what_it_carried() {
+    with_every_controller!(half_at_once, HYSTART);
+}
+
+#[test]
+fn what_is_half_of_it_leaves_no_queue() {
+    let mut it = Loop::resuming(Cubic::new(options(HYSTART)), large(), 1000, ms(100));
+    it.run(Time::from_millis(220), |_| false);
+    assert!(it.pipe.longest_queue <= 12, "{}", it.pipe.longest_queue);
+}
+
+/// A twentieth of what it was.
+fn retreats<C: Controller>(controller: C, _kept: f64) {
+    let mut it = Loop::resuming(controller, Pipe::new(500, ms(100), 50), 1000, ms(100));
+    let name = it.controller.name();
+    assert!(
+        it.run(Time::from_millis(900), |it| it.sender.stats().loss_events
+            > 0)
+    );
+    // Half of what had come through, which is the pipe and the queue at most.
+    let window = it.window();
+    assert!((10.0..=50.0).contains(&window), "{name}: {window}");
+    it.run_for(ms(1000));
+    let before = it.pipe.delivered;
+    it.run_for(ms(2000));
+    let carried = it.pipe.delivered - before;
+    assert!(carried >= 900, "{name}: {carried} of 1000");
+    assert!(it.pipe.dropped <= 500, "{name}: {}", it.pipe.dropped);
+}
+
+#[test]
+fn on_a_path_that_has_become_slow_it_retreats() {
+    with_every_controller!(retreats, HYSTART);
+}
+
+/// The loss of one packet isn't the path's end: slow start goes on up to half of what came through.
+#[test]
+fn after_the_retreat_slow_start_goes_on() {
+    let mut pipe = large();
+    pipe.drops = vec![60];
+    let mut it = Loop::resuming(Cubic::new(options(HYSTART)), pipe, 1000, ms(100));
+    assert!(
+        it.run(Time::from_millis(900), |it| it.sender.stats().loss_events
+            > 0)
+    );
+    assert!(it.window() <= 40.0, "{}", it.window());
+    it.run_for(ms(600));
+    assert!(it.window() >= 225.0, "{}", it.window());
+}
+
+#[test]
+fn a_path_that_differs_or_loses_at_once_starts_as_any_other() {
+    let jumped = |drops: &[u64], packets, min_rtt| {
+        let mut pipe = large();
+        pipe.drops = drops.to_vec();
+        let controller = Cubic::new(options(HYSTART));
+        let mut it = Loop::resuming(controller, pipe, packets, min_rtt);
+        it.run_for(ms(350));
+        it.sender.stats().resumed
+    };
+    assert!(jumped(&[], 1000, ms(100)));
+    assert!(jumped(&[], 1000, ms(11)) && jumped(&[], 1000, ms(199)));
+    assert!(!jumped(&[], 1000, ms(9)) && !jumped(&[], 1000, ms(201)));
+    assert!(!jumped(&[3], 1000, ms(100)));
+    // No more than it starts with anyway.
+    assert!(!jumped(&[], 20, ms(100)));
+}
+
+#[test]
+fn a_sender_remembers_what_its_path_carried() {
+    let config = SenderConfig {
+        careful_resume: true,
+        ..SenderConfig::default()
+    };
+    let mut it = Loop::with(config, Cubic::new(options(HYSTART)), deep_queue());
+    assert_eq!(it.sender.remembered(), None);
+    it.run_for(ms(20_000));
+    let remembered = it.sender.remembered().unwrap();
+    let packets = remembered.bytes / u64::from(PACKET);
+    // The pipe, and the queue at most.
+    assert!((60..=570).contains(&packets), "{packets}");
+    assert!((ms(50)..ms(52)).contains(&remembered.min_rtt));
+    // A path that is slower now is remembered as it was for a minute at most.
+    it.pipe.service *= 10;
+    it.pipe.queue = 6;
+    it.run_for(ms(61_000));
+    let later = it.sender.remembered().unwrap().bytes / u64::from(PACKET);
+    assert!((6..=13).contains(&later), "{later}");
+    // By default, nothing is remembered.
+    let mut it = Loop::new(Cubic::new(options(HYSTART)), deep_queue(), true);
+    it.run_for(ms(1000));
+    assert_eq!(it.sender.remembered(), None);
+}
+/// What an earlier path carried was little, for the application or others took the rest: slow start
+/// goes on beyond it.
+#[test]
+fn more_than_it_carried_is_found() {
+    let mut it = Loop::resuming(Cubic::new(options(HYSTART)), large(), 100, ms(100));
+    it.run_for(ms(1200));
+    assert!(it.sender.stats().resumed);
+    let before = it.pipe.delivered;
+    it.run_for(ms(500));
+    let carried = it.pipe.delivered - before;
+    assert!(carried >= 4500, "{carried}");
 }

@@ -15,6 +15,10 @@ pub(crate) const IDS_PER_SECOND: f64 = 16.0;
 /// Control frames that wait for a datagram: more than all ids, paths and relays have to say at
 /// once. Those of the streams wait in no queue.
 pub(crate) const MAX_CONTROL: usize = 2048;
+/// Pairs of hosts of which an endpoint remembers what the last path between them carried …
+pub(crate) const MEMORIES: usize = 64;
+/// … for this long.
+pub(crate) const MEMORY_LASTS: Duration = Duration::from_secs(600);
 /// Packets without stream data, over all paths, that wait for an acknowledgement or for that of one
 /// before them, and control frames on their way. A receiver acknowledges every tenth packet, so a
 /// window of 64 MiB takes 6,000.
@@ -25,7 +29,7 @@ pub(crate) const LEAST_IN_PACKET: u32 = 512;
 /// What a connection is charged for itself, in bytes: keys, controllers, tables.
 pub(crate) const CONNECTION_MEMORY: usize = 16 << 10;
 /// And for each of its paths: sender, replay window, challenges.
-pub(crate) const PATH_MEMORY: usize = 14 << 10;
+pub(crate) const PATH_MEMORY: usize = 29 << 9;
 /// And for each relay that its peer has named.
 pub(crate) const RELAY_MEMORY: usize = 3 << 9;
 /// And for each packet whose fate is open, and each control frame that waits or is on its way.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot};
+use crate::controller::{
+    Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot, Target,
+};
 
 use super::BottleneckConfig;
 use super::estimator::{Estimate, Estimator};
@@ -162,6 +164,10 @@ impl<C: Controller> Controller for Watched<C> {
         if let Some(record) = self.path(slot) {
             record.size = bytes.into();
         }
+    }
+
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        self.inside.set_window(slot, window, target)
     }
 
     fn on_ack(&mut self, ack: &Ack) {

@@ -3,7 +3,7 @@
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
 use crate::law::{Law, Path};
 use crate::options::{MAX_WINDOW, Options, bounded};
 use crate::slots::Slots;
@@ -209,6 +209,16 @@ impl<L: Law> Controller for Coupled<L> {
         if increase < 0.0 {
             path.window = path.window.max(self.floor);
         }
+    }
+
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        let Some(member) = self.slots.get_mut(slot) else {
+            return false;
+        };
+        member.fresh = 0;
+        member.slow_start.resume(target);
+        self.paths[member.at].window = bounded(window).max(self.floor);
+        true
     }
 
     fn on_loss(&mut self, loss: &Loss) {

@@ -3,7 +3,9 @@
 use manyway_units::Time;
 
 use super::AnyController;
-use crate::controller::{Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot};
+use crate::controller::{
+    Ack, Controller, Loss, LostPacket, NewPath, PathVerdict, Round, Slot, Target,
+};
 
 impl Controller for AnyController {
     fn name(&self) -> &'static str {
@@ -23,6 +25,9 @@ impl Controller for AnyController {
     }
     fn set_packet_size(&mut self, slot: Slot, bytes: u32) {
         each!(self, controller => controller.set_packet_size(slot, bytes));
+    }
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        each!(self, controller => controller.set_window(slot, window, target))
     }
     #[inline]
     fn on_ack(&mut self, ack: &Ack) {

@@ -9,6 +9,7 @@ mod measuring;
 mod pacer;
 mod recovery;
 mod reordering;
+mod resume;
 mod timer;
 mod types;
 
@@ -25,8 +26,10 @@ use delivery::DeliveryRate;
 use flight::Flight;
 use pacer::Pacer;
 use recovery::Recovery;
+use resume::Resume;
 
 pub use carried::{Arrived, Carried, CarriedConfig};
+pub use resume::Remembered;
 pub use types::{
     AckError, AckInfo, LossDetection, Outcome, Permit, RetransmissionTimeout, SenderConfig,
     SenderStats, Sent, TimerEvent,
@@ -77,6 +80,8 @@ pub struct Sender<P> {
     retransmit: bool,
     /// For rate-based controllers only.
     delivery: Option<Box<DeliveryRate>>,
+    /// Only where it is configured.
+    resume: Option<Box<Resume>>,
     stats: SenderStats,
 }
 
@@ -119,6 +124,7 @@ impl<P> Sender<P> {
             ce_count: 0,
             retransmit: false,
             delivery: controller.rate_based().then(Box::default),
+            resume: Resume::of(&config, now),
             stats: SenderStats::default(),
             config,
         };
@@ -147,7 +153,12 @@ impl<P> Sender<P> {
         self.retire(controller).for_each(drop);
         let (stats, ce_count) = (self.stats, self.ce_count);
         let next = self.flight.next();
-        *self = Sender::new(self.config, now, controller).starting_at(next);
+        // It may lead elsewhere.
+        let config = SenderConfig {
+            remembered: None,
+            ..self.config
+        };
+        *self = Sender::new(config, now, controller).starting_at(next);
         // The peer counts its marks on, too.
         (self.stats, self.ce_count) = (stats, ce_count);
     }
@@ -555,13 +566,17 @@ impl<P> Sender<P> {
             in_recovery: self.recovery.covers(newly.number),
             delivery,
         });
-        if newly.number >= self.round_end {
+        let ends_round = newly.number >= self.round_end;
+        if ends_round {
             self.round_end = self.flight.next();
             self.peak = [self.peak[1], self.flight.bytes()];
             controller.on_round_end(&Round {
                 slot: self.slot,
                 now,
             });
+        }
+        if self.resume.is_some() {
+            self.resume_on_ack(now, newly, sample, ends_round, controller);
         }
     }
 
@@ -593,7 +608,9 @@ impl<P> Sender<P> {
         if let Some(rate) = controller.pacing_rate(self.slot) {
             self.pacer.set_rate(rate);
         } else if self.config.pacing {
-            let gain = if controller.in_slow_start(self.slot) {
+            let gain = if self.resume.as_ref().is_some_and(|resume| resume.spreads()) {
+                1.0
+            } else if controller.in_slow_start(self.slot) {
                 2.0
             } else {
                 1.25

@@ -392,6 +392,7 @@ impl<P> Sender<P> {
         if batch.persistent && !self.has_tcp_timer() {
             self.stats.persistent_congestions += 1;
             self.rtt.reset_min();
+            self.end_resume();
             controller.on_timeout(self.slot, now);
         }
         true
@@ -416,6 +417,7 @@ impl<P> Sender<P> {
             self.stats.loss_events += 1;
             self.retransmit = true;
             controller.on_loss(&loss);
+            self.resume_on_loss(controller);
         } else {
             controller.on_further_loss(&loss);
         }
@@ -441,6 +443,7 @@ impl<P> Sender<P> {
             .resolve(now, &self.rtt, &mut self.flight, outcome, true);
         if let Some(batch) = found {
             self.report_lost(now, &batch, &outcome.lost[before..], controller);
+            self.end_resume();
             controller.on_timeout(self.slot, now);
             self.update_pacer(controller);
         }
@@ -459,6 +462,7 @@ impl<P> Sender<P> {
         if count > 0 && self.recovery.undo() {
             self.stats.undone_events += 1;
             self.retransmit = false;
+            self.end_resume();
             controller.on_spurious_loss(self.slot, now);
             self.update_pacer(controller);
         }
@@ -479,6 +483,7 @@ impl<P> Sender<P> {
                 sent: newly.sent,
                 packets: 0.0,
             });
+            self.resume_on_loss(controller);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
+use super::Remembered;
 use crate::options::bounded;
 
 /// How a [`super::Sender`] behaves.
@@ -29,6 +30,11 @@ pub struct SenderConfig {
     pub pacing: bool,
     /// The window to start from, in packets.
     pub initial_window: f64,
+    /// Whether the sender starts by careful resume (RFC 9959), from what `remembered` says, and
+    /// [remembers](super::Sender::remembered) what the path carries.
+    pub careful_resume: bool,
+    /// What an earlier path between the same hosts carried.
+    pub remembered: Option<Remembered>,
     /// Persistent congestion is a run of losses longer than this many probe timeouts (RFC 9002
     /// §7.6.1).
     pub persistent_congestion_threshold: u32,
@@ -77,6 +83,8 @@ impl Default for SenderConfig {
             time_threshold: 9.0 / 8.0,
             pacing: true,
             initial_window: 10.0,
+            careful_resume: false,
+            remembered: None,
             persistent_congestion_threshold: 3,
         }
     }
@@ -260,4 +268,6 @@ pub struct SenderStats {
     pub timeouts: u64,
     /// Persistent congestion events: windows reset to the minimum.
     pub persistent_congestions: u64,
+    /// Whether the window has jumped to half of what an earlier path carried.
+    pub resumed: bool,
 }

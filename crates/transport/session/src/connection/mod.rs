@@ -56,7 +56,7 @@ use traffic::Traffic;
 use violation::Violation;
 
 pub(crate) use outbox::Change;
-pub(crate) use paths::{NamedInAll, RelayHeader};
+pub(crate) use paths::{NamedInAll, PathMemory, RelayHeader};
 pub(crate) use receive::{Arrival, Opened};
 pub(crate) use start::Start;
 
@@ -263,6 +263,11 @@ impl Connection {
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.traffic.poll_event(self.lifecycle.is_open())
+    }
+
+    /// What its paths carried is for those of the next connection.
+    pub(crate) fn remember(&self) {
+        self.traffic.remember();
     }
 
     /// What the endpoint has to do outside of the connection.

@@ -6,7 +6,7 @@ use crate::driver::Local;
 use crate::handshake::{Established, Places};
 use crate::relays::RelayClient;
 
-use super::paths::{NamedInAll, RelayHeader};
+use super::paths::{NamedInAll, PathMemory, RelayHeader};
 
 /// What a connection starts from, once the handshake is through.
 pub(crate) struct Start {
@@ -31,6 +31,8 @@ pub(crate) struct Start {
     pub(crate) choices: [u8; 16],
     /// What all connections may send to addresses that their peers name.
     pub(crate) named_in_all: NamedInAll,
+    /// What earlier paths carried.
+    pub(crate) memory: PathMemory,
     /// What the initiator knows of relays by now.
     pub(crate) relays: Option<RelayClient>,
 }

@@ -19,7 +19,9 @@ use rand::rngs::ChaCha20Rng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::config::{Config, ConfigError};
-use crate::connection::{Arrival, Change, Connection, NamedInAll, Opened, RelayHeader, Start};
+use crate::connection::{
+    Arrival, Change, Connection, NamedInAll, Opened, PathMemory, RelayHeader, Start,
+};
 use crate::crypto::KeyLimits;
 use crate::driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 use crate::event::Event;
@@ -59,6 +61,7 @@ pub struct Endpoint {
     opening_pace: Pace,
     /// What all connections may send to addresses that their peers name.
     named: NamedInAll,
+    memory: PathMemory,
     registrar: Registrar,
     carriers: BTreeMap<LocalId, CarrierEntry>,
     /// Carriers that are to be closed.
@@ -112,6 +115,7 @@ impl Endpoint {
             openings: BTreeSet::new(),
             opening_pace: Pace::default(),
             named: NamedInAll::default(),
+            memory: PathMemory::default(),
             events: VecDeque::new(),
             dirty: BTreeSet::new(),
             telling: BTreeSet::new(),
@@ -208,6 +212,7 @@ impl Endpoint {
             }
         }
         if let Some(mut connection) = self.connections.remove(&handle) {
+            connection.remember();
             for cid in connection.issued_cids() {
                 self.cids.remove(&cid);
             }
@@ -457,6 +462,7 @@ impl Endpoint {
             choices: self.rng.random(),
             secrets: self.rng.random(),
             named_in_all: self.named.clone(),
+            memory: self.memory.clone(),
             relays: None,
         };
         let mut connection = Connection::new(now, self.config.clone(), start);

@@ -26,6 +26,7 @@ struct Pair {
     sent: u64,
     events: [Vec<(ConnectionHandle, Event)>; 2],
     client: ConnectionHandle,
+    ticket: Ticket,
 }
 
 /// Arrival, order of sending, wire, receiving side, datagram.
@@ -41,6 +42,15 @@ fn address(wire: usize, side: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, wire as u8, 1 + side as u8], 4433))
 }
 
+fn local(wire: usize, side: usize) -> Local {
+    Local {
+        id: LocalId(wire as u32),
+        name: format!("if{wire}"),
+        addr: address(wire, side),
+        mtu: None,
+    }
+}
+
 impl Pair {
     fn new(config: Config, delays_ms: &[u64]) -> Self {
         let config = Arc::new(config);
@@ -51,13 +61,7 @@ impl Pair {
             .map(|seed| Endpoint::new(config.clone(), [seed; 32]).expect("a valid configuration"));
         for (side, end) in ends.iter_mut().enumerate() {
             for wire in 0..delays_ms.len() {
-                let local = Local {
-                    id: LocalId(wire as u32),
-                    name: format!("if{wire}"),
-                    addr: address(wire, side),
-                    mtu: None,
-                };
-                end.add_local(Time::ZERO, local);
+                end.add_local(Time::ZERO, local(wire, side));
             }
         }
         ends[1].listen(secrets);
@@ -77,6 +81,7 @@ impl Pair {
             sent: 0,
             events: [vec![], vec![]],
             client,
+            ticket,
         }
     }
 
@@ -166,6 +171,14 @@ impl Pair {
     fn connected(&mut self) -> ConnectionHandle {
         self.run_until(Time::from_millis(5000), |pair| pair.server().is_some());
         self.server().expect("just checked")
+    }
+
+    /// How long a transfer takes once there is a connection.
+    fn timed_transfer(&mut self, len: usize) -> Duration {
+        self.connected();
+        let from = self.now;
+        self.transfer(len, from + Duration::from_secs(60), |_, _| {});
+        self.now.since(from)
     }
 
     /// Sends `len` bytes from side 0 to side 1 on one stream, checking each; returns when the end
@@ -260,6 +273,56 @@ fn a_path_that_goes_dark_loses_nothing_and_comes_back() {
     assert!(downs >= 1, "{:?}", pair.events[0]);
     let stats = pair.ends[0].connection(client).expect("alive").stats();
     assert!(stats.bytes_resent > 0);
+}
+
+/// What the last path between two hosts carried is known to the next one: it starts from half.
+#[test]
+fn the_next_connection_starts_from_what_the_last_one_carried() {
+    let mut pair = Pair::new(Config::default(), &[50]);
+    let first = pair.timed_transfer(10_000_000);
+    let (now, client) = (pair.now, pair.client);
+    let connection = pair.ends[0].connection(client).expect("alive");
+    connection.close(now, 0, "done");
+    pair.step();
+    pair.ends[0].forget(client);
+    pair.events = Default::default();
+    let connecting = pair.ends[0].connect(pair.now, &pair.ticket);
+    pair.client = connecting.expect("pairs exist");
+    let second = pair.timed_transfer(10_000_000);
+    assert!(second < first * 3 / 4, "{first:?}, {second:?}");
+}
+
+#[test]
+fn an_interface_that_comes_back_starts_from_what_it_carried() {
+    let mut pair = Pair::new(Config::default(), &[80, 50]);
+    let window = |pair: &mut Pair, path: usize| {
+        let client = pair.client;
+        let stats = pair.ends[0].connection(client).expect("alive").stats();
+        let mut there = stats.paths.iter();
+        let there = there.find(|p| p.name == "if1" && p.state == PathState::Active);
+        there.filter(|p| p.id.0 as usize >= path).map(|p| p.window)
+    };
+    let (mut before, mut gone, mut back, mut after) = (0.0, None, None, 0.0);
+    pair.transfer(100_000_000, Time::from_millis(60_000), |pair, read| {
+        let now = pair.now;
+        match gone {
+            None if read > 20_000_000 => {
+                before = window(pair, 0).expect("in use");
+                pair.ends[0].remove_local(now, LocalId(1));
+                gone = Some(now);
+            }
+            Some(at) if back.is_none() && now > at + Duration::from_millis(300) => {
+                pair.ends[0].add_local(now, local(1, 0));
+                back = Some(now);
+            }
+            _ => {}
+        }
+        // The challenge takes a round trip, the first window another one.
+        if back.is_some_and(|at| now < at + Duration::from_millis(310)) {
+            after = window(pair, 2).unwrap_or(after);
+        }
+    });
+    assert!(before > 500.0 && after > before / 5.0, "{before}, {after}");
 }
 
 #[test]

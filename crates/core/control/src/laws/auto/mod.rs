@@ -25,7 +25,7 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use crate::bottleneck::joined;
-use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
 use crate::options::Options;
 use crate::slots::Slots;
 
@@ -432,6 +432,13 @@ impl Controller for Auto {
         if free && !path.curve.in_slow_start() && self.options.grows_by(&ack, None) {
             path.curve.lift(GROWTH * self.options.counted(ack.packets));
         }
+    }
+
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        let floor = self.floor();
+        let path = self.slots.get_mut(slot);
+        path.map(|path| path.curve.set_window(window, target, floor))
+            .is_some()
     }
 
     fn on_loss(&mut self, loss: &Loss) {

@@ -3,7 +3,7 @@
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
 use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slots::Slots;
 use crate::slow_start::SlowStart;
@@ -247,6 +247,16 @@ impl Controller for Bmc {
             let increase = path.weight * path.weight / path.window;
             (path.window + increase * packets).min(MAX_WINDOW)
         };
+    }
+
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        let floor = self.floor();
+        let Some(path) = self.slots.get_mut(slot) else {
+            return false;
+        };
+        path.slow_start.resume(target);
+        path.window = bounded(window).max(floor);
+        true
     }
 
     fn on_loss(&mut self, loss: &Loss) {

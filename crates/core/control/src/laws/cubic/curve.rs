@@ -3,7 +3,7 @@
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, NewPath};
+use crate::controller::{Ack, NewPath, Target};
 use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slow_start::SlowStart;
 
@@ -139,6 +139,14 @@ impl Curve {
             self.window = window;
             self.stage = Stage::Pending { after_loss: false };
         }
+    }
+
+    /// See [`Controller::set_window`](crate::Controller::set_window). The curve begins anew from
+    /// there.
+    pub(in crate::laws) fn set_window(&mut self, window: f64, target: Target, floor: f64) {
+        self.slow_start.resume(target);
+        self.window = bounded(window).max(floor);
+        self.stage = Stage::Pending { after_loss: false };
     }
 
     /// Time in which the application didn't use the window doesn't count as elapsed (RFC 9438

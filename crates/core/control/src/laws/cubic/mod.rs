@@ -4,7 +4,7 @@ mod curve;
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, NewPath, Round, Slot, Target};
 use crate::options::Options;
 use crate::slots::Slots;
 
@@ -57,6 +57,13 @@ impl Controller for Cubic {
         if let Some(path) = self.slots.get_mut(ack.slot) {
             path.on_ack(ack, &self.options);
         }
+    }
+
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        let floor = self.window_floor();
+        let path = self.slots.get_mut(slot);
+        path.map(|path| path.set_window(window, target, floor))
+            .is_some()
     }
 
     fn on_loss(&mut self, loss: &Loss) {

@@ -3,7 +3,7 @@
 
 use manyway_units::Time;
 
-use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot};
+use crate::controller::{Ack, Controller, Loss, NewPath, PathVerdict, Round, Slot, Target};
 use crate::options::{MAX_WINDOW, Options};
 use crate::slots::Slots;
 use path::{Interval, MpathPath};
@@ -365,6 +365,15 @@ impl Controller for Mpath {
             let size = path.size;
             self.avoid(direct, ack.now, (packets, size));
         }
+    }
+
+    /// The direct path's only: the others have no slow start.
+    fn set_window(&mut self, slot: Slot, window: f64, target: Target) -> bool {
+        let floor = self.floor_of(slot);
+        let is_direct = Some(slot) == self.direct();
+        let path = self.slots.get_mut(slot).filter(|_| is_direct);
+        path.map(|path| path.set_window(window, target, floor))
+            .is_some()
     }
 
     fn on_loss(&mut self, loss: &Loss) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use crate::controller::{Loss, NewPath, PathVerdict};
+use crate::controller::{Loss, NewPath, PathVerdict, Target};
 use crate::options::{MAX_WINDOW, Options, bounded, resize};
 use crate::slow_start::SlowStart;
 
@@ -116,6 +116,11 @@ impl MpathPath {
     #[inline]
     pub(super) fn grow(&mut self, bytes: f64) {
         self.window = (self.window + bytes / self.size).min(MAX_WINDOW);
+    }
+
+    pub(super) fn set_window(&mut self, window: f64, target: Target, floor: f64) {
+        self.slow_start.resume(target);
+        self.window = bounded(window).max(floor);
     }
 
     /// Growth of the direct path, which has its own in slow start.

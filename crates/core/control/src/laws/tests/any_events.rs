@@ -5,7 +5,9 @@ use std::time::Duration;
 use manyway_units::Time;
 use proptest::prelude::*;
 
-use crate::controller::{Ack, Controller, Delivery, Loss, LostPacket, NewPath, Round, Slot};
+use crate::controller::{
+    Ack, Controller, Delivery, Loss, LostPacket, NewPath, Round, Slot, Target,
+};
 use crate::law::WindowLaw;
 use crate::options::{Growth, MAX_WINDOW, Options, SlowStartKind};
 use crate::registry::{LawSpec, laws, tests::spec_from};
@@ -38,6 +40,7 @@ enum Step {
     Ecn(Which),
     Timeout(Which),
     Spurious(Which),
+    Set(Which, f64, Target),
     Round(Which),
 }
 
@@ -130,6 +133,12 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 4 => -5.0..1e9f64, 8 => 1.0..100.0f64
     ];
     let which = any::<Which>;
+    let target = prop_oneof![
+        Just(Target::Unchanged),
+        window.clone().prop_map(Target::Known),
+        window.clone().prop_map(Target::Threshold),
+    ];
+    let set = (which(), window.clone(), target);
     prop_oneof![
         2 => (window, any::<u32>(), rtt())
             .prop_map(|(window, size, rtt)| Step::Add { window, size, rtt }),
@@ -140,6 +149,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => which().prop_map(Step::Ecn),
         1 => which().prop_map(Step::Timeout),
         1 => which().prop_map(Step::Spurious),
+        1 => set.prop_map(|(path, window, target)| Step::Set(path, window, target)),
         5 => which().prop_map(Step::Round),
     ]
 }
@@ -203,6 +213,10 @@ fn apply(controller: &mut dyn Controller, slots: &mut Vec<Slot>, now: Time, step
         }
         &Step::Ecn(n) => controller.on_ecn(&loss(n, 0.0)),
         &Step::Timeout(n) => controller.on_timeout(slot(n), now),
+        &Step::Set(n, window, target) => {
+            let sets = controller.set_window(slot(n), window, target);
+            assert!(!sets || pick(n).is_some());
+        }
         &Step::Spurious(n) => controller.on_spurious_loss(slot(n), now),
         &Step::Round(n) => controller.on_round_end(&Round { slot: slot(n), now }),
     }

@@ -34,8 +34,8 @@ use super::data::Data;
 use super::outbox::{Change, Outbox};
 use super::packet::Payload;
 use super::paths::{
-    Acked, ConnectionIds, Fate, NewPath, Next, Origin, Pairs, PathSet, PathTransport, PeerLimits,
-    RelayHeader, Response,
+    Acked, ConnectionIds, Fate, NewPath, Next, Origin, Pairs, PathMemory, PathSet, PathTransport,
+    PeerLimits, RelayHeader, Response,
 };
 use super::receive::Opened;
 use super::transmit::Parts;
@@ -63,6 +63,7 @@ impl Core {
         (initiator, pairs): (bool, Option<Pairs>),
         (peer, local_cid): (&TransportParameters, ConnectionId),
         seed: [u8; 32],
+        memory: PathMemory,
     ) -> Self {
         let mut streams = Streams::new(StreamsConfig {
             initiator,
@@ -85,7 +86,7 @@ impl Core {
         };
         let side = (initiator, limits);
         let mut core = Self {
-            paths: PathSet::new(now, config, side, idle_timeout, controller),
+            paths: PathSet::new(now, config, side, idle_timeout, controller, memory),
             ids: ConnectionIds::new(now, local_cid, config.max_paths),
             pairs,
             data: Data::new(now, config, streams),

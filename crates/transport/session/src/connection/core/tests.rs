@@ -29,7 +29,14 @@ pub(crate) fn paths(initiator: bool) -> PathSet {
     };
     let law = Box::new(LawSpec::reno().controller(&Default::default()));
     let idle = Duration::from_secs(30);
-    PathSet::new(T0, &config, (initiator, limits), idle, law)
+    PathSet::new(
+        T0,
+        &config,
+        (initiator, limits),
+        idle,
+        law,
+        PathMemory::default(),
+    )
 }
 
 /// Paths and data without a peer.

@@ -10,6 +10,7 @@ mod controllers;
 mod ecn;
 mod frames;
 mod ids;
+mod memory;
 mod migration;
 mod mtu;
 mod named;
@@ -53,10 +54,12 @@ use numbers::Numbers;
 use order::PathOrder;
 
 pub(super) use ids::ConnectionIds;
+pub(crate) use memory::PathMemory;
 pub(crate) use migration::Origin;
 pub(crate) use named::{Named, NamedInAll};
 pub(super) use pairs::{Next, Pairs};
 pub(crate) use path::Path;
+use types::{Beginning, hosts};
 pub(crate) use types::{NewPath, PathTransport, RelayHeader, Response};
 
 /// Statistics kept of paths that are over.
@@ -102,6 +105,7 @@ pub(super) struct PathSet {
     outcome: Outcome<Payload>,
     ranges: Ranges,
     observers: Option<Box<dyn PathObservers>>,
+    memory: PathMemory,
 }
 
 /// A path that was taken out.
@@ -161,6 +165,7 @@ impl PathSet {
         (initiator, peer): (bool, PeerLimits),
         idle_timeout: Duration,
         controller: Box<dyn Controller>,
+        memory: PathMemory,
     ) -> Self {
         let observers = config.observers.as_ref();
         Self {
@@ -182,6 +187,7 @@ impl PathSet {
             outcome: Outcome::default(),
             ranges: Vec::new(),
             observers: observers.map(|observers| observers.of_connection(initiator)),
+            memory,
         }
     }
 
@@ -261,10 +267,16 @@ impl PathSet {
                 Mtu::new(self.base_size(), limit)
             }
         };
+        let hosts = hosts(transport, &new.relay, &new.local, new.remote);
+        let remembered = hosts.and_then(|hosts| self.memory.take(now, hosts));
         let controller = self.controllers.of_mut(transport);
-        let delay = self.peer.ack_delay;
-        let numbers = Numbers::new(seed);
-        let mut path = Path::new(now, new, numbers, mtu, &self.config, delay, controller);
+        let start = Beginning {
+            numbers: Numbers::new(seed),
+            mtu,
+            peer_ack_delay: self.peer.ack_delay,
+            remembered,
+        };
+        let mut path = Path::new(now, new, start, &self.config, controller);
         path.observer = self.observers.as_ref().map(|observers| {
             let path = observe::NewPath {
                 id,
@@ -312,6 +324,7 @@ impl PathSet {
         self.by_id.remove(&path.id());
         self.on_carriers.retain(|&other| other != index);
         let was_up = path.state != PathState::Validating;
+        path.remember(&self.memory);
         path.state = PathState::Closed;
         let transport = path.transport();
         let stats = path.stats(self.controllers.of(transport));
@@ -326,6 +339,13 @@ impl PathSet {
             path,
             in_flight,
             was_up,
+        }
+    }
+
+    /// The connection is over: what its paths carried is for the next ones.
+    pub(super) fn remember(&self) {
+        for (_, path) in self.iter() {
+            path.remember(&self.memory);
         }
     }
 

@@ -18,11 +18,12 @@ use rand::{CryptoRng, RngExt};
 use super::super::copies::Cursor;
 use super::super::packet::{Packet, Payload, SMALLEST_CHUNK};
 use super::ecn::EcnMarks;
+use super::memory::PathMemory;
 use super::migration::{Migration, Origin, Ranges};
 use super::mtu::Mtu;
 use super::numbers::Numbers;
 use super::sender::PathSender;
-use super::types::{NewPath, PathTransport, RelayHeader, Response};
+use super::types::{Beginning, NewPath, PathTransport, RelayHeader, Response, hosts};
 use super::validation::Validation;
 use crate::carrier::Facts;
 use crate::config::Config;
@@ -110,17 +111,23 @@ impl Path {
     pub(super) fn new(
         now: Time,
         new: NewPath,
-        numbers: Numbers,
-        mtu: Mtu,
+        start: Beginning,
         config: &Config,
-        peer_ack_delay: Duration,
         controller: &mut dyn Controller,
     ) -> Self {
+        let Beginning {
+            numbers,
+            mtu,
+            peer_ack_delay,
+            remembered,
+        } = start;
         let mut sender_config = SenderConfig {
             packet_size: mtu.size() as u32,
             max_ack_delay: peer_ack_delay,
             pacing: config.paces(),
             loss_detection: LossDetection::Adaptive,
+            careful_resume: true,
+            remembered,
             ..SenderConfig::default()
         };
         if let Some(rtt) = new.initial_rtt {
@@ -204,6 +211,14 @@ impl Path {
 
     pub(crate) fn sender(&self) -> &PathSender {
         &self.sender
+    }
+
+    /// Leaves what it carried to the next path between the same hosts.
+    pub(super) fn remember(&self, memory: &PathMemory) {
+        let hosts = hosts(self.transport, &self.relay, &self.local, self.remote);
+        if let (Some(hosts), Some(remembered)) = (hosts, self.sender.remembered()) {
+            memory.note(hosts, self.heard, remembered);
+        }
     }
 
     pub(crate) fn relay(&self) -> Option<&RelayHeader> {

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use manyway_control::{
-    AckError, AckInfo, Carried, Controller, Outcome, PathVerdict, Permit, Rtt, Sender, SenderStats,
-    Sent, TimerEvent,
+    AckError, AckInfo, Carried, Controller, Outcome, PathVerdict, Permit, Remembered, Rtt, Sender,
+    SenderStats, Sent, TimerEvent,
 };
 use manyway_units::Time;
 
@@ -211,6 +211,13 @@ impl PathSender {
         match self {
             Windowed(sender) => controller.verdict(sender.slot()),
             OnCarrier(_) => PathVerdict::Keep,
+        }
+    }
+
+    pub(crate) fn remembered(&self) -> Option<Remembered> {
+        match self {
+            Windowed(sender) => sender.remembered(),
+            OnCarrier(_) => None,
         }
     }
 

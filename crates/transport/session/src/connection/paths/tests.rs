@@ -35,7 +35,14 @@ fn set(initiator: bool) -> PathSet {
     };
     let law = Box::new(LawSpec::reno().controller(&Default::default()));
     let idle = Duration::from_secs(30);
-    PathSet::new(T0, &config, (initiator, limits), idle, law)
+    PathSet::new(
+        T0,
+        &config,
+        (initiator, limits),
+        idle,
+        law,
+        PathMemory::default(),
+    )
 }
 
 /// A socket of ours, by its number and the last byte of its address.

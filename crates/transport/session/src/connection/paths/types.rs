@@ -1,11 +1,14 @@
 //! The types that describe a path to those who open it or ask for it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use manyway_control::Remembered;
 use manyway_wire::relay::Grant;
 use manyway_wire::{ConnectionId, PathId};
 
+use super::mtu::Mtu;
+use super::numbers::Numbers;
 use crate::carrier::Facts;
 use crate::driver::Local;
 use crate::relays::RelayRoute;
@@ -42,6 +45,27 @@ pub(crate) struct NewPath {
     pub(crate) relay: Option<RelayHeader>,
     /// The best guess of its round-trip time: another path's.
     pub(crate) initial_rtt: Option<Duration>,
+}
+
+/// Our address and the peer's, if the path leads from one to the other and has a window.
+pub(super) fn hosts(
+    transport: PathTransport,
+    relay: &Option<RelayHeader>,
+    local: &Local,
+    remote: SocketAddr,
+) -> Option<(IpAddr, IpAddr)> {
+    let direct = transport == PathTransport::Coupled && relay.is_none();
+    direct.then(|| (local.addr.ip(), remote.ip()))
+}
+
+/// What a new path has besides, of the connection.
+pub(super) struct Beginning {
+    pub(super) numbers: Numbers,
+    pub(super) mtu: Mtu,
+    /// How long the peer holds ACKs back.
+    pub(super) peer_ack_delay: Duration,
+    /// What an earlier path between the same hosts carried.
+    pub(super) remembered: Option<Remembered>,
 }
 
 /// What a response to a challenge has shown.

@@ -72,6 +72,7 @@ impl Traffic {
             (initiator, pairs),
             (&established.peer, established.local_cid),
             start.secrets,
+            start.memory,
         );
         let mut choices = Pcg64Mcg::from_seed(start.choices);
         let relayed = RelayedPaths::new(config, initiator, &mut choices);
@@ -118,6 +119,11 @@ impl Traffic {
     }
 
     // What is known.
+
+    /// See [`PathSet::remember`](super::paths::PathSet::remember).
+    pub(super) fn remember(&self) {
+        self.core.paths().remember();
+    }
 
     /// An open path's index; another path may have it later.
     pub(super) fn index_of(&self, path: PathId) -> Option<usize> {

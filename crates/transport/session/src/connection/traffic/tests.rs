@@ -53,6 +53,7 @@ fn traffic(initiator: bool, config: Config) -> Traffic {
         secrets: [5; 32],
         choices: [5; 16],
         named_in_all: Default::default(),
+        memory: Default::default(),
         relays: None,
     };
     let idle = Duration::from_secs(30);

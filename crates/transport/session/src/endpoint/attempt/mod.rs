@@ -327,6 +327,7 @@ impl Endpoint {
             choices: self.rng.random(),
             secrets: self.rng.random(),
             named_in_all: self.named.clone(),
+            memory: self.memory.clone(),
             relays: attempt.relayed.map(Relayed::into_client),
         };
         self.connections

@@ -150,8 +150,8 @@ fn so_many_go_as_make_room() {
         memory,
         ..Config::default()
     };
-    // What one of them is charged: its paths, 14 KiB each, with what they carry and itself.
-    let each = 200 * (14 << 10);
+    // What one of them is charged: its paths, 14.5 KiB each, with what they carry and itself.
+    let each = 200 * (29 << 9);
     let mut victim = Victim::listener(config(peers * each / 2 * 3));
     let mut honest = Peer::connect(&mut victim, address(200, 1), 1);
     honest.say(&mut victim, &[stream(0, b"something")]);
