@@ -486,4 +486,25 @@ mod tests {
         });
         assert_eq!(slow.state, HyStartState::Watching);
     }
+
+    #[test]
+    fn a_quarter_as_fast_beyond_what_is_known_for_three_rounds() {
+        for kind in [SlowStartKind::HyStart, SlowStartKind::Standard] {
+            let mut slow = SlowStart::new(kind);
+            slow.resume(Target::Known(200.0));
+            // Rounds below don't count.
+            slow.on_round_end(199.0);
+            assert_eq!(slow.grow(199.0, 8.0), 207.0);
+            slow.rescale(0.5);
+            for window in [100.0, 125.0, 156.0] {
+                assert_eq!(slow.grow(window, 8.0), window + 2.0);
+                slow.on_round_end(window);
+            }
+            assert_eq!(slow.grow(195.0, 8.0), 203.0);
+            slow.resume(Target::Unchanged);
+            assert!(slow.active(1e6));
+            slow.resume(Target::Threshold(300.0));
+            assert!(slow.active(299.0) && !slow.active(300.0));
+        }
+    }
 }

@@ -487,6 +487,9 @@ impl Connection {
         let until = now + 3 * self.traffic.largest_pto();
         let owed = self.traffic.closable();
         if self.lifecycle.close(until, code, reason, owed) {
+            if code == code::PROTOCOL {
+                self.traffic.distrust();
+            }
             self.traffic.tell(Event::Closed(event));
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use manyway_control::Remembered;
 use manyway_units::Time;
 use manyway_wire::Frame;
 use rand::SeedableRng;
@@ -206,5 +207,36 @@ fn a_peer_that_causes_too_many_control_frames_is_closed() {
         let closed = talk(&mut ends).into_iter().find_map(why);
         assert_eq!(closed.is_some(), closes, "{closed:?}");
         assert!(closed.is_none_or(|why| why.contains("2048 control frames")));
+    }
+}
+
+/// What a path carried is for the next connection, but not if the peer has broken the protocol: it
+/// may have acknowledged what never came.
+#[test]
+fn who_breaks_the_protocol_is_not_remembered() {
+    let remembered = Remembered {
+        bytes: 1 << 20,
+        min_rtt: Duration::from_millis(20),
+    };
+    let hosts = (address(1).ip(), address(0).ip());
+    for breaks in [false, true] {
+        let (mut ends, ticket) = pair(|_| Config::default());
+        let memory = ends[1].memory.clone();
+        memory.note(hosts, Time::ZERO, remembered);
+        let client = ends[0].connect(Time::ZERO, &ticket).expect("a pair");
+        ends[0].handle_timeout(Time::ZERO);
+        let handle = talk(&mut ends)[0].0;
+        assert_eq!(memory.take(Time::ZERO, hosts), None, "it is in use");
+        if breaks {
+            let peer = ends[0].connection(client).expect("alive");
+            let path = PathId(77);
+            peer.traffic
+                .outbox()
+                .say(Frame::PathAbandon { path, code: 0 });
+            talk(&mut ends);
+        }
+        ends[1].forget(handle);
+        let left = memory.take(Time::ZERO, hosts);
+        assert_eq!(left, (!breaks).then_some(remembered));
     }
 }

@@ -61,7 +61,7 @@ pub struct Endpoint {
     opening_pace: Pace,
     /// What all connections may send to addresses that their peers name.
     named: NamedInAll,
-    memory: PathMemory,
+    pub(crate) memory: PathMemory,
     registrar: Registrar,
     carriers: BTreeMap<LocalId, CarrierEntry>,
     /// Carriers that are to be closed.

@@ -102,6 +102,10 @@ impl Core {
         &self.paths
     }
 
+    pub(super) fn distrust(&mut self) {
+        self.paths.distrust();
+    }
+
     pub(super) fn data(&self) -> &Data {
         &self.data
     }

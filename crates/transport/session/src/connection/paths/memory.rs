@@ -23,7 +23,7 @@ pub(crate) struct PathMemory(Arc<Mutex<VecDeque<Entry>>>);
 
 impl PathMemory {
     /// Our address and the peer's; the path was last heard of at that time.
-    pub(super) fn note(&self, hosts: (IpAddr, IpAddr), at: Time, remembered: Remembered) {
+    pub(crate) fn note(&self, hosts: (IpAddr, IpAddr), at: Time, remembered: Remembered) {
         self.with(|entries| {
             entries.retain(|entry| entry.hosts != hosts);
             if entries.len() == MEMORIES {
@@ -38,7 +38,7 @@ impl PathMemory {
     }
 
     /// Takes it out: two paths at once would jump to twice of half.
-    pub(super) fn take(&self, now: Time, hosts: (IpAddr, IpAddr)) -> Option<Remembered> {
+    pub(crate) fn take(&self, now: Time, hosts: (IpAddr, IpAddr)) -> Option<Remembered> {
         self.with(|entries| {
             entries.retain(|entry| now.since(entry.at) <= MEMORY_LASTS);
             let at = entries.iter().position(|entry| entry.hosts == hosts)?;

@@ -342,6 +342,11 @@ impl PathSet {
         }
     }
 
+    /// The peer broke the protocol: what it has acknowledged is no reason to send more to it.
+    pub(super) fn distrust(&mut self) {
+        self.memory = PathMemory::default();
+    }
+
     /// The connection is over: what its paths carried is for the next ones.
     pub(super) fn remember(&self) {
         for (_, path) in self.iter() {

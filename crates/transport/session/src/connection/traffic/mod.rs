@@ -120,6 +120,11 @@ impl Traffic {
 
     // What is known.
 
+    /// See [`PathSet::distrust`](super::paths::PathSet::distrust).
+    pub(super) fn distrust(&mut self) {
+        self.core.distrust();
+    }
+
     /// See [`PathSet::remember`](super::paths::PathSet::remember).
     pub(super) fn remember(&self) {
         self.core.paths().remember();
