@@ -29,10 +29,9 @@ use recovery::Recovery;
 use resume::Resume;
 
 pub use carried::{Arrived, Carried, CarriedConfig};
-pub use resume::Remembered;
 pub use types::{
-    AckError, AckInfo, LossDetection, Outcome, Permit, RetransmissionTimeout, SenderConfig,
-    SenderStats, Sent, TimerEvent,
+    AckError, AckInfo, LossDetection, Outcome, Permit, Remembered, RetransmissionTimeout,
+    SenderConfig, SenderStats, Sent, TimerEvent,
 };
 
 /// One subflow's sender, sans I/O. `P` is what a packet carries: whatever the owner wants back when

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::{Newly, Sender, SenderConfig};
+use super::types::{Remembered, SenderConfig};
+use super::{Newly, Sender};
 use crate::controller::{Controller, Target};
 
 /// What a path carried is remembered for this long, and at most twice as long.
@@ -14,15 +15,6 @@ const MEMORY: Duration = Duration::from_secs(30);
 /// another one (RFC 9959 §3.4).
 const SHORTER: u32 = 2;
 const LONGER: u32 = 10;
-
-/// What a path carried, for a later one between the same hosts.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Remembered {
-    /// The most bytes that were acknowledged within a round trip.
-    pub bytes: u64,
-    /// The smallest round-trip time.
-    pub min_rtt: Duration,
-}
 
 /// One path's phase, and what it carries. RFC 9959 has names for the phases: reconnaissance,
 /// unvalidated, validating, safe retreat and normal.

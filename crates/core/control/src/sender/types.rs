@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use manyway_units::Time;
 
-use super::Remembered;
 use crate::options::bounded;
 
 /// How a [`super::Sender`] behaves.
@@ -38,6 +37,15 @@ pub struct SenderConfig {
     /// Persistent congestion is a run of losses longer than this many probe timeouts (RFC 9002
     /// §7.6.1).
     pub persistent_congestion_threshold: u32,
+}
+
+/// What a path carried, for a later one between the same hosts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The most bytes that were acknowledged within a round trip.
+    pub bytes: u64,
+    /// The smallest round-trip time.
+    pub min_rtt: Duration,
 }
 
 /// How a sender tells lost packets from overtaken ones.
