@@ -34,6 +34,9 @@ pub use types::{
     SenderConfig, SenderStats, Sent, TimerEvent,
 };
 
+/// Acknowledgements come in bursts if rounds take more than so many smoothed round-trip times.
+const BURSTY: u64 = 2;
+
 /// One subflow's sender, sans I/O. `P` is what a packet carries: whatever the owner wants back when
 /// the packet is acknowledged or lost, `()` in simulations.
 ///
@@ -72,6 +75,9 @@ pub struct Sender<P> {
     pto_from: Time,
     /// The current round ends when this packet or a later one is acknowledged.
     round_end: u64,
+    /// When it began, and how long the last two took that used the window, ns.
+    round_began: Time,
+    rounds: [u64; 2],
     /// The most that was in flight in the last and in the current round, bytes.
     peak: [u64; 2],
     ce_count: u64,
@@ -119,6 +125,8 @@ impl<P> Sender<P> {
             pto_count: 0,
             pto_from: now,
             round_end: 0,
+            round_began: now,
+            rounds: [0; 2],
             peak: [0; 2],
             ce_count: 0,
             retransmit: false,
@@ -551,6 +559,7 @@ impl<P> Sender<P> {
         controller: &mut C,
     ) {
         let delivery = self.sample_delivery(newly);
+        let app_limited = newly.app_limited || !self.window_used(controller);
         controller.on_ack(&Ack {
             slot: self.slot,
             now,
@@ -561,13 +570,19 @@ impl<P> Sender<P> {
             min_rtt: self.rtt.min(),
             sent: newly.sent,
             received: ack.receive_time.filter(|_| newly.number == ack.largest),
-            app_limited: newly.app_limited || !self.window_used(controller),
+            app_limited,
             in_recovery: self.recovery.covers(newly.number),
             delivery,
         });
         let ends_round = newly.number >= self.round_end;
         if ends_round {
             self.round_end = self.flight.next();
+            let took = match app_limited {
+                true => 0,
+                false => nanos(now.since(self.round_began)),
+            };
+            self.rounds = [took, self.rounds[0]];
+            self.round_began = now;
             self.peak = [self.peak[1], self.flight.bytes()];
             controller.on_round_end(&Round {
                 slot: self.slot,
@@ -615,7 +630,18 @@ impl<P> Sender<P> {
                 1.25
             };
             let window = controller.window(self.slot) * f64::from(self.config.packet_size);
-            self.pacer.set(gain * window, self.rtt.smoothed_nanos());
+            self.pacer.set(gain * window, self.pacing_round());
         }
+    }
+
+    /// In this time, in ns, a window leaves at a gain of 1: the smoothed round-trip time. Where
+    /// acknowledgements come in bursts (satellites, Wi-Fi that saves power), the last of a burst
+    /// measures a round trip that is much shorter than the time from burst to burst, and the window
+    /// would leave as a burst, too.
+    #[inline]
+    fn pacing_round(&self) -> u64 {
+        let rtt = self.rtt.smoothed_nanos();
+        let round = self.rounds[0].min(self.rounds[1]);
+        if round > BURSTY * rtt { round } else { rtt }
     }
 }

@@ -20,6 +20,8 @@ const NOISE_SPAN: f64 = 16.0;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delays {
     number: u64,
+    /// The last sample, and the round-trip time then.
+    last: Option<(f64, f64)>,
     /// Of this interval: samples, their mean, and the sum of their squared deviations (Welford).
     count: f64,
     mean: f64,
@@ -31,7 +33,14 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    pub(super) fn on_sample(&mut self, now: Time, delay: f64) {
+    /// A packet's delay, and the round-trip time that its acknowledgement measured, in seconds.
+    pub(super) fn on_sample(&mut self, now: Time, delay: f64, rtt: f64) {
+        // A way is no longer than the way there and back: it is a clock that leaps further.
+        let leaps = |(last, its_rtt): (f64, f64)| (delay - last).abs() > rtt.max(its_rtt);
+        if self.last.is_some_and(leaps) {
+            *self = Delays::default();
+        }
+        self.last = Some((delay, rtt));
         let number = now.as_nanos() / INTERVAL.as_nanos() as u64;
         if number > self.number {
             if self.count > 0.0 {
@@ -87,7 +96,8 @@ mod tests {
                     x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let noise = (x >> 40) as f64 / f64::from(1 << 24);
                     let shared = if step / 4 % 2 == 0 { common } else { 0.0 };
-                    path.on_sample(now + Duration::from_nanos(1), 0.002 * noise + shared);
+                    let delay = 0.002 * noise + shared;
+                    path.on_sample(now + Duration::from_nanos(1), delay, 0.1);
                 }
             }
             let [one, other] = paths.clone();

@@ -403,12 +403,13 @@ impl Controller for Auto {
         };
         path.acked += ack.packets * path.curve.size();
         if ack.rtt_sampled {
-            let delay = ack.one_way().unwrap_or(ack.rtt.as_secs_f64());
-            path.delays.on_sample(ack.now, delay);
+            let rtt = ack.rtt.as_secs_f64();
+            path.delays
+                .on_sample(ack.now, ack.one_way().unwrap_or(rtt), rtt);
             let window = path.curve.window();
             path.queue.on_ack(ack, window);
             if let Some(yielding) = &mut path.yielding {
-                yielding.on_sample(ack.now, ack.rtt.as_secs_f64(), window);
+                yielding.on_sample(ack.now, rtt, window);
             }
         }
         // Nothing recovers from a loss that wasn't answered.
