@@ -56,6 +56,9 @@ pub(crate) use transfer::{
     ArrivalArgs, GuardArgs, RecvArgs, RetryArgs, SendArgs, SshArgs, SyncArgs, TicketArgs,
 };
 
+use crate::end::End;
+use crate::exit::usage;
+
 /// Move data over every path you have.
 ///
 /// manyway sends files over all network paths between two hosts at once, encrypted end to end.
@@ -77,15 +80,42 @@ impl Cli {
     pub(crate) fn read() -> Self {
         let mut command = Self::definition();
         let expanded = profile::expand(&command, std::env::args_os().collect());
-        let expanded = expanded.unwrap_or_else(|error| error.exit());
+        let expanded = expanded.unwrap_or_else(|error| {
+            print_json(&error);
+            error.exit()
+        });
         let matches = command.try_get_matches_from_mut(&expanded.line);
         matches
             .and_then(|mut matches| Self::from_arg_matches_mut(&mut matches))
-            .unwrap_or_else(|error| expanded.exit(&error.format(&mut command)))
+            .unwrap_or_else(|error| {
+                print_json(&error);
+                expanded.exit(&error.format(&mut command))
+            })
     }
 
     fn definition() -> clap::Command {
         environment::with_variables(<Self as CommandFactory>::command())
+    }
+}
+
+/// Prints what is wrong with the command line as `--json`'s object, if that asks for one: it can't
+/// be parsed, so its words have to say so.
+fn print_json(error: &clap::Error) {
+    let words = std::env::args_os().skip(1);
+    let words: Vec<_> = words.take_while(|word| word != "--").collect();
+    let has = |word: &str| words.iter().any(|it| it == word);
+    let for_transfer = has("send") || has("sync") || has("recv");
+    let streamed = words.windows(2).any(|two| two == ["--progress", "json"]);
+    let asked = streamed
+        || has("--progress=json")
+        || has("--json")
+        || std::env::var_os("MANYWAY_JSON").is_some();
+    if error.use_stderr() && for_transfer && asked {
+        let text = error.render().to_string();
+        let first = text.split("\n\n").next().unwrap_or_default();
+        let message = first.strip_prefix("error: ").unwrap_or(first);
+        // Without standard output, standard error and the status say it all the same.
+        let _ = crate::summary::print_json(&End::failed(None, &usage(message)));
     }
 }
 

@@ -444,6 +444,21 @@ fn failures_name_the_thing() {
     fails(&["recv", "film.mkv"], "not a directory", 1, "failed");
     fails(&["recv", "a/b/c"], "parent", 1, "failed");
     fails(&["recv", "--path", "nosuch0"], "nosuch0", 1, "failed");
+    // The command line can't be understood.
+    fails(&["send"], "PATH", 2, "usage");
+    fails(&["recv", "--limit", "fast"], "rate", 2, "usage");
+    fails(
+        &["recv", "--once", "--progress", "json", "--onc"],
+        "--onc",
+        2,
+        "usage",
+    );
+    fails(
+        &["send", "--profile", "none", "--config", "/none"],
+        "/none",
+        2,
+        "usage",
+    );
 }
 
 /// What can't travel is listed even with `-q`, and the status tells of it.
