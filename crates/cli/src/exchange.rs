@@ -358,7 +358,7 @@ mod tests {
         let mute = idle.connect(&ticket).await.unwrap();
         let (mut polite, mut greeting) = mute.open_bi().await.unwrap();
         polite
-            .write_all(b"\x01\x00\x00\x07mwft\x03\x00\x00")
+            .write_all(b"\x01\x00\x00\x07mwft\x04\x00\x00")
             .await
             .unwrap();
         let stalled = idle.connect(&ticket).await.unwrap();

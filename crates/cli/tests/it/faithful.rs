@@ -181,3 +181,39 @@ fn compare(place: &Place) {
     assert!(received.stderr.contains(told), "{received:?}");
     assert_eq!(place.differences().matches("cL+++").count(), 2);
 }
+
+/// A file or a directory that can't be read doesn't keep the others back, and with `--delete`, what
+/// the receiver has of it stays.
+#[test]
+fn what_cannot_be_read_is_left_out() {
+    let place = TempDir::new().unwrap();
+    let root = fs::metadata(place.path()).unwrap().uid() == 0;
+    let place = Place::new(root.then_some(NOBODY));
+    place
+        .shell("mkdir -p d/closed d/half; for f in a closed/f half/f secret; do echo > d/$f; done");
+    for ended in place.copy(&[], &[]) {
+        ended.ok();
+    }
+    place.shell("echo new > d/a; echo new > d/secret; chmod 0 d/secret d/closed; chmod 400 d/half");
+    let [sent, received] = place.copy(&["--overwrite", "--delete"], &[]);
+    place.shell("chmod -R u=rwX d");
+    assert_eq!((sent.code, received.code), (6, 6), "{sent:?} {received:?}");
+    let told = "manyway: 3 names left out:
+  d/closed: listing failed at the sender: Permission denied (os error 13); make it readable, or \
+leave it out
+  d/half/f: listing failed at the sender: Permission denied (os error 13); make it readable, or \
+leave it out
+  d/secret: opening failed at the sender: Permission denied (os error 13); make it readable, or \
+leave it out\n";
+    assert_eq!(sent.stderr, told);
+    let told = "manyway: 3 names left out:
+  d/closed: the sender can't read it
+  d/half/f: the sender can't read it
+  d/secret: the sender can't read it\n";
+    assert_eq!(received.stderr, told);
+    let read = |name: &str| fs::read_to_string(place.path().join("in/d").join(name)).unwrap();
+    assert_eq!(
+        ["a", "closed/f", "half/f", "secret"].map(read),
+        ["new\n", "\n", "\n", "\n"]
+    );
+}

@@ -133,14 +133,23 @@ pub enum Cause {
     Target = 2,
     /// 3: it is larger than the sender's user wants to send.
     TooLarge = 3,
+    /// 4: the sender can't read it.
+    Unreadable = 4,
+    /// 5: it changed between its listing and its end.
+    Changed = 5,
+    /// 6: it was listed, and isn't there any more.
+    Vanished = 6,
 }
 
 impl Cause {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 7] = [
         Self::Special,
         Self::Incomplete,
         Self::Target,
         Self::TooLarge,
+        Self::Unreadable,
+        Self::Changed,
+        Self::Vanished,
     ];
 
     /// The cause with that number.
@@ -156,6 +165,9 @@ impl fmt::Display for Cause {
             Cause::Incomplete => "an incomplete file",
             Cause::Target => "a symbolic link whose target isn't UTF-8 or is too long",
             Cause::TooLarge => "larger than the limit",
+            Cause::Unreadable => "the sender can't read it",
+            Cause::Changed => "it changed while it was sent",
+            Cause::Vanished => "it vanished before it was sent",
         })
     }
 }
@@ -370,7 +382,7 @@ mod tests {
         for cause in Cause::ALL {
             assert_eq!(Cause::from_number(cause as u8), Some(cause));
         }
-        assert_eq!(Cause::from_number(4), None);
+        assert_eq!(Cause::from_number(7), None);
     }
 
     proptest! {

@@ -7,7 +7,7 @@
 
 mod raw;
 
-use crate::entry::Entry;
+use crate::entry::{Cause, Entry};
 use crate::failure::{Failure, FailureCode};
 use crate::filter::RuleError;
 use crate::manifest::{ManifestError, Totals};
@@ -68,6 +68,8 @@ pub enum FrameKind {
     Scope = 15,
     /// 16: names that the receiver has deleted (receiver).
     Deleted = 16,
+    /// 17: the rest of the current file doesn't come (sender).
+    LeftOut = 17,
 }
 
 impl FrameKind {
@@ -89,6 +91,7 @@ impl FrameKind {
             14 => Self::Hole,
             15 => Self::Scope,
             16 => Self::Deleted,
+            17 => Self::LeftOut,
             _ => return None,
         })
     }
@@ -185,6 +188,8 @@ pub enum Message {
     Scope(Scope),
     /// What the sender doesn't have and the receiver has deleted.
     Deleted(Vec<SafeName>),
+    /// Why the rest of a file doesn't come.
+    LeftOut(Cause),
 }
 
 /// The first message of each side.
@@ -200,7 +205,7 @@ pub struct Hello {
 
 impl Hello {
     /// The version this code speaks.
-    pub const VERSION: u16 = 3;
+    pub const VERSION: u16 = 4;
     /// Feature: entries have their owners.
     pub const OWNERS: u64 = 1;
     /// Feature: entries have their extended attributes.
@@ -323,6 +328,7 @@ impl Message {
             Message::Hole(_) => FrameKind::Hole,
             Message::Scope(_) => FrameKind::Scope,
             Message::Deleted(_) => FrameKind::Deleted,
+            Message::LeftOut(_) => FrameKind::LeftOut,
         }
     }
 
@@ -361,6 +367,7 @@ impl Message {
                 scope.filter.rules().for_each(|rule| put(out, &rule));
             }
             Message::Deleted(names) => names.iter().for_each(|name| put(out, &name.as_str())),
+            Message::LeftOut(cause) => out.push(*cause as u8),
         }
     }
 
@@ -421,6 +428,10 @@ impl Message {
             FrameKind::Deleted => {
                 Message::Deleted(body.take_all(|name: &str| Ok(SafeName::parse(name)?))?)
             }
+            FrameKind::LeftOut => {
+                let cause = Cause::from_number(body.take()?);
+                Message::LeftOut(cause.ok_or(ProtocolError::Malformed(kind))?)
+            }
         };
         body.end()?;
         Ok(message)
@@ -466,7 +477,7 @@ impl Batch {
 /// A peer that doesn't keep to the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// A frame kind that version 3 doesn't have.
+    /// A frame kind that version 4 doesn't have.
     #[error("frame of unknown kind {0}; does the other side run a newer manyway?")]
     UnknownFrame(u8),
     /// A body longer than its kind allows.

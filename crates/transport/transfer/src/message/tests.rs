@@ -8,13 +8,17 @@ fn name() -> impl Strategy<Value = SafeName> {
     "[a-zé ]{1,20}(/[a-z.]{3,9}x){0,4}".prop_map(|n| SafeName::parse(&n).unwrap())
 }
 
+fn cause() -> impl Strategy<Value = Cause> {
+    (0..7u8).prop_map(|cause| Cause::from_number(cause).unwrap())
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         Just(Kind::File),
         Just(Kind::Directory),
         "[^\0]{1,40}".prop_map(|target| Kind::Symlink(Target::parse(&target).unwrap())),
         any::<u64>().prop_map(Kind::HardLink),
-        (0..4u8).prop_map(|cause| Kind::LeftOut(Cause::from_number(cause).unwrap())),
+        cause().prop_map(Kind::LeftOut),
     ]
 }
 
@@ -140,6 +144,7 @@ fn message() -> impl Strategy<Value = Message> {
                 })
             }),
         prop::collection::vec(name(), 0..4).prop_map(Message::Deleted),
+        cause().prop_map(Message::LeftOut),
     ]
 }
 
@@ -229,7 +234,7 @@ fn a_claimed_length_is_bounded_before_anything_is_allocated() {
 #[test]
 fn the_bytes_are_those_of_the_specification() {
     let hello = Message::Hello(Hello::new(Role::Receiver)).to_bytes();
-    assert_eq!(hello, b"\x01\x00\x00\x07mwft\x03\x00\x01");
+    assert_eq!(hello, b"\x01\x00\x00\x07mwft\x04\x00\x01");
     let entry = Entry {
         size: 300,
         holes: 1,
@@ -314,6 +319,12 @@ fn the_bytes_are_those_of_the_specification() {
     let name = |name| SafeName::parse(name).unwrap();
     let deleted = Message::Deleted(vec![name("d/f"), name("d")]).to_bytes();
     assert_eq!(deleted, b"\x10\x00\x00\x06\x03d/f\x01d");
+    let left_out = Message::LeftOut(Cause::Changed).to_bytes();
+    assert_eq!(left_out, b"\x11\x00\x00\x01\x05");
+    assert_eq!(
+        decode(b"\x11\x00\x00\x01\x07"),
+        Err(ProtocolError::Malformed(FrameKind::LeftOut))
+    );
     for wrong in [0, MAX_HOLE + 1, u64::MAX] {
         let wrong = Message::Hole(wrong).to_bytes();
         assert_eq!(
@@ -340,7 +351,7 @@ fn a_later_hello_may_say_more() {
     assert_eq!(
         agreed,
         Agreement {
-            version: 3,
+            version: 4,
             features: 0
         }
     );
@@ -349,7 +360,7 @@ fn a_later_hello_may_say_more() {
 #[test]
 fn a_feature_needs_its_bit() {
     let agreed = Agreement {
-        version: 3,
+        version: 4,
         features: 0b110,
     };
     let has = [1, 2, 4, 8].map(|feature| agreed.has(feature));
@@ -364,7 +375,7 @@ fn hellos_must_fit() {
         Err(ProtocolError::SameRole(Role::Sender))
     );
     let ancient = Hello {
-        version: 2,
+        version: 3,
         ..Hello::new(Role::Receiver)
     };
     assert!(matches!(
@@ -423,7 +434,7 @@ fn entries_that_break_a_rule_are_malformed() {
         owned("ann"),
         attribute("user.a", b"v"),
         attribute("system.posix_acl_default", b""),
-        body((4u8, 3u8), nobody, &[]),
+        body((4u8, 6u8), nobody, &[]),
     ] {
         assert!(matches!(decode(good), Ok(Message::Entries(list)) if list.len() == 1));
     }
@@ -439,7 +450,7 @@ fn entries_that_break_a_rule_are_malformed() {
         attribute("user.a", &vec![0; Entry::MAX_ATTRIBUTES]),
         body(1u8, nobody, &twice),
         body(1u8, nobody, b"\x06user"),
-        body((4u8, 4u8), nobody, &[]),
+        body((4u8, 7u8), nobody, &[]),
         body(5u8, nobody, &[]),
     ] {
         assert_eq!(

@@ -30,6 +30,7 @@ use tokio::sync::mpsc;
 /// Most jobs in a batch, and so most files waiting open; the queue holds as many again.
 pub(super) const BATCH: usize = 64;
 const NO_LINK: &str = "a hard link, which isn't possible here; receive into another file system";
+const NO_FILE: &str = "a hard link to a file that isn't here";
 /// Threads that sync a batch.
 const SYNCERS: usize = 8;
 
@@ -48,6 +49,8 @@ pub(super) enum Job {
     Link(Box<Link>),
     /// A file that was there, as its size and time say.
     There(Box<There>),
+    /// A file that may have further names, and wasn't sent.
+    Missing,
 }
 
 /// A file that was there with the content that was sent.
@@ -162,6 +165,10 @@ impl Committer {
                     touch(&link.dir);
                 }
                 Job::There(there) => self.meet(there)?,
+                Job::Missing => {
+                    let added = self.shared.add(None);
+                    added.map_err(|error| sync_failure(&self.root, &error))?;
+                }
             }
         }
         in_parallel(&touched, |dir| {
@@ -261,15 +268,17 @@ impl Committer {
                 Ok(())
             }
             Kind::HardLink(number) => {
-                let placed = match self.shared.find(&self.root, *number) {
+                let problem = match self.shared.find(&self.root, *number) {
                     Ok(Some(file)) => {
                         self.check_name(&link.dir, &link.entry, Some(file.2))?;
-                        link.place_hard_link(file, self.policy)?
+                        let placed = link.place_hard_link(file, self.policy)?;
+                        (!placed).then_some(NO_LINK)
                     }
-                    Ok(None) | Err(_) => false,
+                    Ok(None) => Some(NO_FILE),
+                    Err(_) => Some(NO_LINK),
                 };
-                if !placed {
-                    self.altered.add(&link.entry.name, NO_LINK);
+                if let Some(problem) = problem {
+                    self.altered.add(&link.entry.name, problem);
                 }
                 Ok(())
             }

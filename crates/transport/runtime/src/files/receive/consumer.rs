@@ -103,6 +103,7 @@ impl Consumer {
             files,
             kept,
             skipped,
+            missing,
             altered,
         } = taken;
         let deleted = self.delete(&root, &manifest, &scope)?;
@@ -120,14 +121,14 @@ impl Consumer {
             files,
             deleted,
             dry_run: scope.dry_run,
-            file_count: totals.files,
+            file_count: totals.files - missing.files,
             directories: totals.directories,
             symlinks: totals.symlinks,
             hard_links: totals.hard_links,
             skipped,
             altered,
             kept,
-            bytes: totals.bytes,
+            bytes: totals.bytes - missing.bytes,
             seconds,
         })
     }
@@ -314,6 +315,7 @@ impl Consumer {
                 told,
                 kept: offer.there,
                 left_out: Skipped::default(),
+                missing: Kept::default(),
                 altered: not_agreed(self.options.hello(), self.agreed),
                 jobs,
             };
@@ -324,6 +326,7 @@ impl Consumer {
             let Intake {
                 kept,
                 left_out: skipped,
+                missing,
                 mut altered,
                 jobs,
                 ..
@@ -342,6 +345,7 @@ impl Consumer {
                         files: committed.files,
                         kept,
                         skipped,
+                        missing,
                         altered,
                     })
                 }
@@ -381,6 +385,8 @@ struct Taken {
     kept: Kept,
     /// What the sender has left out.
     skipped: Skipped,
+    /// Files among it that were offered.
+    missing: Kept,
     /// What was left out or changed here.
     altered: Skipped,
 }

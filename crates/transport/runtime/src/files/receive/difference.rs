@@ -72,6 +72,18 @@ impl Difference {
         self.verifier.remaining() == 0
     }
 
+    /// Bytes that haven't come.
+    pub(super) fn remaining(&self) -> u64 {
+        self.verifier.remaining()
+    }
+
+    /// The sender hasn't got it any more: what is incomplete is of no use.
+    pub(super) fn discard(&mut self) {
+        if let Some(part) = &mut self.part {
+            part.discard();
+        }
+    }
+
     /// The hash of the group that ended last.
     pub(super) fn last_group(&self) -> Option<Digest> {
         self.verifier.last_group()

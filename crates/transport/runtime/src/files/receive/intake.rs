@@ -19,8 +19,8 @@ use super::space::Space;
 use super::tree::{Dir, Level, Made, RECEIVING_DIR, Tree};
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
-    Conflict, Decision, Entry, Existing, Failure, FailureCode, Kind, Message, Policy,
-    ProtocolError, Verifier, Want, Wants, decide, numbered,
+    Cause, Conflict, Decision, Entry, Existing, Failure, FailureCode, Kind, Message, Policy,
+    ProtocolError, Verifier, Want, Wants, decide, groups, numbered,
 };
 use std::io;
 use std::sync::Arc;
@@ -50,6 +50,8 @@ pub(super) struct Intake<'a> {
     pub(super) kept: Kept,
     /// What the sender hasn't sent.
     pub(super) left_out: Skipped,
+    /// Files among it that were offered.
+    pub(super) missing: Kept,
     /// What this side leaves out.
     pub(super) altered: Skipped,
     pub(super) jobs: SyncSender<Job>,
@@ -217,6 +219,12 @@ impl Intake<'_> {
                     }
                 }
                 Frame::Message(Message::Trailer(digest)) => break digest,
+                Frame::Message(Message::LeftOut(cause)) => {
+                    if cause == Cause::Vanished {
+                        part.discard();
+                    }
+                    return self.leave_out(&part.entry, cause, verifier.remaining());
+                }
                 Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
             }
         };
@@ -230,7 +238,7 @@ impl Intake<'_> {
     fn take_difference(&mut self, entry: Entry) -> Result<(), End> {
         let held = self.held.recv().map_err(|_| End::Gone)?;
         self.progress.set_current(entry.name.as_str());
-        let mut file = Difference::new(held, self.parent()?, entry, self.options);
+        let mut file = Difference::new(held, self.parent()?, entry.clone(), self.options);
         let mut listed = true;
         let expected = loop {
             match self.inbox.frame()? {
@@ -291,6 +299,18 @@ impl Intake<'_> {
                     }
                 }
                 Frame::Message(Message::Trailer(digest)) => break digest,
+                Frame::Message(Message::LeftOut(cause)) => {
+                    // What the sender was told of the rest is in vain.
+                    let mut heard = groups(entry.size - file.remaining());
+                    while listed && heard < groups(entry.size) {
+                        listed = matches!(self.told()?, Item::Group(_));
+                        heard += 1;
+                    }
+                    if cause == Cause::Vanished {
+                        file.discard();
+                    }
+                    return self.leave_out(&entry, cause, file.remaining());
+                }
                 Frame::Message(other) => return Err(ProtocolError::Unexpected(other.kind()).into()),
             }
         };
@@ -299,6 +319,17 @@ impl Intake<'_> {
         }
         let job = file.end(expected, &self.metadata, &mut self.altered)?;
         send(&self.jobs, job)
+    }
+
+    /// The sender doesn't send the last bytes of a file. What came of it stays incomplete.
+    fn leave_out(&mut self, entry: &Entry, cause: Cause, bytes: u64) -> Result<(), End> {
+        self.left_out.add(&entry.name, cause);
+        self.missing.add(Kept::whole(entry.size));
+        self.progress.leave_out(Kept { files: 1, bytes });
+        match entry.shared {
+            true => send(&self.jobs, Job::Missing),
+            false => Ok(()),
+        }
     }
 
     /// Makes a new file, if there is none yet, of what was kept of the existing one so far. That

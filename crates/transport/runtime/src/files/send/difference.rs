@@ -6,7 +6,7 @@ use super::outbox::Outbox;
 use super::reading::Reading;
 use super::stop::Stop;
 use manyway_transfer::message::{BASIS_WINDOW, MAX_DATA, MAX_HOLE};
-use manyway_transfer::{Digest, GROUP, Message};
+use manyway_transfer::{Cause, Digest, Entry, GROUP, Message, groups};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
@@ -18,6 +18,9 @@ const _: () = assert!(MOST_PASSED <= MAX_HOLE);
 pub(super) struct Difference {
     /// `None` ends a file's list.
     basis: mpsc::Receiver<Option<Digest>>,
+    /// Of the current file: how many groups were heard of, and whether there may be more.
+    heard: u64,
+    listed: bool,
     group: Box<[u8]>,
     /// Groups of the current file that aren't sent, and the receiver hasn't heard of it yet: those
     /// that it has, or those in a hole.
@@ -28,25 +31,45 @@ impl Difference {
     pub(super) fn new(basis: mpsc::Receiver<Option<Digest>>) -> Self {
         Self {
             basis,
+            heard: 0,
+            listed: true,
             group: Box::default(),
             passed: Message::Kept(0),
         }
     }
 
+    /// The next file's turn has come.
+    pub(super) fn begin(&mut self) {
+        (self.heard, self.listed) = (0, true);
+        self.passed = Message::Kept(0);
+    }
+
+    /// The rest of a file can't be sent: says so, and passes over what the receiver tells of it.
+    pub(super) fn leave_out(
+        &mut self,
+        entry: &Entry,
+        cause: Cause,
+        out: &mut Outbox,
+    ) -> Result<(), Stop> {
+        self.passed = Message::Kept(0);
+        out.message(&Message::LeftOut(cause))?;
+        while self.heard < groups(entry.size) && self.next(out)?.is_some() {}
+        Ok(())
+    }
+
     /// Sends a file. Its hash, and how many bytes weren't sent.
     pub(super) fn send(
         &mut self,
-        mut reading: Reading<'_>,
+        reading: &mut Reading<'_>,
         out: &mut Outbox,
         progress: &Progress,
     ) -> Result<(Digest, u64), Stop> {
-        let (mut listed, mut left_out) = (true, 0);
+        let mut left_out = 0;
         while reading.remaining() > 0 {
-            let there = if listed { self.next(out)? } else { None };
-            listed = there.is_some();
+            let there = self.next(out)?;
             if reading.hole() > 0 {
                 let len = reading.pass()?;
-                if listed && there == reading.last_group() {
+                if there.is_some() && there == reading.last_group() {
                     left_out += len;
                 }
                 progress.leave_out(Kept::part(len));
@@ -59,7 +82,7 @@ impl Difference {
             }
             let group = &mut self.group[..len];
             reading.fill(group)?;
-            if listed && there == reading.last_group() {
+            if there.is_some() && there == reading.last_group() {
                 left_out += len as u64;
                 progress.leave_out(Kept::part(len as u64));
                 self.pass(Message::Kept, out)?;
@@ -81,15 +104,22 @@ impl Difference {
 
     /// The next group that the receiver has; `None`: it has no more of this file.
     fn next(&mut self, out: &mut Outbox) -> Result<Option<Digest>, Stop> {
-        match self.basis.try_recv() {
-            Ok(next) => return Ok(next),
-            Err(TryRecvError::Disconnected) => return Err(Stop::Gone),
-            Err(TryRecvError::Empty) => {}
+        if !self.listed {
+            return Ok(None);
         }
-        // It may wait for our word before it says more.
-        self.tell_passed(out)?;
-        out.flush()?;
-        self.basis.blocking_recv().ok_or(Stop::Gone)
+        let next = match self.basis.try_recv() {
+            Ok(next) => next,
+            Err(TryRecvError::Disconnected) => return Err(Stop::Gone),
+            Err(TryRecvError::Empty) => {
+                // It may wait for our word before it says more.
+                self.tell_passed(out)?;
+                out.flush()?;
+                self.basis.blocking_recv().ok_or(Stop::Gone)?
+            }
+        };
+        self.listed = next.is_some();
+        self.heard += u64::from(self.listed);
+        Ok(next)
     }
 
     /// Notes a group that isn't sent, of which `how` tells.

@@ -287,6 +287,7 @@ fn summarise(
         totals,
         skipped,
         kept,
+        missing,
     } = produced;
     if heard.totals != totals {
         return Err(ProtocolError::Counts(FrameKind::Done).into());
@@ -304,7 +305,7 @@ fn summarise(
         dry_run,
         planned,
         deleted: heard.deleted,
-        file_count: totals.files,
+        file_count: totals.files - missing.files,
         directories: totals.directories,
         symlinks: totals.symlinks,
         hard_links: totals.hard_links,
@@ -314,7 +315,7 @@ fn summarise(
             examples: Vec::new(),
         },
         kept,
-        bytes: totals.bytes,
+        bytes: totals.bytes - missing.bytes,
         seconds: heard.took.as_secs_f64(),
     })
 }

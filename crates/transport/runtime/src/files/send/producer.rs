@@ -15,7 +15,8 @@ use super::stop::Stop;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::{Batch, MAX_HOLE};
 use manyway_transfer::{
-    Agreement, Digest, Entry, Failure, Manifest, Message, Scope, Totals, Want, Wants,
+    Agreement, Cause, Digest, Entry, Failure, FailureCode, Manifest, Message, Scope, Totals, Want,
+    Wants,
 };
 use std::io;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(super) struct Produced {
     pub(super) totals: Totals,
     pub(super) skipped: Skipped,
     pub(super) kept: Kept,
+    /// Files that were offered, and then couldn't be sent.
+    pub(super) missing: Kept,
 }
 
 /// The receiver's word to go on.
@@ -81,12 +84,12 @@ impl Producer {
         go: oneshot::Receiver<Accepted>,
         basis: mpsc::Receiver<Option<Digest>>,
     ) -> Result<Produced, Stop> {
-        let (stored, totals, skipped) = self.offer()?;
+        let (stored, totals, mut skipped) = self.offer()?;
         let accepted = go.blocking_recv().map_err(|_| Stop::Gone)?;
         let wants = accepted.wants;
         let mut difference = Difference::new(basis);
         let mut files = Vec::with_capacity(FileSummary::MOST.min(totals.files as usize));
-        let mut kept = Kept::default();
+        let (mut kept, mut missing) = (Kept::default(), Kept::default());
         for file in wanted(&stored, &wants) {
             if let (entry, Want::Nothing) = file? {
                 kept.add(Kept::whole(entry.size));
@@ -108,23 +111,47 @@ impl Producer {
                 totals,
                 skipped,
                 kept,
+                missing,
             });
         }
         for file in wanted(&stored, &wants) {
             let (entry, want) = file?;
-            let digest = match want {
-                Want::Nothing => continue,
-                Want::All => self.send_file(&entry)?,
-                Want::Difference => {
-                    let reading = self.begin(&entry)?;
-                    let (digest, bytes) =
-                        difference.send(reading, &mut self.out, &self.progress)?;
-                    kept.add(Kept::part(bytes));
-                    digest
+            if want == Want::Nothing {
+                continue;
+            }
+            difference.begin();
+            let mut reading = self.begin(&entry);
+            let sent = match &mut reading {
+                Err(failure) => Err(Stop::Failure(failure.clone())),
+                Ok(reading) if want == Want::Difference => {
+                    difference.send(reading, &mut self.out, &self.progress)
                 }
+                Ok(reading) => self.send_file(reading).map(|digest| (digest, 0)),
             };
-            if files.len() < FileSummary::MOST {
-                files.push(FileSummary::new(&entry.name, entry.size, digest));
+            match sent {
+                Ok((digest, bytes)) => {
+                    kept.add(Kept::part(bytes));
+                    if files.len() < FileSummary::MOST {
+                        files.push(FileSummary::new(&entry.name, entry.size, digest));
+                    }
+                }
+                Err(Stop::Failure(failure)) => {
+                    // The others can be sent all the same.
+                    let cause = cause_of(failure.code).ok_or_else(|| failure.clone())?;
+                    skipped.add(&entry.name, &failure.reason);
+                    missing.add(Kept::whole(entry.size));
+                    let left = reading.map_or(entry.size, |reading| reading.remaining());
+                    let left = Kept {
+                        files: 1,
+                        bytes: left,
+                    };
+                    self.progress.leave_out(left);
+                    match want {
+                        Want::Difference => difference.leave_out(&entry, cause, &mut self.out)?,
+                        _ => self.out.message(&Message::LeftOut(cause))?,
+                    }
+                }
+                Err(Stop::Gone) => return Err(Stop::Gone),
             }
         }
         self.out.flush()?;
@@ -134,6 +161,7 @@ impl Producer {
             totals,
             skipped,
             kept,
+            missing,
         })
     }
 
@@ -169,8 +197,7 @@ impl Producer {
         Reading::begin(&self.sources, entry)
     }
 
-    fn send_file(&mut self, entry: &Entry) -> Result<Digest, Stop> {
-        let mut reading = self.begin(entry)?;
+    fn send_file(&mut self, reading: &mut Reading<'_>) -> Result<Digest, Stop> {
         while reading.remaining() > 0 {
             let groups = reading.hole().min(MAX_HOLE);
             if groups > 0 {
@@ -193,6 +220,16 @@ impl Producer {
             self.out.commit(read);
         }
         reading.end(&mut self.out)
+    }
+}
+
+/// Why a file can't be sent, unless it is more than that file's failure.
+fn cause_of(code: FailureCode) -> Option<Cause> {
+    match code {
+        FailureCode::Changed => Some(Cause::Changed),
+        FailureCode::Vanished => Some(Cause::Vanished),
+        FailureCode::Permission | FailureCode::Read => Some(Cause::Unreadable),
+        _ => None,
     }
 }
 

@@ -80,7 +80,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Says the hash of it all.
-    pub(super) fn end(self, out: &mut Outbox) -> Result<Digest, Stop> {
+    pub(super) fn end(&self, out: &mut Outbox) -> Result<Digest, Stop> {
         // The size and time of the listing still hold: what was read is one version of the file.
         check_unchanged(self.entry, &self.file)?;
         let digest = self.verifier.digest();

@@ -16,7 +16,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use walkdir::WalkDir;
+use walkdir::{DirEntry, WalkDir};
 
 /// Files and directories to send, each under the last component of its path, and what of them.
 #[derive(Clone, Debug)]
@@ -160,23 +160,47 @@ impl Sources {
             let walk = WalkDir::new(&source.path).min_depth(source.name.is_none().into());
             let mut walk = walk.sort_by_file_name().into_iter();
             while let Some(item) = walk.next() {
-                let item = item.map_err(|error| walk_failure(source, error))?;
-                let name = source.name_of(item.path())?;
+                let item = match item {
+                    Err(error) if error.depth() > 0 && is_gone(error.io_error()) => continue,
+                    item => item.map_err(|error| walk_failure(source, error))?,
+                };
                 let is_directory = item.file_type().is_dir();
+                let name = match source.name_of(item.path()) {
+                    Ok(name) => name,
+                    Err(failure) => {
+                        skipped.add(failure.name.unwrap_or_default(), failure.reason);
+                        if is_directory {
+                            walk.skip_current_dir();
+                        }
+                        continue;
+                    }
+                };
                 if !self.scope.filter.takes(&name, is_directory) {
                     if is_directory {
                         walk.skip_current_dir();
                     }
                     continue;
                 }
-                let metadata = item
-                    .metadata()
-                    .map_err(|error| walk_failure(source, error))?;
+                let (metadata, target) = match look(&item) {
+                    Ok(found) => found,
+                    Err(error) if item.depth() == 0 => {
+                        return Err(list_failure(source, item.path(), &error).into());
+                    }
+                    Err(error) => {
+                        if is_directory {
+                            walk.skip_current_dir();
+                        }
+                        // What is gone isn't the sender's any more.
+                        if !is_gone(Some(&error)) {
+                            let failure = list_failure(source, item.path(), &error);
+                            skipped.add(&name, failure.reason);
+                            each(Entry::new(name, Kind::LeftOut(Cause::Unreadable)))?;
+                        }
+                        continue;
+                    }
+                };
                 let mut entry = entry_of(name, &metadata);
-                if metadata.is_symlink() {
-                    let target = fs::read_link(item.path());
-                    let target =
-                        target.map_err(|error| list_failure(source, item.path(), &error))?;
+                if let Some(target) = target {
                     let target = target.to_str().and_then(Target::parse);
                     entry.kind = target.map_or(Kind::LeftOut(Cause::Target), Kind::Symlink);
                 }
@@ -270,6 +294,22 @@ impl Names {
         }
         true
     }
+}
+
+/// What there is to know of something, and where it leads if it is a link. A directory can be
+/// listed: else its entry would say that it is empty.
+fn look(item: &DirEntry) -> io::Result<(Metadata, Option<PathBuf>)> {
+    let metadata = fs::symlink_metadata(item.path())?;
+    if metadata.is_dir() {
+        fs::read_dir(item.path())?;
+    }
+    let is_link = metadata.is_symlink();
+    let target = is_link.then(|| fs::read_link(item.path())).transpose()?;
+    Ok((metadata, target))
+}
+
+fn is_gone(error: Option<&io::Error>) -> bool {
+    error.is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// A manifest's entry for what is there.

@@ -16,8 +16,8 @@ use manyway_runtime::files::{
 };
 use manyway_transfer::message::MAX_DATA;
 use manyway_transfer::{
-    Digest, Failure, FailureCode, FrameKind, GROUP, Header, Hello, Message, Policy, Renamed, Role,
-    SafeName, Saved, Scope, Target, Totals, group_hash, groups,
+    Cause, Digest, Failure, FailureCode, FrameKind, GROUP, Header, Hello, Message, Policy, Renamed,
+    Role, SafeName, Saved, Scope, Target, Totals, group_hash, groups,
 };
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;

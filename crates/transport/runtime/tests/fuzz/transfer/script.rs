@@ -135,6 +135,7 @@ impl Script {
             14 => {
                 let groups = match choices.byte() {
                     255 => u64::MAX,
+                    byte @ 240.. => return self.leave_out(byte % 8),
                     byte => u64::from(byte % 8),
                 };
                 self.keep(choices.byte(), groups);
@@ -166,7 +167,7 @@ impl Script {
                     _ if how & 8 == 0 => What::Directory,
                     _ => match choices.below(4) {
                         0 => What::HardLink(choices.number() % 3),
-                        1 => What::LeftOut(choices.byte() % 5),
+                        1 => What::LeftOut(choices.byte() % 8),
                         _ => What::Symlink(TARGETS[choices.below(TARGETS.len())]),
                     },
                 };
@@ -255,6 +256,15 @@ impl Script {
                 .unwrap_or_default()
                 .to_vec();
             self.content.extend(kept);
+        }
+    }
+
+    /// Says that the rest of a file doesn't come.
+    pub(super) fn leave_out(&mut self, cause: u8) {
+        if let Some(cause) = Cause::from_number(cause) {
+            self.say(&Message::LeftOut(cause));
+            self.content.clear();
+            self.next += 1;
         }
     }
 

@@ -146,6 +146,7 @@ fn follow(mut heard: &[u8], content: &[u8], is_there: impl Fn(u64) -> bool) {
             Message::Trailer(digest) => {
                 assert_eq!((digest.0, at), (hash(content), content.len()));
             }
+            Message::LeftOut(cause) => panic!("nothing has happened to it: {cause}"),
             _ => {}
         }
     }
