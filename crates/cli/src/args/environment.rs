@@ -1,6 +1,6 @@
 //! Variables of the environment that stand for options. This is the one place that names them.
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, Command};
 
 /// Options whose variable is not called `MANYWAY_` and the option's name: subcommand, option,
@@ -37,6 +37,12 @@ fn variable(subcommand: &str, option: &str) -> String {
         Some((_, _, variable)) => (*variable).to_owned(),
         None => format!("MANYWAY_{}", option.replace('-', "_").to_uppercase()),
     }
+}
+
+/// Does a flag's variable turn it on?
+pub(super) fn turns_on(variable: &str) -> bool {
+    let parsed = |value: &_| FalseyValueParser::new().parse_ref(&Command::default(), None, value);
+    std::env::var_os(variable).is_some_and(|value| parsed(&value).is_ok_and(|on| on))
 }
 
 fn with_variable(option: Arg, variable: String) -> Arg {

@@ -4,6 +4,8 @@
 //! This module owns names, defaults and help texts. It does nothing with them: each command turns
 //! its options into an action.
 
+use std::ffi::OsString;
+
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod content;
@@ -79,16 +81,17 @@ impl Cli {
     /// or can't be understood.
     pub(crate) fn read() -> Self {
         let mut command = Self::definition();
-        let expanded = profile::expand(&command, std::env::args_os().collect());
+        let line: Vec<_> = std::env::args_os().collect();
+        let expanded = profile::expand(&command, line.clone());
         let expanded = expanded.unwrap_or_else(|error| {
-            print_json(&error);
+            print_json(&error, &line);
             error.exit()
         });
         let matches = command.try_get_matches_from_mut(&expanded.line);
         matches
             .and_then(|mut matches| Self::from_arg_matches_mut(&mut matches))
             .unwrap_or_else(|error| {
-                print_json(&error);
+                print_json(&error, &expanded.line);
                 expanded.exit(&error.format(&mut command))
             })
     }
@@ -100,16 +103,17 @@ impl Cli {
 
 /// Prints what is wrong with the command line as `--json`'s object, if that asks for one: it can't
 /// be parsed, so its words have to say so.
-fn print_json(error: &clap::Error) {
-    let words = std::env::args_os().skip(1);
-    let words: Vec<_> = words.take_while(|word| word != "--").collect();
-    let has = |word: &str| words.iter().any(|it| it == word);
+fn print_json(error: &clap::Error, line: &[OsString]) {
+    let words = line.iter().skip(1);
+    let words: Vec<_> = words.take_while(|word| *word != "--").collect();
+    let has = |word: &str| words.iter().any(|it| *it == word);
     let for_transfer = has("send") || has("sync") || has("recv");
     let streamed = words.windows(2).any(|two| two == ["--progress", "json"]);
     let asked = streamed
         || has("--progress=json")
         || has("--json")
-        || std::env::var_os("MANYWAY_JSON").is_some();
+        || environment::turns_on("MANYWAY_JSON")
+        || std::env::var_os("MANYWAY_PROGRESS").is_some_and(|how| how == "json");
     if error.use_stderr() && for_transfer && asked {
         let text = error.render().to_string();
         let first = text.split("\n\n").next().unwrap_or_default();

@@ -459,6 +459,21 @@ fn failures_name_the_thing() {
         2,
         "usage",
     );
+    // Variables and a profile ask for it, too.
+    fs::write(place.path("profiles"), "[profile.p]\njson = true\n").unwrap();
+    let profile = ["--profile", "p", "--config", "profiles"];
+    for (variable, value, arguments, says) in [
+        ("MANYWAY_JSON", "1", &[][..], true),
+        ("MANYWAY_JSON", "0", &[], false),
+        ("MANYWAY_PROGRESS", "json", &[], true),
+        ("MANYWAY_QUIET", "1", &profile, true),
+    ] {
+        let mut command = place.manyway(&[&["send", "--limit", "fast"], arguments].concat());
+        let ended = Running(command.env(variable, value).spawn().unwrap()).finish();
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let said = ended.stdout.contains(r#""code":"usage""#);
+        assert_eq!(said, says, "{variable}={value}: {ended:?}");
+    }
 }
 
 /// What can't travel is listed even with `-q`, and the status tells of it.
