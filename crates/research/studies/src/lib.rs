@@ -18,6 +18,7 @@ mod balia;
 mod bmc;
 mod criteria;
 mod failure;
+mod fair;
 mod fluid;
 mod gate;
 mod headline;
