@@ -1,7 +1,9 @@
 //! All studies.
 
 use crate::study::Study;
-use crate::{balia, bmc, criteria, fair, fluid, mpath, optima, overlay, planetlab, sessions, wvegas};
+use crate::{
+    balia, bmc, criteria, fair, fluid, mpath, optima, overlay, planetlab, sessions, wvegas,
+};
 
 /// Every study, in the order in which `all` runs them.
 pub static STUDIES: &[&dyn Study] = &[

@@ -177,7 +177,8 @@ fn table(cells: &[Cell]) -> String {
         "missed",
     ];
     let rows = cells.iter().map(|cell| {
-        let range = |of: &manyway_simulate::measure::Summary| format!("{:.2}-{:.2}", of.min, of.max);
+        let range =
+            |of: &manyway_simulate::measure::Summary| format!("{:.2}-{:.2}", of.min, of.max);
         vec![
             cell.name.clone(),
             format!("{:.2}", cell.share.mean),

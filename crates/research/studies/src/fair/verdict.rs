@@ -73,18 +73,27 @@ impl Bounds {
     }
 
     fn within(self, most: Bounds) -> bool {
-        self.named().iter().zip(most.named()).all(|(own, most)| own.1 <= most.1)
+        self.named()
+            .iter()
+            .zip(most.named())
+            .all(|(own, most)| own.1 <= most.1)
     }
 
     fn named(self) -> [(&'static str, f64); 3] {
-        [("share", self.share), ("worst", self.worst), ("kept", self.kept)]
+        [
+            ("share", self.share),
+            ("worst", self.worst),
+            ("kept", self.kept),
+        ]
     }
 }
 
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let missed = self.named().into_iter().filter(|(_, by)| *by > 0.0);
-        let missed: Vec<String> = missed.map(|(name, by)| format!("{name} by {by:.3}")).collect();
+        let missed: Vec<String> = missed
+            .map(|(name, by)| format!("{name} by {by:.3}"))
+            .collect();
         f.write_str(&missed.join(", "))
     }
 }
@@ -134,7 +143,12 @@ mod tests {
     fn cell(share: [f64; 2], one: [f64; 2], kept: f64) -> Cell {
         let [share, one] = [share, one].map(|runs| summary(runs.into_iter()));
         let name = "a cell".to_owned();
-        Cell { name, share, one, kept }
+        Cell {
+            name,
+            share,
+            one,
+            kept,
+        }
     }
 
     #[test]
