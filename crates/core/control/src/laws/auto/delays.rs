@@ -8,8 +8,9 @@ use crate::bottleneck::{ENOUGH_INTERVALS, INTERVAL, changes, in_common};
 
 /// Intervals that are remembered.
 const KEPT: usize = 32;
-/// If the changes of two paths are smaller than this on the average, in seconds, they say nothing.
-const MATERIAL: f64 = 0.000_1;
+/// If the changes of two paths are smaller than this part of their round-trip times on the average,
+/// they say nothing: so short a queue shows less than bursts do.
+const MATERIAL: f64 = 0.02;
 /// Nor if their squares are less than so many times those of noise, …
 const NOISE: f64 = 2.0;
 /// … which is averaged over about so many intervals.
@@ -65,6 +66,7 @@ impl Delays {
     /// changes. `None` if there is too little to tell.
     pub(super) fn likeness(&self, other: &Delays) -> Option<f64> {
         let noise = 2.0 * (self.noise + other.noise);
+        let material = MATERIAL * self.last?.1.min(other.last?.1);
         let [one, other] = [self, other].map(|path| changes(path.means.iter().copied()));
         let (mut same, mut all, mut count) = (0.0, 0.0, 0usize);
         for (x, y) in in_common(one, other) {
@@ -72,7 +74,7 @@ impl Delays {
             all += x * x + y * y;
             count += 1;
         }
-        let least = MATERIAL * MATERIAL + NOISE * noise;
+        let least = material * material + NOISE * noise;
         let enough = count >= ENOUGH_INTERVALS && all > least * count as f64;
         enough.then(|| same / all)
     }
