@@ -31,6 +31,7 @@ enum bpf_map_type { BPF_MAP_TYPE_UNSPEC };
 
 #define TCP_ESTABLISHED 1
 #define TCP_CLOSE_WAIT 8
+#define SK_PACING_NEEDED 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -46,6 +47,7 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	u32 sk_pacing_status;
 };
 
 struct inet_sock {

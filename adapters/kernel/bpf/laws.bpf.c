@@ -7,7 +7,9 @@
  * as the kernel's own statistics do; programs run under RCU, which keeps the list and the sockets.
  */
 #include "kernel.h"
-#define REAL __attribute__((noinline))
+/* The verifier reads a global function once, and not again for each caller. */
+#define GLOBAL __attribute__((noinline))
+#define REAL GLOBAL
 #include "laws.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -42,7 +44,6 @@ static __always_inline struct state *state_of(struct sock *sk)
 
 static __always_inline u32 at_least_1(u32 n) { return n ? n : 1; }
 
-/* bytes_acked, mark and between are 0 for laws without them. */
 static __always_inline struct path path_of(const struct tcp_sock *tp, u64 mark, u64 between)
 {
 	u64 since = tp->bytes_acked - mark;
@@ -63,62 +64,106 @@ static __always_inline struct path own_path(struct sock *sk)
 	return path_of(tcp_sk(sk), state->mark, state->between);
 }
 
-/* Reads the next subflow of the list at *next into p: whether there is one that counts. A subflow
- * that has sent nothing for its RTO is idle, by the kernel's own rule (RFC 9293 asks it to restart
- * then), and takes no part. */
-static __always_inline bool sibling(struct sock *sk, u64 *next, struct path *p)
+/* Reads the subflow at `context` into p: whether it counts for that at `own`, which is another. A
+ * subflow that has sent nothing for its RTO is idle, as the kernel's own restart after idleness
+ * (RFC 5681, section 4.1) has it, and takes no part. */
+GLOBAL int sibling(u64 context, u64 own, struct path *p)
 {
-	const struct mptcp_subflow_context *context =
-		cast(*next - bpf_core_field_offset(struct mptcp_subflow_context, node),
-		     mptcp_subflow_context);
-	u64 other = (u64)context->tcp_sock;
+	u64 other = (u64)cast(context, mptcp_subflow_context)->tcp_sock;
+	u64 self = (u64)cast(own, mptcp_subflow_context)->tcp_sock;
 	const struct tcp_sock *tp = cast(other, tcp_sock);
 	unsigned char state = tp->inet_conn.icsk_inet.sk.__sk_common.skc_state;
 
-	*next = (u64)context->node.next;
-	if (other == (u64)sk || !tp->srtt_us)
-		return false;
+	if (!p || context == own || !tp->srtt_us)
+		return 0;
 	/* Closed meanwhile, and perhaps another's by now. */
-	if ((u64)tp->inet_conn.icsk_ulp_data != (u64)context)
-		return false;
+	if ((u64)tp->inet_conn.icsk_ulp_data != context)
+		return 0;
 	if (state != TCP_ESTABLISHED && state != TCP_CLOSE_WAIT)
-		return false;
+		return 0;
 	if ((u32)bpf_jiffies64() - tp->lsndtime > tp->inet_conn.icsk_rto)
-		return false;
-	if (tp->inet_conn.icsk_ca_ops == tcp_sk(sk)->inet_conn.icsk_ca_ops)
+		return 0;
+	/* Of another congestion control there is no state. */
+	if (tp->inet_conn.icsk_ca_ops == cast(self, tcp_sock)->inet_conn.icsk_ca_ops)
 		*p = path_of(tp, tp->inet_conn.icsk_ca_priv[MARK],
 			     tp->inet_conn.icsk_ca_priv[BETWEEN]);
 	else
 		*p = path_of(tp, tp->bytes_acked, 0);
-	return true;
+	return 1;
 }
 
-/* Runs STATEMENT for each sibling of sk's subflow, as `p`. */
-#define for_each_sibling(sk, p, STATEMENT) do { \
-	u64 context = (u64)tcp_sk(sk)->inet_conn.icsk_ulp_data; \
-	u64 conn = 0, head, next; \
-	if (tcp_sk(sk)->is_mptcp && context) \
-		conn = (u64)cast(context, mptcp_subflow_context)->conn; \
-	if (!conn) \
-		break; \
-	head = conn + bpf_core_field_offset(struct mptcp_sock, conn_list); \
-	next = (u64)cast(conn, mptcp_sock)->conn_list.next; \
-	for (u32 i = 0; i < MOST_SUBFLOWS && next && next != head; i++) { \
-		struct path p; \
-		if (sibling(sk, &next, &p)) { \
-			STATEMENT; \
-		} \
-	} \
-} while (0)
+/* A subflow's connection. */
+struct look {
+	u64 context; /* the subflow's mptcp_subflow_context; 0 for plain TCP */
+	u64 head, next; /* of the list of subflows */
+	struct path own;
+	struct path other;
+	struct group group;
+	struct counts counts;
+};
+
+/* Goes to the next sibling that counts. */
+GLOBAL int next_sibling(struct look *look)
+{
+	if (!look)
+		return 0;
+	for (u32 i = 0; i < MOST_SUBFLOWS && look->next && look->next != look->head; i++) {
+		u64 context = look->next - bpf_core_field_offset(struct mptcp_subflow_context, node);
+
+		look->next = (u64)cast(context, mptcp_subflow_context)->node.next;
+		if (sibling(context, look->context, &look->other))
+			return 1;
+	}
+	return 0;
+}
+
+static __always_inline void first(struct look *look)
+{
+	u64 conn = (u64)cast(look->context, mptcp_subflow_context)->conn;
+
+	look->head = conn + bpf_core_field_offset(struct mptcp_sock, conn_list);
+	look->next = conn ? (u64)cast(conn, mptcp_sock)->conn_list.next : 0;
+}
+
+/* Sums up the paths. */
+GLOBAL int gather(struct look *look)
+{
+	if (!look)
+		return 0;
+	group_add(&look->group, &look->own);
+	if (!look->context)
+		return 0;
+	first(look);
+	for (u32 i = 0; i < MOST_SUBFLOWS && next_sibling(look); i++)
+		group_add(&look->group, &look->other);
+	return 0;
+}
+
+/* The same, of what OLIA alone needs. */
+GLOBAL int gather_olia(struct look *look)
+{
+	if (!look || !look->context)
+		return 0;
+	group_add_olia(&look->group, &look->own, &look->own);
+	first(look);
+	for (u32 i = 0; i < MOST_SUBFLOWS && next_sibling(look); i++)
+		group_add_olia(&look->group, &look->other, &look->own);
+	counts_add(&look->counts, &look->group, &look->own, &look->own);
+	first(look);
+	for (u32 i = 0; i < MOST_SUBFLOWS && next_sibling(look); i++)
+		counts_add(&look->counts, &look->group, &look->other, &look->own);
+	return 0;
+}
 
 /* The paths of sk's connection; one, if it is plain TCP. */
-static __always_inline struct group group_of(struct sock *sk, const struct path *own)
+static __always_inline struct look look_around(struct sock *sk)
 {
-	struct group group = {};
+	struct look look = { .own = own_path(sk) };
 
-	group_add(&group, own);
-	for_each_sibling(sk, p, group_add(&group, &p));
-	return group;
+	if (tcp_sk(sk)->is_mptcp)
+		look.context = (u64)tcp_sk(sk)->inet_conn.icsk_ulp_data;
+	gather(&look);
+	return look;
 }
 
 /* As the kernel's tcp_is_cwnd_limited: windows that are not used don't grow. */
@@ -141,8 +186,8 @@ static __always_inline u32 beyond_slow_start(struct sock *sk, u32 acked)
 	return acked < 1 << 16 ? acked : 1 << 16;
 }
 
-/* Adds growth, g_r of laws.h, for each of `acked` packets; `least` bounds a window that shrinks. */
-static __always_inline void grow(struct sock *sk, s64 growth, u32 acked, u32 least)
+/* Adds growth, g_r of laws.h, for each of `acked` packets. */
+static __always_inline void grow(struct sock *sk, s64 growth, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct state *state = state_of(sk);
@@ -158,8 +203,9 @@ static __always_inline void grow(struct sock *sk, s64 growth, u32 acked, u32 lea
 		tp->snd_cwnd = window + more;
 		credit -= more * full;
 	} else if (credit <= -full) {
+		/* OLIA's alone. */
 		credit = 0;
-		if (window > least)
+		if (window > 1)
 			tp->snd_cwnd = window - 1;
 	}
 	state->credit = credit;
@@ -183,6 +229,8 @@ void BPF_PROG(start, struct sock *sk)
 	state->mark = tcp_sk(sk)->bytes_acked;
 	state->between = 0;
 	state->earlier = 0;
+	/* Subflows send in bursts, which lose more than their share behind short queues. */
+	((struct inet_connection_sock *)sk)->icsk_inet.sk.sk_pacing_status = SK_PACING_NEEDED;
 }
 
 /* After idleness the kernel has shrunk the window itself. */
@@ -199,61 +247,35 @@ u32 BPF_PROG(undo, struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* cong_avoid of a law whose growth is EXPRESSION of `group` and `own`. With one path every law but
- * EWTCP is Reno. */
+/* cong_avoid of a law whose growth is EXPRESSION of `look`. With one path every law but EWTCP is
+ * Reno. */
 #define GROW(law, expression) \
 SEC("struct_ops") \
 void BPF_PROG(law##_grow, struct sock *sk, u32 ack, u32 acked) \
 { \
-	struct path own = own_path(sk); \
-	struct group group; \
-	s64 growth = ONE; \
 	acked = beyond_slow_start(sk, acked); \
-	if (!acked) \
-		return; \
-	group = group_of(sk, &own); \
-	if (group.paths > 1) \
-		growth = expression; \
-	grow(sk, growth, acked, 1); \
+	if (acked) { \
+		struct look look = look_around(sk); \
+		grow(sk, look.group.paths > 1 ? expression : ONE, acked); \
+	} \
 }
 
-GROW(lia, lia_growth(&group, &own))
-GROW(coupled, coupled_growth(&group, &own))
-GROW(semicoupled, semicoupled_growth(&group, &own))
-GROW(balia, balia_growth(&group, &own))
+GROW(lia, lia_growth(&look.group, &look.own))
+GROW(coupled, coupled_growth(&look.group, &look.own))
+GROW(semicoupled, semicoupled_growth(&look.group, &look.own))
+GROW(balia, balia_growth(&look.group, &look.own))
+GROW(olia, (gather_olia(&look), olia_growth(&look.group, &look.counts, &look.own)))
 
 SEC("struct_ops")
 void BPF_PROG(ewtcp_grow, struct sock *sk, u32 ack, u32 acked)
 {
 	acked = beyond_slow_start(sk, acked);
 	if (acked)
-		grow(sk, ewtcp_weight, acked, 1);
+		grow(sk, ewtcp_weight, acked);
 }
 
 SEC("struct_ops")
-void BPF_PROG(olia_grow, struct sock *sk, u32 ack, u32 acked)
-{
-	struct path own = own_path(sk);
-	struct counts counts = {};
-	struct group group;
-	s64 growth = ONE;
-
-	acked = beyond_slow_start(sk, acked);
-	if (!acked)
-		return;
-	group = group_of(sk, &own);
-	if (group.paths > 1) {
-		group_add_olia(&group, &own, &own);
-		for_each_sibling(sk, p, group_add_olia(&group, &p, &own));
-		counts_add(&counts, &group, &own, &own);
-		for_each_sibling(sk, p, counts_add(&counts, &group, &p, &own));
-		growth = olia_growth(&group, &counts, &own);
-	}
-	grow(sk, growth, acked, 1);
-}
-
-SEC("struct_ops")
-u32 BPF_PROG(half_cut, struct sock *sk)
+u32 BPF_PROG(reno_half, struct sock *sk)
 {
 	struct path own = own_path(sk);
 
@@ -261,35 +283,32 @@ u32 BPF_PROG(half_cut, struct sock *sk)
 }
 
 SEC("struct_ops")
-u32 BPF_PROG(coupled_cut, struct sock *sk)
+u32 BPF_PROG(coupled_half, struct sock *sk)
 {
-	struct path own = own_path(sk);
-	struct group group = group_of(sk, &own);
+	struct look look = look_around(sk);
 
-	return threshold(sk, half(&own), group.paths > 1 ? 1 : 2);
+	return threshold(sk, half(&look.own), look.group.paths > 1 ? 1 : 2);
 }
 
 SEC("struct_ops")
-u32 BPF_PROG(balia_cut_, struct sock *sk)
+u32 BPF_PROG(balia_part, struct sock *sk)
 {
-	struct path own = own_path(sk);
-	struct group group = group_of(sk, &own);
+	struct look look = look_around(sk);
 
-	return threshold(sk, balia_cut(&group, &own), group.paths > 1 ? 1 : 2);
+	return threshold(sk, balia_cut(&look.group, &look.own), look.group.paths > 1 ? 1 : 2);
 }
 
 SEC("struct_ops")
-u32 BPF_PROG(olia_cut, struct sock *sk)
+u32 BPF_PROG(olia_half, struct sock *sk)
 {
-	struct path own = own_path(sk);
-	struct group group = group_of(sk, &own);
+	struct look look = look_around(sk);
 	struct state *state = state_of(sk);
 	u64 acked = tcp_sk(sk)->bytes_acked;
 
 	state->earlier = state->between;
 	state->between = acked - state->mark;
 	state->mark = acked;
-	return threshold(sk, half(&own), group.paths > 1 ? 1 : 2);
+	return threshold(sk, half(&look.own), look.group.paths > 1 ? 1 : 2);
 }
 
 SEC("struct_ops")
@@ -314,9 +333,9 @@ struct tcp_congestion_ops manyway_##law = { \
 	.name = #law, \
 }
 
-LAW(lia, half_cut, undo);
-LAW(olia, olia_cut, olia_undo);
-LAW(balia, balia_cut_, undo);
-LAW(coupled, coupled_cut, undo);
-LAW(semicoupled, half_cut, undo);
-LAW(ewtcp, half_cut, undo);
+LAW(lia, reno_half, undo);
+LAW(olia, olia_half, olia_undo);
+LAW(balia, balia_part, undo);
+LAW(coupled, coupled_half, undo);
+LAW(semicoupled, reno_half, undo);
+LAW(ewtcp, reno_half, undo);
