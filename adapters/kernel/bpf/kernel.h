@@ -32,6 +32,7 @@ enum bpf_map_type { BPF_MAP_TYPE_UNSPEC };
 #define TCP_ESTABLISHED 1
 #define TCP_CLOSE_WAIT 8
 #define SK_PACING_NEEDED 1
+#define TCP_CONG_NON_RESTRICTED 1
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -98,6 +99,7 @@ struct tcp_congestion_ops {
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
+	u32 flags;
 	char name[16];
 };
 

@@ -321,7 +321,8 @@ u32 BPF_PROG(olia_undo, struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* The loader knows the maps by their names. */
+/* The loader knows the maps by their names. Unprivileged programs and other network namespaces may
+ * use what root has loaded, as they may use the kernel's Reno and CUBIC. */
 #define LAW(law, cut, undone) \
 SEC(".struct_ops") \
 struct tcp_congestion_ops manyway_##law = { \
@@ -330,6 +331,7 @@ struct tcp_congestion_ops manyway_##law = { \
 	.ssthresh = (void *)cut, \
 	.cwnd_event = (void *)event, \
 	.undo_cwnd = (void *)undone, \
+	.flags = TCP_CONG_NON_RESTRICTED, \
 	.name = #law, \
 }
 

@@ -24,7 +24,9 @@ const ONE: f64 = (1_u64 << 40) as f64;
 /// left of an interrupted load. The last step, one system call, registers it for good.
 pub(crate) fn load(law: &LawSpec, name: &str) -> Result<(), Failure> {
     if !LAWS.contains(&law.name()) {
-        return Err(Failure::NoSuchLaw { law: law.name().into() });
+        return Err(Failure::NoSuchLaw {
+            law: law.name().into(),
+        });
     }
     if !is_name(name) {
         return Err(Failure::Name(name.into()));
@@ -46,11 +48,13 @@ pub(crate) fn load(law: &LawSpec, name: &str) -> Result<(), Failure> {
         .maps_mut()
         .find(|map| loaded::law_of(map.name()) == Some(law.name()))
         .expect("the object has its laws");
-    let mut link = map.attach_struct_ops().map_err(|error| match error.kind() {
-        // Somebody else was quicker.
-        libbpf_rs::ErrorKind::AlreadyExists => exists(name),
-        _ => Failure::Kernel("registering the congestion control", error),
-    })?;
+    let mut link = map
+        .attach_struct_ops()
+        .map_err(|error| match error.kind() {
+            // Somebody else was quicker.
+            libbpf_rs::ErrorKind::AlreadyExists => exists(name),
+            _ => Failure::Kernel("registering the congestion control", error),
+        })?;
     // It stays when this process ends.
     link.disconnect();
     Ok(())
@@ -59,7 +63,11 @@ pub(crate) fn load(law: &LawSpec, name: &str) -> Result<(), Failure> {
 /// Keeps the one law, and writes its name and its parameter into the object.
 fn prepare(object: &mut OpenObject, law: &LawSpec, name: &str) -> Result<(), Failure> {
     for mut map in object.maps_mut() {
-        let Some(of) = map.name().to_str().and_then(|name| name.strip_prefix("manyway_")) else {
+        let Some(of) = map
+            .name()
+            .to_str()
+            .and_then(|name| name.strip_prefix("manyway_"))
+        else {
             continue;
         };
         if of != law.name() {
@@ -83,7 +91,9 @@ fn prepare(object: &mut OpenObject, law: &LawSpec, name: &str) -> Result<(), Fai
 
 /// The field `name` of a `tcp_congestion_ops` as the object has it, where the law's name stands.
 fn name_field<'a>(value: &'a mut [u8], law: &str) -> &'a mut [u8] {
-    let at = value.windows(law.len()).position(|bytes| bytes == law.as_bytes());
+    let at = value
+        .windows(law.len())
+        .position(|bytes| bytes == law.as_bytes());
     let at = at.expect("the object names its laws");
     &mut value[at..=at + LONGEST_NAME]
 }
@@ -96,7 +106,10 @@ fn is_name(name: &str) -> bool {
 
 fn exists(name: &str) -> Failure {
     let ours = loaded::list().is_ok_and(|all| all.iter().any(|one| one.name == name));
-    Failure::Exists { name: name.into(), ours }
+    Failure::Exists {
+        name: name.into(),
+        ours,
+    }
 }
 
 #[cfg(test)]

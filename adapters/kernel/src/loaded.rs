@@ -41,11 +41,17 @@ pub(crate) fn list() -> Result<Vec<Loaded>, Failure> {
             continue;
         };
         let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        let value = value.map_err(|error| Failure::Kernel("reading a congestion control", error))?;
+        let value =
+            value.map_err(|error| Failure::Kernel("reading a congestion control", error))?;
         let Some((name, uses)) = value.as_deref().and_then(|value| layout.read(value)) else {
             continue;
         };
-        all.push(Loaded { name, law, uses, map });
+        all.push(Loaded {
+            name,
+            law,
+            uses,
+            map,
+        });
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
@@ -57,7 +63,11 @@ pub(crate) fn unload(name: &str) -> Result<u32, Failure> {
     let Some(one) = all.iter().find(|one| one.name == name) else {
         let there = available()?.iter().any(|one| one == name);
         let ours = all.into_iter().map(|one| one.name).collect();
-        return Err(Failure::NotOurs { name: name.into(), there, ours });
+        return Err(Failure::NotOurs {
+            name: name.into(),
+            there,
+            ours,
+        });
     };
     let default = fs::read_to_string(DEFAULT).unwrap_or_default();
     if default.trim() == name {
@@ -79,7 +89,8 @@ pub(crate) fn available() -> Result<Vec<String>, Failure> {
 /// The law of a map of the object's, by its name, of which the kernel keeps 15 characters.
 pub(crate) fn law_of(map: &OsStr) -> Option<&'static str> {
     let cut = map.to_str()?.strip_prefix("manyway_")?;
-    LAWS.into_iter().find(|law| *law == cut || (cut.len() == 7 && law.starts_with(cut)))
+    LAWS.into_iter()
+        .find(|law| *law == cut || (cut.len() == 7 && law.starts_with(cut)))
 }
 
 /// Where the kernel's `bpf_struct_ops_tcp_congestion_ops` has what is read here, in bytes.
@@ -92,7 +103,8 @@ struct Layout {
 impl Layout {
     fn of_kernel() -> Result<Self, Failure> {
         let kernel = Btf::from_vmlinux();
-        let kernel = kernel.map_err(|error| Failure::Kernel("reading the kernel's types", error))?;
+        let kernel =
+            kernel.map_err(|error| Failure::Kernel("reading the kernel's types", error))?;
         let find = || {
             let whole = kernel.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops")?;
             let common = kernel.type_by_name::<Struct<'_>>("bpf_struct_ops_common_value")?;
@@ -123,7 +135,9 @@ impl Layout {
 
 /// Where a structure has a field, in bytes.
 fn offset(of: &btf::types::Struct<'_>, field: &str) -> Option<usize> {
-    let member = of.iter().find(|member| member.name == Some(OsStr::new(field)))?;
+    let member = of
+        .iter()
+        .find(|member| member.name == Some(OsStr::new(field)))?;
     match member.attr {
         MemberAttr::Normal { offset } => Some(offset as usize / 8),
         MemberAttr::BitField { .. } => None,
@@ -148,7 +162,11 @@ mod tests {
 
     #[test]
     fn a_value_tells_its_name_and_its_uses() {
-        let layout = Layout { uses: 0, state: 4, name: 16 };
+        let layout = Layout {
+            uses: 0,
+            state: 4,
+            name: 16,
+        };
         let mut value = vec![0; 32];
         value[0] = 4;
         value[16..19].copy_from_slice(b"lia");

@@ -80,7 +80,11 @@ enum Failure {
             _ => format!("; loaded are {}", ours.join(", ")),
         }
     )]
-    NotOurs { name: String, there: bool, ours: Vec<String> },
+    NotOurs {
+        name: String,
+        there: bool,
+        ours: Vec<String>,
+    },
     #[error(
         "{0} is what connections here use by default: choose another one first, `sysctl -w \
          net.ipv4.tcp_congestion_control=cubic`"
@@ -136,7 +140,10 @@ fn run(command: Command) -> Result<String, Failure> {
                 format!("{:<16} {:<12} {:>5}\n", one.name, one.law, one.uses)
             };
             let rows: String = all.iter().map(row).collect();
-            Ok(format!("{:<16} {:<12} {:>5}\n{rows}", "name", "law", "uses"))
+            Ok(format!(
+                "{:<16} {:<12} {:>5}\n{rows}",
+                "name", "law", "uses"
+            ))
         }
         Command::Unload { name } => {
             host.check_root().map_err(Failure::Missing)?;

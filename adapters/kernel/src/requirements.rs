@@ -112,16 +112,43 @@ mod tests {
         assert_eq!(ALL.check("6.18.0"), Ok(()));
         assert!(said(Host { root: false, ..ALL }).contains("sudo"));
         assert!(said(Host { btf: false, ..ALL }).contains("CONFIG_DEBUG_INFO_BTF"));
-        let old = Host { struct_ops: false, ..ALL };
+        let old = Host {
+            struct_ops: false,
+            ..ALL
+        };
         assert!(said(old).contains("(5.4.0)") && said(old).contains("struct_ops"));
-        assert!(said(Host { casts: false, ..ALL }).contains("6.2 or later"));
-        assert!(said(Host { mptcp: false, ..ALL }).contains("CONFIG_MPTCP"));
+        assert!(
+            said(Host {
+                casts: false,
+                ..ALL
+            })
+            .contains("6.2 or later")
+        );
+        assert!(
+            said(Host {
+                mptcp: false,
+                ..ALL
+            })
+            .contains("CONFIG_MPTCP")
+        );
     }
 
     #[test]
     fn what_is_missing_first_is_named_first() {
-        let nothing = Host { root: false, btf: false, struct_ops: false, casts: false, mptcp: false };
+        let nothing = Host {
+            root: false,
+            btf: false,
+            struct_ops: false,
+            casts: false,
+            mptcp: false,
+        };
         assert!(said(nothing).contains("sudo"));
-        assert!(said(Host { root: true, ..nothing }).contains("BTF"));
+        assert!(
+            said(Host {
+                root: true,
+                ..nothing
+            })
+            .contains("BTF")
+        );
     }
 }

@@ -70,7 +70,11 @@ fn olia(subflows: &[Subflow]) -> Olia {
     let mut law = Olia::default();
     for (r, s) in subflows.iter().enumerate() {
         law.on_path_added(s.mss);
-        law.on_acked(r, s.between as f64 / f64::from(s.mss), f64::from(s.rtt) / 8e6);
+        law.on_acked(
+            r,
+            s.between as f64 / f64::from(s.mss),
+            f64::from(s.rtt) / 8e6,
+        );
     }
     law
 }
@@ -94,7 +98,10 @@ fn kernel(input: String) -> String {
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
-    assert!(output.status.success(), "undefined behaviour, or input that wasn't understood");
+    assert!(
+        output.status.success(),
+        "undefined behaviour, or input that wasn't understood"
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -118,7 +125,15 @@ fn the_integers_follow_the_laws() {
     }
     let output = kernel(input);
 
-    let names = ["lia", "coupled", "semicoupled", "balia", "olia", "half", "balia's cut"];
+    let names = [
+        "lia",
+        "coupled",
+        "semicoupled",
+        "balia",
+        "olia",
+        "half",
+        "balia's cut",
+    ];
     let mut worst = [0.0_f64; 7];
     assert_eq!(output.lines().count(), STATES);
     for ((r, subflows), line) in states.iter().zip(output.lines()) {
@@ -137,7 +152,9 @@ fn the_integers_follow_the_laws() {
             (left(&Lia), 1.0),
             (left(&Balia), 1.0),
         ];
-        let got = line.split(' ').map(|word| word.parse::<f64>().unwrap() / ONE);
+        let got = line
+            .split(' ')
+            .map(|word| word.parse::<f64>().unwrap() / ONE);
         for (i, ((expected, _), got)) in expected.iter().zip(got).enumerate() {
             // OLIA's α is taken from or added to the coupled law's increase.
             let scale = if i == 4 {

@@ -30,7 +30,11 @@ fn kernel() -> Option<MutexGuard<'static, ()>> {
 
 /// Runs the program to its end: what it said, on either stream, if it had that status.
 fn run(arguments: &[&str], succeeds: bool) -> String {
-    let Output { status, stdout, stderr } = Command::new(PROGRAM).args(arguments).output().unwrap();
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = Command::new(PROGRAM).args(arguments).output().unwrap();
     let said = String::from_utf8([stdout, stderr].concat()).unwrap();
     assert_eq!(status.success(), succeeds, "{arguments:?}: {said}");
     said
@@ -60,7 +64,10 @@ fn kept() -> usize {
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{what} within 20 s");
+        assert!(
+            begin.elapsed() < Duration::from_secs(20),
+            "{what} within 20 s"
+        );
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -109,9 +116,19 @@ fn listener(mptcp: bool, control: &str) -> TcpListener {
 fn every_law_loads_and_goes() {
     let Some(_alone) = kernel() else { return };
     let before = kept();
-    for law in ["lia", "olia", "balia", "coupled", "semicoupled", "ewtcp:a=0.25"] {
+    for law in [
+        "lia",
+        "olia",
+        "balia",
+        "coupled",
+        "semicoupled",
+        "ewtcp:a=0.25",
+    ] {
         let said = run(&["load", law, "--as", "mwtest"], true);
-        assert!(said.starts_with(&format!("{law} is loaded as mwtest")), "{said}");
+        assert!(
+            said.starts_with(&format!("{law} is loaded as mwtest")),
+            "{said}"
+        );
         assert!(available("mwtest"));
         let name = law.split(':').next().unwrap();
         let list = run(&["list"], true);
@@ -131,17 +148,26 @@ fn every_law_loads_and_goes() {
 fn names_that_exist_or_that_are_not_there_are_said() {
     let Some(_alone) = kernel() else { return };
     let said = run(&["load", "lia", "--as", "reno"], false);
-    assert!(said.contains("reno already, which manyway hasn't loaded"), "{said}");
+    assert!(
+        said.contains("reno already, which manyway hasn't loaded"),
+        "{said}"
+    );
     run(&["load", "lia", "--as", "mwtest"], true);
     let said = run(&["load", "balia", "--as", "mwtest"], false);
     assert!(said.contains("`manyway kernel unload mwtest`"), "{said}");
     run(&["unload", "mwtest"], true);
     let said = run(&["unload", "mwtest"], false);
-    assert!(said.contains("has loaded no congestion control called \"mwtest\""), "{said}");
+    assert!(
+        said.contains("has loaded no congestion control called \"mwtest\""),
+        "{said}"
+    );
     let said = run(&["unload", "reno"], false);
     assert!(said.contains("the kernel has it from elsewhere"), "{said}");
     let said = run(&["load", "cubic"], false);
-    assert!(said.contains("the kernel can't run cubic: it can run lia, "), "{said}");
+    assert!(
+        said.contains("the kernel can't run cubic: it can run lia, "),
+        "{said}"
+    );
     let said = run(&["load", "lia", "--as", "sixteen-letters-"], false);
     assert!(said.contains("1 to 15 letters"), "{said}");
 }
@@ -199,7 +225,8 @@ fn a_thousand_connections_leave_nothing() {
     drop(listener);
     until("no socket uses it", || {
         let list = run(&["list"], true);
-        list.lines().any(|line| line.split_whitespace().eq(["mwtest", "olia", "0"]))
+        list.lines()
+            .any(|line| line.split_whitespace().eq(["mwtest", "olia", "0"]))
     });
     assert_eq!(kept(), loaded);
     run(&["unload", "mwtest"], true);

@@ -13,6 +13,7 @@ mod events;
 mod exchange;
 mod exit;
 mod hook;
+mod kernel;
 mod link;
 mod live;
 mod logging;
@@ -77,6 +78,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Recv(args) => recv::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
+        Command::Kernel(args) => kernel::run(&args),
         Command::Relay(args) => relay::run(screen, args).await,
         #[cfg(feature = "research")]
         Command::Run(args) => run::run(screen, args).await,

@@ -13,6 +13,7 @@ mod content;
 mod criteria;
 mod demo;
 mod environment;
+mod kernel;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 mod left_out;
 mod network;
@@ -36,6 +37,7 @@ pub(crate) use content::ContentArgs;
 #[cfg(feature = "research")]
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
+pub(crate) use kernel::KernelArgs;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 pub(crate) use left_out::{LeftOutArgs, left_out};
 pub(crate) use network::{NetworkArgs, QuotaArgs, RelaySourceArgs};
@@ -165,6 +167,7 @@ pub(crate) enum Command {
     #[cfg(not(feature = "research"))]
     #[command(hide = true, disable_help_flag = true)]
     Criteria(LeftOutArgs),
+    Kernel(KernelArgs),
     Relay(RelayArgs),
     #[cfg(feature = "registry")]
     Registry(RegistryArgs),
@@ -210,8 +213,8 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "sync", "recv", "paths", "demo", "run", "scenario", "criteria", "relay",
-            "registry",
+            "send", "sync", "recv", "paths", "demo", "run", "scenario", "criteria", "kernel",
+            "relay", "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
