@@ -68,6 +68,7 @@ struct tcp_sock {
 	u32 mss_cache;
 	u32 snd_cwnd;
 	u32 snd_ssthresh;
+	u32 snd_cwnd_clamp;
 	u32 snd_nxt;
 	u32 srtt_us;
 	u32 max_packets_out;

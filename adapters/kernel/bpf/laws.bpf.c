@@ -183,7 +183,8 @@ static __always_inline u32 beyond_slow_start(struct sock *sk, u32 acked)
 		return 0;
 	if (tp->snd_cwnd < tp->snd_ssthresh)
 		acked = tcp_slow_start(tp, acked);
-	return acked < 1 << 16 ? acked : 1 << 16;
+	/* No more than fits into a sum of fixed point with EWTCP's largest weight, 1000. */
+	return acked < 1 << 12 ? acked : 1 << 12;
 }
 
 /* Adds growth, g_r of laws.h, for each of `acked` packets. */
@@ -199,8 +200,9 @@ static __always_inline void grow(struct sock *sk, s64 growth, u32 acked)
 	full = (s64)window << ONE_BITS;
 	if (credit >= full) {
 		u64 more = (u64)credit / (u64)full;
+		u32 grown = window + more;
 
-		tp->snd_cwnd = window + more;
+		tp->snd_cwnd = grown < tp->snd_cwnd_clamp ? grown : tp->snd_cwnd_clamp;
 		credit -= more * full;
 	} else if (credit <= -full) {
 		/* OLIA's alone. */

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// With the compiler that made it; others give other bytes. `MANYWAY_REQUIRE_KERNEL` says that it
+/// With the compiler that made it; others give other bytes. `MANYWAY_REQUIRE_CLANG` says that it
 /// has to be here.
 #[test]
 fn the_source_gives_the_object() {
@@ -11,7 +11,7 @@ fn the_source_gives_the_object() {
     let version = clang.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     if !version.is_ok_and(|text| text.contains("Debian clang version 14.")) {
         assert!(
-            std::env::var_os("MANYWAY_REQUIRE_KERNEL").is_none(),
+            std::env::var_os("MANYWAY_REQUIRE_CLANG").is_none(),
             "this test takes Debian 12's clang"
         );
         return;

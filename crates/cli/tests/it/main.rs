@@ -8,6 +8,7 @@ mod faithful;
 #[cfg(feature = "research")]
 mod fluid;
 mod hook;
+mod kernel;
 mod hostile;
 mod many_relays;
 mod metered;
