@@ -13,8 +13,15 @@ fn kernel(dir: &TempDir, arguments: &[&str]) -> (i32, String) {
         fs::copy(env!("CARGO_BIN_EXE_manyway"), &here).unwrap();
     }
     let mut command = Command::new(here);
-    command.arg("kernel").args(arguments).env("PATH", dir.path());
-    let Output { status, stdout, stderr } = command.output().unwrap();
+    command
+        .arg("kernel")
+        .args(arguments)
+        .env("PATH", dir.path());
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().unwrap();
     let said = String::from_utf8([stdout, stderr].concat()).unwrap();
     (status.code().unwrap(), said)
 }
@@ -24,7 +31,10 @@ fn it_says_how_to_install_what_is_not_there() {
     let dir = TempDir::new().unwrap();
     let (code, said) = kernel(&dir, &["load", "lia"]);
     assert_eq!(code, 1);
-    assert!(said.contains("cargo install --path adapters/kernel"), "{said}");
+    assert!(
+        said.contains("cargo install --path adapters/kernel"),
+        "{said}"
+    );
 }
 
 #[test]

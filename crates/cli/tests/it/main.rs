@@ -8,8 +8,8 @@ mod faithful;
 #[cfg(feature = "research")]
 mod fluid;
 mod hook;
-mod kernel;
 mod hostile;
+mod kernel;
 mod many_relays;
 mod metered;
 mod metrics;
