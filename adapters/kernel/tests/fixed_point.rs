@@ -173,6 +173,10 @@ fn the_integers_follow_the_laws() {
         }
     }
     for (name, worst) in names.iter().zip(worst) {
-        writeln!(std::io::stderr(), "{name}: at most {worst:.1e} from the law").unwrap();
+        writeln!(
+            std::io::stderr(),
+            "{name}: at most {worst:.1e} from the law"
+        )
+        .unwrap();
     }
 }
