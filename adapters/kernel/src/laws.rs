@@ -4,13 +4,10 @@ use libbpf_rs::{MapCore, ObjectBuilder, OpenObject, set_print};
 use manyway_control::LawSpec;
 
 use crate::Failure;
-use crate::loaded;
+use crate::loaded::{self, LAWS};
 
 /// Built by `bpf/build` from the source beside it.
 const OBJECT: &[u8] = include_bytes!("../bpf/laws.bpf.o");
-
-/// The laws that the object has.
-pub(crate) const LAWS: [&str; 6] = ["lia", "olia", "balia", "coupled", "semicoupled", "ewtcp"];
 
 /// The longest name of a congestion control (`TCP_CA_NAME_MAX` with its final 0).
 const LONGEST_NAME: usize = 15;

@@ -9,7 +9,9 @@ use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::Failure;
-use crate::laws::LAWS;
+
+/// The laws that the object has.
+pub(crate) const LAWS: [&str; 6] = ["lia", "olia", "balia", "coupled", "semicoupled", "ewtcp"];
 
 /// The names of all congestion controls, whoever brought them.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";

@@ -56,7 +56,7 @@ enum Command {
 enum Failure {
     #[error("{0}")]
     Missing(String),
-    #[error("the kernel can't run {law}: it can run {}", laws::LAWS.join(", "))]
+    #[error("the kernel can't run {law}: it can run {}", loaded::LAWS.join(", "))]
     NoSuchLaw { law: String },
     #[error(
         "{0:?} can't be a congestion control's name: take 1 to 15 letters, digits, `_` and `-`"
