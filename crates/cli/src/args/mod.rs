@@ -213,8 +213,8 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "sync", "recv", "paths", "demo", "run", "scenario", "criteria", "kernel",
-            "relay", "registry",
+            "send", "sync", "recv", "paths", "demo", "run", "scenario", "criteria", "relay",
+            "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
