@@ -26,7 +26,7 @@ async fn a_reason_for_closing_does_not_act_on_the_terminal() {
     let connection = endpoint.connect(&ticket).await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();
     // A sender's hello and its offer, a file "a" of one byte; the receiver's hello and its consent.
-    let hello = b"\x01\0\0\x07mwft\x03\0\0";
+    let hello = b"\x01\0\0\x07mwft\x04\0\0";
     send.write_all(hello).await.unwrap();
     let offer = b"\x02\0\0\x0b\x01a\0\x01\0\0\0\0\0\0\0\x03\0\0\x06\x01\x01\0\0\0\x01";
     send.write_all(offer).await.unwrap();

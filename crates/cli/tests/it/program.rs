@@ -459,7 +459,7 @@ fn failures_name_the_thing() {
         2,
         "usage",
     );
-    // Variables and a profile ask for it, too.
+    // Variables ask for it, too, and a profile that stands before what is wrong.
     fs::write(place.path("profiles"), "[profile.p]\njson = true\n").unwrap();
     let profile = ["--profile", "p", "--config", "profiles"];
     for (variable, value, arguments, says) in [
@@ -468,7 +468,7 @@ fn failures_name_the_thing() {
         ("MANYWAY_PROGRESS", "json", &[], true),
         ("MANYWAY_QUIET", "1", &profile, true),
     ] {
-        let mut command = place.manyway(&[&["send", "--limit", "fast"], arguments].concat());
+        let mut command = place.manyway(&[&["send"], arguments, &["--limit", "fast"]].concat());
         let ended = Running(command.env(variable, value).spawn().unwrap()).finish();
         assert_eq!(ended.code, 2, "{ended:?}");
         let said = ended.stdout.contains(r#""code":"usage""#);
