@@ -310,3 +310,37 @@ fn only_the_orchestrator_knows_the_whole_connection() {
         "components that reach into the connection:{found}"
     );
 }
+
+/// Packets that aren't encrypted are for simulations: nothing that talks to a network may be able to
+/// make them.
+#[test]
+fn only_simulations_go_without_encryption() {
+    let mut found = String::new();
+    for name in files(&["Cargo.toml"]) {
+        let own = ["crates/transport/session", "crates/research/simulate"];
+        let text = read(&name);
+        let ways = ["\"simulation\"", "/simulation\"", "\nsimulation ="];
+        let turns_on = ways.iter().any(|way| text.contains(way));
+        if turns_on && !own.iter().any(|folder| name.starts_with(folder)) {
+            found.push_str(&format!("\n{}: the feature simulation", name.display()));
+        }
+    }
+    for name in files(&[".rs"]) {
+        let allowed = [
+            "crates/transport/session/src",
+            "crates/research/simulate/src/stack/host.rs",
+            "crates/xtask/tests",
+        ];
+        let text = read(&name);
+        let names = ["Endpoint::simulated", "Suite::Checksum"];
+        for word in names.iter().filter(|word| text.contains(**word)) {
+            if !allowed.iter().any(|place| name.starts_with(place)) {
+                found.push_str(&format!("\n{}: {word}", name.display()));
+            }
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "unencrypted packets outside of simulations:{found}"
+    );
+}

@@ -136,6 +136,12 @@ impl Config {
     /// # Errors
     /// The first field that is out of range, with the range.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        if !Suite::ALL.contains(&self.suite) {
+            return Err(ConfigError::OutOfRange {
+                field: "suite",
+                range: "a cipher",
+            });
+        }
         if !(manyway_wire::INIT_LEN..=Self::LARGEST_DATAGRAM).contains(&self.max_datagram) {
             return Err(ConfigError::OutOfRange {
                 field: "max_datagram",

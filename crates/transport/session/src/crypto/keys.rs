@@ -143,6 +143,8 @@ impl Chain {
         let algorithm = match self.suite {
             Suite::Aes256Gcm => &AES_256_GCM,
             Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
+            #[cfg(feature = "simulation")]
+            Suite::Checksum => return Box::new(super::checksum::ChecksumKey::new(&key)),
         };
         let key = UnboundKey::new(algorithm, &*key).expect("both suites have keys of KEY_LEN");
         Box::new(AeadKey {

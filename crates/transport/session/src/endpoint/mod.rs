@@ -96,9 +96,29 @@ impl Endpoint {
     /// The configuration doesn't hold together.
     pub fn new(config: Arc<Config>, seed: [u8; 32]) -> Result<Self, ConfigError> {
         config.validate()?;
+        Ok(Self::unchecked(config, seed))
+    }
+
+    /// An endpoint whose packets have a checksum in place of the tag and aren't encrypted: for
+    /// simulations, where nobody listens. It only connects to its like. Everything else is that of
+    /// [`Endpoint::new`], the handshake and all sizes included.
+    ///
+    /// # Errors
+    /// As [`Endpoint::new`].
+    #[cfg(feature = "simulation")]
+    pub fn simulated(config: Config, seed: [u8; 32]) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let config = Config {
+            suite: crate::crypto::Suite::Checksum,
+            ..config
+        };
+        Ok(Self::unchecked(Arc::new(config), seed))
+    }
+
+    fn unchecked(config: Arc<Config>, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
         let accounts = Accounts::new(&config);
-        Ok(Self {
+        Self {
             config,
             registrar: Registrar::new(rng.random()),
             rng,
@@ -121,7 +141,7 @@ impl Endpoint {
             telling: BTreeSet::new(),
             timers: BTreeSet::new(),
             timer_of: BTreeMap::new(),
-        })
+        }
     }
 
     /// A socket is there; live connections start to use it.

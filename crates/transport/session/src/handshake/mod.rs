@@ -59,6 +59,8 @@ fn prologue(ticket_id: &[u8; 8], suite: Suite) -> Vec<u8> {
     let suite = match suite {
         Suite::Aes256Gcm => 1,
         Suite::ChaCha20Poly1305 => 2,
+        #[cfg(feature = "simulation")]
+        Suite::Checksum => 255,
     };
     let mut prologue = b"manyway".to_vec();
     prologue.push(manyway_wire::VERSION);
