@@ -9,6 +9,8 @@ use manyway_control::{Options, Scheduler, SenderConfig};
 use manyway_network::{LinkConfig, Topology};
 use manyway_units::{Rate, Time};
 
+use crate::file::Sealing;
+
 /// One point of a scenario, resolved: no names to look up, no units to read, every flow of every
 /// group spelled out.
 ///
@@ -82,13 +84,28 @@ pub struct Flow {
     pub ack: AckPolicy,
     /// Packets are ECN-capable.
     pub ecn: bool,
-    /// Which path carries the next packet of its data, at the stack level.
-    pub scheduler: Scheduler,
-    /// Bytes that its receiver has room for, at the stack level; as sessions have it without.
-    pub receive_buffer: Option<u64>,
+    /// What only sessions have: nothing of it bears on the packet level.
+    pub session: Session,
     /// How its path manager behaves, if its law has one and it has several paths; `None` for the
     /// defaults.
     pub relays: Option<Relays>,
+}
+
+/// What a flow is like at the stack level alone, where it is a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Session {
+    /// Which path carries the next packet of its data.
+    pub scheduler: Scheduler,
+    /// Bytes that its receiver has room for; as sessions have it without.
+    pub receive_buffer: Option<u64>,
+    /// How its packets are sealed.
+    pub sealing: Sealing,
+    /// Those of its paths, as indices of [`Flow::paths`], that lead through a relay each. The first
+    /// one doesn't.
+    pub relayed: Vec<usize>,
+    /// Its payload is so many files of about the same size, sent by the file-transfer protocol; a
+    /// stream of bytes without.
+    pub files: Option<u32>,
 }
 
 /// How a flow with several paths finds relays if its law has a path manager. The first of its paths

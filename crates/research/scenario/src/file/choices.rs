@@ -103,6 +103,18 @@ impl From<Scheduler> for manyway_control::Scheduler {
     }
 }
 
+/// How the packets of a flow are sealed at the stack level. Nothing that a run measures depends on
+/// it.
+#[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sealing {
+    /// Encrypted and authenticated, as transfers are.
+    #[default]
+    Aead,
+    /// In the clear, with a checksum of the tag's size, which takes less time.
+    Checksum,
+}
+
 /// What a window does in recovery: while packets that were sent before its last cut are still being
 /// acknowledged.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -154,6 +166,8 @@ pub struct PathUse {
     pub start: Option<TimeSpan>,
     /// When the subflow leaves. Default: when the flow stops.
     pub stop: Option<TimeSpan>,
+    /// Whether the path leads through a relay, at the stack level. Default: false.
+    pub relay: Option<bool>,
 }
 
 /// The table form of [`PathUse`].
@@ -167,6 +181,10 @@ struct PathUseTable {
     start: Option<TimeSpan>,
     /// When the subflow leaves. Default: when the flow stops.
     stop: Option<TimeSpan>,
+    /// Whether the path leads through a relay, at the stack level: behind its last link, a relay
+    /// passes packets on, and back. Not for a flow's first path. Default: false; true for all but
+    /// the first with law `mpath`.
+    relay: Option<bool>,
 }
 
 impl<'de> Deserialize<'de> for PathUse {
@@ -185,12 +203,22 @@ impl<'de> Deserialize<'de> for PathUse {
                     path: Some(path),
                     start: None,
                     stop: None,
+                    relay: None,
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PathUse, A::Error> {
-                let PathUseTable { path, start, stop } =
-                    PathUseTable::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(PathUse { path, start, stop })
+                let PathUseTable {
+                    path,
+                    start,
+                    stop,
+                    relay,
+                } = PathUseTable::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(PathUse {
+                    path,
+                    start,
+                    stop,
+                    relay,
+                })
             }
         }
 

@@ -20,7 +20,7 @@ mod relays;
 mod sweep;
 mod timeout;
 
-pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, SlowStart, What};
+pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, Sealing, SlowStart, What};
 pub use law::Law;
 pub use link::{
     Change, GilbertElliott, Late, Link, Loss, Outages, Policer, Queue, Red, Varying, Weight,
@@ -183,6 +183,14 @@ pub struct Flow {
     /// How much the receiver has room for: data in its buffer or on the way, over all paths
     /// together; "64 KiB" to "1 TiB". At the stack level only. Default: "64 MiB".
     pub receive_buffer: Option<Bytes>,
+    /// The payload is so many files of about the same size, which the file-transfer protocol sends,
+    /// with names, hashes and answers, instead of a stream of bytes; up to 100,000. Needs `size`. At
+    /// the stack level only. Default: a stream.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub files: Option<u32>,
+    /// How packets are sealed, at the stack level: encrypted as those of transfers, or in the clear
+    /// with a checksum of the same size, for the same results in less time. Default: "aead".
+    pub sealing: Option<Sealing>,
     /// With law `mpath` and several paths the first path is the direct one and the others, each
     /// through a relay, are opened and closed by its path manager: what there is to choose about
     /// that.

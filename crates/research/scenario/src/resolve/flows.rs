@@ -11,10 +11,13 @@ use manyway_network::{Limit, LinkConfig, Topology};
 use manyway_units::Rate;
 
 use super::{Checks, MAX_PARTS, Names, named, shown, subflows_of, time};
-use crate::experiment::{AckPolicy, Flow, Group, Lifetime};
+use crate::experiment::{AckPolicy, Flow, Group, Lifetime, Session};
 use crate::file::{self, File};
 use crate::quantity::{Bytes, Name};
 use crate::tree::Key;
+
+/// Files that one flow may send.
+const FILES: std::ops::RangeInclusive<u32> = 1..=100_000;
 
 /// All flows, and how they are grouped.
 pub(super) struct Groups {
@@ -81,6 +84,7 @@ impl Checks {
             path: Some(Name::own("path")),
             start: None,
             stop: None,
+            relay: None,
         }]);
         let mut context = Context {
             checks: self,
@@ -239,6 +243,13 @@ impl Context<'_> {
             return None;
         }
         let (indices, lifetimes) = subflows?;
+        let session = Session {
+            scheduler: flow.scheduler.map(Into::into).unwrap_or_default(),
+            receive_buffer: flow.receive_buffer.map(|size| size.0.bytes()),
+            sealing: flow.sealing.unwrap_or_default(),
+            relayed: self.relayed(),
+            files: self.files(size),
+        };
         let extra_delay = flow.extra_delay.map_or(Duration::ZERO, |delay| delay.0);
         let access_delay = access.as_ref().map_or(Duration::ZERO, |link| link.delay);
         Some(Flow {
@@ -276,8 +287,7 @@ impl Context<'_> {
             },
             ack,
             ecn: flow.ecn.unwrap_or(false),
-            receive_buffer: flow.receive_buffer.map(|size| size.0.bytes()),
-            scheduler: flow.scheduler.map(Into::into).unwrap_or_default(),
+            session,
             relays,
         })
     }
@@ -459,6 +469,24 @@ impl Context<'_> {
             );
         }
         Some(size)
+    }
+
+    fn files(&mut self, size: Option<u64>) -> Option<u32> {
+        let files = self.flow.files?;
+        let key = self.key.join("files");
+        if !FILES.contains(&files) {
+            let message = format!("{files} files are out of range: choose 1 to 100000");
+            self.checks.report(&key, message);
+        } else if size.is_none_or(|size| size < u64::from(files)) {
+            let message = "files share the flow's payload: give it a size of at least a byte for \
+                           each";
+            self.checks.report(&key, message);
+        }
+        if self.flow.rate.is_some() {
+            let message = "files are all there at once: leave out rate, or files";
+            self.checks.report(&key, message);
+        }
+        Some(files)
     }
 
     fn rate(&mut self) -> Option<Rate> {

@@ -7,6 +7,30 @@ use super::flows::Context;
 use crate::experiment::Relays;
 
 impl Context<'_> {
+    /// The paths through relays, as indices of the flow's.
+    pub(super) fn relayed(&mut self) -> Vec<usize> {
+        let flow = self.flow;
+        let uses = flow.paths.as_deref().unwrap_or_default();
+        let law = flow.law.as_ref().map(|law| &law.0);
+        let managed = law.is_some_and(|law| law.path_manager().is_some());
+        let key = self.key.join("paths");
+        if uses.first().is_some_and(|first| first.relay == Some(true)) {
+            let message = "the first path is the direct one, over which the flow connects: put one \
+                           without a relay in front";
+            self.checks.report(&key.at(0).join("relay"), message);
+        }
+        let is_relayed = |(n, used): (usize, &crate::file::PathUse)| {
+            (n > 0 && used.relay.unwrap_or(managed)).then_some(n)
+        };
+        let relayed: Vec<usize> = uses.iter().enumerate().filter_map(is_relayed).collect();
+        if managed && relayed.len() + 1 < uses.len() {
+            let message = "all paths but the first lead through relays with this law: leave relay \
+                           out";
+            self.checks.report(&key, message);
+        }
+        relayed
+    }
+
     /// What the path manager of the flow is told; `None` for its defaults, or if it has none.
     pub(super) fn relays(&mut self) -> Option<Relays> {
         let flow = self.flow;

@@ -8,7 +8,9 @@ use manyway_units::ByteSize;
 use super::{experiment, named};
 use crate::experiment::Experiment;
 use crate::fault::Fault;
-use crate::file::{File, Flow, Growth, LossDetection, Recovery, RetransmissionTimeout};
+use crate::file::{
+    File, Flow, Growth, LossDetection, PathUse, Recovery, Relays, RetransmissionTimeout,
+};
 use crate::quantity::{Bytes, TimeSpan, WholePackets};
 
 /// Bytes that a session's packet may have, with IPv4 and UDP headers.
@@ -80,6 +82,8 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
     );
     let window = flow.initial_window.is_some_and(|window| window.0 != 10.0);
     only("initial_window", window, "\"10 packets\"");
+    let headers = flow.headers.is_some_and(|headers| headers.0 != HEADERS);
+    only("headers", headers, "\"66 B\"");
     let mut own = |key, written: bool, own: &str| {
         if written {
             let message = format!("sessions have {own}: leave it out");
@@ -95,11 +99,6 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
         "threshold_floor",
         flow.threshold_floor.is_some(),
         "the law's own floor",
-    );
-    own(
-        "headers",
-        flow.headers.is_some(),
-        "headers of their own, which goodput leaves out",
     );
     own("ack_size", flow.ack_size.is_some(), "real acknowledgements");
     if let Some(size) = flow
@@ -130,14 +129,21 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
             format!("{paths} paths are too many for a session: choose {MAX_PATHS} or less");
         refused.push(("paths", message));
     }
-    let law = flow.law.as_ref().map(|law| &law.0);
-    if let Some(law) = law.filter(|law| paths > 1 && law.path_manager().is_some()) {
-        let message = format!(
-            "with several paths, {} goes through relays, of which the stack level has none: choose \
-             another law or one path",
-            law.name()
-        );
-        refused.push(("law", message));
+    let leaves = |used: &PathUse| used.relay == Some(true) && used.stop.is_some();
+    if flow.paths.iter().flatten().any(leaves) {
+        let message =
+            "a session doesn't give up a relay by itself: leave out stop where relay is true";
+        refused.push(("paths", message.to_owned()));
+    }
+    if let Some(relays) = &flow.relays {
+        let own = Relays {
+            subset: relays.subset,
+            ..Relays::default()
+        };
+        if *relays != own {
+            let message = "sessions have the manager's defaults: keep subset only";
+            refused.push(("relays", message.to_owned()));
+        }
     }
     refused
 }

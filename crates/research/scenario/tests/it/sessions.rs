@@ -1,7 +1,7 @@
 //! Files for flows that are production sessions.
 
 use manyway_control::Scheduler;
-use manyway_scenario::Scenario;
+use manyway_scenario::{Scenario, Sealing};
 
 const GOOD: &str = "name = \"good\"
 duration = \"60 s\"
@@ -57,8 +57,8 @@ access = { rate = \"10 Mbps\" }
     let points = scenario.session_points().unwrap();
     let flow = &points[0].experiment.flows[0];
     assert_eq!((flow.ack.every, flow.sender.packet_size), (2, 1228));
-    assert_eq!(flow.scheduler, Scheduler::Blest);
-    assert_eq!(flow.receive_buffer, Some(65_536));
+    assert_eq!(flow.session.scheduler, Scheduler::Blest);
+    assert_eq!(flow.session.receive_buffer, Some(65_536));
     // It is the same to the packet level, but for the headers.
     let mut packet = scenario.points().unwrap()[0].experiment.flows[0].clone();
     packet.headers = flow.headers;
@@ -91,8 +91,54 @@ fn what_sessions_have_not_is_refused() {
     for case in cases {
         refuse(case, GOOD.replace("law =", &format!("{case}\nlaw =")));
     }
-    refuse("law = \"mpath\"", GOOD.replace("\"lia\"", "\"mpath\""));
+    let managed = GOOD.replace(
+        "law = \"lia\"",
+        "law = \"mpath\"\nrelays = { max_open = 3 }",
+    );
+    refuse("relays = { max_open = 3 }", managed);
+    let relay = "paths = [\"p1\", { path = \"p2\", relay = true, stop = \"5 s\" }]";
+    refuse(relay, GOOD.replace("paths = [\"p1\", \"p2\"]", relay));
     let own = "[flows.desk]\nrecovery = \"grow\"\nwindow_floor = \"1 packet\"";
     refuse(own, GOOD.replace("[flows.desk]", own));
     insta::with_settings!({ omit_expression => true }, { insta::assert_snapshot!(transcript) });
+}
+
+#[test]
+fn relays_files_and_sealing_are_the_sessions_own() {
+    let paths = "paths = [\"p1\", { path = \"p2\", relay = true }]";
+    let more = "size = \"1 MB\"\nfiles = 10\nsealing = \"checksum\"\n";
+    let text = GOOD.replace("paths = [\"p1\", \"p2\"]", &format!("{paths}\n{more}"));
+    let points = Scenario::parse(&text, "x.toml").unwrap().session_points();
+    let session = &points.unwrap()[0].experiment.flows[0].session;
+    assert_eq!((&session.relayed[..], session.files), (&[1][..], Some(10)));
+    assert_eq!(session.sealing, Sealing::Checksum);
+    // With a path manager, all but the direct path are relayed.
+    let managed = GOOD.replace("\"lia\"", "\"mpath\"");
+    let points = Scenario::parse(&managed, "x.toml")
+        .unwrap()
+        .session_points();
+    let flows = &points.unwrap()[0].experiment.flows;
+    assert_eq!(
+        [&flows[0], &flows[1]].map(|flow| flow.session.relayed.len()),
+        [1, 0]
+    );
+    let refused = |from: &str, to: &str, expected: &str| {
+        let scenario = Scenario::parse(&GOOD.replace(from, to), "x.toml").unwrap();
+        let error = scenario.points().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let two = "paths = [\"p1\", \"p2\"]";
+    let first = "paths = [{ path = \"p1\", relay = true }, \"p2\"]";
+    refused(two, first, "the first path is the direct one");
+    refused(two, &format!("{two}\nfiles = 3"), "give it a size");
+    refused(
+        two,
+        &format!("{two}\nfiles = 0\nsize = \"1 MB\""),
+        "0 files are out of range",
+    );
+    refused(
+        two,
+        &format!("{two}\nfiles = 9\nsize = \"8 B\""),
+        "at least a byte for each",
+    );
 }

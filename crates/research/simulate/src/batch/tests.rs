@@ -4,9 +4,9 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use manyway_control::LawSpec;
-use manyway_control::{Options, Scheduler, SenderConfig};
+use manyway_control::{Options, SenderConfig};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Topology};
-use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, Point, Span};
+use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, Point, Session, Span};
 use manyway_units::{Rate, Time};
 use proptest::prelude::*;
 
@@ -41,8 +41,7 @@ fn experiment(pairs: usize) -> Experiment {
             bytes: 40,
         },
         ecn: false,
-        scheduler: Scheduler::default(),
-        receive_buffer: None,
+        session: Session::default(),
         relays: None,
     };
     let mut flows: Vec<Flow> = (1..=pairs)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use manyway_scenario::Sealing;
 use manyway_session::{
     Config, ConfigError, ConnectError, ConnectionHandle, ConnectionStats, Ecn, Endpoint, Incoming,
     Local, LocalId, Secrets, Ticket,
@@ -32,6 +33,19 @@ impl SessionHost {
     /// # Errors
     /// The configuration doesn't hold together.
     pub fn new(config: Config, seed: u64, traffic: TrafficConfig) -> Result<Self, ConfigError> {
+        Self::sealing(config, seed, traffic, Sealing::Aead)
+    }
+
+    /// [`SessionHost::new`], with packets sealed in this way; both ends need the same.
+    ///
+    /// # Errors
+    /// As of [`SessionHost::new`].
+    pub fn sealing(
+        config: Config,
+        seed: u64,
+        traffic: TrafficConfig,
+        sealing: Sealing,
+    ) -> Result<Self, ConfigError> {
         let mut key = [0; 32];
         for (n, word) in (0..).zip(key.chunks_mut(8)) {
             word.copy_from_slice(&mix(mix(seed) ^ n).to_le_bytes());
@@ -41,7 +55,10 @@ impl SessionHost {
             ..config
         };
         Ok(Self {
-            endpoint: Endpoint::new(Arc::new(config), key)?,
+            endpoint: match sealing {
+                Sealing::Aead => Endpoint::new(Arc::new(config), key)?,
+                Sealing::Checksum => Endpoint::simulated(config, key)?,
+            },
             traffic: Traffic::new(traffic),
             clock: Clock::default(),
         })

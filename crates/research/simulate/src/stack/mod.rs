@@ -5,7 +5,9 @@
 
 mod clock;
 mod faults;
+mod files;
 mod host;
+mod node;
 mod pair;
 mod pattern;
 mod relay;
@@ -15,9 +17,11 @@ mod traffic;
 
 pub use clock::Clock;
 pub use faults::{End, Fault, FaultPlan, PathPlan, What};
+pub use files::Files;
 pub use host::SessionHost;
+pub use node::Node;
 pub use pair::{PairPath, PairSpec, SessionPair};
 pub use relay::{Mischief, RelayHost};
-pub use relayed::{Node, Relayed, RelayedSpec};
+pub use relayed::{Relayed, RelayedSpec};
 pub use simulation::{Simulation, StackError};
-pub use traffic::{Content, Pace, Received, Source, Traffic, TrafficConfig};
+pub use traffic::{Content, FileTraffic, Pace, Received, Source, Traffic, TrafficConfig};

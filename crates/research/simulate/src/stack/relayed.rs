@@ -12,50 +12,11 @@ use rand::SeedableRng;
 use rand::rngs::ChaCha20Rng;
 
 use super::host::SessionHost;
+use super::node::Node;
 use super::relay::RelayHost;
 use super::traffic::TrafficConfig;
 use crate::events::mix;
-use crate::{Arrival, Departure, Host, HostId, Impairments, LinkId, Route, World};
-
-/// A host of a world in which sessions go through relays.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are few")]
-pub enum Node {
-    /// An end.
-    Session(SessionHost),
-    /// A relay.
-    Relay(RelayHost),
-}
-
-impl Host for Node {
-    fn handle_datagram(&mut self, now: Time, arrival: Arrival<'_>) {
-        match self {
-            Node::Session(host) => host.handle_datagram(now, arrival),
-            Node::Relay(host) => host.handle_datagram(now, arrival),
-        }
-    }
-
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Departure> {
-        match self {
-            Node::Session(host) => host.poll_transmit(now, buf),
-            Node::Relay(host) => host.poll_transmit(now, buf),
-        }
-    }
-
-    fn timeout(&self) -> Option<Time> {
-        match self {
-            Node::Session(host) => host.timeout(),
-            Node::Relay(host) => host.timeout(),
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        match self {
-            Node::Session(host) => host.handle_timeout(now),
-            Node::Relay(host) => host.handle_timeout(now),
-        }
-    }
-}
+use crate::{HostId, Impairments, LinkId, Route, World};
 
 /// A client and a server, with or without a direct path, and relays between them.
 #[derive(Debug, Clone, Default)]
@@ -231,10 +192,7 @@ impl Relayed {
     /// # Panics
     /// There are fewer.
     pub fn relay(&mut self, n: usize) -> &mut RelayHost {
-        match self.world.host_mut(self.relays[n]) {
-            Node::Relay(relay) => relay,
-            Node::Session(_) => unreachable!("relays are relays"),
-        }
+        self.world.host_mut(self.relays[n]).relay_mut()
     }
 
     /// The client's counters; empty without a connection.
@@ -244,8 +202,5 @@ impl Relayed {
 }
 
 fn session(world: &mut World<Node>, host: HostId) -> &mut SessionHost {
-    match world.host_mut(host) {
-        Node::Session(session) => session,
-        Node::Relay(_) => unreachable!("ends are sessions"),
-    }
+    world.host_mut(host).session_mut()
 }

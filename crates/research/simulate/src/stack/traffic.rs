@@ -8,6 +8,7 @@ use manyway_session::streams::{ReadError, StreamEvent, WriteError};
 use manyway_session::{CloseReason, Connection, ConnectionHandle, Endpoint, Event, StreamId};
 use manyway_units::{Rate, Time};
 
+use super::files::{FileTransfer, Files};
 use super::pattern::{self, PIECE};
 use crate::measure::Goodput;
 
@@ -17,6 +18,8 @@ pub struct TrafficConfig {
     /// A stream for each is opened as soon as the connection is established; with none, the
     /// application only reads.
     pub sources: Vec<Source>,
+    /// What it does about transfers of files, in place of bare streams.
+    pub files: Option<FileTraffic>,
     /// How fast each source has data; `None` for at once.
     pub pace: Option<Pace>,
     /// What the streams carry, both those that are sent and those that are read.
@@ -30,6 +33,15 @@ pub struct TrafficConfig {
 pub struct Source {
     /// Bytes until the stream is finished; `None` for a source that never ends.
     pub bytes: Option<u64>,
+}
+
+/// A side of a transfer of files.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum FileTraffic {
+    /// It sends these, as soon as the connection is established.
+    Send(Files),
+    /// It takes what comes.
+    Receive,
 }
 
 /// The rate at which an application produces what it sends.
@@ -54,6 +66,7 @@ impl Default for TrafficConfig {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
+            files: None,
             pace: None,
             content: Content::Pattern,
             interval: Duration::from_millis(100),
@@ -73,11 +86,20 @@ pub struct Traffic {
     /// Streams that we opened; the peer only ends its side of them.
     own: BTreeSet<(ConnectionHandle, StreamId)>,
     sending: BTreeMap<(ConnectionHandle, StreamId), Sending>,
+    transfers: BTreeMap<(ConnectionHandle, StreamId), Transfer>,
     received: BTreeMap<(ConnectionHandle, StreamId), Received>,
     /// Streams with something to read while the application doesn't.
     unread: Option<BTreeSet<(ConnectionHandle, StreamId)>>,
     finished: Vec<(Time, StreamId)>,
     goodput: Goodput,
+}
+
+/// A transfer of files over a stream.
+#[derive(Debug)]
+struct Transfer {
+    files: FileTransfer,
+    /// Made, but not taken yet.
+    pending: Bytes,
 }
 
 #[derive(Debug)]
@@ -102,6 +124,8 @@ pub struct Received {
     pub mismatch: Option<u64>,
     /// The code with which the peer gave the stream up.
     pub reset: Option<u64>,
+    /// What is wrong with what arrived of a transfer of files.
+    pub failure: Option<String>,
 }
 
 impl Traffic {
@@ -115,6 +139,7 @@ impl Traffic {
             log: Vec::new(),
             own: BTreeSet::new(),
             sending: BTreeMap::new(),
+            transfers: BTreeMap::new(),
             received: BTreeMap::new(),
             unread: None,
             finished: Vec::new(),
@@ -216,12 +241,20 @@ impl Traffic {
         match stream_event {
             StreamEvent::Opened => {
                 while let Some(stream) = connection.accept() {
+                    if self.config.files == Some(FileTraffic::Receive) {
+                        let files = FileTransfer::receiver();
+                        self.start_transfer(handle, connection, stream, files);
+                    }
                     self.read(now, handle, connection, stream);
                 }
             }
             StreamEvent::Readable(stream) => self.read(now, handle, connection, stream),
             StreamEvent::Writable(stream) => self.write(now, handle, connection, stream),
-            StreamEvent::Finished(stream) => self.finished.push((now, stream)),
+            StreamEvent::Finished(stream) => {
+                if !self.transfers.contains_key(&(handle, stream)) {
+                    self.finished.push((now, stream));
+                }
+            }
             StreamEvent::Stopped { id, .. } => drop(self.sending.remove(&(handle, id))),
             StreamEvent::Available => {}
         }
@@ -239,6 +272,11 @@ impl Traffic {
     }
 
     fn start_sources(&mut self, now: Time, handle: ConnectionHandle, connection: &mut Connection) {
+        if let Some(FileTraffic::Send(files)) = self.config.files
+            && let Ok(stream) = connection.open()
+        {
+            self.start_transfer(handle, connection, stream, FileTransfer::sender(files));
+        }
         for source in self.config.sources.clone() {
             let Ok(stream) = connection.open() else {
                 return;
@@ -255,6 +293,49 @@ impl Traffic {
         }
     }
 
+    fn start_transfer(
+        &mut self,
+        handle: ConnectionHandle,
+        connection: &mut Connection,
+        stream: StreamId,
+        files: FileTransfer,
+    ) {
+        let transfer = Transfer {
+            files,
+            pending: Bytes::new(),
+        };
+        let transfer = self.transfers.entry((handle, stream)).or_insert(transfer);
+        transfer.write(connection, stream);
+    }
+
+    /// Reads what a transfer's other side says, and answers.
+    fn read_transfer(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        connection: &mut Connection,
+        stream: StreamId,
+    ) {
+        let Some(transfer) = self.transfers.get_mut(&(handle, stream)) else {
+            return;
+        };
+        let received = self.received.entry((handle, stream)).or_default();
+        while let Ok(Some(data)) = connection.read(now, stream, PIECE) {
+            if let Err(problem) = transfer.files.take(now, &data) {
+                received.failure.get_or_insert(problem);
+                return;
+            }
+        }
+        let fresh = transfer.files.received() - received.bytes;
+        received.bytes += fresh;
+        self.goodput.record(now, fresh);
+        if transfer.files.is_done() && received.ended.is_none() {
+            received.ended = Some(now);
+            self.finished.push((now, stream));
+        }
+        transfer.write(connection, stream);
+    }
+
     fn write(
         &mut self,
         now: Time,
@@ -262,6 +343,9 @@ impl Traffic {
         connection: &mut Connection,
         stream: StreamId,
     ) {
+        if let Some(transfer) = self.transfers.get_mut(&(handle, stream)) {
+            return transfer.write(connection, stream);
+        }
         let Some(sending) = self.sending.get_mut(&(handle, stream)) else {
             return;
         };
@@ -301,6 +385,9 @@ impl Traffic {
             unread.insert((handle, stream));
             return;
         }
+        if self.transfers.contains_key(&(handle, stream)) {
+            return self.read_transfer(now, handle, connection, stream);
+        }
         if self.own.contains(&(handle, stream)) {
             // Its end is to be read, or the stream stays.
             while matches!(connection.read(now, stream, PIECE), Ok(Some(_))) {}
@@ -328,6 +415,20 @@ impl Traffic {
                     return;
                 }
                 Err(ReadError::Blocked | ReadError::Closed) => return,
+            }
+        }
+    }
+}
+
+impl Transfer {
+    /// Writes as much as the stream takes.
+    fn write(&mut self, connection: &mut Connection, stream: StreamId) {
+        loop {
+            if self.pending.is_empty() {
+                self.pending = self.files.next();
+            }
+            if self.pending.is_empty() || connection.write(stream, &mut self.pending).is_err() {
+                return;
             }
         }
     }

@@ -1,12 +1,16 @@
 //! Scenarios whose flows are production sessions: the stack level, beside the packet level.
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 
-use manyway_scenario::{Experiment, Point, Scenario, ScenarioError};
-use manyway_session::Config;
+use manyway_scenario::{Experiment, Point, Scenario, ScenarioError, Sealing};
+use manyway_session::{Config, Secrets};
 use manyway_simulate::packet::{self, FlowResult, RunResult};
-use manyway_simulate::stack;
-use manyway_units::Rate;
+use manyway_simulate::stack::{self, SessionHost, TrafficConfig};
+use manyway_simulate::{Route, World};
+use manyway_units::{Rate, Time};
+use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
 
 /// What headers leave of a packet of 1500 bytes at each level.
 const OF_PACKETS: f64 = 1448.0 / 1500.0;
@@ -348,5 +352,107 @@ fn paths_keep_their_own_bytes() {
             let payload = link.load_bps * OF_SESSIONS;
             assert_near("a path", subflow.goodput_bps, payload, 0.03);
         }
+    }
+}
+
+#[test]
+fn relays_carry_what_a_path_has_room_for() {
+    let links = [(10.0, 10), (10.0, 20), (5.0, 15)];
+    let measure = "[measure]\nfrom = \"5 s\"\n";
+    let relayed = |n| format!("{{ path = \"p{n}\", relay = true }}");
+    let paths = format!("[\"p0\", {}, {}]", relayed(1), relayed(2));
+    let flow = format!("[flows.f]\nlaw = \"lia\"\npaths = {paths}\n{measure}");
+    let flow = &run_sessions(&network(&links, "", &flow), 1).flows[0];
+    for (subflow, (mbps, _)) in flow.subflows.iter().zip(links) {
+        // Grants take some bytes more of each packet.
+        let wire = subflow.goodput_bps / 1e6 / OF_SESSIONS;
+        assert!((0.9 * mbps..mbps).contains(&wire), "{wire} of {mbps}");
+        assert!(subflow.rtt_mean_s > 0.0 && subflow.packets_sent > 10_000);
+    }
+}
+
+/// The path manager uses what adds capacity, at both levels.
+#[test]
+fn a_path_manager_finds_its_relays() {
+    let links = [(10.0, 20), (10.0, 20), (10.0, 20)];
+    let flow = "[flows.f]\nlaw = \"mpath\"\npaths = [\"p0\", \"p1\", \"p2\"]\n\
+                relays = { subset = 1 }\njitter = \"1 ms\"\n[measure]\nfrom = \"30 s\"\n";
+    let text = network(&links, "queue = \"20 packets\"", flow);
+    for result in [run_packets(&text, 3), run_sessions(&text, 3)] {
+        let rates = result.flows[0].subflows.iter();
+        let rates: Vec<f64> = rates.map(|subflow| subflow.goodput_bps / 1e6).collect();
+        assert!(rates.iter().all(|rate| *rate > 4.0), "{rates:?}");
+    }
+}
+
+#[test]
+fn files_arrive_in_a_transfer() {
+    let flow = |more: &str| {
+        let flow = format!("[flows.f]\nlaw = \"reno\"\npaths = [\"p0\"]\nsize = \"5 MB\"\n{more}");
+        let result = run_sessions(&network(&[(20.0, 25)], "", &flow), 1);
+        let flow = &result.flows[0];
+        let took = flow.completion_s.expect("it is over");
+        // Up to its end, all of the payload has been read, and nothing else counts.
+        let read = flow.goodput_bps * took / 8.0;
+        assert!((read / 5e6 - 1.0).abs() < 0.02, "{read} of {more}");
+        took
+    };
+    let [stream, one, many] = ["", "files = 1", "files = 5000"].map(flow);
+    // The manifest goes out and its acceptance comes back, which takes a round trip of 50 ms; what
+    // the sender waits for at the end, the stream's acknowledgement does, too.
+    assert!(
+        (stream + 0.04..stream + 0.25).contains(&one),
+        "{stream} {one}"
+    );
+    // 5000 files take 36 bytes each for hashes and some 20 for names: 0.25 MB more.
+    assert!((one + 0.08..one + 0.35).contains(&many), "{one} {many}");
+}
+
+#[test]
+fn the_cheap_sealing_changes_nothing_that_is_measured() {
+    let more = |sealing: &str| {
+        format!(
+            "[flows.f]\nlaw = \"lia\"\npaths = [\"p0\", {{ path = \"p1\", relay = true }}]\n\
+             sealing = \"{sealing}\"\n[flows.g]\nlaw = \"cubic\"\npaths = [\"p0\"]\n\
+             sealing = \"{sealing}\"\nsize = \"4 MB\"\nfiles = 7\n"
+        )
+    };
+    let run = |sealing| {
+        let text = network(&[(10.0, 10), (5.0, 20)], "loss = 0.002", &more(sealing));
+        serde_json::to_string(&run_sessions(&text, 5)).expect("plain data")
+    };
+    assert_eq!(run("aead"), run("checksum"));
+}
+
+/// Who seals in another way can't connect: neither side takes the other's handshake.
+#[test]
+fn both_ends_seal_alike() {
+    let host = |sealing, seed| {
+        SessionHost::sealing(Config::default(), seed, TrafficConfig::default(), sealing)
+            .expect("a sound configuration")
+    };
+    for (client, connects) in [(Sealing::Checksum, true), (Sealing::Aead, false)] {
+        let mut world = World::new(1);
+        let ends = [host(client, 1), host(Sealing::Checksum, 2)].map(|host| world.add_host(host));
+        let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 4433)));
+        for (end, address) in ends.into_iter().zip(addresses) {
+            let socket = world.add_socket(end, address);
+            world
+                .host_mut(end)
+                .add_local(Time::ZERO, socket, "eth0", address, None);
+        }
+        let [near, far] = addresses;
+        world.add_route(near, far, Route::default());
+        world.add_route(far, near, Route::default());
+        let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(3));
+        let ticket = secrets.ticket(vec![far]);
+        world.host_mut(ends[1]).listen(secrets);
+        world
+            .host_mut(ends[0])
+            .connect(Time::ZERO, &ticket)
+            .unwrap();
+        world.run_until(Time::from_millis(5_000));
+        let connected = world.host(ends[0]).traffic().connected();
+        assert_eq!(connected.is_some(), connects, "{client:?}");
     }
 }

@@ -2,9 +2,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use manyway_control::LawSpec;
-use manyway_control::{Options, Scheduler, SenderConfig, SlowStartKind};
+use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{Limit, LinkConfig, Loss, NamedLink, PathSpec, Queue, Topology};
-use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Span};
+use manyway_scenario::{
+    AckPolicy, Experiment, Flow, Group, Lifetime, Measure, SeriesKind, Session, Span,
+};
 use manyway_units::{Rate, Time};
 
 use super::*;
@@ -65,8 +67,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
-        scheduler: Scheduler::default(),
-        receive_buffer: None,
+        session: Session::default(),
         relays: None,
     }
 }

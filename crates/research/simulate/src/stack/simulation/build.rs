@@ -12,14 +12,18 @@ use rand::rngs::ChaCha20Rng;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::flow::{Running, Subflow};
+use super::flow::{Running, Subflow, Way};
+use super::registry::Registry;
 use super::{Simulation, StackError};
 use crate::events::mix;
 use crate::packet::SimulationError;
 use crate::packet::build::check;
 use crate::packet::recorder::Recorder;
+use crate::stack::files::Files;
 use crate::stack::host::SessionHost;
-use crate::stack::traffic::{Pace, Source, TrafficConfig};
+use crate::stack::node::Node;
+use crate::stack::relay::RelayHost;
+use crate::stack::traffic::{FileTraffic, Pace, Source, TrafficConfig};
 use crate::{LinkId, Route, World};
 
 /// What has to be done to flows, in order of time.
@@ -103,7 +107,7 @@ impl Simulation {
 struct Builder<'a> {
     experiment: &'a Experiment,
     seed: u64,
-    world: World<SessionHost>,
+    world: World<Node>,
     /// The topology's.
     links: Vec<LinkId>,
     /// Addresses given out so far.
@@ -133,8 +137,14 @@ impl Builder<'_> {
             problem,
         };
         let config = config(flow, self.experiment.duration);
+        let files = flow.session.files.zip(flow.size);
+        let files = files.map(|(count, bytes)| Files { count, bytes });
         let traffic = TrafficConfig {
-            sources: vec![Source { bytes: flow.size }],
+            sources: match files {
+                Some(_) => Vec::new(),
+                None => vec![Source { bytes: flow.size }],
+            },
+            files: files.map(FileTraffic::Send),
             pace: flow.rate.map(|rate| Pace {
                 rate,
                 piece: payload_bytes(&config),
@@ -143,43 +153,64 @@ impl Builder<'_> {
         };
         let seed = mix(self.seed ^ mix(index as u64 ^ 0x7365_7373_696f_6e73));
         let mut host = |seed: u64, traffic| {
-            let host = SessionHost::new(config.clone(), mix(seed), traffic);
-            host.map(|host| self.world.add_host(host))
+            let host =
+                SessionHost::sealing(config.clone(), mix(seed), traffic, flow.session.sealing);
+            host.map(|host| self.world.add_host(Node::Session(host)))
                 .map_err(|error| refuse(error.to_string()))
         };
         let client = host(seed ^ 1, traffic)?;
-        let server = host(seed ^ 2, TrafficConfig::default())?;
+        let reading = TrafficConfig {
+            files: files.map(|_| FileTraffic::Receive),
+            ..TrafficConfig::default()
+        };
+        let server = host(seed ^ 2, reading)?;
         let far = self.address();
         let socket = self.world.add_socket(server, far);
-        let listening = self.world.host_mut(server);
+        let listening = self.world.host_mut(server).session_mut();
         listening.add_local(Time::ZERO, socket, "server", far, None);
         let secrets = Secrets::generate(&mut ChaCha20Rng::seed_from_u64(mix(seed ^ 3)));
         let ticket = secrets.ticket(vec![far]);
         listening.listen(secrets);
 
         let first = self.subflows.len();
+        let mut registry = Registry::new(flow, mix(seed ^ 4));
+        let mut direct = None;
         for path in 0..flow.paths.len() {
-            let near = self.address();
-            self.routes(flow, flow.paths[path], near, far)?;
             let lifetime = flow.lifetimes.get(path).copied().unwrap_or_default();
-            let number = self.subflows.len();
             let joins = lifetime.from.max(start);
-            self.actions.push((joins, Action::Join(number)));
-            if let Some(until) = lifetime.until {
-                self.actions.push((until, Action::Leave(number)));
-            }
             let name = self.experiment.topology.paths[flow.paths[path]]
                 .name
                 .clone();
-            let socket = self.world.add_socket(client, near);
-            self.subflows.push(Subflow::new(index, name, near, socket));
+            let way = match direct {
+                Some(near) if flow.session.relayed.contains(&path) => {
+                    let at = self.relayed(flow, path, [near, far])?;
+                    let mut relay = RelayHost::new(mix(seed ^ (path as u64) << 8));
+                    registry.add(joins, relay.access(at));
+                    let relay = self.world.add_host(Node::Relay(relay));
+                    self.world.add_socket(relay, at);
+                    Way::Relay(at)
+                }
+                _ => {
+                    let near = self.address();
+                    direct.get_or_insert(near);
+                    self.routes(flow, path, [near, far])?;
+                    let number = self.subflows.len();
+                    self.actions.push((joins, Action::Join(number)));
+                    if let Some(until) = lifetime.until {
+                        self.actions.push((until, Action::Leave(number)));
+                    }
+                    Way::Direct(near, self.world.add_socket(client, near))
+                }
+            };
+            self.subflows.push(Subflow::new(index, name, way));
         }
         if let Some(stop) = flow.stop {
             self.actions.push((stop, Action::Stop(index)));
         }
         let subflows = first..self.subflows.len();
         let hosts = (client, server);
-        Ok(Running::new(flow, hosts, ticket, subflows, start))
+        let flow = Running::new(flow, hosts, ticket, start, registry);
+        Ok(flow.with_subflows(&self.subflows, subflows))
     }
 
     /// The ways of a path's packets, there and back.
@@ -187,10 +218,9 @@ impl Builder<'_> {
         &mut self,
         flow: &Flow,
         path: usize,
-        near: SocketAddr,
-        far: SocketAddr,
+        [near, far]: [SocketAddr; 2],
     ) -> Result<(), StackError> {
-        let path = &self.experiment.topology.paths[path];
+        let path = &self.experiment.topology.paths[flow.paths[path]];
         let mut there = Vec::new();
         if let Some(access) = &flow.access {
             there.push(self.link(&format!("{}: access", flow.name), access)?);
@@ -211,20 +241,37 @@ impl Builder<'_> {
         self.world.add_route(far, near, back);
         Ok(())
     }
+
+    /// The address of a relay on a path, behind all its links, next to the far end.
+    fn relayed(
+        &mut self,
+        flow: &Flow,
+        path: usize,
+        [near, far]: [SocketAddr; 2],
+    ) -> Result<SocketAddr, StackError> {
+        let at = self.address();
+        self.routes(flow, path, [near, at])?;
+        self.world.add_route(at, far, Route::default());
+        self.world.add_route(far, at, Route::default());
+        Ok(at)
+    }
 }
 
 /// What both ends of a flow's connection run with; everything else is a session's default.
 fn config(flow: &Flow, duration: Duration) -> Config {
     let defaults = Config::default();
-    let header = World::<SessionHost>::HEADER_BYTES;
+    let header = World::<Node>::HEADER_BYTES;
     let datagram = flow.sender.packet_size.saturating_sub(header) as usize;
     Config {
         max_datagram: datagram,
         // Known here: nothing to look for.
         initial_datagram: datagram,
         cc: flow.law.clone(),
-        scheduler: flow.scheduler,
-        receive_window: flow.receive_buffer.unwrap_or(defaults.receive_window),
+        scheduler: flow.session.scheduler,
+        receive_window: flow
+            .session
+            .receive_buffer
+            .unwrap_or(defaults.receive_window),
         slow_start: flow.options.slow_start,
         pacing: flow.sender.pacing,
         ecn: flow.ecn,

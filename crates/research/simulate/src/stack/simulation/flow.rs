@@ -1,5 +1,6 @@
 //! A flow under way: a client that sends, a server that reads, and what is counted of them.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 
@@ -10,9 +11,10 @@ use manyway_session::{ConnectionHandle, PathState, PathStats, Ticket};
 use manyway_units::Time;
 
 use super::StackError;
+use super::registry::Registry;
 use crate::packet::meter::{Meter, Tally};
 use crate::packet::recorder::{FlowView, SubflowView, View};
-use crate::stack::host::SessionHost;
+use crate::stack::node::Node;
 use crate::{HostId, SocketId, World};
 
 /// A flow's connection.
@@ -33,15 +35,47 @@ pub(super) struct Running {
     finished: Option<Time>,
     /// Bytes that the server has read, each once and in order.
     read: u64,
+    relays: Registry,
+    /// Its subflows, counted from 0, by [`Way::address`].
+    ways: BTreeMap<SocketAddr, usize>,
 }
 
-/// One path of a flow, by the client's socket.
+/// How a subflow's packets get to the server.
+#[derive(Debug, Copy, Clone)]
+pub(super) enum Way {
+    /// From an address of the client's, with the socket there.
+    Direct(SocketAddr, SocketId),
+    /// Through the relay at this address.
+    Relay(SocketAddr),
+}
+
+impl Way {
+    /// By which address a path of the client's is known to be this one.
+    fn address(self) -> SocketAddr {
+        match self {
+            Self::Direct(near, _) => near,
+            Self::Relay(at) => at,
+        }
+    }
+}
+
+/// What there is to see of one subflow. Several of the client's paths may have gone its way, one
+/// after the other.
+#[derive(Debug, Default)]
+struct Seen<'a> {
+    sent: SenderStats,
+    /// The path that is in use now.
+    path: Option<&'a PathStats>,
+    /// Stream bytes that arrived at the server, copies included.
+    arrived: u64,
+}
+
+/// One path of a flow.
 #[derive(Debug)]
 pub(super) struct Subflow {
     pub(super) flow: usize,
     path: String,
-    near: SocketAddr,
-    socket: SocketId,
+    way: Way,
     /// Its socket is gone for good.
     left: bool,
     meter: Meter,
@@ -59,36 +93,49 @@ impl Running {
         flow: &Flow,
         (client, server): (HostId, HostId),
         ticket: Ticket,
-        subflows: Range<usize>,
         start: Time,
+        relays: Registry,
     ) -> Self {
         Self {
             name: flow.name.clone(),
             client,
             server,
             ticket,
-            subflows,
+            subflows: 0..0,
             start,
             stop: flow.stop.unwrap_or(Time::MAX),
             handle: None,
             over: false,
             finished: None,
             read: 0,
+            relays,
+            ways: BTreeMap::new(),
         }
+    }
+
+    /// The same, with those of all subflows that are its own.
+    pub(super) fn with_subflows(mut self, all: &[Subflow], own: Range<usize>) -> Self {
+        let ways = all[own.clone()].iter().map(|subflow| subflow.way.address());
+        self.ways = ways.zip(0..).collect();
+        self.subflows = own;
+        self
     }
 
     /// The client gets the subflow's socket, and connects if it is its first one.
     pub(super) fn join(
         &mut self,
-        world: &mut World<SessionHost>,
+        world: &mut World<Node>,
         subflow: &mut Subflow,
     ) -> Result<(), StackError> {
+        let Way::Direct(near, socket) = subflow.way else {
+            return Ok(());
+        };
         if self.over {
             return Ok(());
         }
         let now = world.now();
-        let client = world.host_mut(self.client);
-        client.add_local(now, subflow.socket, &subflow.path, subflow.near, None);
+        let client = world.host_mut(self.client).session_mut();
+        client.add_local(now, socket, &subflow.path, near, None);
         if self.handle.is_none() {
             let handle = client.connect(now, &self.ticket);
             self.handle = Some(handle.map_err(|error| StackError::Session {
@@ -100,19 +147,21 @@ impl Running {
     }
 
     /// The subflow's socket goes.
-    pub(super) fn leave(&mut self, world: &mut World<SessionHost>, subflow: &mut Subflow) {
+    pub(super) fn leave(&mut self, world: &mut World<Node>, subflow: &mut Subflow) {
         let now = world.now();
-        let client = world.host_mut(self.client);
-        client.remove_local(now, subflow.socket);
+        if let Way::Direct(_, socket) = subflow.way {
+            let client = world.host_mut(self.client).session_mut();
+            client.remove_local(now, socket);
+        }
         subflow.left = true;
         subflow.end(now);
     }
 
     /// Nothing is sent from now on.
-    pub(super) fn stop(&mut self, world: &mut World<SessionHost>, subflows: &mut [Subflow]) {
+    pub(super) fn stop(&mut self, world: &mut World<Node>, subflows: &mut [Subflow]) {
         let now = world.now();
         if let Some(handle) = self.handle.filter(|_| !self.over) {
-            let client = world.host_mut(self.client);
+            let client = world.host_mut(self.client).session_mut();
             client.close(now, handle, 0, "");
             if client.stats().is_none() {
                 client.endpoint_mut().forget(handle);
@@ -127,7 +176,7 @@ impl Running {
     /// Counts what has happened up to now.
     pub(super) fn observe(
         &mut self,
-        world: &mut World<SessionHost>,
+        world: &mut World<Node>,
         subflows: &mut [Subflow],
     ) -> Result<(), StackError> {
         if self.over {
@@ -135,7 +184,8 @@ impl Running {
         }
         let now = world.now();
         let subflows = &mut subflows[self.subflows.clone()];
-        let (client, server) = (world.host(self.client), world.host(self.server));
+        self.offer_relays(world);
+        let [client, server] = [self.client, self.server].map(|end| world.host(end).session());
         if let Some((at, reason)) = client.traffic().closed() {
             return Err(StackError::Ended {
                 name: self.name.clone(),
@@ -144,12 +194,11 @@ impl Running {
             });
         }
         let (sent, received) = (client.stats(), server.stats());
-        for subflow in &mut *subflows {
-            if let Some(stats) = &sent {
-                subflow.on_sent(now, &stats.paths);
-            }
-            if let (Some(sent), Some(received)) = (&sent, &received) {
-                subflow.on_received(&sent.paths, &received.paths);
+        if let Some(sent) = &sent {
+            let received = received.map_or(Vec::new(), |received| received.paths);
+            let seen = self.seen(&sent.paths, &received);
+            for (subflow, seen) in subflows.iter_mut().zip(&seen) {
+                subflow.look(now, seen);
             }
         }
         let mut read = 0;
@@ -157,6 +206,10 @@ impl Running {
             if let Some(offset) = stream.mismatch {
                 let name = self.name.clone();
                 return Err(StackError::Corrupt { name, offset });
+            }
+            if let Some(problem) = &stream.failure {
+                let (name, problem) = (self.name.clone(), problem.clone());
+                return Err(StackError::Transfer { name, problem });
             }
             read += stream.bytes;
         }
@@ -168,10 +221,53 @@ impl Running {
             self.over = true;
             subflows.iter_mut().for_each(|subflow| subflow.end(at));
             if let Some(handle) = self.handle {
-                world.host_mut(self.client).close(now, handle, 0, "");
+                let client = world.host_mut(self.client).session_mut();
+                client.close(now, handle, 0, "");
             }
         }
         Ok(())
+    }
+
+    /// What the client's and the server's paths say of each subflow. Which of the server's are whose,
+    /// the client knows: both ends have the same ids, and the server may see another address.
+    fn seen<'a>(&self, sent: &'a [PathStats], received: &[PathStats]) -> Vec<Seen<'a>> {
+        let mut seen: Vec<Seen<'a>> = self.subflows.clone().map(|_| Seen::default()).collect();
+        let mut owners = BTreeMap::new();
+        for path in sent {
+            let address = if path.relay { path.remote } else { path.local };
+            let Some(&n) = self.ways.get(&address) else {
+                continue;
+            };
+            owners.insert(path.id, n);
+            let stats = &mut seen[n].sent;
+            stats.packets_sent += path.packets_sent;
+            stats.packets_lost += path.packets_lost;
+            stats.loss_events += path.loss_events;
+            stats.timeouts += path.timeouts;
+            if matches!(path.state, PathState::Active | PathState::Stalled) {
+                seen[n].path = Some(path);
+            }
+        }
+        for path in received {
+            if let Some(&n) = owners.get(&path.id) {
+                seen[n].arrived += path.stream_bytes_received;
+            }
+        }
+        seen
+    }
+
+    /// Tells the client of relays, if it is time.
+    fn offer_relays(&mut self, world: &mut World<Node>) {
+        let now = world.now();
+        let relays = &mut self.relays;
+        let traffic = world.host(self.client).session().traffic();
+        let connection = traffic.connection();
+        if let Some(handle) = connection.filter(|_| relays.is_asked(now, traffic.log())) {
+            let client = world.host_mut(self.client).session_mut();
+            if let Some(connection) = client.endpoint_mut().connection(handle) {
+                relays.give(now, connection);
+            }
+        }
     }
 }
 
@@ -198,12 +294,11 @@ fn share_out(read: u64, subflows: &mut [Subflow]) {
 }
 
 impl Subflow {
-    pub(super) fn new(flow: usize, path: String, near: SocketAddr, socket: SocketId) -> Self {
+    pub(super) fn new(flow: usize, path: String, way: Way) -> Self {
         Self {
             flow,
             path,
-            near,
-            socket,
+            way,
             left: false,
             meter: Meter::new(),
             stats: SenderStats::default(),
@@ -213,20 +308,15 @@ impl Subflow {
         }
     }
 
-    /// Takes in the client's paths. Several may have used the socket, one after the other; a
-    /// session forgets the oldest of many.
-    fn on_sent(&mut self, now: Time, paths: &[PathStats]) {
-        let own = || paths.iter().filter(|path| path.local == self.near);
-        let sum = |count: fn(&PathStats) -> u64| own().map(count).sum::<u64>();
+    /// Takes in what there is to see; a session forgets the oldest of many paths.
+    fn look(&mut self, now: Time, seen: &Seen<'_>) {
         let stats = &mut self.stats;
-        stats.packets_sent = stats.packets_sent.max(sum(|path| path.packets_sent));
-        stats.packets_lost = stats.packets_lost.max(sum(|path| path.packets_lost));
-        stats.loss_events = stats.loss_events.max(sum(|path| path.loss_events));
-        stats.timeouts = stats.timeouts.max(sum(|path| path.timeouts));
-        let in_use =
-            |path: &&PathStats| matches!(path.state, PathState::Active | PathState::Stalled);
-        let path = own().rfind(in_use).filter(|_| !self.left);
-        let Some(path) = path else {
+        stats.packets_sent = stats.packets_sent.max(seen.sent.packets_sent);
+        stats.packets_lost = stats.packets_lost.max(seen.sent.packets_lost);
+        stats.loss_events = stats.loss_events.max(seen.sent.loss_events);
+        stats.timeouts = stats.timeouts.max(seen.sent.timeouts);
+        self.arrived = self.arrived.max(seen.arrived);
+        let Some(path) = seen.path.filter(|_| !self.left) else {
             return self.end(now);
         };
         if self.meter.is_over() {
@@ -236,18 +326,6 @@ impl Subflow {
         }
         self.rtt = path.rtt.as_secs_f64();
         self.meter.rtt(path.rtt.as_nanos() as u64);
-    }
-
-    /// Takes in the server's paths. Which are its own, the client knows: both ends have the same
-    /// ids, and the server may see another address.
-    fn on_received(&mut self, sent: &[PathStats], received: &[PathStats]) {
-        let own = |id| {
-            sent.iter()
-                .any(|path| path.id == id && path.local == self.near)
-        };
-        let paths = received.iter().filter(|path| own(path.id));
-        let arrived = paths.map(|path| path.stream_bytes_received).sum();
-        self.arrived = self.arrived.max(arrived);
     }
 
     fn end(&mut self, at: Time) {

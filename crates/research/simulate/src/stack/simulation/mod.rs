@@ -2,11 +2,13 @@
 //!
 //! Each flow is a connection from a client, which sends, to a server, which reads and compares
 //! every byte: handshake, sealing, streams, scheduler and congestion control are the transport's
-//! own. A flow of several paths is one connection with a socket of the client's for each. The same
-//! seed gives the same result, bit for bit.
+//! own. A flow of several paths is one connection with a socket of the client's for each. A path
+//! through a relay has a production relay behind its last link, of which the client learns as from a
+//! registry. The same seed gives the same result, bit for bit.
 
 mod build;
 mod flow;
+mod registry;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use manyway_network::Link;
 use manyway_session::CloseReason;
 use manyway_units::Time;
 
-use super::host::SessionHost;
+use super::node::Node;
 use crate::World;
 use crate::packet::recorder::Recorder;
 use crate::packet::{RunResult, SimulationError};
@@ -31,7 +33,7 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct Simulation {
     seed: u64,
     end: Time,
-    world: World<SessionHost>,
+    world: World<Node>,
     agenda: Agenda,
     flows: Vec<Running>,
     subflows: Vec<Subflow>,
@@ -62,6 +64,14 @@ pub enum StackError {
         at_s: f64,
         /// Why.
         reason: CloseReason,
+    },
+    /// A transfer of files failed.
+    #[error("{name}: its transfer failed: {problem}")]
+    Transfer {
+        /// The flow's name.
+        name: String,
+        /// What is wrong.
+        problem: String,
     },
     /// The server read something else than the client wrote.
     #[error("{name}: byte {offset} isn't what was sent")]

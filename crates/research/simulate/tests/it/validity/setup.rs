@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use manyway_control::{Options, Scheduler, SenderConfig, SlowStartKind};
+use manyway_control::{Options, SenderConfig, SlowStartKind};
 use manyway_network::{LinkConfig, NamedLink, PathSpec, Topology};
-use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure};
+use manyway_scenario::{AckPolicy, Experiment, Flow, Group, Measure, Session};
 use manyway_simulate::packet::{RunResult, Simulation};
 use manyway_units::{Rate, Time};
 
@@ -83,8 +83,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
             bytes: 40,
         },
         ecn: false,
-        scheduler: Scheduler::default(),
-        receive_buffer: None,
+        session: Session::default(),
         relays: None,
     }
 }
