@@ -83,15 +83,19 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         #[cfg(feature = "research")]
         Command::Run(args) => run::run(screen, args).await,
         #[cfg(feature = "research")]
+        Command::Compare(args) => run::compare(screen, args).await,
+        #[cfg(feature = "research")]
         Command::Scenario(args) => scenario::run(screen, args),
         #[cfg(feature = "research")]
         Command::Optimum(args) => optimum::run(screen, &args),
         #[cfg(feature = "research")]
         Command::Criteria(args) => criteria::run(screen, &args),
         #[cfg(not(feature = "research"))]
-        Command::Run(_) | Command::Scenario(_) | Command::Optimum(_) | Command::Criteria(_) => {
-            Err(args::left_out("research"))
-        }
+        Command::Run(_)
+        | Command::Compare(_)
+        | Command::Scenario(_)
+        | Command::Optimum(_)
+        | Command::Criteria(_) => Err(args::left_out("research")),
         #[cfg(feature = "registry")]
         Command::Registry(args) => registry::run(screen, args).await,
         #[cfg(not(feature = "registry"))]

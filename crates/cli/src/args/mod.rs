@@ -53,7 +53,9 @@ pub(crate) use selection::SelectionArgs;
 #[cfg(test)]
 pub(crate) use selection::{ChoiceName, ReselectName};
 #[cfg(feature = "research")]
-pub(crate) use simulation::{Assignments, Level, RunArgs, ScenarioArgs, ScenarioCommand};
+pub(crate) use simulation::{
+    Assignments, CompareArgs, ExperimentArgs, Level, RunArgs, ScenarioArgs, ScenarioCommand,
+};
 #[cfg(test)]
 pub(crate) use transfer::LinksName;
 pub(crate) use transfer::{
@@ -153,6 +155,11 @@ pub(crate) enum Command {
     #[command(hide = true, disable_help_flag = true)]
     Run(LeftOutArgs),
     #[cfg(feature = "research")]
+    Compare(CompareArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Compare(LeftOutArgs),
+    #[cfg(feature = "research")]
     Scenario(ScenarioArgs),
     #[cfg(not(feature = "research"))]
     #[command(hide = true, disable_help_flag = true)]
@@ -213,8 +220,8 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "sync", "recv", "paths", "demo", "run", "scenario", "criteria", "relay",
-            "registry",
+            "send", "sync", "recv", "paths", "demo", "run", "compare", "scenario", "criteria",
+            "relay", "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
@@ -270,7 +277,10 @@ mod tests {
         let Command::Run(args) = Cli::try_parse_from(arguments).unwrap().command else {
             panic!("run");
         };
-        assert_eq!(args.assignments.set, ["law=lia", "seed=2", "x=[1, 2]"]);
+        assert_eq!(
+            args.experiment.assignments.set,
+            ["law=lia", "seed=2", "x=[1, 2]"]
+        );
         let wrong = |arguments: &[&str]| {
             let arguments = ["manyway", "run"].iter().chain(arguments);
             assert!(Cli::try_parse_from(arguments).is_err());

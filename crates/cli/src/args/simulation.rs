@@ -1,7 +1,8 @@
-//! `run` and `scenario`: experiments from scenario files.
+//! `run`, `compare` and `scenario`: experiments from scenario files.
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Run a scenario: a network, its flows and what to measure, from a file
@@ -16,17 +17,57 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE", required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Model that carries the runs out; manyway compares several, separated by commas, epoch by
-    /// epoch
+    /// Model that carries the runs out
     #[arg(
         long,
-        value_enum,
         value_name = "LEVEL",
         default_value = "packet",
-        value_delimiter = ','
+        value_parser = levels(|level| level != Level::Optimum)
     )]
-    pub(crate) level: Vec<Level>,
+    pub(crate) level: Level,
 
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+
+    /// Write the series of every repetition to series.csv, not only of each point's first
+    #[arg(long, help_heading = "Output")]
+    pub(crate) keep_series: bool,
+
+    /// Print the JSON schema of that object and exit
+    #[arg(long, help_heading = "Output")]
+    pub(crate) schema: bool,
+}
+
+/// Put what several models make of a scenario side by side
+///
+/// manyway carries the scenario out at each level, and compares the goodput of each group of flows:
+/// in the named spans of the file, or else in the time that it measures. It shows means with their
+/// 95 % confidence intervals, and how far each level is from the one before it.
+#[derive(Debug, Args)]
+#[command(after_long_help = COMPARE_EXAMPLES)]
+pub(crate) struct CompareArgs {
+    /// Scenario file; docs/scenarios.md in the source tree describes the format
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Models, separated by commas; whatever their order here, each is compared with the one that
+    /// stands before it in this list
+    #[arg(
+        long,
+        value_name = "LEVELS",
+        default_value = "fluid,packet,stack",
+        value_delimiter = ',',
+        value_parser = levels(|level| level != Level::Flow)
+    )]
+    pub(crate) levels: Vec<Level>,
+
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+}
+
+/// How `run` and `compare` carry scenarios out.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentArgs {
     /// Give fluids the senders' floors: windows of 1 or 2 packets, and wVegas' least backlog; the
     /// papers' models have none
     #[arg(long)]
@@ -48,24 +89,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
 
-    /// Directory for the results: result.json, flows.csv, subflows.csv, links.csv, series.csv and
-    /// plots
+    /// Directory for the results: result.json, tables as CSV, and plots
     ///
     /// manyway creates the directory if it is missing, and replaces older results in it.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Write the series of every repetition to series.csv, not only of each point's first
-    #[arg(long, help_heading = "Output")]
-    pub(crate) keep_series: bool,
-
     /// Print the result as one JSON object on standard output
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-
-    /// Print the JSON schema of that object and exit
-    #[arg(long, help_heading = "Output")]
-    pub(crate) schema: bool,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -76,23 +108,39 @@ Examples:
   manyway run scenarios/examples/wifi-5g.toml --level stack
   manyway run scenarios/balia/table3.toml --level fluid
   manyway run scenarios/overlay/fig3.toml --level flow
-  manyway run scenarios/wvegas/table2.toml --level optimum,fluid,packet --set law=wvegas";
+  manyway compare scenarios/examples/wifi-5g.toml";
 
-/// The model that carries a scenario out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  manyway compare scenarios/examples/wifi-5g.toml
+  manyway compare scenarios/levels/balia-fig2.toml --levels packet,stack --out results
+  manyway compare scenarios/wvegas/table2.toml --levels optimum,fluid,packet --set law=wvegas";
+
+/// The models that carry a scenario out, in the order of their columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Level {
+    /// The optimum by proportional fairness, as `manyway optimum` computes it
+    Optimum,
+    /// The laws as differential equations, and their equilibria
+    Fluid,
     /// Every packet over links with queues, with the senders and controllers of real transfers
     Packet,
     /// Every flow as a connection of real transfers, over the same links: handshake, encryption,
     /// streams and scheduler take part
     Stack,
-    /// The laws as differential equations, and their equilibria
-    Fluid,
-    /// The optimum by proportional fairness, as `manyway optimum` computes it
-    Optimum,
     /// Rates over shared links, control interval by control interval, for a scenario with an
     /// [overlay]
     Flow,
+}
+
+/// Reads one of the levels for which `serves` holds.
+fn levels(serves: fn(Level) -> bool) -> impl TypedValueParser<Value = Level> {
+    let served = Level::value_variants()
+        .iter()
+        .filter(move |level| serves(**level));
+    let names = served.filter_map(Level::to_possible_value);
+    PossibleValuesParser::new(names.collect::<Vec<_>>())
+        .try_map(|name| Level::from_str(&name, false))
 }
 
 /// Changes to a scenario.

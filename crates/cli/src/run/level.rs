@@ -11,8 +11,9 @@ use manyway_simulate::batch::{Control, Object};
 use serde::Serialize;
 
 use super::folder::{Folder, Sheet};
+use super::goodput::Column;
 use super::progress::Progress;
-use crate::args::RunArgs;
+use crate::args::{ExperimentArgs, Level as Asked};
 use crate::end::print_failure;
 use crate::exit::{Stop, Usage};
 use crate::screen::Screen;
@@ -21,7 +22,11 @@ use crate::summary::print_json;
 /// What the command line asks for.
 pub(super) struct Request<'a> {
     pub(super) file: &'a Path,
-    pub(super) args: &'a RunArgs,
+    pub(super) args: &'a ExperimentArgs,
+    /// One level, or those that are to be compared.
+    pub(super) levels: Vec<Asked>,
+    /// Write the series of all repetitions.
+    pub(super) keep_series: bool,
     /// The file with all assignments made to it.
     pub(super) scenario: Scenario,
 }
@@ -62,6 +67,17 @@ pub(super) trait Level: Sized + Send + 'static {
 pub(super) trait Report: Serialize {
     /// The text for people.
     fn summary(&self) -> String;
+
+    /// What `manyway compare` puts beside other levels: a column, or several; none of a level that
+    /// has nothing to compare.
+    fn columns(&self) -> Vec<Column> {
+        Vec::new()
+    }
+
+    /// What is to be known about the columns.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// Number of runs that are missing because somebody asked to stop.
     fn unfinished(&self) -> u64 {

@@ -1,5 +1,5 @@
-//! `manyway run`: reads a scenario, lets a level carry out its points and repetitions, and shows
-//! the results on the screen, as JSON and in files.
+//! `manyway run` and `manyway compare`: read a scenario, let a level carry out its points and
+//! repetitions, or several, and show the results on the screen, as JSON and in files.
 //!
 //! Each level is a module that implements [`Level`](level::Level) and [`Report`](level::Report);
 //! [`run`] registers it. Everything else here serves all levels alike and knows none of them:
@@ -9,6 +9,7 @@
 mod compare;
 mod fluid;
 mod folder;
+mod goodput;
 mod level;
 mod naming;
 mod number;
@@ -23,7 +24,7 @@ use manyway_scenario::{Scenario, ScenarioError};
 use manyway_simulate::batch;
 
 use self::level::{Request, carry_out};
-use crate::args::{Level, RunArgs};
+use crate::args::{CompareArgs, ExperimentArgs, Level, RunArgs};
 use crate::exit::usage;
 use crate::scenario;
 use crate::screen::Screen;
@@ -34,41 +35,59 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
         Some(file) if !args.schema => file,
         _ => return print_pretty(&batch::schema()),
     };
-    if args.floors && !args.level.contains(&Level::Fluid) {
-        return Err(usage(
-            "--floors applies to the fluid level: add --level fluid, or leave --floors out",
-        ));
-    }
-    let scenario = read(file, &args).map_err(|error| usage(error.to_string()))?;
-    let overlay = scenario.is_overlay();
-    let shown = file.display();
     let request = Request {
-        file,
-        args: &args,
-        scenario,
+        keep_series: args.keep_series,
+        ..request(file, &args.experiment, vec![args.level])?
     };
-    match (overlay, &args.level[..]) {
-        (true, [Level::Flow | Level::Packet]) => {
-            carry_out::<overlay::Overlay>(screen, request).await
-        }
+    let shown = file.display();
+    match (request.scenario.is_overlay(), args.level) {
+        (true, Level::Flow | Level::Packet) => carry_out::<overlay::Overlay>(screen, request).await,
         (true, _) => Err(usage(format!(
             "{shown} has an [overlay], which runs with --level flow or --level packet, one at a \
              time"
         ))),
-        (false, levels) if levels.contains(&Level::Flow) => Err(usage(format!(
-            "{shown} has no [overlay], and --level flow is for overlays: use packet, stack, \
-             fluid or optimum"
+        (false, Level::Flow) => Err(usage(format!(
+            "{shown} has no [overlay], and --level flow is for overlays: use packet, stack or fluid"
         ))),
-        (false, [Level::Packet | Level::Stack]) => {
-            carry_out::<packet::Packet>(screen, request).await
-        }
-        (false, [Level::Fluid]) => carry_out::<fluid::Fluid>(screen, request).await,
-        (false, _) => carry_out::<compare::SideBySide>(screen, request).await,
+        (false, Level::Fluid) => carry_out::<fluid::Fluid>(screen, request).await,
+        (false, _) => carry_out::<packet::Packet>(screen, request).await,
     }
 }
 
+pub(crate) async fn compare(screen: &Screen, args: CompareArgs) -> anyhow::Result<()> {
+    let request = request(&args.file, &args.experiment, args.levels)?;
+    if request.scenario.is_overlay() {
+        return Err(usage(format!(
+            "{} has an [overlay], whose levels have no groups of flows to compare: use `manyway run` \
+             with --level flow, then with --level packet",
+            args.file.display()
+        )));
+    }
+    carry_out::<compare::Compare>(screen, request).await
+}
+
 /// The file with all assignments made to it.
-fn read(file: &Path, args: &RunArgs) -> Result<Scenario, ScenarioError> {
+fn request<'a>(
+    file: &'a Path,
+    args: &'a ExperimentArgs,
+    levels: Vec<Level>,
+) -> anyhow::Result<Request<'a>> {
+    if args.floors && !levels.contains(&Level::Fluid) {
+        return Err(usage(
+            "--floors applies to the fluid level: add that level, or leave --floors out",
+        ));
+    }
+    let scenario = read(file, args).map_err(|error| usage(error.to_string()))?;
+    Ok(Request {
+        file,
+        args,
+        levels,
+        keep_series: false,
+        scenario,
+    })
+}
+
+fn read(file: &Path, args: &ExperimentArgs) -> Result<Scenario, ScenarioError> {
     let mut scenario = scenario::load(file, &args.assignments)?;
     if let Some(seed) = args.seed {
         scenario.set(&format!("seed={seed}"))?;

@@ -1,4 +1,4 @@
-//! `manyway run --level fluid`, and levels side by side, as their users run them.
+//! `manyway run --level fluid` as its users run it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -132,80 +132,6 @@ fn results_go_into_a_folder() {
     assert!((delay - 0.016).abs() < 5e-4, "{delay}");
 }
 
-/// Two flows on one link, one of them for half of the time.
-const SMALL: &str = r#"
-name = "side by side"
-duration = "40 s"
-repeat = 2
-[links.a]
-rate = "10 Mbps"
-delay = "20 ms"
-queue = "60 packets"
-[paths.a]
-links = ["a"]
-[defaults]
-law = "reno"
-jitter = "1 ms"
-[flows.one]
-paths = ["a"]
-[flows.two]
-paths = ["a"]
-start = "20 s"
-"#;
-
-#[test]
-fn levels_are_shown_side_by_side() {
-    let place = TempDir::new().unwrap();
-    fs::write(place.path().join("small.toml"), SMALL).unwrap();
-    let arguments = [
-        "run",
-        "small.toml",
-        "--level",
-        "optimum,fluid,packet",
-        "--json",
-    ];
-    let done = Running(common::manyway(place.path(), &arguments).spawn().unwrap())
-        .finish()
-        .ok();
-    let result = done.json();
-    assert_eq!(
-        result["levels"],
-        serde_json::json!(["optimum", "fluid", "packet"])
-    );
-    let epochs = result["points"][0]["epochs"].as_array().unwrap();
-    assert_eq!(epochs.len(), 2);
-    // Without headers of 100 B in packets of 1200 B or what they are: all levels count alike.
-    let [one, two] = [0, 1].map(|n| &epochs[1]["flows"][n]);
-    let best = number(&one["optimum_bps"]);
-    assert!(best > 4e6 && best < 5e6, "{best}");
-    for flow in [one, two] {
-        for key in ["optimum_bps", "fluid_rest_bps"] {
-            assert!((number(&flow[key]) / best - 1.0).abs() < 1e-4, "{flow}");
-        }
-        assert!(
-            (number(&flow["packet_bps"]["mean"]) / best - 1.0).abs() < 0.5,
-            "{flow}"
-        );
-        assert!(
-            flow["packet_bps"]["ci95"].is_number() && flow["subflows"][0]["fluid_bps"].is_number()
-        );
-    }
-    assert!(epochs[0]["flows"][1]["fluid_bps"].is_null());
-    assert!(
-        done.stderr.contains("fluid equilibrium (Mbps)") && done.stderr.contains("20-40 s:"),
-        "{}",
-        done.stderr
-    );
-    let levels = |levels: &str| {
-        let arguments = ["run", "small.toml", "--level", levels];
-        Running(common::manyway(place.path(), &arguments).spawn().unwrap())
-            .finish()
-            .ok()
-            .stderr
-    };
-    insta::assert_snapshot!("optimum_and_fluid", levels("optimum,fluid"));
-}
-
 #[test]
 fn what_cannot_be_done_is_said() {
     let errors = [
@@ -224,13 +150,6 @@ fn what_cannot_be_done_is_said() {
             "flows.one.law=wvegas",
         ],
         &["balia/fluid.toml", "--floors"],
-        &[
-            "balia/fluid.toml",
-            "--level",
-            "fluid,packet",
-            "--out",
-            "results",
-        ],
         &["mpath/alpha.toml", "--level", "fluid"],
     ];
     let told = errors.map(|arguments| {

@@ -2,6 +2,7 @@
 
 mod carriers;
 mod common;
+mod compare;
 #[cfg(feature = "research")]
 mod criteria;
 mod faithful;

@@ -114,7 +114,7 @@ pub enum PlotError {
 }
 
 /// Okabe and Ito's colours: distinct for colour-blind readers too.
-const COLOURS: [RGBColor; Plot::DISTINCT] = [
+pub(crate) const COLOURS: [RGBColor; Plot::DISTINCT] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -124,7 +124,7 @@ const COLOURS: [RGBColor; Plot::DISTINCT] = [
     RGBColor(110, 110, 110),
     RGBColor(0, 0, 0),
 ];
-const FONT: &str = "sans-serif";
+pub(crate) const FONT: &str = "sans-serif";
 
 impl Plot {
     /// Number of series that readers can tell apart; with more, colours repeat.
@@ -330,7 +330,7 @@ impl Band<'_> {
     }
 }
 
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
         (low.min(v), high.max(v))
     });
@@ -342,7 +342,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// A tick's number without noise: 20, 0.5, 1000000.
-fn tick(value: f64) -> String {
+pub(crate) fn tick(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     match text {

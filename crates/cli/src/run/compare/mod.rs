@@ -1,107 +1,126 @@
-//! `manyway run --level optimum,fluid,packet,stack`: the rates of several levels for the same
-//! scenario, side by side, epoch by epoch. This module asks each level for its rates and enters
-//! them into one report; it computes none itself.
+//! `manyway compare`: the goodput that several levels have for the same scenario, side by side.
+//!
+//! Each level prepares and runs as `manyway run` has it do, through the traits
+//! [`Level`](level::Level) and [`Report`](level::Report); [`level`] registers it. This
+//! module enters their columns into one report; it computes no goodput itself.
 
+mod optimum;
+mod plot;
 mod report;
 mod text;
 
-use std::fmt::Display;
-
 use anyhow::bail;
-use manyway_fluid::optimum::{self, Utility};
-use manyway_fluid::run::{self, FluidRun, RunOptions};
-use manyway_fluid::{Network, epochs};
-use manyway_scenario::{Experiment, Point, ScenarioError, Span};
-use manyway_simulate::batch::{self, BatchError, Control, Plan, Report, SpanReport};
-use manyway_simulate::measure::Estimate;
-use manyway_units::Time;
+use manyway_scenario::Point;
+use manyway_simulate::batch::Control;
 
-use self::report::{Comparison, Epoch, PointResult, Rates};
-use super::fluid;
-use super::folder::{Folder, Sheet};
-use super::level::{self, Request};
-use super::naming::setting;
+use self::report::{Answer, Comparison};
+use super::folder::{Folder, Sheet, number};
+use super::level::{self, Report, Request};
+use super::{fluid, packet};
 use crate::args::Level;
-use crate::exit::usage;
+use crate::exit::{Usage, usage};
 
-/// Largest number of epochs that are compared.
-const MOST_EPOCHS: usize = 200;
+const TABLE: &str = "comparison.csv";
+
+/// What a level does once it is prepared.
+type Work = Box<dyn FnOnce(&Control) -> anyhow::Result<Answer> + Send>;
 
 /// A checked request.
-#[derive(Debug)]
-pub(super) struct SideBySide {
+pub(super) struct Compare {
     name: String,
     seed: u64,
     repeat: u32,
     points: Vec<Point>,
-    /// The same for the stack level, if that is asked for.
-    session_points: Vec<Point>,
-    levels: Vec<Level>,
-    options: RunOptions,
-    threads: usize,
+    levels: Vec<Work>,
 }
 
-impl level::Level for SideBySide {
+fn level(request: Request<'_>) -> anyhow::Result<Work> {
+    match request.levels[..] {
+        [Level::Optimum] => ready::<optimum::Optimum>(request),
+        [Level::Fluid] => ready::<fluid::Fluid>(request),
+        _ => ready::<packet::Packet>(request),
+    }
+}
+
+/// A level that has checked the request.
+fn ready<L: level::Level>(request: Request<'_>) -> anyhow::Result<Work> {
+    let level = L::prepare(request)?;
+    Ok(Box::new(move |control| {
+        let report = match level.run(control, None) {
+            Ok(report) => report,
+            // It can't carry out any point of this scenario: the others can.
+            Err(error) if error.is::<Usage>() => {
+                return Ok(Answer::remark(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        };
+        match report.unfinished() {
+            0 => Ok(Answer {
+                columns: report.columns(),
+                remarks: report.remarks(),
+            }),
+            1 => bail!("stopped: one run is missing"),
+            missing => bail!("stopped: {missing} runs are missing"),
+        }
+    }))
+}
+
+impl level::Level for Compare {
     type Report = Comparison;
 
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
         let scenario = &request.scenario;
-        if request.args.out.is_some() {
-            return Err(usage(
-                "--out goes with one --level: run each into a folder of its own, or take the \
-                 comparison from --json",
-            ));
-        }
-        let by_epochs = |points: Result<Vec<Point>, ScenarioError>| match points {
-            Ok(points) => Ok(points.into_iter().map(by_epochs).collect()),
-            Err(error) => Err(usage(error.to_string())),
+        let points = scenario
+            .points()
+            .map_err(|error| usage(error.to_string()))?;
+        let mut levels = request.levels.clone();
+        levels.sort_unstable();
+        levels.dedup();
+        let alone = |of| Request {
+            levels: vec![of],
+            scenario: scenario.clone(),
+            ..request
         };
-        let session_points = match request.args.level.contains(&Level::Stack) {
-            true => by_epochs(scenario.session_points())?,
-            false => Vec::new(),
-        };
+        let levels = levels.into_iter().map(|of| level(alone(of)));
         Ok(Self {
             name: scenario.name().to_owned(),
             seed: scenario.seed(),
             repeat: scenario.repeat(),
-            points: by_epochs(scenario.points())?,
-            session_points,
-            levels: in_order(&request.args.level),
-            options: fluid::options(request.args),
-            threads: request.threads(),
+            levels: levels.collect::<anyhow::Result<_>>()?,
+            points,
         })
     }
 
     fn sheets(&self) -> Vec<Sheet> {
-        Vec::new()
+        let columns = [
+            "point",
+            "part",
+            "from_s",
+            "until_s",
+            "group",
+            "law",
+            "path",
+            "level",
+            "goodput_bps",
+            "ci95_bps",
+            "n",
+            "difference",
+            "difference_ci95",
+        ];
+        vec![Sheet::new(TABLE, &columns)]
     }
 
-    fn run(self, control: &Control, _: Option<&mut Folder>) -> anyhow::Result<Comparison> {
-        let mut results = Vec::new();
-        for point in &self.points {
-            if control.is_stopped() {
-                bail!("{}", BatchError::<String>::Stopped);
-            }
-            results.push(self.computed(point)?);
+    fn run(self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<Comparison> {
+        let mut answers = Vec::new();
+        for work in self.levels {
+            answers.push(work(control)?);
         }
-        if self.levels.contains(&Level::Packet) {
-            let plan = self.plan(batch::Level::Packet, &self.points);
-            let report = plan.run(batch::packet, |_, _| Ok(()), control);
-            enter(report, &mut results, |rates, known| {
-                rates.packet_bps = known
-            })?;
+        let comparison =
+            Comparison::new((self.name, self.seed, self.repeat), &self.points, &answers);
+        if let Some(folder) = folder {
+            write(&comparison, folder)?;
         }
-        if self.levels.contains(&Level::Stack) {
-            let plan = self.plan(batch::Level::Stack, &self.session_points);
-            let report = plan.run(batch::stack, |_, _| Ok(()), control);
-            enter(report, &mut results, |rates, known| rates.stack_bps = known)?;
-        }
-        Ok(Comparison {
-            scenario: self.name,
-            levels: self.levels.iter().copied().map(name).collect(),
-            runs: self.repeat,
-            points: results,
-        })
+        Ok(comparison)
     }
 }
 
@@ -111,152 +130,39 @@ impl level::Report for Comparison {
     }
 }
 
-/// The point with its epochs as spans, recording nothing over time.
-fn by_epochs(mut point: Point) -> Point {
-    let moments = epochs(&point.experiment, MOST_EPOCHS);
-    let end = Time::ZERO + point.experiment.duration;
-    let ends = moments[1..].iter().copied().chain([end]);
-    let span = |(n, (&from, until)): (usize, (&Time, Time))| Span {
-        name: n.to_string(),
-        from,
-        until,
-    };
-    point.experiment.measure.spans = moments.iter().zip(ends).enumerate().map(span).collect();
-    point.experiment.measure.series = Vec::new();
-    point
-}
-
-impl SideBySide {
-    /// The levels that need no simulation.
-    fn computed(&self, point: &Point) -> anyhow::Result<PointResult> {
-        let experiment = &point.experiment;
-        let mut result = PointResult::new(point);
-        let fluid = match self.levels.contains(&Level::Fluid) {
-            true => run::run(experiment, &self.options),
-            false => return self.optima(experiment, result),
-        };
-        match fluid {
-            Ok(fluid) => enter_fluid(experiment, &fluid, &mut result),
-            Err(error) => result
-                .remarks
-                .push(format!("{}no fluid: {error}.", setting(point))),
-        }
-        self.optima(experiment, result)
-    }
-
-    fn optima(
-        &self,
-        experiment: &Experiment,
-        mut result: PointResult,
-    ) -> anyhow::Result<PointResult> {
-        if !self.levels.contains(&Level::Optimum) {
-            return Ok(result);
-        }
-        for epoch in &mut result.epochs {
-            let network = Network::at(experiment, epoch.from);
-            if network.flows.is_empty() {
-                continue;
-            }
-            let best = optimum::solve(&network, Utility::Log)?;
-            for ((flow, route), rate) in network.routes().zip(&best.rates) {
-                let name = &network.flows[flow].name;
-                epoch.set(name, &route.name, |rates, payload| {
-                    rates.optimum_bps = Some(rate * payload);
-                });
-            }
-            for (link, price) in epoch.links.iter_mut().zip(&best.prices) {
-                link.optimum_price = Some(*price);
-            }
-        }
-        Ok(result)
-    }
-
-    /// The runs of a level that simulates.
-    fn plan<'a>(&'a self, level: batch::Level, points: &'a [Point]) -> Plan<'a> {
-        Plan {
-            scenario: &self.name,
-            level,
-            points,
-            seed: self.seed,
-            repeat: self.repeat,
-            threads: self.threads,
-            keep_series: false,
-        }
-    }
-}
-
-/// Enters what a level has measured.
-fn enter<E: Display>(
-    report: Result<Report, BatchError<E>>,
-    results: &mut [PointResult],
-    enter: impl Fn(&mut Rates, Option<Estimate>),
-) -> anyhow::Result<()> {
-    let report = report.map_err(|error| anyhow::anyhow!("{error}"))?;
-    if report.unfinished > 0 {
-        bail!("stopped: {} runs are missing", report.unfinished);
-    }
-    for (result, (_, measured)) in results.iter_mut().zip(report.points()) {
-        for (n, epoch) in result.epochs.iter_mut().enumerate() {
-            let of = |spans: &[SpanReport]| spans.get(n).map(|span| span.goodput_bps);
-            for (flow, known) in epoch.flows.iter_mut().zip(&measured.flows) {
-                enter(&mut flow.rates, of(&known.spans));
-                for (subflow, known) in flow.subflows.iter_mut().zip(&known.subflows) {
-                    enter(&mut subflow.rates, of(&known.spans));
+/// The rows and the plots of `--out`.
+fn write(comparison: &Comparison, folder: &mut Folder) -> anyhow::Result<()> {
+    for (n, point) in comparison.points.iter().enumerate() {
+        for part in &point.parts {
+            for row in part.rows() {
+                for (level, value) in row.levels {
+                    let difference = value.difference;
+                    let of = |get: fn(report::Difference) -> Option<f64>| {
+                        number(difference.and_then(get).unwrap_or(f64::NAN))
+                    };
+                    folder.row(
+                        TABLE,
+                        [
+                            (n + 1).to_string(),
+                            part.name.clone().unwrap_or_default(),
+                            number(part.from_s),
+                            number(part.until_s),
+                            row.group.to_owned(),
+                            row.law.to_owned(),
+                            row.path.unwrap_or_default().to_owned(),
+                            (*level).to_owned(),
+                            number(value.goodput_bps.mean),
+                            number(value.goodput_bps.ci95.unwrap_or(f64::NAN)),
+                            value.goodput_bps.n.to_string(),
+                            of(|difference| Some(difference.relative)),
+                            of(|difference| difference.ci95),
+                        ],
+                    )?;
                 }
             }
         }
+        let svg = plot::of(comparison, point)?;
+        folder.plot("comparison", n, comparison.points.len(), &svg)?;
     }
     Ok(())
-}
-
-fn enter_fluid(experiment: &Experiment, fluid: &FluidRun, result: &mut PointResult) {
-    result.remarks.extend(fluid.remarks.iter().cloned());
-    for (epoch, own) in result.epochs.iter_mut().zip(&fluid.epochs) {
-        for (n, &(flow, path)) in own.subflows.iter().enumerate() {
-            let spec = &experiment.flows[flow];
-            let path = &experiment.topology.paths[spec.paths[path]].name;
-            epoch.set(&spec.name, path, |rates, payload| {
-                rates.fluid_bps = Some(own.mean_bps[n] * payload);
-                rates.fluid_rest_bps = own.rest.as_ref().map(|rest| rest.rates_bps[n] * payload);
-            });
-        }
-        epoch.fluid_converged = own.rest.as_ref().map(|rest| rest.converged);
-        if let Some(rest) = &own.rest {
-            for (link, price) in epoch.links.iter_mut().zip(&rest.prices) {
-                link.fluid_price = Some(*price);
-            }
-        }
-    }
-}
-
-impl Epoch {
-    /// Enters a subflow's rate; `enter` gets the share of payload in its packets.
-    fn set(&mut self, flow: &str, path: &str, enter: impl Fn(&mut Rates, f64)) {
-        let Some(flow) = self.flows.iter_mut().find(|known| known.name == flow) else {
-            return;
-        };
-        let payload = flow.payload;
-        if let Some(subflow) = flow.subflows.iter_mut().find(|known| known.path == path) {
-            enter(&mut subflow.rates, payload);
-        }
-        flow.add_up();
-    }
-}
-
-/// The level's name in the report.
-fn name(level: Level) -> &'static str {
-    match level {
-        Level::Optimum => "optimum",
-        Level::Fluid => "fluid",
-        Level::Packet => "packet",
-        Level::Stack => "stack",
-        Level::Flow => "flow",
-    }
-}
-
-/// The levels in the order of their columns.
-fn in_order(asked: &[Level]) -> Vec<Level> {
-    let mut levels = vec![Level::Optimum, Level::Fluid, Level::Packet, Level::Stack];
-    levels.retain(|level| asked.contains(level));
-    levels
 }

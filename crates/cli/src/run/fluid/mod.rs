@@ -13,10 +13,11 @@ use manyway_simulate::batch::{BatchError, Control, Running};
 
 use self::report::{Measured, Outcome, PointResult, Report};
 use super::folder::{Folder, Sheet};
+use super::goodput::Column;
 use super::level::{self, Level, Request};
 use super::naming::setting;
 use super::plots;
-use crate::args::RunArgs;
+use crate::args::ExperimentArgs;
 use crate::exit::usage;
 
 /// A checked request.
@@ -62,6 +63,7 @@ impl Level for Fluid {
                             folder.plot(picture.name, index, self.points.len(), &picture.svg)?;
                         }
                     }
+                    report.enter(index, &point.experiment, &run);
                     Outcome::Done(Box::new(Measured::of(&point.experiment, &run)))
                 }
                 Err(error) => Outcome::Failed {
@@ -86,13 +88,21 @@ impl level::Report for Report {
         text::summary(self)
     }
 
+    fn columns(&self) -> Vec<Column> {
+        self.columns.clone().into()
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.points.iter().flat_map(PointResult::remarks).collect()
+    }
+
     fn unfinished(&self) -> u64 {
         self.missing() as u64
     }
 }
 
 /// The options of the fluid model that the command line sets.
-pub(super) fn options(args: &RunArgs) -> RunOptions {
+fn options(args: &ExperimentArgs) -> RunOptions {
     RunOptions {
         floors: args.floors,
         ..RunOptions::default()

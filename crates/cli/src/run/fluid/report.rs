@@ -8,6 +8,9 @@ use manyway_scenario::Experiment;
 use manyway_units::Time;
 use serde::Serialize;
 
+use crate::run::goodput::{Column, over_time, parts};
+use crate::run::naming::heading;
+
 /// The fluid results of a scenario.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -18,6 +21,9 @@ pub(crate) struct Report {
     /// Number of points of the sweep.
     #[serde(skip)]
     all: usize,
+    /// The fluid's equilibrium, and its means.
+    #[serde(skip)]
+    pub(super) columns: [Column; 2],
 }
 
 #[derive(Debug, Serialize)]
@@ -117,7 +123,37 @@ impl Report {
             level: "fluid",
             points: Vec::new(),
             all,
+            columns: ["fluid equilibrium", "fluid"].map(|name| Column {
+                name,
+                ..Column::default()
+            }),
         }
+    }
+
+    /// Enters a point's goodputs into the columns.
+    pub(super) fn enter(&mut self, point: usize, experiment: &Experiment, run: &FluidRun) {
+        let [rest, mean] = &mut self.columns;
+        mean.enter_computed(point, experiment, |part, flow, path| {
+            let subflow = &run.flows[flow].subflows[path];
+            let rate = match subflow.spans_bps.as_slice() {
+                [] => subflow.goodput_bps,
+                spans => spans[part],
+            };
+            rate.is_finite().then_some(rate)
+        });
+        let parts = parts(experiment);
+        rest.enter_computed(point, experiment, |part, flow, path| {
+            let sender = &experiment.flows[flow];
+            let size = f64::from(sender.sender.packet_size);
+            let payload = (size - f64::from(sender.headers)) / size;
+            let epochs = run.epochs.iter().map(|epoch| {
+                let at = epoch.subflows.iter().position(|is| *is == (flow, path));
+                let rates = epoch.rest.as_ref().map(|rest| &rest.rates_bps);
+                let rate = at.zip(rates).map(|(at, rates)| rates[at] * payload);
+                (epoch.times.0..epoch.times.1, rate)
+            });
+            over_time(&parts[part], epochs)
+        });
     }
 
     /// Number of points that never ran.
@@ -140,6 +176,32 @@ impl Report {
 
 fn seconds(time: Time) -> f64 {
     time.since(Time::ZERO).as_secs_f64()
+}
+
+impl PointResult {
+    /// What is to be known about the point, named by what its sweep sets.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let set = match heading(&self.set).as_str() {
+            "" => String::new(),
+            set => format!("{set}: "),
+        };
+        let measured = match &self.outcome {
+            Outcome::Failed { error } => return vec![format!("{set}no fluid: {error}.")],
+            Outcome::Done(measured) => measured,
+        };
+        let lost = measured
+            .epochs
+            .iter()
+            .filter(|epoch| epoch.converged == Some(false));
+        let lost = lost.map(|epoch| {
+            format!(
+                "{set}{}: the solver found no equilibrium of the fluid; the table has the rates \
+                 nearest to one.",
+                epoch.heading()
+            )
+        });
+        lost.chain(measured.remarks.iter().cloned()).collect()
+    }
 }
 
 impl Measured {

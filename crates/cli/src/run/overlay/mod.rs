@@ -32,7 +32,7 @@ impl Level for Overlay {
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
         let points = request.scenario.overlay_points();
         let points = points.map_err(|error| usage(error.to_string()))?;
-        let level = match request.args.level.contains(&args::Level::Flow) {
+        let level = match request.levels.contains(&args::Level::Flow) {
             true => OverlayLevel::Flow,
             false => OverlayLevel::Packet,
         };
@@ -48,7 +48,7 @@ impl Level for Overlay {
             points,
             level,
             threads: request.threads(),
-            keep_series: request.args.keep_series,
+            keep_series: request.keep_series,
             scenario: request.scenario,
         })
     }

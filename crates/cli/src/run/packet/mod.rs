@@ -13,6 +13,7 @@ use tracing::info;
 
 use self::sheets::Rows;
 use super::folder::{Folder, Sheet};
+use super::goodput::Column;
 use super::level::{self, Level, Request};
 use super::naming::setting;
 use super::plots;
@@ -34,7 +35,7 @@ impl Level for Packet {
     type Report = Report;
 
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
-        let (level, points) = match request.args.level[..] {
+        let (level, points) = match request.levels[..] {
             [args::Level::Stack] => (batch::Level::Stack, request.scenario.session_points()),
             _ => (batch::Level::Packet, request.scenario.points()),
         };
@@ -42,7 +43,7 @@ impl Level for Packet {
             level,
             points: points.map_err(|error| usage(error.to_string()))?,
             threads: request.threads(),
-            keep_series: request.args.keep_series,
+            keep_series: request.keep_series,
             scenario: request.scenario,
         })
     }
@@ -92,6 +93,10 @@ impl Level for Packet {
 impl level::Report for Report {
     fn summary(&self) -> String {
         text::summary(self)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        vec![Column::measured(self)]
     }
 
     fn unfinished(&self) -> u64 {

@@ -68,6 +68,16 @@ pub enum Level {
     Stack,
 }
 
+impl Level {
+    /// Its name, as in the report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Stack => "stack",
+        }
+    }
+}
+
 /// One point or several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]

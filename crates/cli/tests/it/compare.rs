@@ -1,0 +1,167 @@
+//! `manyway compare` as its users run it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{self, Finished, Running};
+
+/// Two flows over one path and one over two, one of them for half of the time.
+const SMALL: &str = r#"
+name = "side by side"
+duration = "20 s"
+repeat = 3
+[links.a]
+rate = "10 Mbps"
+delay = "20 ms"
+queue = "60 packets"
+[links.b]
+rate = "5 Mbps"
+delay = "20 ms"
+[paths.a]
+links = ["a"]
+[paths.b]
+links = ["b"]
+[defaults]
+law = "reno"
+jitter = "1 ms"
+ack_every = "1 packet"
+headers = "66 B"
+sealing = "checksum"
+[flows.one]
+paths = ["a"]
+count = 2
+[flows.two]
+paths = ["a", "b"]
+start = "10 s"
+[measure]
+from = "2 s"
+spans = [
+    { name = "before", from = "2 s", until = "10 s" },
+    { name = "after", from = "12 s", until = "20 s" },
+]
+"#;
+
+fn compare(arguments: &[&str]) -> (TempDir, Finished) {
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("small.toml"), SMALL).unwrap();
+    let arguments = [&["compare", "small.toml"], arguments].concat();
+    let done = Running(common::manyway(place.path(), &arguments).spawn().unwrap()).finish();
+    (place, done)
+}
+
+fn mean(levels: &Value, level: &str) -> f64 {
+    levels[level]["goodput_bps"]["mean"]
+        .as_f64()
+        .unwrap_or(f64::NAN)
+}
+
+#[test]
+fn levels_stand_side_by_side() {
+    // Each once, in an order of their own.
+    let levels = "stack,optimum,packet,fluid,stack";
+    let (place, done) = compare(&["--levels", levels, "--json", "--out", "results"]);
+    let done = done.ok();
+    let result = done.json();
+    let columns = ["optimum", "fluid equilibrium", "fluid", "packet", "stack"];
+    assert_eq!(result["levels"], json!(columns));
+    let parts = result["points"][0]["parts"].as_array().unwrap();
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts[1]["name"], "after");
+    let [one, two] = [0, 1].map(|n| &parts[1]["groups"][n]);
+    // Proportional fairness: flow two has link b, and what link a's price leaves it. All levels
+    // count without headers of 66 B in packets of 1500 B.
+    let payload = 1434.0 / 1500.0;
+    let expected = [(one, 5e6 * payload), (two, 5e6 * payload)];
+    for (group, expected) in expected {
+        let best = mean(&group["levels"], "optimum");
+        assert!((best / expected - 1.0).abs() < 1e-3, "{best}: {group}");
+    }
+    for column in columns {
+        let [one, two] = [one, two].map(|group| mean(&group["levels"], column));
+        let all = (2.0 * one + two) / 1e6;
+        assert!((13.0..14.4).contains(&all), "{column}: {all}");
+        // A flow is the sum of its subflows.
+        let paths = [0, 1].map(|n| mean(&parts[1]["groups"][1]["subflows"][n]["levels"], column));
+        assert!(
+            (paths[0] + paths[1] - two * 1e6 / 1e6).abs() < 2.0,
+            "{column}: {paths:?}"
+        );
+    }
+    // The level before, by the means.
+    let stack = &one["levels"]["stack"]["difference"];
+    let relative = mean(&one["levels"], "stack") / mean(&one["levels"], "packet") - 1.0;
+    assert!(
+        (stack["relative"].as_f64().unwrap() - relative).abs() < 1e-9,
+        "{stack}"
+    );
+    assert!(stack["ci95"].is_number(), "{stack}");
+    assert!(one["levels"]["fluid"]["difference"]["ci95"].is_null());
+    assert!(one["levels"]["optimum"]["difference"].is_null());
+    // A flow that isn't there yet has none, where a level doesn't measure zeros.
+    assert!(parts[0]["groups"][1]["levels"]["fluid"].is_null());
+    for text in [
+        "packet (Mbps)",
+        "stack (Mbps)",
+        "3 runs",
+        "before, 2 s to 10 s:",
+        "2 × one",
+    ] {
+        assert!(done.stderr.contains(text), "{text}: {}", done.stderr);
+    }
+    let table = fs::read_to_string(place.path().join("results/comparison.csv")).unwrap();
+    let mut reader = csv::Reader::from_reader(table.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    // Five levels of group one in both spans; in the second, group two and its paths.
+    assert_eq!(rows.len(), 5 * (1 + 1 + 3));
+    let row = rows
+        .iter()
+        .find(|row| &row[1] == "after" && &row[4] == "one" && &row[7] == "stack");
+    let written: f64 = row.unwrap()[8].parse().unwrap();
+    assert!((written - mean(&one["levels"], "stack")).abs() < 1e-6);
+    let svg = fs::read_to_string(place.path().join("results/comparison.svg")).unwrap();
+    assert!(svg.contains("after two b") && svg.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn a_level_that_has_nothing_to_say_takes_nothing_from_the_others() {
+    let (_, done) = compare(&["--levels", "fluid,packet", "--set", "law=olia"]);
+    let done = done.ok();
+    assert!(
+        done.stderr.contains("olia has no fluid form"),
+        "{}",
+        done.stderr
+    );
+    assert!(done.stderr.contains("packet (Mbps)"), "{}", done.stderr);
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let refused = |arguments: &[&str], expected: &str| {
+        let (_, done) = compare(arguments);
+        assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{done:?}");
+        assert!(done.stderr.contains(expected), "{}", done.stderr);
+    };
+    refused(
+        &[
+            "--levels",
+            "packet,stack",
+            "--set",
+            "flows.one.loss_detection=fixed",
+        ],
+        "flows.one.loss_detection: sessions have \"adaptive\" only",
+    );
+    refused(&["--levels", "packet,flow"], "flow");
+    refused(
+        &["--levels", "packet", "--floors"],
+        "--floors applies to the fluid level",
+    );
+    let overlay = "../../scenarios/overlay/fig3.toml";
+    let place = env!("CARGO_MANIFEST_DIR");
+    let arguments = ["compare", overlay];
+    let child = common::manyway(place.as_ref(), &arguments).spawn().unwrap();
+    let done = Running(child).finish();
+    assert_eq!(done.code, 2);
+    assert!(done.stderr.contains("has an [overlay]"), "{}", done.stderr);
+}
