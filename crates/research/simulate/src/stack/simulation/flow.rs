@@ -277,7 +277,7 @@ fn share_out(read: u64, subflows: &mut [Subflow]) {
     if read == 0 {
         return;
     }
-    let fresh = |subflow: &Subflow| subflow.arrived - subflow.counted;
+    let fresh = |subflow: &Subflow| subflow.arrived.saturating_sub(subflow.counted);
     let mut arrived: u64 = subflows.iter().map(fresh).sum();
     let mut left = read;
     for subflow in subflows {
@@ -287,7 +287,7 @@ fn share_out(read: u64, subflows: &mut [Subflow]) {
             _ => (u128::from(left) * u128::from(own) / u128::from(arrived)) as u64,
         };
         subflow.meter.delivered(share);
-        subflow.counted = subflow.arrived;
+        subflow.counted += share;
         arrived -= own;
         left -= share;
     }
