@@ -91,10 +91,8 @@ fn what_sessions_have_not_is_refused() {
     for case in cases {
         refuse(case, GOOD.replace("law =", &format!("{case}\nlaw =")));
     }
-    let managed = GOOD.replace(
-        "law = \"lia\"",
-        "law = \"mpath\"\nrelays = { max_open = 3 }",
-    );
+    let managed = "[flows.phone]\nlaw = \"mpath\"\nrelays = { max_open = 3 }";
+    let managed = GOOD.replace("[flows.phone]", managed);
     refuse("relays = { max_open = 3 }", managed);
     let relay = "paths = [\"p1\", { path = \"p2\", relay = true, stop = \"5 s\" }]";
     refuse(relay, GOOD.replace("paths = [\"p1\", \"p2\"]", relay));

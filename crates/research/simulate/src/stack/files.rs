@@ -285,7 +285,7 @@ mod tests {
         let (mut sender, mut receiver) = (FileTransfer::sender(files), FileTransfer::receiver());
         for turn in 1..1000 {
             for (from, to) in [(0, 1), (1, 0)] {
-                let mut ends = [&mut sender, &mut receiver];
+                let ends = [&mut sender, &mut receiver];
                 let mut bytes = Vec::new();
                 while let Some(next) = Some(ends[from].next()).filter(|next| !next.is_empty()) {
                     bytes.extend_from_slice(&next);

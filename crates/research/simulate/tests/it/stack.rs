@@ -375,14 +375,24 @@ fn relays_carry_what_a_path_has_room_for() {
 #[test]
 fn a_path_manager_finds_its_relays() {
     let links = [(10.0, 20), (10.0, 20), (10.0, 20)];
-    let flow = "[flows.f]\nlaw = \"mpath\"\npaths = [\"p0\", \"p1\", \"p2\"]\n\
-                relays = { subset = 1 }\njitter = \"1 ms\"\n[measure]\nfrom = \"30 s\"\n";
-    let text = network(&links, "queue = \"20 packets\"", flow);
-    for result in [run_packets(&text, 3), run_sessions(&text, 3)] {
+    let rates = |relays: &str, run: fn(&str, u64) -> RunResult| {
+        let flow = format!(
+            "[flows.f]\nlaw = \"mpath\"\npaths = [\"p0\", \"p1\", \"p2\"]\n{relays}\
+             jitter = \"1 ms\"\n[measure]\nfrom = \"30 s\"\n"
+        );
+        let result = run(&network(&links, "queue = \"20 packets\"", &flow), 3);
         let rates = result.flows[0].subflows.iter();
-        let rates: Vec<f64> = rates.map(|subflow| subflow.goodput_bps / 1e6).collect();
-        assert!(rates.iter().all(|rate| *rate > 4.0), "{rates:?}");
+        rates.map(|subflow| subflow.goodput_bps / 1e6).collect()
+    };
+    // Of 9.6 Mbps without headers; mpath's probes and cuts leave some of that unused.
+    for run in [run_packets, run_sessions] {
+        let rates: Vec<f64> = rates("", run);
+        assert!(rates.iter().all(|rate| *rate > 8.0), "{rates:?}");
     }
+    // Relays that are drawn one at a time may be the same one again and again: one is sure.
+    let rates: Vec<f64> = rates("relays = { subset = 1 }\n", run_sessions);
+    let used = rates.iter().filter(|rate| **rate > 8.0).count();
+    assert!(rates[0] > 8.0 && used >= 2, "{rates:?}");
 }
 
 #[test]
@@ -395,17 +405,21 @@ fn files_arrive_in_a_transfer() {
         // Up to its end, all of the payload has been read, and nothing else counts.
         let read = flow.goodput_bps * took / 8.0;
         assert!((read / 5e6 - 1.0).abs() < 0.02, "{read} of {more}");
-        took
+        let path = &flow.subflows[0];
+        (took, (path.packets_sent - path.packets_lost) as f64)
     };
-    let [stream, one, many] = ["", "files = 1", "files = 5000"].map(flow);
+    let [(stream, _), (one, few), (_, more)] = ["", "files = 1", "files = 5000"].map(flow);
     // The manifest goes out and its acceptance comes back, which takes a round trip of 50 ms; what
-    // the sender waits for at the end, the stream's acknowledgement does, too.
+    // the sender waits for at the end, the stream's acknowledgement does, too. How slow start ends
+    // makes up to 0.15 s more.
     assert!(
         (stream + 0.04..stream + 0.25).contains(&one),
         "{stream} {one}"
     );
-    // 5000 files take 36 bytes each for hashes and some 20 for names: 0.25 MB more.
-    assert!((one + 0.08..one + 0.35).contains(&many), "{one} {many}");
+    // Each file takes 36 bytes for its hash, 11 for its name and some for the rest of its entry, in
+    // packets of 1434.
+    let each = (more - few) * 1434.0 / 5000.0;
+    assert!((47.0..80.0).contains(&each), "{each} bytes for each file");
 }
 
 #[test]
