@@ -85,7 +85,7 @@ fn levels_stand_side_by_side() {
         // A flow is the sum of its subflows.
         let paths = [0, 1].map(|n| mean(&parts[1]["groups"][1]["subflows"][n]["levels"], column));
         assert!(
-            (paths[0] + paths[1] - two * 1e6 / 1e6).abs() < 2.0,
+            (paths[0] + paths[1] - two).abs() < 2.0,
             "{column}: {paths:?}"
         );
     }
@@ -99,8 +99,12 @@ fn levels_stand_side_by_side() {
     assert!(stack["ci95"].is_number(), "{stack}");
     assert!(one["levels"]["fluid"]["difference"]["ci95"].is_null());
     assert!(one["levels"]["optimum"]["difference"].is_null());
-    // A flow that isn't there yet has none, where a level doesn't measure zeros.
-    assert!(parts[0]["groups"][1]["levels"]["fluid"].is_null());
+    // A flow that isn't there yet: none where a level solves, zero where it runs.
+    let early = &parts[0]["groups"][1]["levels"];
+    assert!(early["optimum"].is_null() && early["fluid equilibrium"].is_null());
+    for level in ["fluid", "packet", "stack"] {
+        assert_eq!(mean(early, level), 0.0, "{level}");
+    }
     for text in [
         "packet (Mbps)",
         "stack (Mbps)",

@@ -63,6 +63,9 @@ pub(super) struct Subflow {
 
 pub(super) type Levels = IndexMap<&'static str, Value>;
 
+/// What is less than this part of the goodput beside it counts as none.
+const NOTHING: f64 = 1e-6;
+
 /// What one level has.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Value {
@@ -224,7 +227,7 @@ fn side_by_side(values: impl Iterator<Item = (&'static str, Estimate)>) -> Level
 }
 
 impl Difference {
-    /// `None` from nothing.
+    /// `None` from nothing, or from what a solver leaves of it.
     fn of(one: Estimate, other: Estimate) -> Option<Self> {
         let ratio = one.mean / other.mean;
         // By the ratio's linear approximation; the two means are independent.
@@ -233,7 +236,7 @@ impl Difference {
             (None, None) => None,
             (one, other) => Some(ratio * one.unwrap_or(0.0).hypot(other.unwrap_or(0.0))),
         };
-        ratio.is_finite().then(|| Self {
+        (other.mean > NOTHING * one.mean).then(|| Self {
             relative: ratio - 1.0,
             ci95: ci95.filter(|ci95| ci95.is_finite()),
         })
@@ -254,10 +257,12 @@ mod tests {
                 ("stack", estimate(12.0, Some(0.8))),
                 ("nothing", estimate(0.0, Some(0.0))),
                 ("after nothing", estimate(1.0, Some(0.1))),
+                ("next to nothing", estimate(1e-7, None)),
+                ("after that", estimate(1.0, None)),
             ]
             .into_iter(),
         );
-        let of = |name| levels[name].difference;
+        let of = |name: &str| levels[name].difference;
         assert_eq!(of("fluid"), None);
         let packet = of("packet").unwrap();
         assert!((packet.relative + 0.2).abs() < 1e-12, "{packet:?}");
@@ -268,5 +273,6 @@ mod tests {
         assert!((stack.ci95.unwrap() - 0.125).abs() < 1e-12, "{stack:?}");
         assert_eq!(of("nothing").unwrap().relative, -1.0);
         assert_eq!(of("after nothing"), None);
+        assert_eq!(of("after that"), None);
     }
 }
