@@ -134,7 +134,7 @@ impl Comparison {
                 parts: parts(&point.experiment)
                     .iter()
                     .enumerate()
-                    .map(|(n, part)| PartResult::new(&point.experiment, n, part, &known))
+                    .map(|(n, part)| PartResult::new(&point.experiment, n, part, known))
                     .collect(),
             }
         };
