@@ -58,8 +58,8 @@ pub(crate) async fn compare(screen: &Screen, args: CompareArgs) -> anyhow::Resul
     let request = request(&args.file, &args.experiment, args.levels)?;
     if request.scenario.is_overlay() {
         return Err(usage(format!(
-            "{} has an [overlay], whose levels have no groups of flows to compare: use `manyway run` \
-             with --level flow, then with --level packet",
+            "{} has an [overlay], whose levels have no groups of flows to compare: use `manyway \
+             run` with --level flow, then with --level packet",
             args.file.display()
         )));
     }

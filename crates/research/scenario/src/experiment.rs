@@ -8,8 +8,8 @@ use manyway_control::paths::ManagerConfig;
 use manyway_control::{Options, Scheduler, SenderConfig};
 use manyway_network::{LinkConfig, Topology};
 use manyway_units::{Rate, Time};
-
-use crate::file::Sealing;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 /// One point of a scenario, resolved: no names to look up, no units to read, every flow of every
 /// group spelled out.
@@ -182,4 +182,16 @@ pub enum SeriesKind {
     Load,
     /// Packets that each link dropped in the interval.
     Drops,
+}
+
+/// How the packets of a flow are sealed at the stack level. Nothing that a run measures depends on
+/// it.
+#[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sealing {
+    /// Encrypted and authenticated, as transfers are.
+    #[default]
+    Aead,
+    /// In the clear, with a checksum of the tag's size, which takes less time.
+    Checksum,
 }

@@ -22,10 +22,10 @@ mod schema;
 mod sweep;
 mod tree;
 
+pub use experiment::Sealing;
 pub use experiment::{
     AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Session, Span,
 };
-pub use file::Sealing;
 pub use overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, RelaySelection};
 pub use problem::{Place, Problem, ScenarioError};
 pub use scenario::{MAX_FILE, OverlayPoint, Point, Scenario};

@@ -32,7 +32,8 @@ fn scene(paths: usize, sealing: &str) -> Experiment {
     let mut text = "name = \"stack\"\nduration = \"10 s\"\n".to_owned();
     for n in 0..paths {
         text += &format!(
-            "[links.l{n}]\nrate = \"{} Mbps\"\ndelay = \"20 ms\"\n[paths.p{n}]\nlinks = [\"l{n}\"]\n",
+            "[links.l{n}]\nrate = \"{} Mbps\"\ndelay = \"20 ms\"\n\
+             [paths.p{n}]\nlinks = [\"l{n}\"]\n",
             320.0 / paths as f64
         );
     }

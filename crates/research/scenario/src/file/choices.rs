@@ -103,18 +103,6 @@ impl From<Scheduler> for manyway_control::Scheduler {
     }
 }
 
-/// How the packets of a flow are sealed at the stack level. Nothing that a run measures depends on
-/// it.
-#[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Sealing {
-    /// Encrypted and authenticated, as transfers are.
-    #[default]
-    Aead,
-    /// In the clear, with a checksum of the tag's size, which takes less time.
-    Checksum,
-}
-
 /// What a window does in recovery: while packets that were sent before its last cut are still being
 /// acknowledged.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::experiment::Sealing;
 use crate::quantity::{Bandwidth, Bytes, Name, Packets, TimeSpan, WholePackets};
 
 mod choices;
@@ -20,7 +21,7 @@ mod relays;
 mod sweep;
 mod timeout;
 
-pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, Sealing, SlowStart, What};
+pub use choices::{Growth, LossDetection, PathUse, Recovery, Scheduler, SlowStart, What};
 pub use law::Law;
 pub use link::{
     Change, GilbertElliott, Late, Link, Loss, Outages, Policer, Queue, Red, Varying, Weight,
@@ -184,8 +185,8 @@ pub struct Flow {
     /// together; "64 KiB" to "1 TiB". At the stack level only. Default: "64 MiB".
     pub receive_buffer: Option<Bytes>,
     /// The payload is so many files of about the same size, which the file-transfer protocol sends,
-    /// with names, hashes and answers, instead of a stream of bytes; up to 100,000. Needs `size`. At
-    /// the stack level only. Default: a stream.
+    /// with names, hashes and answers, instead of a stream of bytes; up to 100,000. Needs `size`.
+    /// At the stack level only. Default: a stream.
     #[schemars(range(min = 1, max = 100_000))]
     pub files: Option<u32>,
     /// How packets are sealed, at the stack level: encrypted as those of transfers, or in the clear

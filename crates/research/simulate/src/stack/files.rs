@@ -23,8 +23,8 @@ pub struct Files {
     pub bytes: u64,
 }
 
-/// The receiver says so often, at the most, which files it has. (The runtime does so after each batch
-/// that the disk has taken.)
+/// The receiver says so often, at the most, which files it has. (The runtime does so after each
+/// batch that the disk has taken.)
 const SAVED_EVERY: Duration = Duration::from_millis(100);
 
 /// One side of a transfer over a stream: bytes go in and come out.

@@ -1,7 +1,7 @@
 //! Packets of simulations: no encryption, and a checksum where the tag stands.
 
 use super::error::{OpenError, SealError};
-use super::keys::PacketKey;
+use super::packet_key::PacketKey;
 use super::{TAG_LEN, Tag};
 
 /// Tells apart what a tag tells apart where nobody forges: keys, paths, packet numbers, headers and

@@ -22,13 +22,14 @@ mod checksum;
 mod error;
 mod keys;
 mod opener;
+mod packet_key;
 mod sealer;
 #[cfg(test)]
 mod tests;
 
 pub use error::{OpenError, SealError};
-pub use keys::PacketKey;
 pub use opener::Opener;
+pub use packet_key::PacketKey;
 pub use sealer::Sealer;
 
 use std::fmt;

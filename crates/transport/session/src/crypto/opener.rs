@@ -4,7 +4,8 @@ use std::time::Duration;
 use manyway_units::Time;
 
 use super::error::OpenError;
-use super::keys::{Chain, PacketKey};
+use super::keys::Chain;
+use super::packet_key::PacketKey;
 use super::{KeyLimits, TAG_LEN};
 
 /// Opens the packets of one direction, following the sender from epoch to epoch.

@@ -1,7 +1,8 @@
 use std::fmt;
 
 use super::error::SealError;
-use super::keys::{Chain, PacketKey};
+use super::keys::Chain;
+use super::packet_key::PacketKey;
 use super::{KeyLimits, TAG_LEN};
 
 /// Seals the packets of one direction, and moves to new keys in time.

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use manyway_checker::{Model, assert_broken, assert_holds};
 
-use super::super::keys::{Chain, Direction, PacketKey};
+use super::super::keys::{Chain, Direction};
+use super::super::packet_key::PacketKey;
 use super::*;
 use crate::received::{AckPolicy, Received};
 
