@@ -311,8 +311,8 @@ fn only_the_orchestrator_knows_the_whole_connection() {
     );
 }
 
-/// Packets that aren't encrypted are for simulations: nothing that talks to a network may be able to
-/// make them.
+/// Packets that aren't encrypted are for simulations: nothing that talks to a network may be able
+/// to make them.
 #[test]
 fn only_simulations_go_without_encryption() {
     let mut found = String::new();

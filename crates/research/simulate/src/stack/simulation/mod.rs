@@ -3,8 +3,8 @@
 //! Each flow is a connection from a client, which sends, to a server, which reads and compares
 //! every byte: handshake, sealing, streams, scheduler and congestion control are the transport's
 //! own. A flow of several paths is one connection with a socket of the client's for each. A path
-//! through a relay has a production relay behind its last link, of which the client learns as from a
-//! registry. The same seed gives the same result, bit for bit.
+//! through a relay has a production relay behind its last link, of which the client learns as from
+//! a registry. The same seed gives the same result, bit for bit.
 
 mod build;
 mod flow;
