@@ -6,9 +6,9 @@
 //! the bounds. The ratio isn't met: it was 2.2. Paths of 5 Mbps have an ACK after 10 ms, each 4
 //! packets, and those of 160 Mbps one each 10 packets; with an ACK for each packet it was 1.2.
 //!
-//! With `-- --guard`, it only fails below three quarters of the rate, for machines that do other
-//! things at the same time. Processor time isn't that of others, but they take caches and the
-//! clock's boost, too.
+//! With `-- --guard`, it fails below three quarters of the rate, and where the ratio has become
+//! worse, for machines that do other things at the same time. Processor time isn't that of others,
+//! but they take caches and the clock's boost, too.
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;
@@ -26,6 +26,8 @@ const ROUNDS: usize = 7;
 const RATE: f64 = 200_000.0;
 /// What a packet over 64 paths may cost, in packets over two.
 const RATIO: f64 = 1.5;
+/// It costs 2.2 times that, and may not cost much more.
+const WORST_RATIO: f64 = 2.6;
 
 /// One connection over so many paths, of 320 Mbps together, until it has sent some 270,000 packets.
 fn scene(paths: usize, sealing: &str) -> Experiment {
@@ -102,7 +104,7 @@ fn main() -> ExitCode {
     println!("{table}a packet over 64 paths costs {ratio:.2} times one over two");
     let rate = 1e9 / medians[0];
     let fails = match has("--guard") {
-        true => rate < 0.75 * RATE,
+        true => rate < 0.75 * RATE || ratio > WORST_RATIO,
         false => rate < RATE || ratio > RATIO,
     };
     if rounds > 1 && fails {
