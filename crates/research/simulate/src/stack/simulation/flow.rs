@@ -229,7 +229,8 @@ impl Running {
     }
 
     /// What the client's and the server's paths say of each subflow. Which of the server's are
-    /// whose, the client knows: both ends have the same ids, and the server may see another address.
+    /// whose, the client knows: both ends have the same ids, and the server may see another
+    /// address.
     fn seen<'a>(&self, sent: &'a [PathStats], received: &[PathStats]) -> Vec<Seen<'a>> {
         let mut seen: Vec<Seen<'a>> = self.subflows.clone().map(|_| Seen::default()).collect();
         let mut owners = BTreeMap::new();
