@@ -2,6 +2,7 @@
 
 mod carriers;
 mod common;
+#[cfg(feature = "research")]
 mod compare;
 #[cfg(feature = "research")]
 mod criteria;
