@@ -117,7 +117,7 @@ pub(crate) fn print_failure(error: &anyhow::Error) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use manyway::files::Planned;
+    use manyway::files::{Planned, PlannedKind};
 
     use super::*;
     use crate::summary::tests::summary;
@@ -139,6 +139,7 @@ mod tests {
     fn planned(name: String) -> Planned {
         Planned {
             name,
+            kind: PlannedKind::File,
             bytes: 1,
             in_part: false,
         }

@@ -6,7 +6,9 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use manyway::files::{Deleted, FileSummary, Kept, Planned, ReceiveSummary, SendSummary, Skipped};
+use manyway::files::{
+    Deleted, FileSummary, Kept, Planned, PlannedKind, ReceiveSummary, SendSummary, Skipped,
+};
 use manyway::{CarrierKind, ConnectionStats, PathStats, SelectionStats};
 use manyway_report::{Column, Table};
 use manyway_units::{ByteSize, Rate, format_duration, printable};
@@ -233,9 +235,15 @@ impl Summary {
             return Vec::new();
         }
         let planned = self.planned.iter().map(|file| {
-            let doing = if file.in_part { "update" } else { "send  " };
+            let name = printable(&file.name, MAX_NAME);
             let size = ByteSize::new(file.bytes);
-            format!("{doing} {}  {size}", printable(&file.name, MAX_NAME))
+            match file.kind {
+                PlannedKind::File if file.in_part => format!("update {name}  {size}"),
+                PlannedKind::File => format!("send   {name}  {size}"),
+                PlannedKind::Directory => format!("make   {name}/"),
+                PlannedKind::Symlink => format!("link   {name}  symbolic"),
+                PlannedKind::HardLink => format!("link   {name}  hard"),
+            }
         });
         let deleted = self.deleted.names.iter();
         let deleted = deleted.map(|name| format!("delete {}", printable(name, MAX_NAME)));
@@ -245,11 +253,14 @@ impl Summary {
     /// The headline of a dry run.
     fn would_be(&self) -> String {
         let bytes = ByteSize::new(self.bytes - self.kept.bytes.min(self.bytes));
+        let planned = |kind| self.planned.iter().filter(|one| one.kind == kind).count();
+        let links = planned(PlannedKind::Symlink) + planned(PlannedKind::HardLink);
         match self.direction {
             "sent" => format!(
-                "Dry run: would send {} file(s), {bytes}, and delete {} name(s); {} file(s) are \
-                 there",
-                self.planned.len(),
+                "Dry run: would send {} file(s), {bytes}, make {} dir(s) and {links} link(s), and \
+                 delete {} name(s); {} file(s) are there",
+                planned(PlannedKind::File),
+                planned(PlannedKind::Directory),
                 self.deleted.count,
                 self.kept.files,
             ),
@@ -485,14 +496,18 @@ pub(crate) mod tests {
         let mut sent = summary("sent");
         sent.dry_run = true;
         assert_eq!(sent.list(), [""; 0]);
-        let planned = |name: &str, bytes, in_part| Planned {
+        let planned = |name: &str, kind, bytes| Planned {
             name: name.to_owned(),
+            kind,
             bytes,
-            in_part,
+            in_part: bytes == 300_000,
         };
         sent.planned = vec![
-            planned("photos/a.jpg", 1_200_000, false),
-            planned("photos/\u{202e}b.jpg", 300_000, true),
+            planned("photos/new", PlannedKind::Directory, 0),
+            planned("photos/a.jpg", PlannedKind::File, 1_200_000),
+            planned("photos/\u{202e}b.jpg", PlannedKind::File, 300_000),
+            planned("photos/best.jpg", PlannedKind::Symlink, 0),
+            planned("photos/c.jpg", PlannedKind::HardLink, 0),
         ];
         sent.deleted.count = 1;
         sent.deleted.names = vec!["photos/old.jpg".to_owned()];
@@ -500,10 +515,13 @@ pub(crate) mod tests {
         sent.kept.bytes = 1_500_000;
         let said = format!("{}\n{}", sent.list().join("\n"), sent.text());
         insta::assert_snapshot!(said, @r"
+        make   photos/new/
         send   photos/a.jpg  1.2 MB
         update photos/\u{202e}b.jpg  300 kB
+        link   photos/best.jpg  symbolic
+        link   photos/c.jpg  hard
         delete photos/old.jpg
-        Dry run: would send 2 file(s), 1.5 MB, and delete 1 name(s); 12 file(s) are there
+        Dry run: would send 2 file(s), 1.5 MB, make 1 dir(s) and 2 link(s), and delete 1 name(s); 12 file(s) are there
         ");
         // After a real one, the names are for programs.
         sent.dry_run = false;

@@ -342,6 +342,7 @@ fn a_directory_is_made_like_another() {
     let dry = sync(&["--delete", "--dry-run", "photos/", "server:there"]).ok();
     let expected = "\
 send   empty  0 B
+make   sea/
 send   sea/a b.txt  5 B
 delete old.jpg
 delete raw/old
@@ -350,7 +351,7 @@ delete raw
     assert_eq!(dry.stdout, expected);
     assert!(
         dry.stderr
-            .contains("Dry run: would send 2 file(s), 5 B, and delete 3 name(s)"),
+            .contains("Dry run: would send 2 file(s), 5 B, make 1 dir(s) and 0 link(s)"),
         "{dry:?}"
     );
     assert_eq!(tree("there"), before);

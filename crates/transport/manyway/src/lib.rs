@@ -79,8 +79,8 @@ pub mod relay {
 pub mod files {
     pub use manyway_runtime::files::{
         Allowance, AskDotfiles, Deleted, Dotfiles, FileSummary, Filter, Hello, Kept, Links, Phase,
-        Planned, Progress, ReceiveOptions, ReceiveSummary, Role, RuleError, SendSummary, Skipped,
-        Sources, Talk, TransferError, begin, receive, send,
+        Planned, PlannedKind, Progress, ReceiveOptions, ReceiveSummary, Role, RuleError,
+        SendSummary, Skipped, Sources, Talk, TransferError, Transfers, begin, receive, send,
     };
     pub use manyway_transfer::{Digest, Failure, FailureCode, Policy, SafeName};
 }

@@ -56,9 +56,11 @@ mod talk;
 pub use error::TransferError;
 pub use manyway_transfer::{Filter, Hello, Role, RuleError};
 pub use progress::{Phase, Progress};
-pub use receive::{Allowance, AskDotfiles, Dotfiles, Links, ReceiveOptions, receive};
+pub use receive::{Allowance, AskDotfiles, Dotfiles, Links, ReceiveOptions, Transfers, receive};
 pub use send::{Sources, send};
-pub use summary::{Deleted, FileSummary, Kept, Planned, ReceiveSummary, SendSummary, Skipped};
+pub use summary::{
+    Deleted, FileSummary, Kept, Planned, PlannedKind, ReceiveSummary, SendSummary, Skipped,
+};
 pub use talk::{Talk, begin};
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub struct Progress {
     bytes_copied: AtomicU64,
     files_done: AtomicU64,
     files_total: AtomicU64,
+    entries: AtomicU64,
     current: Mutex<String>,
 }
 
@@ -75,6 +76,11 @@ impl Progress {
         self.files_total.load(Relaxed)
     }
 
+    /// Entries of the manifest so far.
+    pub(super) fn entries(&self) -> u64 {
+        self.entries.load(Relaxed)
+    }
+
     /// The name of the file being read (sender) or written (receiver), as it is, which may not be
     /// fit for a terminal; empty before the first.
     pub fn current(&self) -> String {
@@ -100,6 +106,7 @@ impl Progress {
     pub(super) fn set_totals(&self, totals: Totals) {
         self.bytes_total.store(totals.bytes, Relaxed);
         self.files_total.store(totals.files, Relaxed);
+        self.entries.store(totals.entries, Relaxed);
     }
 
     /// The receiver has so much.

@@ -1,6 +1,6 @@
 //! The result of a transfer.
 
-use manyway_transfer::{Digest, Entry, SafeName, Want};
+use manyway_transfer::{Digest, Entry, Kind, SafeName, Want};
 use serde::Serialize;
 use std::fmt;
 
@@ -122,24 +122,50 @@ impl FileSummary {
     }
 }
 
-/// A file that would be sent.
+/// A file, directory or link that would be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Planned {
     /// Its name, as it is, relative to what would be sent.
     pub name: String,
-    /// Its length.
+    /// What it is.
+    pub kind: PlannedKind,
+    /// The length of a file; 0 for others.
     pub bytes: u64,
-    /// The receiver has a file of that name, or a part of one: only what differs would be sent.
+    /// The receiver has a file of that name, or a part of one: the sender would send only what
+    /// differs.
     pub in_part: bool,
 }
 
+/// What would be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlannedKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// One more name of a file.
+    HardLink,
+}
+
 impl Planned {
-    pub(super) fn new(entry: &Entry, want: Want) -> Self {
-        Self {
+    /// Nothing is planned for an entry that the sender leaves out.
+    pub(super) fn new(entry: &Entry, want: Want) -> Option<Self> {
+        let kind = match entry.kind {
+            Kind::File => PlannedKind::File,
+            Kind::Directory => PlannedKind::Directory,
+            Kind::Symlink(_) => PlannedKind::Symlink,
+            Kind::HardLink(_) => PlannedKind::HardLink,
+            Kind::LeftOut(_) => return None,
+        };
+        (want != Want::Nothing).then(|| Self {
             name: entry.name.as_str().to_owned(),
+            kind,
             bytes: entry.size,
             in_part: want == Want::Difference,
-        }
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 use super::disk::{Left, reopen};
 use super::outgoing::Outgoing;
 use super::part::{Part, left_name};
+use super::transfers::Transfer;
 use super::tree::{Dir, Level, Tree};
 use crate::files::spool::Stored;
 use manyway_transfer::message::BASIS_WINDOW;
@@ -28,8 +29,8 @@ use tokio::sync::mpsc;
 const FRAME: usize = 256;
 /// Files that may be open before the sender has come to them.
 const OPEN: usize = 32;
-/// How long a transfer may hold an incomplete file without writing to it: a lost connection is
-/// noticed after 30 s.
+/// How long a transfer of another process may hold an incomplete file without writing to it: a lost
+/// connection is noticed after 30 s.
 pub(super) const PATIENCE: Duration = Duration::from_secs(35);
 /// After so long, who still writes is alive.
 const LOOK: Duration = Duration::from_secs(2);
@@ -75,6 +76,7 @@ pub(super) struct Basis<'a> {
     pub(super) over: &'a AtomicBool,
     /// Hashes that are queued, and that the sender doesn't know yet.
     pub(super) told: Vec<Digest>,
+    pub(super) transfer: &'a Transfer,
 }
 
 /// Nobody is interested any more.
@@ -84,9 +86,8 @@ impl Basis<'_> {
     /// Goes through the manifest, and ends early without a word if nobody is interested.
     pub(super) fn run(mut self, root: Arc<Dir>, manifest: &Stored) {
         let mut tree = Tree::new(root);
-        let mut number = 0;
         // Who writes reads the same list, and reports what is wrong with it.
-        for entry in manifest.entries().map_while(Result::ok) {
+        for (entry, number) in manifest.entries().map_while(Result::ok).zip(0..) {
             tree.leave_for(&entry.name).for_each(drop);
             match entry.kind {
                 Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => {}
@@ -101,7 +102,6 @@ impl Basis<'_> {
                     {
                         return;
                     }
-                    number += 1;
                 }
             }
         }
@@ -190,6 +190,7 @@ impl Basis<'_> {
             if writes || now >= begun + PATIENCE {
                 return None;
             }
+            self.transfer.needs_way();
             std::thread::sleep(Duration::from_millis(50));
         }
         None

@@ -21,6 +21,7 @@ use super::preview::{Dots, Preview};
 use super::shared::Shared;
 use super::space::Space;
 use super::sweep;
+use super::transfers::Transfer;
 use super::tree::{Dir, RECEIVING_DIR, Tree};
 use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
@@ -52,6 +53,7 @@ pub(super) struct Consumer {
     out: mpsc::Sender<Outgoing>,
     progress: Arc<Progress>,
     claims: Claims,
+    transfer: Arc<Transfer>,
 }
 
 impl Consumer {
@@ -62,6 +64,7 @@ impl Consumer {
         inbox: Inbox,
         out: mpsc::Sender<Outgoing>,
         progress: Arc<Progress>,
+        transfer: Arc<Transfer>,
     ) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -71,6 +74,7 @@ impl Consumer {
             out,
             progress,
             claims: Claims::default(),
+            transfer,
         }
     }
 
@@ -170,8 +174,11 @@ impl Consumer {
             return Ok(());
         }
         let alone = scope.is_some_and(|scope| scope.top);
-        let inbox = &self.inbox;
-        self.claims.root(root, alone, || inbox.is_closed())
+        let (inbox, transfer) = (&self.inbox, &self.transfer);
+        self.claims.root(root, alone, || {
+            transfer.needs_way();
+            inbox.is_closed()
+        })
     }
 
     fn open_dir(&self) -> Result<Arc<Dir>, Failure> {
@@ -286,6 +293,7 @@ impl Consumer {
             keep: self.options.keeps(),
             over: &over,
             told: Vec::new(),
+            transfer: &self.transfer,
         };
         let manifest = &offer.manifest;
         std::thread::scope(|scope| {
@@ -304,6 +312,7 @@ impl Consumer {
                 top: offer.scope.top,
                 inbox: &mut self.inbox,
                 claims: &mut self.claims,
+                transfer: &self.transfer,
                 progress: &self.progress,
                 metadata,
                 mask,

@@ -16,6 +16,7 @@ use super::metadata::Metadata;
 use super::options::ReceiveOptions;
 use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark, write_failure};
 use super::space::Space;
+use super::transfers::Transfer;
 use super::tree::{Dir, Level, Made, RECEIVING_DIR, Tree};
 use manyway_transfer::failure::Side;
 use manyway_transfer::{
@@ -34,6 +35,7 @@ pub(super) struct Intake<'a> {
     pub(super) inbox: &'a mut Inbox,
     /// Where this transfer deletes.
     pub(super) claims: &'a mut Claims,
+    pub(super) transfer: &'a Transfer,
     pub(super) progress: &'a Progress,
     pub(super) metadata: Arc<Metadata>,
     /// Permission bits that nothing gets.
@@ -60,10 +62,9 @@ pub(super) struct Intake<'a> {
 impl Intake<'_> {
     /// Takes everything.
     pub(super) fn take(&mut self, entries: Entries, wants: &Wants) -> Result<(), End> {
-        let mut number = 0;
         // What a receiver that was killed has named here may not be on disk.
         send(&self.jobs, Job::Named(self.parent()?))?;
-        for entry in entries {
+        for (entry, number) in entries.zip(0..) {
             let mut entry = entry.map_err(spool_failure)?;
             entry.mode &= !self.mask;
             for level in self.tree.leave_for(&entry.name) {
@@ -93,7 +94,6 @@ impl Intake<'_> {
                 Want::Nothing => {}
                 Want::Difference => self.take_difference(entry)?,
             }
-            number += 1;
         }
         self.progress.enter(Phase::Syncing);
         Ok(())
@@ -171,8 +171,11 @@ impl Intake<'_> {
         if self.top || !at_top || !self.options.deletes() {
             return Ok(());
         }
-        let inbox = &self.inbox;
-        self.claims.top(dir, || inbox.is_closed())
+        let (inbox, transfer) = (&self.inbox, self.transfer);
+        self.claims.top(dir, || {
+            transfer.needs_way();
+            inbox.is_closed()
+        })
     }
 
     fn take_link(&mut self, entry: Entry) -> Result<(), End> {

@@ -22,6 +22,7 @@ mod preview;
 mod shared;
 mod space;
 mod sweep;
+mod transfers;
 mod tree;
 
 use super::buffers::{Buffer, Pool, QUEUE};
@@ -41,12 +42,14 @@ use std::task::Poll;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
+use transfers::Transfer;
 
 pub use allowance::Allowance;
 #[cfg(test)]
 pub(super) use disk::{Disk, Os};
 pub use options::{AskDotfiles, Dotfiles, Links, ReceiveOptions};
 pub(super) use part::is_temporary;
+pub use transfers::Transfers;
 
 /// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).
 ///
@@ -91,6 +94,7 @@ where
     let pool = Arc::new(Pool::default());
     let (to_consumer, chunks) = mpsc::channel(QUEUE);
     let (out, outgoing) = mpsc::channel(QUEUE);
+    let transfer = options.transfers.begin(dir);
     let consumer = Consumer::new(
         dir,
         options,
@@ -98,11 +102,12 @@ where
         inbox::Inbox::new(chunks, pool.clone()),
         out,
         progress.clone(),
+        transfer.clone(),
     );
     let mut consumer = tokio::task::spawn_blocking(move || consumer.run());
 
     // Dropping `feed` closes the consumer's inbox, which ends it.
-    let mut feed = Some(Box::pin(feed(reader, to_consumer, &pool)));
+    let mut feed = Some(Box::pin(feed(reader, to_consumer, &pool, &transfer)));
     // Dropping `speak` tells the blocking threads that nobody hears them.
     let mut speak = Some(Box::pin(speak(writer, outgoing)));
     let mut cause = None;
@@ -129,6 +134,11 @@ where
                         deadline = Some(Instant::now() + LINGER);
                     }
                 }
+            }
+            () = transfer.gives_way(), if feed.is_some() => {
+                let reason = "the sender was silent, and another transfer needed what this one held";
+                cause.get_or_insert(io::Error::new(io::ErrorKind::TimedOut, reason));
+                feed = None;
             }
             () = sleep_until(patience), if deadline.is_some() && feed.is_some() => feed = None,
         }
@@ -164,9 +174,11 @@ async fn feed<R: AsyncRead + Unpin>(
     reader: &mut R,
     consumer: mpsc::Sender<Buffer>,
     pool: &Pool,
+    transfer: &Transfer,
 ) -> io::Error {
     loop {
         let mut buffer = pool.take();
+        transfer.waits();
         match read_available(reader, &mut buffer).await {
             Ok(()) if buffer.len == 0 => {
                 return io::Error::new(
@@ -174,7 +186,7 @@ async fn feed<R: AsyncRead + Unpin>(
                     "the sender ended the stream early",
                 );
             }
-            Ok(()) => {}
+            Ok(()) => transfer.hears(),
             Err(error) => return error,
         }
         if consumer.send(buffer).await.is_err() {

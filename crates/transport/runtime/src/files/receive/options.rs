@@ -1,5 +1,6 @@
 use super::allowance::Allowance;
 use super::disk::{Disk, Os};
+use super::transfers::Transfers;
 #[cfg(doc)]
 use manyway_transfer::Target;
 use manyway_transfer::{Entry, Hello, Kind, Policy, Role, SafeName};
@@ -47,6 +48,9 @@ pub struct ReceiveOptions {
     /// default: 7 days. What is older is removed when a transfer into the directory begins. If 0,
     /// they go as soon as a transfer ends early.
     pub keep_parts: Duration,
+    /// The transfers that know of each other: those with clones of these options. One whose sender
+    /// has been silent for 5 s ends if another into the same directory needs a file that it holds.
+    pub transfers: Transfers,
     #[cfg(test)]
     pub(in crate::files) disk: Option<Arc<dyn Disk>>,
 }
@@ -107,6 +111,7 @@ impl Default for ReceiveOptions {
             checksum: false,
             delete: false,
             keep_parts: Duration::from_secs(7 * 86_400),
+            transfers: Transfers::default(),
             #[cfg(test)]
             disk: None,
         }

@@ -27,7 +27,7 @@ pub(super) struct Preview {
     /// See [`Scope::top`](manyway_transfer::Scope::top).
     pub(super) top: bool,
     pub(super) dry_run: bool,
-    files: u64,
+    entries: u64,
     wants: Wants,
     /// The files that are there under the names of those that hard links may lead to.
     shared: Vec<Option<Id>>,
@@ -48,7 +48,7 @@ impl Preview {
             links: options.links,
             top: false,
             dry_run: false,
-            files: 0,
+            entries: 0,
             wants: Wants::default(),
             shared: Vec::new(),
             missing: 0,
@@ -59,7 +59,7 @@ impl Preview {
         }
     }
 
-    /// What is wanted of the files so far.
+    /// What is wanted of the entries so far.
     pub(super) fn wants(self) -> Wants {
         self.wants
     }
@@ -80,8 +80,11 @@ impl Preview {
     }
 
     pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
+        let number = self.entries;
+        self.entries += 1;
         // It would be a word on another file or directory. Not all file systems tell cases apart.
         if matches!(entry.kind, Kind::LeftOut(_)) || self.links.refusal(entry, self.top).is_some() {
+            self.wants.set(number, Want::Nothing);
             return Ok(());
         }
         if !entry.is_directory() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
@@ -95,6 +98,7 @@ impl Preview {
         };
         let (inside, want, there) =
             looked.map_err(|error| write_failure("looking it up", &entry.name, error))?;
+        self.wants.set(number, want);
         match entry.kind {
             Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => {}
             Kind::Directory if self.policy == Policy::Rename => {}
@@ -103,8 +107,6 @@ impl Preview {
                 made: None,
             }),
             Kind::File => {
-                self.wants.set(self.files, want);
-                self.files += 1;
                 let missing = entry.size - there.min(entry.size);
                 self.missing += missing;
                 self.holes += missing.min(entry.holes);
@@ -116,10 +118,12 @@ impl Preview {
         Ok(())
     }
 
-    /// The directory that exists; what is wanted of a file, and how much of it needn't be written.
+    /// The directory that exists; what is wanted of the entry, and how much of a file needn't be
+    /// written.
     fn find(&mut self, entry: &Entry) -> io::Result<(Option<Arc<Dir>>, Want, u64)> {
         self.tree.leave_for(&entry.name).for_each(drop);
         let none = Ok((None, Want::All, 0));
+        let there = Ok((None, Want::Nothing, entry.size));
         let Some(parent) = self.tree.innermost().cloned() else {
             if entry.shared {
                 self.shared.push(None);
@@ -138,22 +142,22 @@ impl Preview {
             self.shared.push(found.id());
         }
         if entry.is_file() && found.is_version_of(entry) && !self.checksum {
-            return Ok((None, Want::Nothing, entry.size));
+            return there;
         }
         if let Kind::Symlink(target) = &entry.kind
             && leads_to(&parent, name, target)?
         {
-            return none;
+            return there;
         }
         if let Kind::HardLink(number) = entry.kind
             && found.id().is_some()
             && self.shared.get(number as usize) == Some(&found.id())
         {
-            return none;
+            return there;
         }
         let same_size = found.size() == Some(entry.size) && self.checksum;
         match decide(self.policy, &entry.kind, found.existing) {
-            Decision::Merge => return Ok((Some(parent.open(name)?), Want::All, 0)),
+            Decision::Merge => return Ok((Some(parent.open(name)?), Want::Nothing, 0)),
             // The content decides.
             Decision::Refuse(_) if same_size => return Ok((None, Want::Difference, entry.size)),
             Decision::Refuse(conflict) => {

@@ -188,7 +188,7 @@ async fn listen<R: AsyncRead + Unpin>(
         match (message, &mut go) {
             (Message::Failure(failure), _) => return Err(TransferError::There(failure)),
             (Message::Wants(bytes), Some((_, wants))) => {
-                if !wants.extend(&bytes, progress.files_total()) {
+                if !wants.extend(&bytes, progress.entries()) {
                     return Err(ProtocolError::Counts(FrameKind::Wants).into());
                 }
             }

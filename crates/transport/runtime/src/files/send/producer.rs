@@ -90,7 +90,7 @@ impl Producer {
         let mut difference = Difference::new(basis);
         let mut files = Vec::with_capacity(FileSummary::MOST.min(totals.files as usize));
         let (mut kept, mut missing) = (Kept::default(), Kept::default());
-        for file in wanted(&stored, &wants) {
+        for file in self::files(&stored, &wants) {
             if let (entry, Want::Nothing) = file? {
                 kept.add(Kept::whole(entry.size));
             }
@@ -99,10 +99,10 @@ impl Producer {
         let _ = accepted.ready.send(());
         if self.sources.scope.dry_run {
             let mut planned = Vec::new();
-            for file in wanted(&stored, &wants) {
-                let (entry, want) = file?;
-                if want != Want::Nothing && planned.len() < FileSummary::MOST {
-                    planned.push(Planned::new(&entry, want));
+            for entry in entries(&stored, &wants) {
+                let (entry, want) = entry?;
+                if planned.len() < FileSummary::MOST {
+                    planned.extend(Planned::new(&entry, want));
                 }
             }
             return Ok(Produced {
@@ -114,7 +114,7 @@ impl Producer {
                 missing,
             });
         }
-        for file in wanted(&stored, &wants) {
+        for file in self::files(&stored, &wants) {
             let (entry, want) = file?;
             if want == Want::Nothing {
                 continue;
@@ -233,14 +233,17 @@ fn cause_of(code: FailureCode) -> Option<Cause> {
     }
 }
 
-/// The files of the manifest, each with what is wanted of it.
-fn wanted(stored: &Stored, wants: &Wants) -> impl Iterator<Item = Result<(Entry, Want), Failure>> {
-    let is_other = |entry: &io::Result<Entry>| matches!(entry, Ok(entry) if !entry.is_file());
-    let files = stored.entries().filter(move |entry| !is_other(entry));
-    files.zip(0..).map(|(entry, number)| {
+/// The manifest's entries, each with what is wanted of it.
+fn entries(stored: &Stored, wants: &Wants) -> impl Iterator<Item = Result<(Entry, Want), Failure>> {
+    stored.entries().zip(0..).map(|(entry, number)| {
         let entry = entry.map_err(spool_failure)?;
         Ok((entry, wants.get(number)))
     })
+}
+
+/// The files among them.
+fn files(stored: &Stored, wants: &Wants) -> impl Iterator<Item = Result<(Entry, Want), Failure>> {
+    entries(stored, wants).filter(|entry| !matches!(entry, Ok((entry, _)) if !entry.is_file()))
 }
 
 /// A manifest on its way out.

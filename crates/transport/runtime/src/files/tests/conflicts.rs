@@ -256,6 +256,8 @@ async fn a_link_put_in_place_during_the_transfer() {
             entry("d/f", Kind::File, 1),
         ];
         sender.offer(entries).await;
+        // The directory is there.
+        assert_eq!(sender.hear().await, Some(Message::Wants(vec![1 << 2])));
         assert_eq!(sender.hear().await, Some(Message::Accept));
         fs::remove_dir(to.path().join("d")).unwrap();
         symlink(outside.path(), to.path().join("d")).unwrap();

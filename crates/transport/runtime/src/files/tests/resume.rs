@@ -15,6 +15,47 @@ pub(super) fn file(dir: &TempDir, name: &str, bytes: &[u8]) {
     set_time(&path, 1_000_000_000, 123_456_789);
 }
 
+/// A sender that was killed says nothing more, and its connection isn't given up for long.
+#[tokio::test]
+async fn a_silent_transfer_gives_way_to_one_of_the_same_file() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    file(&from, "top", &content(20 * G));
+    for deletes in [false, true] {
+        let options = ReceiveOptions {
+            delete: deletes,
+            ..overwriting()
+        };
+        let ((killed, (out, mut back)), ((reader, mut on), receiver)) = (pair(), pair());
+        let sources = || Sources::new([from.path().join("top")]).unwrap();
+        let mut first = tokio::spawn(send(killed, sources(), Progress::new()));
+        let silent = async {
+            let (mut out, mut reader) = (out.take(5 * GROUP), reader);
+            tokio::select! {
+                _ = tokio::io::copy(&mut out, &mut on) => {}
+                _ = tokio::io::copy(&mut reader, &mut back) => {}
+            }
+            // Both of its streams stay open.
+            let begun = std::time::Instant::now();
+            let (ours, theirs) = pair();
+            let second = tokio::join!(
+                send(ours, sources(), Progress::new()),
+                receive(theirs, to.path(), options.clone(), Progress::new())
+            );
+            first.abort();
+            (second, begun.elapsed(), on)
+        };
+        let old = receive(receiver, to.path(), options.clone(), Progress::new());
+        let (((sent, received), took, _on), old) = tokio::join!(silent, old);
+        assert_eq!(received.unwrap().kept, sent.unwrap().kept);
+        assert!(took < Duration::from_secs(15), "{took:?}");
+        let old = old.unwrap_err().to_string();
+        assert!(old.contains("the sender was silent"), "{old}");
+        assert_eq!(fs::read(to.path().join("top")).unwrap(), content(20 * G));
+        fs::remove_file(to.path().join("top")).unwrap();
+        let _ = (&mut first).await;
+    }
+}
+
 /// A transfer whose connection dies when the sender has sent so many bytes.
 pub(super) async fn cut_off(from: &Path, to: &Path, options: ReceiveOptions, bytes: u64) {
     let ((sender, (out, mut back)), ((reader, mut on), receiver)) = (pair(), pair());

@@ -3,6 +3,7 @@
 use super::*;
 use manyway_transfer::Scope;
 use nix::errno::Errno;
+use std::os::unix::fs::symlink;
 use tempfile::{TempDir, tempdir};
 
 fn deleting() -> ReceiveOptions {
@@ -225,6 +226,8 @@ async fn nothing_goes_before_all_is_there() {
             entry("top/a", Kind::File, 10),
         ];
         sender.offer(entries).await;
+        // The directory is there.
+        assert_eq!(sender.hear().await, Some(Message::Wants(vec![1])));
         assert_eq!(sender.hear().await, Some(Message::Accept));
         sender.data(b"short").await;
         drop(sender);
@@ -380,12 +383,23 @@ async fn nothing_more_goes_without_the_sender() {
 #[tokio::test]
 async fn a_dry_run_says_what_would_be_sent() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-    make(&from, &["top/same", "top/new", "top/changed"]);
-    fs::write(from.path().join("top/changed"), content(200_000)).unwrap();
+    make(
+        &from,
+        &["top/same", "top/new", "top/changed", "top/old/same"],
+    );
+    let top = from.path().join("top");
+    fs::write(top.join("changed"), content(200_000)).unwrap();
+    symlink("same", top.join("link")).unwrap();
+    fs::hard_link(top.join("same"), top.join("twin")).unwrap();
     let sources = || Sources::new([from.path().join("top")]).unwrap();
     sync(sources(), &to, deleting()).await.unwrap();
     fs::remove_file(to.path().join("top/new")).unwrap();
     fs::write(to.path().join("top/changed"), content(100_000)).unwrap();
+    symlink("new", top.join("new link")).unwrap();
+    fs::hard_link(top.join("same"), top.join("twin two")).unwrap();
+    fs::create_dir(top.join("new directory")).unwrap();
+    fs::remove_file(to.path().join("top/link")).unwrap();
+    symlink("elsewhere", to.path().join("top/link")).unwrap();
     let before = snapshot(to.path());
     // It doesn't sweep, either.
     let part = ".x.manyway-part-01234567";
@@ -397,19 +411,25 @@ async fn a_dry_run_says_what_would_be_sent() {
     let (sent, received) = sync(sources().dry_run(), &to, options).await.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     fs::remove_file(to.path().join(part)).unwrap();
-    let planned = |name: &str, bytes, in_part| Planned {
-        name: name.to_owned(),
-        bytes,
-        in_part,
-    };
+    use PlannedKind::{Directory, File, HardLink, Symlink};
+    let mut planned: Vec<_> = sent.planned.iter().collect();
+    planned.sort_by_key(|planned| &planned.name);
+    let planned: Vec<_> = planned
+        .iter()
+        .map(|planned| (planned.name.as_str(), planned.kind, planned.in_part))
+        .collect();
     assert_eq!(
-        sent.planned,
+        planned,
         [
-            planned("top/changed", 200_000, true),
-            planned("top/new", 70, false)
+            ("top/changed", File, true),
+            ("top/link", Symlink, false),
+            ("top/new", File, false),
+            ("top/new directory", Directory, false),
+            ("top/new link", Symlink, false),
+            ("top/twin two", HardLink, false),
         ]
     );
-    assert_eq!((sent.kept.files, sent.files.len()), (1, 0));
+    assert_eq!((sent.kept.files, sent.files.len()), (2, 0));
     assert!(received.dry_run);
     assert_eq!(snapshot(to.path()), before);
 }

@@ -1,0 +1,81 @@
+//! Transfers that know of each other: one whose sender is silent gives way to another that needs
+//! what it holds. The connection of a sender that was killed lasts until the idle timeout.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// A transfer gives way once its sender has been silent for so long: a path may be away for a while.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// The receiver's transfers, by which one can take over from another whose sender was killed.
+/// Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Transfers(Arc<Mutex<Vec<Weak<Transfer>>>>);
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Transfer {
+    others: Transfers,
+    dir: PathBuf,
+    /// Since when this side waits for the sender, if it does.
+    waits: Mutex<Option<Instant>>,
+    gives_way: Notify,
+}
+
+impl Transfers {
+    /// One more, into `dir`, until it is dropped.
+    pub(super) fn begin(&self, dir: &Path) -> Arc<Transfer> {
+        let transfer = Arc::new(Transfer {
+            others: self.clone(),
+            dir: dir.to_owned(),
+            waits: Mutex::new(None),
+            gives_way: Notify::new(),
+        });
+        let mut all = self.all();
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&transfer));
+        transfer
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Weak<Transfer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Transfer {
+    /// It waits for what another holds: those into the same directory that are silent give way.
+    pub(super) fn needs_way(&self) {
+        // Its own sender is silent for that reason.
+        self.hears();
+        for other in self.others.all().iter().filter_map(Weak::upgrade) {
+            if other.dir == self.dir && other.silence() >= SILENCE {
+                other.gives_way.notify_one();
+            }
+        }
+    }
+
+    /// It waits for its sender from now on.
+    pub(super) fn waits(&self) {
+        *self.since() = Some(Instant::now());
+    }
+
+    /// It has heard its sender.
+    pub(super) fn hears(&self) {
+        *self.since() = None;
+    }
+
+    /// Waits until it is to give way to another.
+    pub(super) async fn gives_way(&self) {
+        self.gives_way.notified().await;
+    }
+
+    fn silence(&self) -> Duration {
+        self.since().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
