@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
+use nix::unistd::Pid;
 
 use crate::table::{Figures, Table};
 
@@ -247,8 +249,12 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // One that has ended is not there any more.
-        let _ = self.process.kill();
+        // `timeout` hands the signal on. One that has ended is not there any more.
+        if let Ok(id) = i32::try_from(self.process.id())
+            && matches!(self.process.try_wait(), Ok(None))
+        {
+            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+        }
         let _ = self.process.wait();
     }
 }

@@ -2,13 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
 use noq::{
-    AckFrequencyConfig, ClientConfig, Connection, Endpoint, FourTuple, PathStatus, ServerConfig,
-    TransportConfig,
+    AckFrequencyConfig, ClientConfig, Connection, Endpoint, FourTuple, PathError, PathStatus,
+    ServerConfig, TransportConfig,
 };
+use tokio::time::sleep;
 
 use super::tls;
 use crate::end::{CHUNK, Way, done, parts, ready};
@@ -52,7 +54,14 @@ pub(super) async fn send(
     connection.handshake_confirmed().await?;
     for (from, to) in &ways[1..] {
         let way = FourTuple::new(*to, Some(from.ip()));
-        connection.open_path(way, PathStatus::Available).await?;
+        loop {
+            match connection.open_path(way, PathStatus::Available).await {
+                Ok(_) => break,
+                // The receiver has yet to issue them.
+                Err(PathError::RemoteCidsExhausted) => sleep(Duration::from_millis(5)).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
     let mut stream = connection.open_uni().await?;
     let chunk = Bytes::from(vec![7; CHUNK]);

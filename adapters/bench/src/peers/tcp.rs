@@ -1,7 +1,7 @@
 //! The kernel's TCP, a connection over each way, and its MPTCP, one over all ways.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 
 use anyhow::Context;
@@ -39,7 +39,12 @@ pub(super) fn receive(at: &[SocketAddr], protocol: Protocol) -> anyhow::Result<(
     for at in protocol.connections(at) {
         let socket = protocol.socket()?;
         socket.set_reuse_address(true)?;
-        socket.bind(&(*at).into())?;
+        let at = match protocol {
+            Protocol::Tcp => *at,
+            // Its other ways lead to other addresses.
+            Protocol::Mptcp => (Ipv4Addr::UNSPECIFIED, at.port()).into(),
+        };
+        socket.bind(&at.into())?;
         socket.listen(1)?;
         listeners.push(TcpListener::from(socket));
     }
