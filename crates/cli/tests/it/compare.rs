@@ -154,7 +154,7 @@ fn what_cannot_be_done_is_said() {
             "--set",
             "flows.one.loss_detection=fixed",
         ],
-        "flows.one.loss_detection: sessions have \"adaptive\" only",
+        "flows.one.loss_detection: sessions only support \"adaptive\"",
     );
     refused(&["--levels", "packet,flow"], "flow");
     refused(

@@ -103,7 +103,7 @@ fn what_sessions_do_not_take_is_told() {
     let assignment = "flows.phone.loss_detection=fixed";
     let (_, done) = run(&["--level", "stack", "--set", assignment]);
     assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{done:?}");
-    let expected = "flows.phone.loss_detection: sessions have \"adaptive\" only: write that, leave \
-                    it out, or run the packet level";
+    let expected = "flows.phone.loss_detection: sessions only support \"adaptive\": write that, \
+                    leave it out, or run the packet level";
     assert!(done.stderr.contains(expected), "{}", done.stderr);
 }

@@ -58,9 +58,7 @@ pub(crate) fn assign(root: &mut Table, target: &Key, node: &Node) -> Result<(), 
         _ => Vec::new(),
     };
     if names.is_empty() {
-        return Err(format!(
-            "there is nothing that the * in {target} could stand for"
-        ));
+        return Err(format!("the * in {target} matches nothing"));
     }
     for name in names {
         let target = Key::default().joined(before).join(name).joined(&after[1..]);

@@ -184,8 +184,7 @@ pub enum SeriesKind {
     Drops,
 }
 
-/// How the packets of a flow are sealed at the stack level. Nothing that a run measures depends on
-/// it.
+/// How sessions seal packets at the stack level. The results don't depend on it.
 #[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Sealing {

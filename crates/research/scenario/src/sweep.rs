@@ -354,7 +354,10 @@ fn check_conflicts(axes: &[Axis]) -> Result<(), Fault> {
 fn clash(assignment: &Assignment, other: &Assignment) -> Fault {
     let message = match other.target == assignment.target {
         true => format!("swept twice, here and as {}", other.label),
-        false => format!("this and {}, which is swept too, set the same", other.label),
+        false => format!(
+            "this and {}, which is also swept, set the same key",
+            other.label
+        ),
     };
     Fault::key(&assignment.place, message)
 }

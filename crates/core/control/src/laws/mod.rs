@@ -103,8 +103,8 @@ table! {
             make: |[], options| -> Bbr { Ok(Bbr::new(options)) }
         }
         Auto "auto"
-            "adaptive coupling: subflows that share a bottleneck take together what one CUBIC flow \
-             takes there; random losses aren't congestion" {
+            "adaptive coupling: subflows that share a bottleneck together take about one CUBIC \
+             flow's share; random losses don't count as congestion" {
             parameters: [],
             capabilities: Capabilities { receive_times: true, ..Capabilities::LOSS },
             fluid: |_| Fluid::None { nearest: "reno" },
@@ -112,7 +112,7 @@ table! {
         }
         Background "background"
             "adaptive coupling in the background: as auto, with a tenth of its weight, and it \
-             gives way to every queue" {
+             yields to every queue" {
             parameters: [],
             capabilities: Capabilities::DELAY,
             fluid: |_| Fluid::None { nearest: "reno" },
@@ -137,12 +137,12 @@ table! {
             make: |[alpha, _], options| -> Mpath { Mpath::new(alpha, options) }
         }
         Wvegas "wvegas"
-            "weighted Vegas (Cao et al.): acts on delay, and drains a queue when others have let \
-             it grow" {
+            "weighted Vegas (Cao et al.): acts on delay, and drains a queue that other flows have \
+             built up" {
             parameters: join::<5, 2, 7>(wvegas::PARAMETERS, [
                 Parameter::new("least", 0.0, Range::switch(),
-                    "1: a round's delay is the least of its samples instead of their mean, \
-                     against noise of hosts"),
+                    "1: use the smallest delay sample of a round instead of their mean, against \
+                     noise of hosts"),
                 Parameter::new("drain", 1.0, Range::switch(),
                     "0: never back off to empty the queue"),
             ]),
@@ -199,7 +199,7 @@ table! {
             }
         }
         BmcProportion "bmc-proportion"
-            "bmc with the proportion manager as published, which never rests" {
+            "bmc with the proportion manager as published, which never converges" {
             parameters: join::<5, 8, 13>([
                 bmc::TOTAL,
                 Parameter::new("k", 1.0, Range::within(0.0, 4.0), "how much weight moves at once"),
@@ -217,7 +217,7 @@ table! {
             }
         }
         BmcBalance "bmc-balance"
-            "bmc with a proportion manager that comes to rest: small steps on the mean of many \
+            "bmc with a proportion manager that converges: small steps on the mean of many \
              intervals, and a dead band" {
             parameters: join::<5, 8, 13>([
                 bmc::TOTAL,
@@ -225,7 +225,7 @@ table! {
                     "the k-th step corrects gain/k of a deviation, between an eighth and all of \
                      it"),
                 Parameter::new("band", 0.03, Range::between(0.0, 10.0),
-                    "relative deviations that are left alone"),
+                    "relative deviations that it ignores"),
                 bmc::EPOCHS,
                 bmc::LEAST,
             ], bmc::WEIGHTS),

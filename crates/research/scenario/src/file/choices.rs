@@ -31,14 +31,14 @@ impl From<SlowStart> for SlowStartKind {
     }
 }
 
-/// What an acknowledgement of several packets is worth to a growing window.
+/// How much an ACK of several packets lets a window grow.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Growth {
-    /// All that it acknowledges (RFC 3465), the transport's: growth doesn't depend on how often the
-    /// receiver acknowledges.
+    /// By all bytes that it acknowledges (RFC 3465), as in the transport: growth doesn't depend on
+    /// how often the receiver sends ACKs.
     Bytes,
-    /// One packet, however many it acknowledges (RFC 5681, and Linux before 4.0).
+    /// By one packet for each ACK (RFC 5681, and Linux before 4.0).
     Acks,
 }
 
@@ -51,16 +51,16 @@ impl From<Growth> for manyway_control::Growth {
     }
 }
 
-/// How lost packets are told from overtaken ones.
+/// How the sender distinguishes lost from reordered packets.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LossDetection {
     /// By three packets and an eighth of the round-trip time (RFC 9002).
     Fixed,
-    /// By three packets alone, as TCP of the papers' time (RFC 6675); a timeout finds the rest.
+    /// Only by three packets, as TCP of the papers' time (RFC 6675); a timeout finds the rest.
     Packets,
-    /// By what was seen of overtaking; cuts that turn out to be wrong are undone (RFC 8985, RFC
-    /// 9438).
+    /// By the reordering seen so far; the sender undoes cuts that turn out to be wrong (RFC 8985,
+    /// RFC 9438).
     Adaptive,
 }
 
@@ -103,14 +103,13 @@ impl From<Scheduler> for manyway_control::Scheduler {
     }
 }
 
-/// What a window does in recovery: while packets that were sent before its last cut are still being
-/// acknowledged.
+/// A window's behaviour in recovery: while ACKs arrive for packets sent before its last cut.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Recovery {
-    /// It holds still (RFC 9002, RFC 6675), the transport's.
+    /// It stays constant (RFC 9002, RFC 6675), as in the transport.
     Hold,
-    /// It grows by every acknowledgement, as the papers print their laws.
+    /// It grows with every ACK, as the papers print their laws.
     Grow,
 }
 
@@ -169,9 +168,8 @@ struct PathUseTable {
     start: Option<TimeSpan>,
     /// When the subflow leaves. Default: when the flow stops.
     stop: Option<TimeSpan>,
-    /// Whether the path leads through a relay, at the stack level: behind its last link, a relay
-    /// passes packets on, and back. Not for a flow's first path. Default: false; true for all but
-    /// the first with law `mpath`.
+    /// Whether the path leads through a relay after its last link, at the stack level. Not for a
+    /// flow's first path. Default: false; with law `mpath`, true for all paths except the first.
     relay: Option<bool>,
 }
 

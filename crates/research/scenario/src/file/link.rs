@@ -18,56 +18,55 @@ use crate::quantity::{Bandwidth, Bytes, Number, QueueLimit, Threshold, TimeSpan}
 pub struct Link {
     /// How fast packets are transmitted; at least 1 bps. Required without a `trace`.
     pub rate: Option<Bandwidth>,
-    /// A file in Mahimahi's trace format, relative to this one: the rate over time, from the
-    /// beginning again when it is over. In place of `rate` and of a timetable. Default: none.
+    /// A file in Mahimahi's trace format, relative to the scenario's folder: the rate over time,
+    /// repeated without end. Replaces `rate`, `varying` and `timetable`. Default: none.
     #[schemars(length(min = 1))]
     pub trace: Option<String>,
-    /// The rate varies at random, with `rate` as its mean; in place of a timetable. Default: it
-    /// doesn't.
+    /// The rate varies at random, with `rate` as its mean; replaces `timetable`. Default: a
+    /// constant rate.
     pub varying: Option<Varying>,
     /// Propagation delay, one way. Required, except for access links ("0 s").
     pub delay: Option<TimeSpan>,
-    /// A token bucket in front of the queue, which holds nothing back: what exceeds it is dropped
+    /// A token bucket in front of the queue, which drops packets that exceed it and delays none
     /// (RFC 2697 without an excess burst). Default: none.
     pub policer: Option<Policer>,
-    /// How much waits in front of the link, the packet in transmission included: DropTail of so
-    /// many packets or bytes, or a table for RED. Default: one bandwidth-delay product of this link
-    /// alone (its rate times twice its delay), at least "15 kB".
+    /// The size of a DropTail queue in packets or bytes, including the packet in transmission, or a
+    /// table for RED. Default: one bandwidth-delay product of this link (its rate times twice its
+    /// delay), at least "15 kB".
     pub queue: Option<Queue>,
     /// Probability with which a packet is lost on the wire, or a table for losses in bursts.
     /// Default: 0.
     pub loss: Option<Loss>,
-    /// Each packet takes a random time more, uniform between 0 and this. Default: "0 s".
+    /// The largest random extra delay of a packet, uniformly distributed. Default: "0 s".
     pub jitter: Option<TimeSpan>,
-    /// Packets overtake each other by jitter. Default: false, so that one that would arrives
-    /// together with the one before it.
+    /// With jitter, packets may overtake each other. Default: false: a packet that would overtake
+    /// arrives together with the packet before it.
     pub overtaking: Option<bool>,
-    /// Packets that take longer than all others, which overtake them. Default: none.
+    /// Some packets are late, and others overtake them. Default: none.
     pub late: Option<Late>,
     /// Changes over time, in order. Default: none.
     pub timetable: Option<Vec<Change>>,
-    /// The timetable begins again after this time, for ever. Default: it runs once.
+    /// The timetable repeats after this time, without end. Default: it runs once.
     pub timetable_period: Option<TimeSpan>,
 }
 
-/// A rate that changes at random in steps. Its logarithm is normally distributed, and its own past
-/// pulls on it (AR(1)).
+/// A rate that changes at random in steps. Its logarithm is a normally distributed AR(1) process.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Varying {
-    /// From one step to the next; at least "1 ms". After 2048 steps, the first one comes again.
+    /// The length of a step; at least "1 ms". The steps repeat after 2048.
     #[schemars(required)]
     pub interval: Option<TimeSpan>,
     /// The standard deviation of the rate's natural logarithm, 0 to 2.
     #[schemars(required)]
     pub deviation: Option<Number>,
-    /// How much a step's logarithm is like the one before: their correlation, at least 0 and less
-    /// than 1. Default: 0.
+    /// The correlation of a step's logarithm with the one before, at least 0 and less than 1.
+    /// Default: 0.
     pub memory: Option<Number>,
     /// Times without a rate, in which packets wait. Default: none.
     pub outages: Option<Outages>,
-    /// Another seed, other steps; links with different names have different ones anyway. All
-    /// repetitions have the same. Default: 1.
+    /// The seed of the steps. Links with different names have different steps; all repetitions have
+    /// the same. Default: 1.
     pub seed: Option<u64>,
 }
 
@@ -87,27 +86,27 @@ pub struct Outages {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Policer {
-    /// How fast tokens come; at least 1 bps.
+    /// The rate of the tokens; at least 1 bps.
     #[schemars(required)]
     pub rate: Option<Bandwidth>,
-    /// Tokens that there is room for, all there in the beginning: at least a packet.
+    /// The size of the token bucket, which is full at the start: at least a packet.
     #[schemars(required)]
     pub burst: Option<Bytes>,
 }
 
-/// Packets that take longer than all others, as over a second, longer way.
+/// Packets that take longer than all others, as over a second, longer route.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Late {
-    /// Each packet's probability to be one.
+    /// The probability that a packet is late.
     #[schemars(required)]
     pub share: Option<Number>,
-    /// How much longer they take.
+    /// The extra delay of a late packet.
     #[schemars(required)]
     pub by: Option<TimeSpan>,
 }
 
-/// What is different from some time on; what isn't mentioned stays as it is.
+/// A change at a point in time; keys that it doesn't have stay unchanged.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -118,7 +117,8 @@ pub struct Change {
     pub rate: Option<Bandwidth>,
     /// The link's delay.
     pub delay: Option<TimeSpan>,
-    /// Whether the link is up. Going down loses all that is queued and under way.
+    /// Whether the link is up. A link that goes down loses all packets in its queue and in flight
+    /// on it.
     pub up: Option<bool>,
 }
 
@@ -138,7 +138,7 @@ pub struct Red {
     /// How much the queue holds at most.
     #[schemars(required)]
     pub limit: Option<QueueLimit>,
-    /// Average length below which nothing is dropped.
+    /// Average length below which the queue drops nothing.
     #[schemars(required)]
     pub min: Option<Threshold>,
     /// Average length at which the drop probability is `max_p`.
@@ -147,7 +147,7 @@ pub struct Red {
     /// Drop probability at `max`. Default: 0.1.
     pub max_p: Option<Number>,
     /// Weight of each packet in the moving average; "auto" averages over about a second, as ns-2
-    /// does when told to. Default: 0.002.
+    /// can do. Default: 0.002.
     pub weight: Option<Weight>,
     /// Above `max` the probability rises to 1 at twice `max` rather than at once. Default: true.
     pub gentle: Option<bool>,

@@ -34,7 +34,7 @@ pub use relays::{Relays, Reuse};
 pub use sweep::Sweep;
 pub use timeout::RetransmissionTimeout;
 
-/// A scenario: a network, who sends over it, and what is measured.
+/// A scenario: a network, the flows over it, and the measurements.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(
@@ -50,26 +50,27 @@ pub struct File {
     pub name: Option<String>,
     /// A line or two about what it shows. Default: empty.
     pub about: Option<String>,
-    /// How long a run lasts.
+    /// The length of a run.
     pub duration: Option<TimeSpan>,
     /// Seed of everything random in the first repetition of each point; those of the next ones
     /// count up from it. Default: 1.
     pub seed: Option<u64>,
-    /// How many times each point is run, with different seeds; from 1 to 100,000. Default: 1.
+    /// The number of repetitions of each point, with different seeds; from 1 to 100,000. Default:
+    /// 1.
     pub repeat: Option<u32>,
     /// One-way links by name.
     pub links: Option<IndexMap<Name, Link>>,
-    /// Ways over the links, by name.
+    /// Routes over the links, by name.
     pub paths: Option<IndexMap<Name, Path>>,
-    /// What holds for every flow that doesn't say otherwise. Any key of a flow may stand here; a
-    /// flow's own key replaces it as a whole.
+    /// Defaults for all flows. Any key of a flow is allowed; a flow's own key replaces the whole
+    /// default.
     pub defaults: Option<Flow>,
     /// Flows, or groups of equal flows, by name.
     pub flows: Option<IndexMap<Name, Flow>>,
     /// What is measured. Default: means over the whole run, no series.
     pub measure: Option<Measure>,
-    /// Sources that send through relays which they choose, by rate control above the transport; in
-    /// place of `duration`, `links`, `paths`, `flows` and `measure`.
+    /// Sources that send through relays that they choose, with rate control above the transport;
+    /// replaces `duration`, `links`, `paths`, `flows` and `measure`.
     pub overlay: Option<Overlay>,
     /// Keys with lists of values: the scenario is run for every combination. Default: nothing is
     /// swept.
@@ -79,19 +80,19 @@ pub struct File {
     pub(crate) folder: PathBuf,
 }
 
-/// A way from a sender to a receiver, and back.
+/// A route from a sender to a receiver, and back.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Path {
-    /// The links that data passes, in order; none of them twice.
+    /// The links of the data direction, in order, each at most once.
     #[schemars(required, length(min = 1))]
     pub links: Option<Vec<Name>>,
-    /// The links that acknowledgements pass, in order. Default: none; they come back after
-    /// `return_delay`, whatever their number.
+    /// The links of the ACK direction, in order. Default: none; ACKs return after `return_delay`,
+    /// whatever their number.
     pub reverse: Option<Vec<Name>>,
-    /// How long acknowledgements take, beside the reverse links. Default: the sum of the delays of
+    /// The delay of ACKs in addition to the reverse links. Default: the sum of the delays of
     /// `links` without reverse links, 0 with them. The delays of a flow's access link and its
-    /// `extra_delay` come on top.
+    /// `extra_delay` are added.
     pub return_delay: Option<TimeSpan>,
 }
 
@@ -111,10 +112,9 @@ pub struct Flow {
     pub count: Option<u32>,
     /// When the first flow of the group starts. Default: "0 s".
     pub start: Option<TimeSpan>,
-    /// Each further flow of the group starts this much later than the one before. Default: "0 s".
+    /// The delay from one flow's start to the next in the group. Default: "0 s".
     pub stagger: Option<TimeSpan>,
-    /// Each flow really starts at a random time, uniform between its start and this much later.
-    /// Default: "0 s".
+    /// The largest random delay added to each flow's start, uniformly distributed. Default: "0 s".
     pub start_spread: Option<TimeSpan>,
     /// When all flows of the group stop sending. Default: at the end of the run.
     pub stop: Option<TimeSpan>,
@@ -127,10 +127,11 @@ pub struct Flow {
     /// A private first link in front of each subflow, shared with nobody. Default: none; its
     /// `delay` defaults to "0 s", its `queue` to "1000 packets".
     pub access: Option<Link>,
-    /// More one-way delay behind the last link; acknowledgements take it once more. Default: "0 s".
+    /// Additional one-way delay after the last link, and the same in the return direction. Default:
+    /// "0 s".
     pub extra_delay: Option<TimeSpan>,
-    /// The group's member k (counted from 0) has k times this much more `extra_delay`. Default: "0
-    /// s".
+    /// The group's member k (counted from 0) has k times this delay in addition to `extra_delay`.
+    /// Default: "0 s".
     pub delay_step: Option<TimeSpan>,
     /// Bytes of a full packet, headers included; at most 65535. Default: "1500 B".
     pub packet_size: Option<Bytes>,
@@ -146,55 +147,52 @@ pub struct Flow {
     pub pacing: Option<bool>,
     /// How a window grows until the first loss. Default: "hystart".
     pub slow_start: Option<SlowStart>,
-    /// Whether an acknowledgement lets the window grow by all the bytes that it acknowledges, or
-    /// counts for one packet however many it acknowledges, as old TCP stacks have it. Without
-    /// meaning at `ack_every = "1 packet"`. Default: "bytes".
+    /// Whether the window grows by all bytes that an ACK acknowledges, or by one packet for each
+    /// ACK, as in old TCP stacks. Has no effect with `ack_every = "1 packet"`. Default: "bytes".
     pub growth: Option<Growth>,
-    /// Whether a window that was cut holds still until packets sent since then are acknowledged, as
-    /// TCP's does, or grows by every acknowledgement, as the papers print their laws: about 15 %
-    /// more throughput at a loss rate of 1 %. Default: "hold".
+    /// Whether a window stays constant after a cut until packets sent since then are acknowledged,
+    /// as in TCP, or grows with every ACK, as the papers print their laws: about 15 % more
+    /// throughput at a loss rate of 1 %. Default: "hold".
     pub recovery: Option<Recovery>,
-    /// How lost packets are told from overtaken ones. Default: "fixed".
+    /// How the sender distinguishes lost from reordered packets. Default: "fixed".
     pub loss_detection: Option<LossDetection>,
-    /// What happens when nothing is acknowledged for a while. Default: "probe".
+    /// What the sender does when nothing is acknowledged for a while. Default: "probe".
     pub retransmission_timeout: Option<RetransmissionTimeout>,
     /// The window to start from. Default: "10 packets".
     pub initial_window: Option<Packets>,
     /// The smallest window and slow-start threshold; at least "1 packet". Default: the law's own.
     pub window_floor: Option<Packets>,
-    /// The smallest slow-start threshold, where it is to be above the smallest window: a window
-    /// that was cut to less gets back there by slow start; at least "1 packet". Default:
-    /// `window_floor`.
+    /// The smallest slow-start threshold, if it should be above the smallest window: a window that
+    /// was cut to less returns there by slow start; at least "1 packet". Default: `window_floor`.
     pub threshold_floor: Option<Packets>,
-    /// The receiver acknowledges after so many packets, those out of order at once; from 1 to 1024.
-    /// Default: "1 packet".
+    /// The number of packets after which the receiver sends an ACK, from 1 to 1024; it acknowledges
+    /// packets out of order at once. Default: "1 packet".
     pub ack_every: Option<WholePackets>,
-    /// … or this long after the first one not acknowledged yet; at most 1 s. Default: "40 ms".
-    /// Without meaning at `ack_every = "1 packet"`.
+    /// … or this long after the first packet that it hasn't acknowledged; at most 1 s. Default: "40
+    /// ms". Has no effect with `ack_every = "1 packet"`.
     pub ack_delay: Option<TimeSpan>,
     /// Bytes of an acknowledgement, on reverse links; at most 65535. Default: "52 B".
     pub ack_size: Option<Bytes>,
     /// Whether packets are ECN-capable: queues with `ecn = true` mark them instead of dropping
     /// them. Default: false.
     pub ecn: Option<bool>,
-    /// Which path carries the next packet of the flow's data. At the packet level all schedulers
-    /// are the same: its subflows send on whenever they may, and no byte has to wait for another.
+    /// Which path carries the next packet of the flow's data. At the packet level, all schedulers
+    /// are the same: subflows send whenever their windows allow, and no byte waits for another.
     /// Default: "earliest-delivery".
     pub scheduler: Option<Scheduler>,
-    /// How much the receiver has room for: data in its buffer or on the way, over all paths
-    /// together; "64 KiB" to "1 TiB". At the stack level only. Default: "64 MiB".
+    /// The largest amount of data in the receiver's buffer and in flight, over all paths together;
+    /// "64 KiB" to "1 TiB". Only at the stack level. Default: "64 MiB".
     pub receive_buffer: Option<Bytes>,
-    /// The payload is so many files of about the same size, which the file-transfer protocol sends,
-    /// with names, hashes and answers, instead of a stream of bytes; up to 100,000. Needs `size`.
-    /// At the stack level only. Default: a stream.
+    /// The number of files of about the same size into which the payload is divided, up to 100,000.
+    /// The file-transfer protocol sends them, with names, hashes and answers, instead of a stream
+    /// of bytes. Needs `size`. Only at the stack level. Default: a stream.
     #[schemars(range(min = 1, max = 100_000))]
     pub files: Option<u32>,
     /// How packets are sealed, at the stack level: encrypted as those of transfers, or in the clear
     /// with a checksum of the same size, for the same results in less time. Default: "aead".
     pub sealing: Option<Sealing>,
-    /// With law `mpath` and several paths the first path is the direct one and the others, each
-    /// through a relay, are opened and closed by its path manager: what there is to choose about
-    /// that.
+    /// The options of the path manager of law `mpath`. With several paths, the first path is the
+    /// direct one, and the path manager opens and closes the others, each through a relay.
     pub relays: Option<Relays>,
 }
 
@@ -202,15 +200,15 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// Means are taken from here on; what is before is warm-up. Default: "0 s".
+    /// The start of the measurement; the time before is warm-up. Default: "0 s".
     pub from: Option<TimeSpan>,
-    /// Means are taken up to here. Default: the end of the run.
+    /// The end of the measurement. Default: the end of the run.
     pub until: Option<TimeSpan>,
-    /// Distance of the samples of a series. Default: "100 ms".
+    /// The time between samples of a series. Default: "100 ms".
     pub interval: Option<TimeSpan>,
     /// What is recorded over time, from the beginning to the end of the run. Default: nothing.
     pub series: Option<Vec<What>>,
-    /// Further parts of the run for which goodputs are given. Default: none.
+    /// Parts of the run with separate goodputs. Default: none.
     pub spans: Option<Vec<Span>>,
 }
 

@@ -10,7 +10,7 @@ use serde::de::{self, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 
 use crate::quantity::{Bandwidth, QueueLimit, TimeSpan, WholePackets};
 
-/// An overlay: sources that send to one destination through relays which they choose, with the
+/// An overlay: sources that send to one destination through relays that they choose, with the
 /// application-level rate control of the overlay paper.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -18,8 +18,8 @@ pub struct Overlay {
     /// How many sources there are. Default: as many as `selection` has.
     #[schemars(range(min = 1))]
     pub sources: Option<u32>,
-    /// What each source has to send: one rate for all, or a list of which each source draws one by
-    /// the seed, all alike probable.
+    /// Each source's demand: one rate for all, or a list from which each source draws one at
+    /// random, all with equal probability.
     #[schemars(required)]
     pub demand: Option<Demand>,
     /// How many relays there are. Default: as many as sources.
@@ -28,43 +28,43 @@ pub struct Overlay {
     /// b: relay j has a bandwidth to the destination in proportion to 1/j^b; 0 to 10. Default: 0.
     #[schemars(range(min = 0, max = 10))]
     pub skew: Option<f64>,
-    /// f: the relays' bandwidths in sum over the demands in sum. Default: 1.
+    /// f: the sum of the relays' bandwidths divided by the sum of the demands. Default: 1.
     pub ratio: Option<f64>,
-    /// The bandwidth of each relay to the destination, in place of `relays`, `skew` and `ratio`.
+    /// The bandwidth of each relay to the destination; replaces `relays`, `skew` and `ratio`.
     pub bandwidths: Option<Vec<Bandwidth>>,
-    /// k: so many paths of each source, through different relays; at most 256. Default: 2.
+    /// k: the number of paths of each source, through different relays; at most 256. Default: 2.
     #[schemars(range(min = 1, max = 256))]
     pub paths: Option<u32>,
-    /// By what a source chooses its relays. Default: "uniform".
+    /// How a source chooses its relays. Default: "uniform".
     pub choice: Option<RelayChoice>,
-    /// Of proportional choice: the largest relative error of what a source takes for a relay's
+    /// For the proportional choice: the largest relative error of a source's estimate of a relay's
     /// bandwidth; 0 to below 1. Default: 0.5, the paper's.
     pub bandwidth_error: Option<f64>,
-    /// The relays of each source, counted from 1, in place of a choice.
+    /// The relays of each source, counted from 1; replaces `choice`.
     pub selection: Option<Vec<Vec<u32>>>,
     /// The rate controller. Default: AIAD from 0 with the paper's constants.
     pub control: Option<RateControl>,
-    /// Who loses on an overloaded link, at the flow level. Default: "max-min".
+    /// How an overloaded link divides its bandwidth, at the flow level. Default: "max-min".
     pub sharing: Option<Sharing>,
     /// How many control intervals a run, or each iteration of a search, has; at most 1,000,000.
     /// Default: 1000.
     #[schemars(range(min = 1))]
     pub intervals: Option<u32>,
-    /// The last so many of them count. Default: half of them.
+    /// How many of the last intervals count. Default: half of them.
     #[schemars(range(min = 1))]
     pub judged: Option<u32>,
     /// A run has settled when all further values are within this share of the mean of the last
     /// ones; 0.5 to below 1. Default: 0.98, the paper's for exact rates.
     pub band: Option<f64>,
-    /// Sources without enough choose other relays, again and again. Default: the first choice
-    /// stays.
+    /// Sources choose other relays until all are satisfied. Default: sources keep their first
+    /// choice.
     pub reselect: Option<Reselect>,
-    /// What the packet level has to know beside: `manyway run --level packet`. `[defaults]` has the
-    /// TCP connections' keys. Default: flow level only.
+    /// The options of the packet level: `manyway run --level packet`. `[defaults]` has the TCP
+    /// connections' keys. Default: flow level only.
     pub packets: Option<OverlayPackets>,
 }
 
-/// What the rate controller is told: the constants of Fig. 2.
+/// The rate controller's options: the constants of Fig. 2.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateControl {
@@ -77,27 +77,28 @@ pub struct RateControl {
     pub grow: Option<f64>,
     /// γ: failure divides it; more than 1. Default: 2.
     pub shrink: Option<f64>,
-    /// β(0): the increment term at first. 0 is AIAD, 0.1 the paper's MIMD. Default: 0.
+    /// β(0): the initial increment term. 0 is AIAD, 0.1 the paper's MIMD. Default: 0.
     pub boost: Option<f64>,
-    /// Rates to begin with. Default: "zero".
+    /// The initial rates. Default: "zero".
     pub start: Option<Start>,
 }
 
-/// How sources that don't have enough choose again.
+/// How unsatisfied sources choose again.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reselect {
-    /// Who chooses what again. Default: "k".
+    /// Which sources choose which relays again. Default: "k".
     pub scheme: Option<Scheme>,
-    /// A source is satisfied with this share of its demand; more than 0, at most 1. Default: 0.95.
+    /// A source is satisfied if it gets this share of its demand; more than 0, at most 1. Default:
+    /// 0.95.
     pub satisfied: Option<f64>,
     /// Iterations at most; the first selection counts as one. Default: 1000.
     #[schemars(range(min = 1))]
     pub iterations: Option<u32>,
 }
 
-/// The overlay at the packet level: each path is a TCP connection over its relay's link, of which
-/// the first hop never is the bottleneck.
+/// The overlay at the packet level: each path is a TCP connection over its relay's link; the first
+/// hop is never the bottleneck.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayPackets {
@@ -108,38 +109,39 @@ pub struct OverlayPackets {
     pub queue: Option<QueueLimit>,
     /// Length of a control interval. Default: ten round-trip times.
     pub interval: Option<TimeSpan>,
-    /// So many packets may wait in a connection's socket before it takes no more; their number
-    /// bounds the token bucket, too. Default: "4 packets".
+    /// How many packets may wait in a connection's socket; also the size of the token bucket.
+    /// Default: "4 packets".
     pub send_buffer: Option<WholePackets>,
-    /// With `start = "maxmin"`: the procedure goes on for so many intervals before the first one,
-    /// and the rates of the last half of them are those to begin with. Default: 10.
+    /// With `start = "maxmin"`: the number of intervals that the procedure takes before the first
+    /// one; the rates of its last half are the initial rates. Default: 10.
     #[schemars(range(min = 2))]
     pub fill_intervals: Option<u32>,
 }
 
-/// By what a relay is chosen.
+/// How a source chooses a relay.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RelayChoice {
-    /// All relays alike.
+    /// All relays with equal probability.
     Uniform,
-    /// In proportion to what the source takes for their bandwidths.
+    /// In proportion to the source's estimates of their bandwidths.
     Proportional,
 }
 
-/// Who loses on an overloaded link.
+/// How an overloaded link divides its bandwidth.
 // The three classical rules for dividing too little: equal awards, proportional, equal losses. Over
 // several links: the max-min allocation of the network; the smallest part, and the largest loss, of
 // all links, each by the loads offered.
 #[derive(Debug, Copy, Clone, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// Flows that want more than the common share get that, the others all they want.
+    /// Flows that want more than the common share get that share, the others get all that they
+    /// want.
     #[default]
     MaxMin,
-    /// Everyone gets the same part of what he offers.
+    /// Every flow gets the same fraction of its offered rate.
     Proportional,
-    /// Everyone loses the same rate, at most his own.
+    /// Every flow loses the same rate, at most its own.
     EqualLoss,
 }
 
@@ -170,8 +172,8 @@ pub enum Start {
     /// 0 on every path.
     #[default]
     Zero,
-    /// What the maxmin procedure comes to: each unit of data goes to the next path in turn that
-    /// takes it.
+    /// The result of the maxmin procedure: each unit of data goes to the next path in turn that
+    /// accepts it.
     MaxMin,
 }
 

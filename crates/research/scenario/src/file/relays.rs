@@ -10,19 +10,20 @@ use crate::quantity::TimeSpan;
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Relays {
-    /// The registration server gives so many relays at a time, drawn at random from all. Default:
-    /// all of them.
+    /// The number of relays that the registration server returns at a time, drawn at random from
+    /// all. Default: all of them.
     #[schemars(range(min = 1))]
     pub subset: Option<u32>,
-    /// The manager knows at most so many, and asks for no more then. Default: 4096.
+    /// The largest number of relays that the manager knows; it then asks for no more. Default:
+    /// 4096.
     #[schemars(range(min = 1))]
     pub max_known: Option<u32>,
-    /// At most so many proxied paths are open at a time. Default: 256.
+    /// The largest number of open proxied paths at a time. Default: 256.
     #[schemars(range(min = 1))]
     pub max_open: Option<u32>,
-    /// Whose path is opened once every relay has been used. Default: "best".
+    /// Which relay's path the manager opens once it has used every relay. Default: "best".
     pub reuse: Option<Reuse>,
-    /// A relay whose path was closed for now is left alone for so long, twice as long after the
+    /// How long the manager doesn't use a relay after closing its path; twice as long after the
     /// second time, and so on up to an hour. Default: "60 s".
     pub rest: Option<TimeSpan>,
 }
@@ -32,10 +33,10 @@ pub struct Relays {
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// The best of those without an open path, if it did better than the worst of those with one,
-    /// or if there are none.
+    /// The best relay without an open path, if it was better than the worst relay with one, or if
+    /// no path is open.
     Best,
-    /// The best of those without an open path.
+    /// The best relay without an open path.
     BestIdle,
 }
 

@@ -30,8 +30,8 @@ impl JsonSchema for Sweep {
             "properties": {
                 "cases": {
                     "type": "array",
-                    "description": "Tables of assignments that are made together, each with a \
-                     `name` or none of them.",
+                    "description": "Tables of keys that change together; either all or none of \
+                     them have a `name`.",
                     "items": { "type": "object", "minProperties": 1 },
                     "minItems": 1,
                 },

@@ -85,7 +85,7 @@ impl JsonSchema for RetransmissionTimeout {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "description": "What a sender does when nothing is acknowledged for a while: it sends \
-             a probe (RFC 9002), or all that is in flight counts as lost (RFC 6298).",
+             a probe (RFC 9002), or counts all packets in flight as lost (RFC 6298).",
             "anyOf": [
                 { "const": "probe" },
                 {

@@ -340,7 +340,7 @@ impl Context<'_> {
             .stop
             .map_or(self.duration, |stop| stop.0.min(self.duration));
         if used.start.is_some_and(|own| own.0 >= end) {
-            let message = format!("the subflow joins when its flow is over, at {}", shown(end));
+            let message = format!("the subflow joins after its flow ends, at {}", shown(end));
             self.checks.report(&key.join("start"), message);
         } else if used.stop.is_some_and(|stop| stop.0 <= start) {
             let message = format!("the subflow leaves before it joins, at {}", shown(start));
@@ -483,7 +483,7 @@ impl Context<'_> {
             self.checks.report(&key, message);
         }
         if self.flow.rate.is_some() {
-            let message = "files are all there at once: leave out rate, or files";
+            let message = "all files are available at the start: leave out rate, or files";
             self.checks.report(&key, message);
         }
         Some(files)

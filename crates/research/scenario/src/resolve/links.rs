@@ -104,7 +104,7 @@ impl Checks {
         if link.rate.is_some() || link.varying.is_some() || has_timetable(link) {
             self.report(
                 &key,
-                "says what `rate`, `varying` and `timetable` would: leave them out",
+                "replaces `rate`, `varying` and `timetable`: leave them out",
             );
         }
         let path = self.folder.join(name);
@@ -126,7 +126,7 @@ impl Checks {
     ) -> Option<(Rate, Timetable)> {
         let key = link_key.join("varying");
         if has_timetable(link) {
-            self.report(&key, "says what `timetable` would: leave one of them out");
+            self.report(&key, "replaces `timetable`: leave one of them out");
         }
         let interval = &varying.interval;
         let interval = self.required(interval, &key.join("interval"), "interval = \"50 ms\"");
@@ -166,7 +166,7 @@ impl Checks {
         if link.timetable_period.is_some() && link.timetable.is_none() {
             self.report(
                 &key.join("timetable_period"),
-                "a period without a `timetable` that it could repeat",
+                "a period needs a `timetable` to repeat",
             );
         }
         let mut earlier = None;
@@ -182,7 +182,7 @@ impl Checks {
                     && at.0 <= earlier
                 {
                     let message = format!(
-                        "changes are in the order of time, and the one before is at {}",
+                        "changes must be in the order of time, and the previous one is at {}",
                         shown(earlier)
                     );
                     self.report(&key.join("at"), message);

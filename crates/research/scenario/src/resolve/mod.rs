@@ -147,7 +147,7 @@ impl Checks {
             .required(&file.duration, &key, "duration = \"60 s\"")?
             .0;
         if duration.is_zero() {
-            self.report(&key, "a run of no duration: choose more than 0 s");
+            self.report(&key, "the run has no duration: choose more than 0 s");
             return None;
         }
         Some(duration)

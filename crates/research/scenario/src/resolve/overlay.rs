@@ -64,7 +64,7 @@ impl Checks {
             (
                 "links",
                 file.links.is_some(),
-                "each relay has a link, and it is its bandwidth that limits",
+                "each relay has one link, whose bandwidth is the limit",
             ),
             ("paths", file.paths.is_some(), "each relay is a path"),
             (
@@ -80,7 +80,7 @@ impl Checks {
         ];
         for (key, present, why) in keys {
             if present {
-                let message = format!("doesn't go with [overlay]: {why}");
+                let message = format!("can't be combined with [overlay]: {why}");
                 self.faults.push(Fault::key(&Key::of([key]), message));
             }
         }
@@ -205,7 +205,7 @@ impl Context<'_> {
 
     fn demands(&mut self) -> Option<Vec<f64>> {
         let key = self.key.join("demand");
-        let nothing = "a demand of nothing: choose at least 1 bps, or fewer sources";
+        let nothing = "the demand is zero: choose at least 1 bps, or fewer sources";
         let demand = self
             .checks
             .required(&self.overlay.demand, &key, "demand = \"1.2 Mbps\"")?;
@@ -234,7 +234,7 @@ impl Context<'_> {
             for (name, _) in others.into_iter().filter(|(_, present)| *present) {
                 self.report(
                     name,
-                    "doesn't go with overlay.bandwidths, which say all: leave one of them out",
+                    "can't be combined with overlay.bandwidths: leave one of them out",
                 );
             }
             let nothing = "a relay without bandwidth: choose at least 1 bps, or leave it out";
@@ -291,8 +291,8 @@ impl Context<'_> {
             (RelayChoice::Uniform, Some(_)) => {
                 self.report(
                     "bandwidth_error",
-                    "a uniform choice asks for no bandwidths: say \
-                    choice = \"proportional\", or leave this out",
+                    "a uniform choice uses no bandwidths: write choice = \"proportional\", or \
+                     leave this out",
                 );
                 return None;
             }
@@ -330,7 +330,7 @@ impl Context<'_> {
         for (name, _) in others.into_iter().filter(|(_, present)| *present) {
             self.report(
                 name,
-                "doesn't go with overlay.selection, which says all: leave one of them out",
+                "can't be combined with overlay.selection: leave one of them out",
             );
         }
         for (source, own) in given.iter().enumerate() {
@@ -377,8 +377,8 @@ impl Context<'_> {
             Some(file::Increment::Rate(rate)) => {
                 if demands.iter().any(|other| *other != demand) {
                     let key = self.key.join("control").join("increment");
-                    let message =
-                        "a rate, where demands differ: choose a share of the demand, such as 0.01";
+                    let message = "a rate doesn't fit different demands: choose a share of the \
+                                   demand, such as 0.01";
                     self.checks.report(&key, message);
                 }
                 rate.0.bits_per_sec() / demand
@@ -435,7 +435,7 @@ impl Context<'_> {
         let Some(packets) = &self.overlay.packets else {
             if file.defaults.is_some() {
                 let message =
-                    "are the keys of TCP connections, which there are with [overlay.packets] only";
+                    "are keys of TCP connections, which only exist with [overlay.packets]";
                 self.checks
                     .faults
                     .push(Fault::key(&Key::of(["defaults"]), message.to_owned()));
@@ -463,7 +463,7 @@ impl Context<'_> {
         }
         if interval < rtt {
             let message = format!(
-                "shorter than a round trip of {}: nothing that it sends would be back in it",
+                "shorter than a round trip of {}: no ACK would return within it",
                 shown(rtt)
             );
             self.checks.report(&key.join("interval"), message);
@@ -520,7 +520,7 @@ impl Context<'_> {
             ("relays", flow.relays.is_some()),
         ];
         for (name, _) in keys.into_iter().filter(|(_, present)| *present) {
-            let message = "means nothing here: the overlay's sources, demands and relays decide \
+            let message = "has no effect here: the overlay's sources, demands and relays decide \
                 that, and its rates count whole packets";
             self.checks
                 .faults

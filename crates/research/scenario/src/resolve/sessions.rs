@@ -58,7 +58,7 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
     let mut refused = Vec::new();
     let mut only = |key, differs: bool, value: &str| {
         if differs {
-            let message = format!("sessions have {value} only: write that, leave it out");
+            let message = format!("sessions only support {value}: write that, leave it out");
             refused.push((key, message));
         }
     };
@@ -141,7 +141,7 @@ fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
             ..Relays::default()
         };
         if *relays != own {
-            let message = "sessions have the manager's defaults: keep subset only";
+            let message = "sessions use the manager's defaults: keep only subset";
             refused.push(("relays", message.to_owned()));
         }
     }

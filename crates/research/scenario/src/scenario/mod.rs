@@ -383,7 +383,7 @@ fn parse_tree(sources: &Sources) -> Result<Table, ScenarioError> {
     })
 }
 
-const TOO_DEEP: &str = "nested too deep: nothing in a scenario needs so many brackets or dots";
+const TOO_DEEP: &str = "nested too deep: a scenario needs fewer brackets or dots";
 
 /// The value of an assignment: TOML where it is, else text.
 fn parse_value(text: &str) -> Result<Node, String> {

@@ -121,7 +121,7 @@ fn what_cannot_vary_is_refused() {
     );
     refused(
         " }\ntimetable_period = \"5 s\"\nlate = { share = 0.1, by = \"1 ms\"",
-        "links.a.varying: says what `timetable` would",
+        "links.a.varying: replaces `timetable`",
     );
 }
 

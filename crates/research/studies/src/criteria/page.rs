@@ -12,9 +12,9 @@ use crate::gate::Gate;
 const HEAD: &str = "\
 # Design criteria: Table I, its limits, and the trade-offs of Table II
 
-Peng, Walid, Hwang and Low, \"Multipath TCP: Analysis, Design and Implementation\", sections III \
-and IV, evaluated on the laws' own code. What the criteria mean and how
-they are evaluated is in [criteria.md](../criteria.md).
+This page evaluates sections III and IV of Peng, Walid, Hwang and Low, \"Multipath TCP: \
+Analysis, Design and Implementation\", on the laws' own code. [criteria.md](../criteria.md) \
+explains the criteria and their evaluation.
 
 Made by `cargo run --release -p manyway-studies -- criteria --full --out docs/results`, which \
 writes everything to `criteria.json`, too. Without `--full` it draws fewer points.
@@ -45,18 +45,18 @@ pub(crate) fn markdown(results: &Results, gates: &[Gate]) -> String {
 }
 
 const NOTES: &str = "
-C2 and C3 share a column in the paper. The row of *generalized* is the class of eq. (16) with 0 < \
-β ≤ 1, 24 members; *max* is the paper's fluid of LIA, without the minimum with Reno's increase;
-*lia*, *balia* and *reno* are beside the paper: what runs. Balia as run, eq. (1)-(2), is not a \
-member of its class, which has (β, n, η) = (0.2, ∞, 0.5). That a routing matrix has full row rank \
-(C3) is up to
-the network. Jacobians of *max*, *generalized* with n = ∞, *lia* and *balia* jump where the \
-largest rates tie, so that C0 and C2, which ask for continuous ones, are meant off ties.
+C2 and C3 share a column in the paper. The row *generalized* is the class of eq. (16) with 0 < β \
+≤ 1, 24 members; *max* is the paper's fluid of LIA, without the minimum with Reno's increase. \
+*lia*, *balia* and *reno* are the implemented laws, which the paper's table doesn't have. The \
+implemented Balia, eq. (1)-(2), is not a member of its class, which has (β, n, η) = (0.2, ∞, \
+0.5). Whether a routing matrix has full row rank (C3) depends on the network. The Jacobians of \
+*max*, *generalized* with n = ∞, *lia* and *balia* jump where the largest rates tie. C0 and C2 \
+require continuous ones, so they are evaluated off ties.
 ";
 
 fn domain(domain: &Domain) -> String {
     format!(
-        "{} points drawn (seed {}), rates over {} decades, the largest at least {} % above the \
+        "{} random points (seed {}), rates over {} decades, the largest at least {} % above the \
          next; then a search from the worst of them.\n",
         domain.samples,
         domain.seed,
@@ -214,32 +214,32 @@ fn shortened(rates: &[f64]) -> String {
 const PATHS: &str = "
 ## How many paths C2 bears
 
-Equal round-trip times, rates over 6 decades. Theorem IV.1 has 8 paths at most, for every β and n. \
-Nine are safe as well, as Lemma G.1 is strict off ties. Ten aren't, for any β, with n = ∞: three \
-paths nearly tie,
-and the others carry next to nothing. With n = 1 it is one path that has nearly all, and the limit \
-is 1 + 8/β ([why](../criteria.md#how-many-paths)). η doesn't matter, as it isn't in φ. Found by
-bisection, so that *first broken at* is the fewest for which the search found a point:
+Round-trip times are equal, and rates range over 6 decades. Theorem IV.1 covers at most 8 paths, \
+for every β and n. Nine are also safe, because Lemma G.1 is strict off ties. With n = ∞, ten \
+aren't, for any β: three paths nearly tie, and the others carry almost nothing. With n = 1, one \
+path carries almost everything, and the limit is 1 + 8/β \
+([proof](../criteria.md#how-many-paths)). η doesn't matter, because it isn't in φ. We found the \
+limits by bisection; *first broken at* is the smallest number of paths for which the search \
+found a violation:
 
 ";
 
 const RATIOS: &str = "
 ## How unequal round-trip times may be
 
-The least ratio of the longest to the shortest round-trip time at which C2 was broken, by \
-bisection, rates over 3 decades. In the limit of one path that has all it is √8 = 2.83 for \
-Semicoupled on two paths.
+The table has the smallest ratio of the longest to the shortest round-trip time at which the \
+search found a violation of C2, by bisection, with rates over 3 decades. If one path carries \
+everything, the limit is √8 = 2.83 for Semicoupled on two paths.
 
 ";
 
 const ORDERS: &str = "
 ## The orders of section IV-A
 
-Equal round-trip times, 2 to 8 paths. The order of φ is the paper's, so that friendliness follows \
-(Theorem III.4). The order of the Jacobians, on which the paper's order of responsiveness rests \
-(Theorem III.5), isn't:
-only EWTCP's is below the others'. Two paths are enough to see it: at a witness `Δxᵀ(∂Φ̂/∂x − \
-∂Φ̃/∂x)Δx` should be negative.
+Round-trip times are equal, with 2 to 8 paths. The order of φ is the paper's, so the order of \
+friendliness follows (Theorem III.4). The order of the Jacobians, which the paper's order of \
+responsiveness needs (Theorem III.5), differs: only EWTCP's is below the others'. Two paths are \
+enough to show this: at a witness, `Δxᵀ(∂Φ̂/∂x − ∂Φ̃/∂x)Δx` should be negative.
 
 ";
 
@@ -280,17 +280,18 @@ fn curves(results: &Results) -> String {
 const CURVES: &str = "
 ## Table II: what β, n and η do
 
-On two networks with links of 20 Mbps, round-trip times of 100 ms and packets of 1500 B, RED's \
-slope 0.1 % per packet of queue:
+The table has results for two networks with links of 20 Mbps, round-trip times of 100 ms, \
+packets of 1500 B, and a RED slope of 0.1 % per packet of queue:
 
-- *shared*: two paths through one bottleneck beside a Reno flow (Fig. 1), their rate together over \
-the Reno flow's. In closed form √(1 + β(2^{1/n} − 1)): 1 for n = ∞, whatever β.
-- *beside*: one link of its own, one shared with a Reno flow (Fig. 2): the path's rate there over \
-the Reno flow's.
+- *shared*: two paths through one bottleneck beside a Reno flow (Fig. 1), their total rate \
+divided by the Reno flow's. In closed form √(1 + β(2^{1/n} − 1)): 1 for n = ∞ and every β.
+- *beside*: one unshared link, and one shared with a Reno flow (Fig. 2): the path's rate on the \
+latter divided by the Reno flow's.
 - *correction*: how fast the source would return at fixed prices, in the slowest direction: the \
 quotient of λ̄ over p = 0, at the equilibrium of Fig. 2. The paper's λ̄ as printed, over all (x, \
 p), is 0 for every law.
-- *convergence*: minus the spectral abscissa of J* there, which is what the network really does.
+- *convergence*: minus the spectral abscissa of J* there, which is the network's actual rate of \
+convergence.
 - *oscillation*: eq. (13), the part of its rate that a loss takes from the source; 1/2 for NewReno \
 on one path.
 
