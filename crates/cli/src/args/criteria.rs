@@ -6,12 +6,12 @@ use std::str::FromStr;
 use clap::Args;
 use manyway_fluid::criteria::Rtts;
 
-/// Evaluate which design criteria a law meets, and show points where it doesn't
+/// Evaluate which design criteria a law meets, and print counterexamples for the others
 ///
-/// The criteria C0 to C5 of Peng et al. ask whether a law has a utility, one equilibrium, a stable
-/// one, and a predictable friendliness. manyway evaluates them at random states of one source and
-/// searches for worse states nearby. Without LAW, it shows Table I of the paper, with `balia`,
-/// `lia` and `reno` beside it, and marks results that differ from the printed ones.
+/// The criteria C0 to C5 of Peng et al. concern whether a law has a utility, one equilibrium, a
+/// stable equilibrium, and a predictable friendliness. manyway evaluates them at random states of
+/// one source and searches for worse states nearby. Without LAW, it prints Table I of the paper,
+/// with `balia`, `lia` and `reno` added, and marks results that differ from the printed ones.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CriteriaArgs {

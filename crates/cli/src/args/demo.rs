@@ -8,11 +8,12 @@ use manyway::control::LawSpec;
 
 use crate::link::LinkSpec;
 
-/// Show manyway at work on this host alone
+/// Run a demonstration on this host
 ///
-/// A sender and a receiver in one process use real sockets and emulated links with a rate and a
-/// delay. manyway sends a file of random bytes over the best link alone, then over all links, and
-/// verifies both copies. The demo needs no root and no configuration, and takes less than a minute.
+/// A sender and a receiver in one process use real sockets, and emulated links with a rate and a
+/// delay between them. manyway sends a file of random bytes over the best link alone, then over all
+/// links, and verifies both copies. The demo needs no root and no configuration, and takes less
+/// than a minute.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
     /// Link as RATE/DELAY, with the delay one way; repeatable

@@ -6,8 +6,8 @@ use clap::Args;
 
 /// Load laws into this host's kernel, for its MPTCP (Linux, root)
 ///
-/// `manyway kernel load balia` makes a law a congestion control of the kernel's, `list` shows what
-/// is loaded, and `unload` removes it. It needs `manyway-kernel`, a program of its own:
+/// `manyway kernel load balia` adds a law to the kernel's congestion controls, `list` shows the
+/// loaded laws, and `unload` removes one. The command runs a separate program, `manyway-kernel`:
 /// docs/kernel.md in the source tree says how to install and use it.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]

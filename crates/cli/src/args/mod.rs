@@ -65,10 +65,10 @@ pub(crate) use transfer::{
 use crate::end::End;
 use crate::exit::usage;
 
-/// Move data over every path you have.
+/// Transfer files over all network paths at once.
 ///
-/// manyway sends files over all network paths between two hosts at once, encrypted end to end.
-/// Where paths share a bottleneck, its congestion control takes no more than its fair share.
+/// manyway sends files over all network paths between two hosts at once, encrypted end to end. Its
+/// default congestion control couples paths that share a bottleneck.
 #[derive(Debug, Parser)]
 #[command(name = "manyway", version, after_long_help = EXAMPLES, propagate_version = true)]
 pub(crate) struct Cli {
@@ -132,10 +132,10 @@ Examples:
   manyway recv ~/inbox                    on the receiving host: prints a ticket
   manyway send film.mkv --to mw1…         on the sending host
   manyway send photos/                    prints a ticket and waits for a receiver
-  manyway recv mw1…                       fetches what the ticket's sender offers
+  manyway recv mw1…                       fetches the files of the ticket's sender
   manyway send backup.tar server:backups  starts the receiver over ssh
-  manyway sync photos/ server:photos      makes a directory there like the one here
-  manyway demo                            shows manyway at work on this host alone
+  manyway sync photos/ server:photos      updates a directory on the server
+  manyway demo                            runs a demonstration on this host
   manyway run experiment.toml             simulates a network and its flows
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 3 nobody answers, 4 refused, 5 interrupted,
@@ -186,7 +186,7 @@ pub(crate) enum Command {
 /// What the program prints.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OutputArgs {
-    /// Print errors only, and the ticket unless `--ticket-file` takes it
+    /// Print only errors, and the ticket unless `--ticket-file` is given
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 

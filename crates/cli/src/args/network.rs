@@ -14,7 +14,7 @@ use crate::metered::{Limit, Quota};
 pub(crate) struct NetworkArgs {
     /// Local interface or address to use; repeatable
     ///
-    /// By default manyway uses every interface that is up and follows those that appear or vanish.
+    /// By default, manyway uses every interface that is up, including those that appear later.
     #[arg(long = "path", value_name = "IFACE|ADDR", value_delimiter = ',')]
     pub(crate) interfaces: Vec<PathSelector>,
 
@@ -24,9 +24,9 @@ pub(crate) struct NetworkArgs {
 
     /// Transport for packets: UDP, TCP, or UDP with TCP where UDP fails
     ///
-    /// The listener, which is the side that prints a ticket, also accepts TCP connections, on the
-    /// number of its UDP port, except with `udp`. The kernel controls congestion on TCP paths, so
-    /// `--cc` has no effect there.
+    /// Except with `udp`, the listener, which is the side that prints a ticket, also accepts TCP
+    /// connections, on the TCP port with the number of its UDP port. The kernel controls congestion
+    /// on TCP paths, so `--cc` has no effect there.
     #[arg(long, value_name = "tcp|udp|auto", default_value = "auto")]
     pub(crate) carrier: Carriers,
 
@@ -38,9 +38,10 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "NAME", default_value_t = LawSpec::default())]
     pub(crate) cc: LawSpec,
 
-    /// Give way to everybody else on the paths with data that this side sends
+    /// Give way to all other flows with data that this side sends
     ///
-    /// The same as `--cc background`: the last of the two counts. It has no effect on TCP paths.
+    /// The same as `--cc background`. If you give both `--cc` and this option, the last one counts.
+    /// It has no effect on TCP paths.
     #[arg(long, overrides_with = "cc")]
     pub(crate) background: bool,
 
@@ -52,8 +53,8 @@ pub(crate) struct NetworkArgs {
 
     /// Highest sending rate over all paths together, e.g. 20Mbps or 2MB/s
     ///
-    /// Or one for each time of day: with 08:00=2Mbps,18:00=off there is no limit from 18:00 to
-    /// 08:00, local time.
+    /// The rate may depend on the time of day: 08:00=2Mbps,18:00=off sets 2 Mbps from 08:00, and no
+    /// limit from 18:00 to 08:00, local time.
     #[arg(long, value_name = "RATE|TIMETABLE")]
     pub(crate) limit: Option<Limit>,
 
@@ -63,8 +64,8 @@ pub(crate) struct NetworkArgs {
 
     /// Directory for a qlog file of each path, for qvis: packets, windows, round-trip times
     ///
-    /// manyway makes the directory if it is missing. A file has at most 256 MiB; what the disk is
-    /// too slow for is left out.
+    /// manyway creates the directory if it is missing. A file has at most 256 MiB. If the disk is
+    /// too slow, manyway drops events.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) qlog: Option<PathBuf>,
 
@@ -89,8 +90,8 @@ impl NetworkArgs {
 pub(crate) struct QuotaArgs {
     /// Stop using an interface or address when it has carried SIZE, e.g. wwan0=2GB; repeatable
     ///
-    /// manyway counts what this command sends and receives there, headers included, and looks ten
-    /// times a second.
+    /// manyway counts the bytes that this command sends and receives there, including headers. It
+    /// checks ten times a second.
     #[arg(long, value_name = "IFACE|ADDR=SIZE", value_delimiter = ',')]
     pub(crate) quota: Vec<Quota>,
 }
@@ -101,19 +102,20 @@ pub(crate) struct QuotaArgs {
 pub(crate) struct RelaySourceArgs {
     /// Relay to use: a RELAY (mr1…), or @FILE with one per line; repeatable
     ///
-    /// A sender with `--cc mpath` treats the relays as candidates and uses those that prove useful.
-    /// With any other law, it opens a path through each. The listener, which is the side that
-    /// prints a ticket, names up to 8 relays in it and can be reached through them. Other users of
-    /// this host can see a RELAY on the command line; @FILE and the environment hide it.
+    /// A sender with `--cc mpath` tries the relays and keeps those that add capacity. With any
+    /// other law, it opens a path through each. The listener, which is the side that prints a
+    /// ticket, names up to 8 relays in the ticket, and others can reach it through these. Other
+    /// users of this host can see a RELAY on the command line, but not one from @FILE or the
+    /// environment.
     #[arg(long, value_name = "RELAY", value_delimiter = ',')]
     pub(crate) via: Vec<String>,
 
     /// Registry that provides relays (https://HOST:PORT#KEY, as it prints it); repeatable for
     /// registries of one fleet
     ///
-    /// The registry chooses relays at random, and manyway uses them like those of `--via`. When it
-    /// has tried all of them, it fetches others. The listener, which is the side that prints a
-    /// ticket, can be reached through some of them.
+    /// The registry chooses relays at random, and manyway uses them like those of `--via`. When
+    /// manyway has tried all of them, it fetches others. Others can reach the listener, which is
+    /// the side that prints a ticket, through some of them.
     #[arg(
         long,
         value_name = "URL",

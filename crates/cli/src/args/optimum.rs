@@ -10,8 +10,8 @@ use super::simulation::Assignments;
 
 /// Compute the optimal rates of a scenario's flows and paths, and the prices of its links
 ///
-/// Laws, queues and losses don't matter. Where flows come and go or links change, each epoch has an
-/// optimum of its own. Rates include headers, as link rates do.
+/// The optimum doesn't depend on laws, queues and losses. If flows come and go or links change,
+/// manyway computes an optimum for each epoch. Rates include headers, as link rates do.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct OptimumArgs {

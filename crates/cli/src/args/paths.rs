@@ -9,13 +9,13 @@ use super::network::{NetworkArgs, RelaySourceArgs};
 
 /// Measure the paths to a receiver without sending files
 ///
-/// manyway fills all paths at once with padding, as fast as congestion control allows. It shows the
-/// round-trip time, the losses and the rate of each path, which paths share a bottleneck, and
-/// whether using several at once pays. The receiver goes on waiting for its sender.
+/// manyway sends padding over all paths at once, as fast as congestion control allows. It prints
+/// the round-trip time, the losses and the rate of each path, which paths share a bottleneck, and
+/// whether using several paths pays off. The receiver then keeps waiting for its sender.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
-    /// Ticket of the receiver, or @FILE that holds it
+    /// Ticket of the receiver, or @FILE with it
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 

@@ -30,8 +30,8 @@ const NEVER: [&str; 4] = ["profile", "config", "help", "version"];
 pub(crate) struct ProfileArgs {
     /// Take options from the table [profile.NAME] of the configuration file
     ///
-    /// The keys are the long names of options. The command line and the environment win, and
-    /// --no-OPTION turns off a switch of the profile.
+    /// The keys are the long names of options. The command line and the environment take
+    /// precedence, and --no-OPTION turns off a flag of the profile.
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) profile: Option<String>,
 

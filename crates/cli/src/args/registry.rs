@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Run a registry, which lists relays and says who may use them
+/// Run a registry, which lists relays and gives clients access to them
 ///
 /// Relays enrol with a token and send heartbeats. Clients enrol with a token and get relays, chosen
-/// at random, with vouchers that the relays accept. Peers behind NAT find each other at the
-/// registry. It sees no traffic and can't read or redirect any. docs/registry.md describes the
-/// interface and the threats.
+/// at random, with vouchers that the relays accept. Peers behind NAT find each other through the
+/// registry. Transfers don't pass through it, so it can't read or redirect them. docs/registry.md
+/// in the source tree describes the interface and the threats.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RegistryArgs {
@@ -33,9 +33,10 @@ pub(crate) struct RegistryArgs {
     /// File that lists who may enrol: `relay NAME TOKEN` or `client NAME TOKEN [CLASS]` on each
     /// line
     ///
-    /// If the file is missing, the registry creates it with one token of each kind. It counts a
-    /// client's traffic for NAME. Rate class n, from 0 to 15, allows 2^n Mbit/s at each relay; the
-    /// default is 15. The default file is registry.tokens in the directory of the default key.
+    /// If the file is missing, the registry creates it with one token of each kind. NAME is the
+    /// account that a client's traffic counts for. Rate class n, from 0 to 15, allows 2^n Mbit/s at
+    /// each relay; the default is 15. The default file is registry.tokens in the directory of the
+    /// default key.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 

@@ -11,10 +11,10 @@ use manyway_wire::relay::RelayId;
 
 /// Run a relay, which forwards packets between peers that you give access
 ///
-/// A relay forwards only packets that carry a grant. It gives grants to peers with access
-/// (`--invite`, or a voucher of a key that it trusts), towards peers that have consented. It keeps
-/// no state per flow, and it can't read what it forwards, which is encrypted end to end.
-/// docs/relays.md describes the protocol and the threats.
+/// A relay forwards only packets that carry a grant. It issues grants to peers with access
+/// (`--invite`, or a voucher of a key that it trusts), and only towards peers that have consented.
+/// Over UDP, it keeps no state per flow. It can't read the packets, which are encrypted end to end.
+/// docs/relays.md in the source tree describes the protocol and the threats.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RelayArgs {
@@ -52,7 +52,7 @@ pub(crate) struct RelayArgs {
     )]
     pub(crate) rotate: Duration,
 
-    /// Longest time to go on after SIGTERM or Ctrl-C while there is traffic to forward
+    /// Longest time to continue after SIGTERM or Ctrl-C while there is traffic to forward
     #[arg(
         long,
         value_name = "TIME",
@@ -100,8 +100,8 @@ pub(crate) struct EnrolmentArgs {
 pub(crate) struct TcpArgs {
     /// Forward streams over TCP as well, for peers that UDP doesn't reach
     ///
-    /// The relay opens no connections: listeners keep one open and call back. The relay reads no
-    /// faster than it can forward.
+    /// The relay opens no connections: listeners keep a connection open and answer calls with a new
+    /// one. The relay reads no faster than it can forward.
     #[arg(long)]
     pub(crate) tcp: bool,
 
@@ -123,8 +123,8 @@ pub(crate) struct TcpArgs {
     )]
     pub(crate) tcp_connections: u32,
 
-    /// Most data that each connection holds in each direction, e.g. 256KiB [default: the system's
-    /// choice]
+    /// Size of the kernel's buffer for each direction of each connection, e.g. 256KiB [default: the
+    /// kernel's choice]
     #[arg(long, value_name = "SIZE")]
     pub(crate) tcp_buffer: Option<ByteSize>,
 }
@@ -137,12 +137,12 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<Rate>,
 
-    /// Highest rate of one account, whatever its voucher says, rounded down to a power of two of
-    /// 1Mbps
+    /// Highest rate of one account, even if its voucher allows more; rounded down to 1, 2, 4, …
+    /// Mbps
     #[arg(long, value_name = "RATE")]
     pub(crate) account_limit: Option<Rate>,
 
-    /// Forward to and from private addresses and this host as well, for relays inside one network
+    /// Also forward to and from private addresses and this host, for relays inside one network
     #[arg(long)]
     pub(crate) allow_private: bool,
 }
@@ -155,12 +155,12 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     pub(crate) trust: Vec<RelayId>,
 
-    /// Print a new RELAY (mr1…) with access, for somebody's `--via`, and exit; it is a secret
+    /// Print a new RELAY (mr1…) that gives one person access by `--via`, and exit; it is a secret
     #[arg(long)]
     pub(crate) invite: bool,
 
-    /// Highest rate of the invited account, rounded down to a power of two of 1Mbps [default: the
-    /// highest class]
+    /// Highest rate of the invited account, rounded down to 1, 2, 4, … Mbps [default: the highest
+    /// class]
     #[arg(long, value_name = "RATE")]
     pub(crate) invite_rate: Option<Rate>,
 

@@ -10,22 +10,22 @@ use clap::{Args, ValueEnum};
 pub(crate) struct ReportArgs {
     /// Print a JSON object on standard output for each event, one per line
     ///
-    /// There is one for the ticket, each connection, each path that comes up or goes down, and four
-    /// a second for the progress of a transfer. The last one of a transfer is that of `--json`.
-    /// docs/guide.md in the source tree lists all fields.
+    /// manyway prints one for the ticket, for each connection, and for each path that comes up or
+    /// goes down. It prints four a second for the progress of a transfer. The last object of a
+    /// transfer is that of `--json`. docs/guide.md in the source tree lists all fields.
     #[arg(long, value_name = "json", hide_possible_values = true)]
     pub(crate) progress: Option<ProgressFormat>,
 
-    /// Program to run when a transfer has ended, well or not
+    /// Program to run after each transfer, whether it succeeded or failed
     ///
     /// It gets the JSON object of `--json` on standard input, and variables such as
-    /// TRANSFER_STATUS, TRANSFER_DIR and TRANSFER_FILE. There is no shell unless you name one:
-    /// quotes group words, and nothing is expanded. One runs at a time. Its failure is reported and
-    /// changes nothing else.
+    /// TRANSFER_STATUS, TRANSFER_DIR and TRANSFER_FILE. manyway uses no shell unless you name one:
+    /// quotes group words, and manyway expands nothing. One hook runs at a time. If it fails,
+    /// manyway reports that and keeps its own exit status.
     #[arg(long, value_name = "COMMAND", help_heading = "Hook")]
     pub(crate) hook: Option<String>,
 
-    /// Time after which manyway ends the hook and all that it has started
+    /// Time after which manyway ends the hook and its process group
     #[arg(
         long,
         value_name = "TIME",

@@ -10,19 +10,19 @@ use manyway::control::rate_control::{Choice, Reselection};
 pub(crate) struct SelectionArgs {
     /// Number of relays to use at a time; manyway replaces them while they don't meet the demand
     ///
-    /// manyway uses the direct paths as well. It replaces a relay that fails or leaves. `--demand`
-    /// or `--limit` says which rate is enough; without either, manyway keeps its first choice.
-    /// `--pick` replaces the path manager of `--cc mpath`. Only the initiator, which is the side
-    /// that connects (`--to`, HOST:DIR), can use it.
+    /// manyway also uses the direct paths. It replaces a relay that fails or leaves. `--demand` or
+    /// `--limit` sets the rate to reach; without either, manyway keeps its first choice. `--pick`
+    /// replaces the path manager of `--cc mpath`. Only the initiator, which is the side that
+    /// connects (`--to`, HOST:DIR), can use it.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) pick: Option<u16>,
 
     /// How `--pick` chooses relays: with equal probability [default], or in proportion to their
     /// estimated bandwidth
     ///
-    /// manyway estimates the bandwidths itself. For a relay that has been in use, it takes the rate
-    /// that the relay carried. For any other, it takes the rate that the relay's operator allows
-    /// you, but at most the mean of the relays that have been in use.
+    /// manyway estimates the bandwidths itself. For a relay that it has used, the estimate is the
+    /// rate that the relay carried. For any other relay, it is the rate that the relay's operator
+    /// allows you, but at most the mean of the used relays.
     #[arg(
         long,
         value_name = "uniform|proportional",
@@ -40,9 +40,9 @@ pub(crate) struct SelectionArgs {
     )]
     pub(crate) reselect: Option<ReselectName>,
 
-    /// Rate that is enough over all paths together, e.g. 50Mbps [default: `--limit`]
+    /// Rate to reach over all paths together, e.g. 50Mbps [default: `--limit`]
     ///
-    /// The demand doesn't bound the sending rate; only `--limit` does.
+    /// The demand doesn't limit the sending rate; only `--limit` does.
     #[arg(long, value_name = "RATE", requires = "pick")]
     pub(crate) demand: Option<Rate>,
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Run a scenario: a network, its flows and what to measure, from a file
+/// Run a scenario: a network, its flows and measurements, from a file
 ///
 /// manyway runs every point of the file's sweep as often as the file or `--repeat` says, on all
-/// cores. It shows means with their 95 % confidence intervals. The same seed gives the same result,
-/// to the bit.
+/// cores. It prints means with their 95 % confidence intervals. The same seed gives the same
+/// result, bit for bit.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -17,7 +17,7 @@ pub(crate) struct RunArgs {
     #[arg(value_name = "FILE", required_unless_present = "schema")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Model that carries the runs out
+    /// Model that simulates the scenario
     #[arg(
         long,
         value_name = "LEVEL",
@@ -38,11 +38,11 @@ pub(crate) struct RunArgs {
     pub(crate) schema: bool,
 }
 
-/// Put what several models make of a scenario side by side
+/// Compare the results of several models for one scenario
 ///
-/// manyway carries the scenario out at each level, and compares the goodput of each group of flows:
-/// in the named spans of the file, or else in the time that it measures. It shows means with their
-/// 95 % confidence intervals, and how far each level is from the one before it.
+/// manyway runs the scenario at each level, and compares the goodput of each group of flows, in the
+/// file's named spans or else in its measurement time. It prints means with their 95 % confidence
+/// intervals, and the difference between each level and the one before it.
 #[derive(Debug, Args)]
 #[command(after_long_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
@@ -50,8 +50,8 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Models, separated by commas; whatever their order here, each is compared with the one that
-    /// stands before it in this list
+    /// Models, separated by commas, in any order; manyway compares each with the one before it in
+    /// this list
     #[arg(
         long,
         value_name = "LEVELS",
@@ -65,11 +65,11 @@ pub(crate) struct CompareArgs {
     pub(crate) experiment: ExperimentArgs,
 }
 
-/// How `run` and `compare` carry scenarios out.
+/// How `run` and `compare` run scenarios.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentArgs {
-    /// Give fluids the senders' floors: windows of 1 or 2 packets, and wVegas' least backlog; the
-    /// papers' models have none
+    /// Give the fluid level the senders' floors, which the papers' models lack: windows of 1 or 2
+    /// packets, and wVegas' minimum backlog
     #[arg(long)]
     pub(crate) floors: bool,
 
@@ -116,17 +116,16 @@ Examples:
   manyway compare scenarios/levels/balia-fig2.toml --levels packet,stack --out results
   manyway compare scenarios/wvegas/table2.toml --levels optimum,fluid,packet --set law=wvegas";
 
-/// The models that carry a scenario out, in the order of their columns.
+/// The models that simulate a scenario, in the order of their columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Level {
     /// The optimum by proportional fairness, as `manyway optimum` computes it
     Optimum,
     /// The laws as differential equations, and their equilibria
     Fluid,
-    /// Every packet over links with queues, with the senders and controllers of real transfers
+    /// Each packet over links with queues, with the senders and controllers of real transfers
     Packet,
-    /// Every flow as a connection of real transfers, over the same links: handshake, encryption,
-    /// streams and scheduler take part
+    /// Complete sessions over the same links: handshake, encryption, streams and scheduler
     Stack,
     /// Rates over shared links, control interval by control interval, for a scenario with an
     /// [overlay]
@@ -149,7 +148,7 @@ pub(crate) struct Assignments {
     /// Set a key of the file to another value, e.g. law=balia or 'links.wifi.rate=10 Mbps';
     /// repeatable
     ///
-    /// A key that the file sweeps has this value at every point. The environment variable takes
+    /// If the file sweeps the key, every point gets this value. The environment variable takes
     /// several assignments, separated by semicolons.
     #[arg(long, value_name = "KEY=VALUE", value_delimiter = ';')]
     pub(crate) set: Vec<String>,
@@ -164,7 +163,7 @@ pub(crate) struct ScenarioArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenarioCommand {
-    /// Check that scenario files can be run, and report their mistakes
+    /// Check scenario files without running them, and report their errors
     Check(CheckArgs),
     /// Print the JSON schema of scenario files, for editors
     Schema,

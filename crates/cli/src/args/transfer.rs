@@ -28,10 +28,10 @@ pub(crate) struct SendArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
-    /// Ticket of the receiver, or @FILE that holds it
+    /// Ticket of the receiver, or @FILE with it
     ///
-    /// Other users of this host can see a ticket on the command line; @FILE and the environment
-    /// hide it.
+    /// Other users of this host can see a ticket on the command line, but not one from @FILE or the
+    /// environment.
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
@@ -69,13 +69,13 @@ Examples:
   manyway send big.iso --to mw1… --cc balia --limit 80Mbps --json
   manyway send big.iso --to mw1… --carrier tcp --tcp-cc bbr";
 
-/// Make files and directories elsewhere like those here
+/// Update files and directories on another host
 ///
-/// As `send`, with `--overwrite`: manyway sends new files and what differs of others. A directory
-/// with a slash at its end stands for what is in it, as in rsync: photos/ fills DIR, and photos
-/// fills DIR/photos. With `--delete`, what doesn't exist here is deleted there; see first what that
-/// is with `--dry-run`. A receiver with a ticket needs these options itself: `manyway recv
-/// --overwrite --delete`.
+/// Works like `send` with `--overwrite`: manyway sends new files, and the changed parts of existing
+/// files. As in rsync, a directory with a slash at its end stands for its contents: photos/ fills
+/// DIR, and photos fills DIR/photos. With `--delete`, manyway deletes files there that don't exist
+/// here; use `--dry-run` first to list them. If the receiver printed the ticket, give these options
+/// to the receiver: `manyway recv --overwrite --delete`.
 #[derive(Debug, Args)]
 #[command(after_long_help = SYNC_EXAMPLES)]
 pub(crate) struct SyncArgs {
@@ -92,12 +92,12 @@ Examples:
 
 /// Receive files and directories
 ///
-/// Without a ticket, manyway prints one and receives what others send to it until you stop it. With
-/// a ticket, it fetches what the sender offers.
+/// Without a ticket, manyway prints one and receives files from senders until you stop it. With a
+/// ticket, it fetches the sender's files.
 #[derive(Debug, Args)]
 #[command(after_long_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
 pub(crate) struct RecvArgs {
-    /// Ticket of the sender (mw1…, or @FILE that holds it) and the directory to receive into
+    /// Ticket of the sender (mw1…, or @FILE with it) and the directory to receive into
     ///
     /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
     /// Write a directory whose name begins with mw1 or @ as ./mw1…
@@ -153,18 +153,18 @@ Examples:
 /// What happens when the connection is lost.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct RetryArgs {
-    /// When nobody answers or the connection is lost, try again for TIME, e.g. 30min
+    /// If nobody answers or the connection is lost, try again for TIME, e.g. 30min
     ///
-    /// The transfer goes on where it was. manyway pauses for 1 s at first, and for 30 s at most. An
-    /// attempt that ran for a minute starts the time anew.
+    /// The transfer resumes. manyway pauses for 1 s at first, and for at most 30 s. After an
+    /// attempt that ran for a minute, TIME starts again.
     #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) retry: Option<Duration>,
 
-    /// When nothing of the transfer moves for TIME, end it as interrupted [default: never]
+    /// End the transfer as interrupted if it makes no progress for TIME [default: never]
     ///
-    /// What moves is content, on the network or on this host's disk, and the list of files. While a
-    /// side hashes what it has of large files, or asks its user, nothing moves: allow for that. 0
-    /// means never.
+    /// Progress means that content moves on the network or on this host's disk, or that the list of
+    /// files grows. There is none while a side hashes large files or waits for its user's answer,
+    /// so choose a TIME that is long enough. 0 means never.
     #[arg(long, value_name = "TIME", value_parser = manyway_units::parse_duration)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -181,29 +181,30 @@ pub(crate) struct ArrivalArgs {
     #[arg(long)]
     pub(crate) rename: bool,
 
-    /// Keep all permission bits [default: those that the umask allows]; when sending, only with
-    /// HOST:DIR
+    /// Keep all permission bits [default: apply the umask]; when sending, only with HOST:DIR
     #[arg(long)]
     pub(crate) perms: bool,
 
-    /// Delete from the directories that arrive what the sender doesn't have; when sending, only
+    /// Delete files that the sender doesn't have from the received directories; when sending, only
     /// with HOST:DIR
     ///
-    /// Nothing is deleted before all has arrived. What `--exclude` and its like leave out stays.
-    /// Names at the top that begin with a dot stay, too, unless `--allow-dotfiles` takes such.
+    /// manyway deletes only after everything has arrived. It keeps files that `--exclude` and
+    /// similar options leave out. It also keeps names at the top that begin with a dot, unless
+    /// `--allow-dotfiles` is given.
     #[arg(long, conflicts_with = "rename")]
     pub(crate) delete: bool,
 
-    /// Keep the owners [default: files are the receiver's user's]; when sending, only with HOST:DIR
+    /// Keep the owners [default: the receiver's user owns the files]; when sending, only with
+    /// HOST:DIR
     ///
-    /// A user counts by name if the name exists at the receiver, and by number otherwise. This
-    /// takes a receiver that runs as root. It lists those that it can't set.
+    /// The receiver looks an owner up by name, and uses the number if the name doesn't exist. It
+    /// must run as root to set owners. It lists files whose owner it can't set.
     #[arg(short, long)]
     pub(crate) owner: bool,
 
     /// Keep the groups; when sending, only with HOST:DIR
     ///
-    /// As `--owner`. Others than root can set groups that they are in.
+    /// Works like `--owner`. Users other than root can set groups that they belong to.
     #[arg(short, long)]
     pub(crate) group: bool,
 
@@ -213,18 +214,18 @@ pub(crate) struct ArrivalArgs {
     #[arg(short = 'X', long)]
     pub(crate) xattrs: bool,
 
-    /// Keep POSIX ACLs, on both sides, and with them all permission bits; only on Linux
+    /// Keep POSIX ACLs, on both sides, and all permission bits; only on Linux
     ///
-    /// The users and groups in them count by number.
+    /// ACLs identify users and groups by number.
     #[arg(short = 'A', long)]
     pub(crate) acls: bool,
 
-    /// Compare the content of files that have the same size [default: the same size and time are
-    /// the same file]; when sending, only with HOST:DIR
+    /// Compare the content of files of the same size [default: files with the same size and time
+    /// are identical]; when sending, only with HOST:DIR
     #[arg(long)]
     pub(crate) checksum: bool,
 
-    /// Which symbolic links to take; when sending, only with HOST:DIR
+    /// Which symbolic links to accept; when sending, only with HOST:DIR
     ///
     /// A safe link is relative and stays inside the directory that is sent. manyway lists the
     /// others, and ends with status 6. It never follows a link inside DIR.
@@ -275,22 +276,22 @@ impl ArrivalArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "What a sender may do")]
 pub(crate) struct GuardArgs {
-    /// Take names at the top of DIR that begin with a dot, such as .ssh and .bashrc
+    /// Accept names at the top of DIR that begin with a dot, such as .ssh and .bashrc
     ///
-    /// In a home directory, such files decide which programs run. By default, manyway asks if it
-    /// has a terminal, and refuses them otherwise.
+    /// In a home directory, such files decide which programs run. By default, manyway asks you if
+    /// it has a terminal, and otherwise refuses them.
     #[arg(long)]
     pub(crate) allow_dotfiles: bool,
 
-    /// Receive at most SIZE of content in all, as long as this receiver runs
+    /// Receive at most SIZE of content in total while this receiver runs
     ///
-    /// manyway refuses a transfer that would exceed this before any content flows. Without this
-    /// option, the limit is the free space, of which 1 % of the file system, at most 100 MB, stays
-    /// free.
+    /// manyway refuses a transfer that would exceed this before any content is sent. Without this
+    /// option, manyway uses the free space except a reserve: 1 % of the file system, at most 100
+    /// MB.
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_total: Option<ByteSize>,
 
-    /// How long to keep incomplete files, for another transfer to go on with
+    /// How long to keep incomplete files, so that another transfer can resume them
     ///
     /// manyway removes older ones from DIR when a transfer begins. 0 keeps none.
     #[arg(
@@ -310,10 +311,10 @@ pub(crate) struct TicketArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket_file: Option<PathBuf>,
 
-    /// Further address of this host for the ticket, e.g. a router's forwarded port; repeatable
+    /// Additional address of this host for the ticket, e.g. a router's forwarded port; repeatable
     ///
-    /// ADDR alone takes the port of manyway's sockets. The ticket always holds the addresses of the
-    /// local interfaces.
+    /// ADDR without a port gets the port of manyway's sockets. The ticket always contains the
+    /// addresses of the local interfaces.
     #[arg(long, value_name = "ADDR[:PORT]", value_delimiter = ',')]
     pub(crate) advertise: Vec<String>,
 }
@@ -330,7 +331,7 @@ pub(crate) struct SshArgs {
     #[arg(long, value_name = "PATH", default_value = "manyway")]
     pub(crate) remote_bin: String,
 
-    /// Port of the remote receiver, e.g. one that its firewall lets in
+    /// Port of the remote receiver, e.g. one that its firewall admits
     #[arg(long, value_name = "PORT")]
     pub(crate) remote_port: Option<u16>,
 }
