@@ -24,8 +24,8 @@ pub(crate) fn sources(
         (Some(dir), _) => {
             let dir = dir.display();
             return Err(usage(format!(
-                "{dir} stands for what is in that directory, and goes alone: name the directory \
-                 itself, without the slash at its end, or sync it by a command of its own"
+                "{dir} stands for that directory's contents and must be the only argument: name \
+                 the directory without the slash at its end, or sync it with a separate command"
             )));
         }
         (None, _) => Sources::new(paths)?,
@@ -160,6 +160,6 @@ mod tests {
         assert_eq!(names(&[dir.clone()], false).unwrap(), 1);
         let both = [dir, at.path().join("x").into()];
         let error = names(&both, true).unwrap_err().to_string();
-        assert!(error.contains("goes alone"), "{error}");
+        assert!(error.contains("must be the only argument"), "{error}");
     }
 }

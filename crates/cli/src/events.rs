@@ -63,7 +63,7 @@ fn tell(screen: &Screen, event: &Event, named: bool) {
             ..
         }) => {
             screen.say(&format!(
-                "path {name} → {remote} is down: {}; the other paths carry on",
+                "path {name} → {remote} is down: {}; the other paths continue",
                 why(*reason)
             ));
         }

@@ -232,7 +232,7 @@ impl Exchange<'_> {
         }
         let stays = |error| !(self.setup.goes_on && is_the_networks(error));
         if result.as_ref().is_err_and(stays) && resumes && progress.bytes_done() > 0 {
-            screen.say("Run the same commands again to go on where this transfer stopped.");
+            screen.say("Run the same commands again to resume this transfer.");
         }
         Ok(Summary::new(result?, progress.bytes_done(), &stats))
     }
@@ -285,7 +285,7 @@ fn ended_here(result: &anyhow::Result<Outcome>) -> Option<(u64, String)> {
     let error = result.as_ref().err()?;
     if let Some(TimedOut { limit, .. }) = error.downcast_ref() {
         let limit = format_duration(*limit);
-        return Some((TIMED_OUT, format!("nothing moved for {limit}")));
+        return Some((TIMED_OUT, format!("no progress for {limit}")));
     }
     if error.is::<QuotaUsed>() {
         return Some((

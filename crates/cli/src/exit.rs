@@ -210,7 +210,7 @@ impl fmt::Display for TimedOut {
         let what = &self.waiting_for;
         write!(
             f,
-            "nothing moved for {limit} (`--timeout`); manyway waited for {what}"
+            "no progress for {limit} (`--timeout`); manyway waited for {what}"
         )
     }
 }

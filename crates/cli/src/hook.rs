@@ -71,7 +71,7 @@ impl Hook {
     /// It can't be started, fails or takes too long, or too many wait.
     pub(crate) async fn run(&self, end: &End) -> anyhow::Result<()> {
         let Some(_waits) = Waits::new(&self.waiting, end.bytes()) else {
-            bail!("the hook didn't run: too many wait for their turn");
+            bail!("the hook didn't run: too many hooks are waiting");
         };
         let _turn = self.one.lock().await;
         let program = &self.words[0];
@@ -222,7 +222,7 @@ mod tests {
             match timeout(Duration::ZERO, run.as_mut()).await {
                 Ok(result) => {
                     let error = result.unwrap_err().to_string();
-                    assert!(error.contains("too many wait"), "{error}");
+                    assert!(error.contains("too many hooks are waiting"), "{error}");
                     refused += 1;
                 }
                 Err(_) => runs.push(run),

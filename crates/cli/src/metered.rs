@@ -56,7 +56,7 @@ impl fmt::Display for LimitError {
                 f,
                 "`{text}` isn't a time and a rate: write for example `08:00=2Mbps,18:00=off`"
             ),
-            Self::Twice(time) => write!(f, "{time} is there twice"),
+            Self::Twice(time) => write!(f, "{time} is given twice"),
         }
     }
 }
@@ -252,7 +252,7 @@ impl Metered {
         });
         for Quota { of, size } in count(&mut used.counters, paths, counted) {
             self.screen.say(&format!(
-                "{of}: its quota of {size} is used up; manyway doesn't use it any more"
+                "{of}: its quota of {size} is used up; manyway no longer uses it"
             ));
             self.endpoint.remove_path(of);
         }
@@ -340,7 +340,7 @@ mod tests {
             ("08:60=off", "isn't a time"),
             ("24:00=off", "isn't a time"),
             ("08:00=off,", "`` isn't a time"),
-            ("08:00=off,08:00=1Mbps", "08:00 is there twice"),
+            ("08:00=off,08:00=1Mbps", "08:00 is given twice"),
         ] {
             let error = wrong.parse::<Limit>().unwrap_err().to_string();
             assert!(error.contains(told), "{wrong}: {error}");

@@ -151,7 +151,7 @@ impl State {
         }
         text.family("transfers_active", "gauge", "Transfers under way.");
         text.sample("transfers_active", "", &self.active.len());
-        let help = "Content received, without what was there already.";
+        let help = "Content received, without content that existed already.";
         text.family("transfer_bytes_total", "counter", help);
         text.sample("transfer_bytes_total", "", &moved.bytes);
         text.family(

@@ -56,7 +56,8 @@ fn only(points: &[Point], at: Option<Duration>) -> anyhow::Result<&Point> {
         .map(|((key, value), _)| format!("--set '{key}={value}'"))
         .collect();
     Err(usage(format!(
-        "the file sweeps its network, and each has an optimum of its own: choose one, e.g. with {}",
+        "the file sweeps its network, and each point has a different optimum: choose one, e.g. \
+         with {}",
         keys.join(" ")
     )))
 }

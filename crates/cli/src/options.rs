@@ -146,7 +146,7 @@ fn question(names: &[SafeName], count: u64) -> String {
     };
     format!(
         "The sender offers {count} name(s) that begin with a dot: {}{more}. In a home directory, \
-         such files decide which programs run. Take them?",
+         such files decide which programs run. Accept them?",
         shown.join(", ")
     )
 }

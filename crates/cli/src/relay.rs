@@ -55,7 +55,7 @@ pub(crate) async fn run(screen: &Screen, args: RelayArgs) -> anyhow::Result<()> 
     if let Some(streams) = server.take_streams() {
         tokio::spawn(async move {
             if let Err(error) = streams.run().await {
-                tracing::error!(%error, "the relay forwards no streams over TCP any more");
+                tracing::error!(%error, "the relay no longer forwards streams over TCP");
             }
         });
     }

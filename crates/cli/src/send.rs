@@ -55,8 +55,8 @@ async fn send(
         && sources.names().next().is_none()
     {
         return Err(usage(format!(
-            "`--delete` would delete all else in the home directory on {}: name a directory below \
-             it, or leave the slash after the local one out",
+            "`--delete` would delete all other files in the home directory on {}: name a \
+             directory below it, or write the local directory without the slash at its end",
             remote.host
         )));
     }
@@ -74,7 +74,8 @@ async fn send(
         && !given.is_empty()
     {
         screen.say(&format!(
-            "What exists there is up to the receiver: start it with `manyway recv {given}`."
+            "The receiver decides what happens to existing files: start it with `manyway recv \
+             {given}`."
         ));
     }
     let retry = args.retry.retry;

@@ -258,13 +258,13 @@ impl Summary {
         match self.direction {
             "sent" => format!(
                 "Dry run: would send {} file(s), {bytes}, make {} dir(s) and {links} link(s), and \
-                 delete {} name(s); {} file(s) are there",
+                 delete {} name(s); {} file(s) are up to date",
                 planned(PlannedKind::File),
                 planned(PlannedKind::Directory),
                 self.deleted.count,
                 self.kept.files,
             ),
-            _ => "Dry run: a sender asked what it would send; nothing was received".to_owned(),
+            _ => "Dry run: a sender listed what it would send; manyway received nothing".to_owned(),
         }
     }
 
@@ -521,7 +521,7 @@ pub(crate) mod tests {
         link   photos/best.jpg  symbolic
         link   photos/c.jpg  hard
         delete photos/old.jpg
-        Dry run: would send 2 file(s), 1.5 MB, make 1 dir(s) and 2 link(s), and delete 1 name(s); 12 file(s) are there
+        Dry run: would send 2 file(s), 1.5 MB, make 1 dir(s) and 2 link(s), and delete 1 name(s); 12 file(s) are up to date
         ");
         // After a real one, the names are for programs.
         sent.dry_run = false;

@@ -63,7 +63,7 @@ pub(crate) fn publish(
 ) -> anyhow::Result<Ticket> {
     if via.len() > MAX_TICKET_RELAYS {
         return Err(usage(format!(
-            "`--via` names {} relays, but a ticket has room for {MAX_TICKET_RELAYS} only",
+            "`--via` names {} relays, but a ticket holds at most {MAX_TICKET_RELAYS}",
             via.len()
         )));
     }

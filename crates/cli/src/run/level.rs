@@ -129,7 +129,7 @@ async fn supervise<T: Send + 'static>(
         }
         never = Progress::new(screen, &control).run() => match never {},
     };
-    outcome.context("the runs came to a sudden end")?
+    outcome.context("the runs ended unexpectedly")?
 }
 
 /// Writes the files, the summary and the object; the latter two even if the files fail, for the

@@ -498,7 +498,7 @@ fn what_is_left_out_is_an_error_though_the_rest_arrives() {
     let altered = "1 name left out or changed at the receiver";
     let told = format!("{skipped}{altered}; it lists them\n");
     assert_eq!((sent.code, sent.stderr.as_str()), (6, told.as_str()));
-    let reason = "a symbolic link that leads out of what is sent (`--links all`)";
+    let reason = "a symbolic link that leads out of the sent directory (`--links all`)";
     let told = format!("{skipped}{altered}:\n  photos/out: {reason}\n");
     assert_eq!((received.code, received.stderr), (6, told));
     let json = sent.json();

@@ -40,10 +40,7 @@ fn a_transfer_that_stands_still_ends_and_says_what_it_waited_for() {
     let error = &sent.json()["error"];
     assert_eq!(error["code"], "timeout");
     let message = error["message"].as_str().unwrap();
-    for words in [
-        "nothing moved for 1.5 s (`--timeout`)",
-        "more of file, with",
-    ] {
+    for words in ["no progress for 1.5 s (`--timeout`)", "more of file, with"] {
         assert!(message.contains(words), "{message}");
     }
     assert!(sent.stderr.contains("Run the same commands again"));
@@ -55,7 +52,7 @@ fn a_transfer_that_stands_still_ends_and_says_what_it_waited_for() {
         (5, &"interrupted".into())
     );
     let message = json["error"]["message"].as_str().unwrap();
-    assert!(message.ends_with("nothing moved for 1.5 s"), "{message}");
+    assert!(message.ends_with("no progress for 1.5 s"), "{message}");
 }
 
 /// Neither side gives up: the same transfer goes on over another connection.

@@ -145,7 +145,7 @@ pub enum CloseReason {
     },
     /// Nothing arrived for the idle timeout.
     #[error(
-        "nothing was heard from the peer for {seconds} s on any of {paths} path(s): check that it \
+        "the peer sent nothing for {seconds} s on any of {paths} path(s): check that it \
          still runs and is reachable"
     )]
     TimedOut {

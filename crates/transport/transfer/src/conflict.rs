@@ -74,8 +74,9 @@ pub enum Conflict {
     /// Another entry of the same transfer has got that name: not every file system tells `a` from
     /// `A`, or `é` from `e` with an accent.
     #[error(
-        "the receiver's file system takes this name for another one of this transfer, in upper or \
-         lower case or written otherwise; rename one of them, or receive into another file system"
+        "the receiver's file system doesn't distinguish this name from another one of this \
+         transfer, such as one in upper or lower case; rename one of them, or receive into \
+         another file system"
     )]
     Alias,
     /// A file or link is to go where a device, pipe or socket is.

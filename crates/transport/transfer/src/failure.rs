@@ -231,7 +231,7 @@ fn classify(side: Side, error: &io::Error) -> (FailureCode, &'static str) {
         ),
         (NotFound, Side::Sender) => (
             FailureCode::Vanished,
-            "; it was there when the transfer began: send again",
+            "; it existed when the transfer began: send again",
         ),
         (_, Side::Sender) => (FailureCode::Read, ""),
         (_, Side::Receiver) => (FailureCode::Write, ""),

@@ -39,9 +39,9 @@ pub(super) fn not_agreed(ours: Hello, agreed: Agreement) -> Skipped {
     for (feature, what) in [
         (
             Hello::ATTRIBUTES,
-            "extended attributes don't travel: use `--xattrs` on both sides",
+            "extended attributes aren't sent: use `--xattrs` on both sides",
         ),
-        (Hello::ACLS, "ACLs don't travel: use `--acls` on both sides"),
+        (Hello::ACLS, "ACLs aren't sent: use `--acls` on both sides"),
     ] {
         if ours.features & feature > 0 && !agreed.has(feature) {
             missing.add("everything", what);

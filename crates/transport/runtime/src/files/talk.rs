@@ -128,7 +128,7 @@ where
 {
     let late = |missing: &str| {
         let seconds = patience.as_secs();
-        let text = format!("the peer opened a stream and said no {missing} on it for {seconds} s");
+        let text = format!("the peer opened a stream but sent no {missing} for {seconds} s");
         let error = io::Error::new(io::ErrorKind::TimedOut, text);
         move |_| lost(before_it_began(), error)
     };

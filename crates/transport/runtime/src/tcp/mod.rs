@@ -31,7 +31,7 @@ pub enum Carriers {
 
 /// An unknown name of carriers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no carrier: choose tcp, udp or auto")]
+#[error("`{0}` is not a carrier: choose tcp, udp or auto")]
 pub struct CarriersError(String);
 
 impl FromStr for Carriers {

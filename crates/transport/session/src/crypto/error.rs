@@ -53,8 +53,8 @@ pub enum OpenError {
     Forged,
     /// So many packets were forged that the next might slip through: the connection must close.
     #[error(
-        "{forged} forged packets arrived, which is as many as this connection may meet: somebody \
-         is attacking it; connect again"
+        "{forged} forged packets arrived, which is this connection's limit: somebody is attacking \
+         it; connect again"
     )]
     IntegrityLimit {
         /// Packets that failed to open.

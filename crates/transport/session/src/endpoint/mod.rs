@@ -498,7 +498,7 @@ impl Endpoint {
             },
         );
         if !self.make_room(now, host(remote)) {
-            let text = "it has as many connections as it takes: try again later";
+            let text = "it has its maximum number of connections: try again later";
             connection.turn_away(now, text);
             self.say_last(now, connection);
             return;
@@ -514,7 +514,8 @@ impl Endpoint {
         match self.accounts.admit(now, host) {
             Admission::Granted => true,
             Admission::InPlaceOf(handle) => {
-                self.turn_away(now, handle, "others wait, and nothing is transferred on it");
+                let text = "other peers wait, and this connection transfers nothing";
+                self.turn_away(now, handle, text);
                 true
             }
             Admission::Refused => false,

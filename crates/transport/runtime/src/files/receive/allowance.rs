@@ -31,7 +31,7 @@ impl Allowance {
         if announced <= left && list <= left.saturating_add(LIST) {
             return Ok(());
         }
-        let reason = "that is more than the receiver takes (its `--max-total`)";
+        let reason = "that is more than the receiver accepts (its `--max-total`)";
         let here = format_args!(
             "{} bytes of content and a list of {list} bytes are announced so far, and {left} bytes \
              may still come",

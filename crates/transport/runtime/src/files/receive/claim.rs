@@ -60,8 +60,8 @@ impl Claims {
 }
 
 fn busy(dir: &Dir) -> Failure {
-    let reason = "another transfer is at work there that deletes, too; wait for its end, then run \
-                  the same commands again";
+    let reason = "another transfer with `--delete` is using this directory; wait for its end, \
+                  then run the same commands again";
     let failure = Failure::new(FailureCode::Refused, reason);
     match (dir.local(), dir.path()) {
         (Some(local), _) => failure.of(local),

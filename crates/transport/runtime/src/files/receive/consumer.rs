@@ -370,7 +370,7 @@ impl Consumer {
 
 /// They take no room, but both sides hash them.
 fn too_many_holes(bytes: u64) -> Failure {
-    let reason = "there are more than 4 TiB in holes, which the receiver takes only with its \
+    let reason = "there are more than 4 TiB in holes, which the receiver accepts only with its \
                   option `--max-total`";
     Failure::new(FailureCode::Refused, reason)
         .only_here(format_args!("{bytes} bytes are announced"))

@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
-const OLD: &str = "its metadata stays: it is somebody else's, or has another name";
+const OLD: &str = "its metadata is unchanged: another user owns it, or it has another name";
 
 /// What of its entry's metadata something gets.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Metadata {
             if let Err(error) = disk.set_attribute(of, &name, value.as_deref()) {
                 // It is the sender's.
                 let name = printable(&name, Attribute::MAX_NAME);
-                let reason = format_args!("its extended attribute {name} stays: {error}");
+                let reason = format_args!("its extended attribute {name} is unchanged: {error}");
                 altered.add(&entry.name, reason);
             }
         }
@@ -201,7 +201,7 @@ fn note(entry: &Entry, set: io::Result<()>, altered: &mut Skipped) -> io::Result
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     match set {
         Err(error) if matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported) => {
-            let reason = format_args!("its owner or group stays as it is here: {error}");
+            let reason = format_args!("its owner or group is unchanged: {error}");
             altered.add(&entry.name, reason);
             Ok(())
         }

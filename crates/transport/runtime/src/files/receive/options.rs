@@ -141,7 +141,9 @@ impl Links {
         match self {
             Links::All => None,
             Links::Safe if target.stays_below_top(&entry.name, top) => None,
-            Links::Safe => Some("a symbolic link that leads out of what is sent (`--links all`)"),
+            Links::Safe => {
+                Some("a symbolic link that leads out of the sent directory (`--links all`)")
+            }
             Links::None => Some("a symbolic link (`--links none`)"),
         }
     }

@@ -88,7 +88,8 @@ impl Preview {
             return Ok(());
         }
         if !entry.is_directory() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
-            let reason = "the receiver takes no file of that name: its incomplete files have such";
+            let reason = "the receiver accepts no file of that name: its incomplete files have \
+                          such names";
             return Err(Failure::new(FailureCode::Refused, reason).of(&entry.name));
         }
         let looked = match self.policy {
@@ -247,7 +248,7 @@ impl Dots {
             more => format!(" (and {more} more)"),
         };
         let reason = format_args!(
-            "the receiver doesn't take names at the top that begin with a dot{more}: such files \
+            "the receiver doesn't accept names at the top that begin with a dot{more}: such files \
              can change which programs run; receive with --allow-dotfiles, or send the directory \
              that holds them"
         );

@@ -70,7 +70,7 @@ impl Space {
         let reason = "there isn't enough room on the receiver's disk; make room there, or receive \
                       into a directory on another disk";
         let here = format_args!(
-            "{} bytes are free, {} are to come, and {} stay free",
+            "{} bytes are free, {} are still to be received, and {} must stay free",
             room.free, bytes, room.reserve
         );
         Err(Failure::new(FailureCode::DiskFull, reason).only_here(here))

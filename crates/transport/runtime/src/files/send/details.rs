@@ -45,7 +45,7 @@ impl Details {
         if self.attributes.any() && !matches!(entry.kind, Kind::Symlink(_)) {
             match attributes::of_path(path, self.attributes) {
                 Ok(list) if Attribute::are_valid(&list) => entry.attributes = list,
-                Ok(_) => skipped.add(&entry.name, "its extended attributes take over 32 KiB"),
+                Ok(_) => skipped.add(&entry.name, "its extended attributes have more than 32 KiB"),
                 Err(error) => {
                     let reason = format_args!("its extended attributes can't be sent: {error}");
                     skipped.add(&entry.name, reason);

@@ -103,7 +103,7 @@ impl Sources {
     pub fn contents(dir: impl AsRef<Path>) -> Result<Self, TransferError> {
         let (path, metadata) = find(dir.as_ref())?;
         if !metadata.is_dir() {
-            let reason = "it is no directory: name it without the slash at its end";
+            let reason = "it is not a directory: name it without the slash at its end";
             let failure = Failure::new(FailureCode::Read, reason);
             return Err(failure.of(dir.as_ref().display().to_string()).into());
         }
@@ -355,7 +355,8 @@ fn source(given: &Path) -> Result<Source, Failure> {
         return Err(Failure::new(FailureCode::Read, reason).of(&shown));
     }
     let Some(name) = given.file_name().or_else(|| path.file_name()) else {
-        let reason = "has no name of its own to send it under; name the directories inside it";
+        let reason = "has no name under which manyway could send it; name the directories inside \
+                      it";
         return Err(Failure::new(FailureCode::UnsafeName, reason).of(&shown));
     };
     let name = safe(name).map_err(|error| unsendable(given, &error))?;

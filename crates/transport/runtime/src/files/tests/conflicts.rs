@@ -319,7 +319,7 @@ async fn where_a_is_b(to: &Path, with: Policy, entries: Vec<Entry>) -> String {
 
 #[tokio::test]
 async fn names_that_are_one_to_the_disk_are_no_reason_to_replace() {
-    let told = "b: the receiver's file system takes this name for another one of this transfer";
+    let told = "b: the receiver's file system doesn't distinguish this name from another one";
     for with in [Policy::Refuse, Policy::Overwrite] {
         let to = tempdir().unwrap();
         let mut entries = vec![entry("a", Kind::File, 1), entry("b", Kind::File, 1)];

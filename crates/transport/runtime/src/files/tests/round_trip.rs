@@ -131,7 +131,7 @@ async fn links_and_special_files() {
     assert_eq!((sent.skipped.count, sent.altered.count), (1, 2));
     let pipe = "top/pipe: a device, a pipe or a socket";
     assert_eq!(sent.skipped.examples, [pipe]);
-    let out = "a symbolic link that leads out of what is sent (`--links all`)";
+    let out = "a symbolic link that leads out of the sent directory (`--links all`)";
     let received = received.unwrap();
     assert_eq!(received.skipped, sent.skipped);
     assert_eq!(

@@ -84,7 +84,7 @@ async fn the_contents_of_a_directory_stand_at_the_top() {
     sync(sources, &to, ReceiveOptions::default()).await.unwrap();
     assert_eq!(snapshot(to.path()), snapshot(from.path()));
     let error = Sources::contents(from.path().join("a")).unwrap_err();
-    assert!(error.to_string().contains("no directory"), "{error}");
+    assert!(error.to_string().contains("not a directory"), "{error}");
 }
 
 /// A link may lead to what is beside it, if that is sent.
