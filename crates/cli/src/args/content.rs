@@ -34,7 +34,7 @@ pub(crate) struct ContentArgs {
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_size: Option<ByteSize>,
 
-    /// Only list the files that manyway would send and delete; this needs a running receiver
+    /// Only list what manyway would send, make and delete; this needs a running receiver
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
 }

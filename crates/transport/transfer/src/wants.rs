@@ -47,7 +47,7 @@ impl Wants {
         &self.0
     }
 
-    /// Takes the next bytes of what a receiver wants of `entries` entries; `false`: they are too many.
+    /// Takes the next bytes of what a receiver wants of `entries` entries; `false`: too many bytes.
     #[must_use]
     pub fn extend(&mut self, bytes: &[u8], entries: u64) -> bool {
         self.0.extend_from_slice(bytes);

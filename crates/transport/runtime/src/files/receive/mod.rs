@@ -136,7 +136,7 @@ where
                 }
             }
             () = transfer.gives_way(), if feed.is_some() => {
-                let reason = "the sender was silent, and another transfer needed what this one held";
+                let reason = "the sender was silent, and another transfer needed these files";
                 cause.get_or_insert(io::Error::new(io::ErrorKind::TimedOut, reason));
                 feed = None;
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// A transfer gives way once its sender has been silent for so long: a path may be away for a while.
+/// A transfer gives way once its sender has been silent for this long: a path may fail for a while.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// The receiver's transfers, by which one can take over from another whose sender was killed.
