@@ -43,6 +43,8 @@ mod ssh;
 mod stall;
 mod state;
 mod summary;
+#[cfg(all(feature = "research", target_os = "linux"))]
+mod testbed;
 mod ticket;
 
 use std::process::ExitCode;
@@ -86,6 +88,10 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Compare(args) => run::compare(screen, args).await,
         #[cfg(feature = "research")]
         Command::Scenario(args) => scenario::run(screen, args),
+        #[cfg(all(feature = "research", target_os = "linux"))]
+        Command::Testbed(args) => testbed::run(screen, args).await,
+        #[cfg(all(feature = "research", not(target_os = "linux")))]
+        Command::Testbed(_) => Err(exit::usage("testbeds are made of Linux's namespaces")),
         #[cfg(feature = "research")]
         Command::Optimum(args) => optimum::run(screen, &args),
         #[cfg(feature = "research")]
@@ -94,6 +100,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Run(_)
         | Command::Compare(_)
         | Command::Scenario(_)
+        | Command::Testbed(_)
         | Command::Optimum(_)
         | Command::Criteria(_) => Err(args::left_out("research")),
         #[cfg(feature = "registry")]

@@ -37,6 +37,12 @@ pub(crate) fn load(file: &Path, assignments: &Assignments) -> Result<Scenario, S
     Ok(scenario)
 }
 
+/// The points of the sweep. A file with flows of the kernel's has those of the live level alone.
+pub(crate) fn points(scenario: &Scenario) -> Result<Vec<Point>, ScenarioError> {
+    let points = scenario.points();
+    points.or_else(|error| scenario.live_points().map_err(|_| error))
+}
+
 /// Summarises a valid file in a line.
 fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError> {
     let scenario = load(file, assignments)?;
@@ -51,7 +57,7 @@ fn check(file: &Path, assignments: &Assignments) -> Result<String, ScenarioError
             several(scenario.repeat().into(), "repetition"),
         ));
     }
-    let points = scenario.points()?;
+    let points = points(&scenario)?;
     Ok(format!(
         "{}, {}, {}, {} × {}",
         count(&points, "link", |point: &Point| {

@@ -53,6 +53,12 @@ impl<C> Traffic<C> {
         self.under_way.peek().map(|Reverse(first)| first.arrives)
     }
 
+    /// What the packets carry that are on links.
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    pub(crate) fn under_way(&self) -> impl Iterator<Item = &C> {
+        self.under_way.iter().map(|Reverse(parcel)| &parcel.cargo)
+    }
+
     /// A packet of `bytes` bytes enters at `now`. What its first link says of it, if its route has
     /// any.
     pub(crate) fn offer(

@@ -28,6 +28,8 @@ mod report;
 mod selection;
 #[cfg(feature = "research")]
 mod simulation;
+#[cfg(feature = "research")]
+mod testbed;
 mod transfer;
 #[cfg(test)]
 mod units;
@@ -55,6 +57,10 @@ pub(crate) use selection::{ChoiceName, ReselectName};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{
     Assignments, CompareArgs, ExperimentArgs, Level, RunArgs, ScenarioArgs, ScenarioCommand,
+};
+#[cfg(feature = "research")]
+pub(crate) use testbed::{
+    LinkArgs, NetworkOfArgs, TestbedArgs, TestbedCommand, TestbedRunArgs, UpArgs,
 };
 #[cfg(test)]
 pub(crate) use transfer::LinksName;
@@ -164,6 +170,11 @@ pub(crate) enum Command {
     #[cfg(not(feature = "research"))]
     #[command(hide = true, disable_help_flag = true)]
     Scenario(LeftOutArgs),
+    #[cfg(feature = "research")]
+    Testbed(TestbedArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Testbed(LeftOutArgs),
     #[cfg(feature = "research")]
     Optimum(OptimumArgs),
     #[cfg(not(feature = "research"))]
@@ -286,7 +297,7 @@ mod tests {
             assert!(Cli::try_parse_from(arguments).is_err());
         };
         wrong(&[]);
-        wrong(&["a.toml", "--level", "live"]);
+        wrong(&["a.toml", "--level", "real"]);
         wrong(&["a.toml", "--threads", "0"]);
         wrong(&["a.toml", "--seed", "-1"]);
         wrong(&["a.toml", "b.toml"]);

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 ///
 /// manyway runs every point of the file's sweep as often as the file or `--repeat` says, on all
 /// cores. It prints means with their 95 % confidence intervals. The same seed gives the same
-/// result, bit for bit.
+/// result, bit for bit, at all levels but live.
 #[derive(Debug, Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -85,7 +85,7 @@ pub(crate) struct ExperimentArgs {
     #[command(flatten)]
     pub(crate) assignments: Assignments,
 
-    /// Number of parallel runs [default: number of cores]
+    /// Number of parallel runs, but at the live level [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
 
@@ -106,6 +106,7 @@ Examples:
   manyway run wifi.toml --set law=balia --set 'links.wifi.rate=10 Mbps' --repeat 20
   manyway run sweep.toml --out results --json > result.json
   manyway run scenarios/examples/wifi-5g.toml --level stack
+  sudo manyway run scenarios/examples/wifi-5g.toml --level live --repeat 1
   manyway run scenarios/balia/table3.toml --level fluid
   manyway run scenarios/overlay/fig3.toml --level flow
   manyway compare scenarios/examples/wifi-5g.toml";
@@ -127,6 +128,9 @@ pub(crate) enum Level {
     Packet,
     /// Complete sessions over the same links: handshake, encryption, streams and scheduler
     Stack,
+    /// The same links in real time, with `manyway` processes and the kernel's TCP and MPTCP (Linux,
+    /// root)
+    Live,
     /// Rates over shared links, control interval by control interval, for a scenario with an
     /// [overlay]
     Flow,

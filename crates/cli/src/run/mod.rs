@@ -11,6 +11,8 @@ mod fluid;
 mod folder;
 mod goodput;
 mod level;
+#[cfg(target_os = "linux")]
+mod live;
 mod naming;
 mod number;
 mod overlay;
@@ -29,6 +31,12 @@ use crate::exit::usage;
 use crate::scenario;
 use crate::screen::Screen;
 use crate::summary::print_pretty;
+#[cfg(target_os = "linux")]
+use crate::testbed::isolation::{self, Ending};
+
+/// How long live runs may take to end after Ctrl-C.
+#[cfg(target_os = "linux")]
+const GRACE: std::time::Duration = std::time::Duration::from_secs(5);
 
 pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
     let file = match &args.file {
@@ -49,6 +57,10 @@ pub(crate) async fn run(screen: &Screen, args: RunArgs) -> anyhow::Result<()> {
         (false, Level::Flow) => Err(usage(format!(
             "{shown} has no [overlay], and --level flow is for overlays: use packet, stack or fluid"
         ))),
+        #[cfg(target_os = "linux")]
+        (false, Level::Live) => isolated::<live::Live>(screen, request).await,
+        #[cfg(not(target_os = "linux"))]
+        (false, Level::Live) => Err(no_live()),
         (false, Level::Fluid) => carry_out::<fluid::Fluid>(screen, request).await,
         (false, _) => carry_out::<packet::Packet>(screen, request).await,
     }
@@ -63,7 +75,28 @@ pub(crate) async fn compare(screen: &Screen, args: CompareArgs) -> anyhow::Resul
             args.file.display()
         )));
     }
-    carry_out::<compare::Compare>(screen, request).await
+    match request.levels.contains(&Level::Live) {
+        false => carry_out::<compare::Compare>(screen, request).await,
+        #[cfg(target_os = "linux")]
+        true => isolated::<compare::Compare>(screen, request).await,
+        #[cfg(not(target_os = "linux"))]
+        true => Err(no_live()),
+    }
+}
+
+/// Checks a request with live networks, and carries it out in namespaces of its own.
+#[cfg(target_os = "linux")]
+async fn isolated<L: level::Level>(screen: &Screen, request: Request<'_>) -> anyhow::Result<()> {
+    if isolation::is_inside() {
+        return carry_out::<L>(screen, request).await;
+    }
+    L::prepare(request)?;
+    isolation::run_inside(Ending::Told(GRACE)).await
+}
+
+#[cfg(not(target_os = "linux"))]
+fn no_live() -> anyhow::Error {
+    usage("the live level is made of Linux's namespaces: choose other levels here")
 }
 
 /// The file with all assignments made to it.

@@ -38,6 +38,8 @@ mod relay_tcp;
 mod run;
 #[cfg(feature = "research")]
 mod stack;
+#[cfg(all(feature = "research", target_os = "linux"))]
+mod testbed;
 mod timeout;
 mod units;
 mod via;

@@ -11,6 +11,8 @@ use manyway_units::{Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::kernel::KernelLaw;
+
 /// One point of a scenario, resolved: no names to look up, no units to read, every flow of every
 /// group spelled out.
 ///
@@ -49,6 +51,9 @@ pub struct Flow {
     pub group: usize,
     /// The congestion-control law.
     pub law: LawSpec,
+    /// The kernel's transport and its law, in the place of ours; then nothing runs `law`. Only
+    /// [`Scenario::live_points`](crate::Scenario::live_points) has such flows.
+    pub kernel: Option<KernelLaw>,
     /// What all laws have in common to choose.
     pub options: Options,
     /// Indices of [`Topology::paths`], one subflow on each, in order; none of them twice.
@@ -89,6 +94,16 @@ pub struct Flow {
     /// How its path manager behaves, if its law has one and it has several paths; `None` for the
     /// defaults.
     pub relays: Option<Relays>,
+}
+
+impl Flow {
+    /// Its law as the file has it.
+    pub fn law_name(&self) -> String {
+        match &self.kernel {
+            Some(kernel) => kernel.to_string(),
+            None => self.law.to_string(),
+        }
+    }
 }
 
 /// What a flow is like at the stack level alone, where it is a session.

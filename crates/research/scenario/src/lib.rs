@@ -13,6 +13,7 @@ mod assign;
 mod experiment;
 mod fault;
 pub mod file;
+mod kernel;
 mod overlay;
 mod problem;
 pub mod quantity;
@@ -26,6 +27,7 @@ pub use experiment::Sealing;
 pub use experiment::{
     AckPolicy, Experiment, Flow, Group, Lifetime, Measure, Relays, SeriesKind, Session, Span,
 };
+pub use kernel::{KernelLaw, KernelProtocol};
 pub use overlay::{OverlayExperiment, OverlayNetwork, RelayBandwidths, RelaySelection};
 pub use problem::{Place, Problem, ScenarioError};
 pub use scenario::{MAX_FILE, OverlayPoint, Point, Scenario};

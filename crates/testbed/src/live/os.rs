@@ -19,15 +19,32 @@ use nix::sys::time::TimeSpec;
 /// Above all that isn't of real time, below what the kernel has.
 const PRIORITY: libc::c_int = 10;
 
+/// Does something in a network namespace that has a name. Sockets that it makes and processes that
+/// it starts stay there.
+///
+/// # Errors
+/// If there is no such namespace, without the right to, and what `act` says.
+pub fn inside<T: Send>(
+    namespace: &str,
+    act: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    let path = Path::new("/run/netns").join(namespace);
+    let there = || {
+        setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?;
+        act()
+    };
+    // A thread of its own, as it stays in the namespace.
+    let done = std::thread::scope(|scope| scope.spawn(there).join());
+    done.unwrap_or_else(|_| Err(io::Error::other("the thread in the namespace panicked")))
+}
+
 /// Makes a TUN device in a network namespace that has a name. It is there as long as the file is
 /// open; reads and writes are packets, and never wait.
 ///
 /// # Errors
 /// If there is no such namespace, if it has such a device, or without the right to.
 pub(crate) fn tun(namespace: &str, device: &str) -> io::Result<File> {
-    let path = Path::new("/run/netns").join(namespace);
-    let make = || {
-        setns(File::open(path)?, CloneFlags::CLONE_NEWNET)?;
+    inside(namespace, || {
         let tun = OpenOptions::new()
             .read(true)
             .write(true)
@@ -35,10 +52,7 @@ pub(crate) fn tun(namespace: &str, device: &str) -> io::Result<File> {
             .open("/dev/net/tun")?;
         attach(&tun, device)?;
         Ok(tun)
-    };
-    // A thread of its own, as it stays in the namespace.
-    let made = std::thread::scope(|scope| scope.spawn(make).join());
-    made.unwrap_or_else(|_| Err(io::Error::other("the thread that makes it panicked")))
+    })
 }
 
 fn attach(tun: &File, device: &str) -> io::Result<()> {
@@ -72,11 +86,24 @@ pub(crate) fn real_time() -> bool {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &param) == 0 }
 }
 
-/// Waits until there is something to read, the device is gone, or the time is over.
-pub(crate) fn wait(file: &File, most: Duration) -> io::Result<()> {
-    let mut files = [PollFd::new(file.as_fd(), PollFlags::POLLIN)];
-    match ppoll(&mut files, Some(TimeSpec::from_duration(most)), None) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
+/// Waits until there is something to read from one of several devices, one is gone, or the time is
+/// over; `ready` says of each whether it is to be read.
+pub(crate) fn wait(files: &[&File], most: Duration, ready: &mut [bool]) -> io::Result<()> {
+    let mut polled: Vec<_> = files
+        .iter()
+        .map(|file| PollFd::new(file.as_fd(), PollFlags::POLLIN))
+        .collect();
+    match ppoll(&mut polled, Some(TimeSpec::from_duration(most)), None) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
     }
+    for (ready, polled) in ready.iter_mut().zip(&polled) {
+        *ready = polled.any().unwrap_or(true);
+    }
+    Ok(())
+}
+
+/// What reads and writes say when the device was deleted, or its namespace was.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EBADFD)
 }

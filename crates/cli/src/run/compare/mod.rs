@@ -16,9 +16,12 @@ use manyway_simulate::batch::Control;
 use self::report::{Answer, Comparison};
 use super::folder::{Folder, Sheet, number};
 use super::level::{self, Report, Request};
+#[cfg(target_os = "linux")]
+use super::live;
 use super::{fluid, packet};
 use crate::args::Level;
 use crate::exit::{Usage, usage};
+use crate::scenario::points;
 
 const TABLE: &str = "comparison.csv";
 
@@ -38,6 +41,8 @@ fn level(request: Request<'_>) -> anyhow::Result<Work> {
     match request.levels[..] {
         [Level::Optimum] => ready::<optimum::Optimum>(request),
         [Level::Fluid] => ready::<fluid::Fluid>(request),
+        #[cfg(target_os = "linux")]
+        [Level::Live] => ready::<live::Live>(request),
         _ => ready::<packet::Packet>(request),
     }
 }
@@ -70,9 +75,7 @@ impl level::Level for Compare {
 
     fn prepare(request: Request<'_>) -> anyhow::Result<Self> {
         let scenario = &request.scenario;
-        let points = scenario
-            .points()
-            .map_err(|error| usage(error.to_string()))?;
+        let points = points(scenario).map_err(|error| usage(error.to_string()))?;
         let mut levels = request.levels.clone();
         levels.sort_unstable();
         levels.dedup();

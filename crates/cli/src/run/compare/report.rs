@@ -167,7 +167,7 @@ impl PartResult {
             (!known_as.members.is_empty()).then(|| Group {
                 name: known_as.name.clone(),
                 count: known_as.members.len(),
-                law: first.law.to_string(),
+                law: first.law_name(),
                 levels: known(of(None)),
                 subflows: first.paths.iter().enumerate().map(subflow).collect(),
             })

@@ -52,7 +52,41 @@ impl Level for Packet {
         Rows::of(&self.points).sheets()
     }
 
-    fn run(self, control: &Control, mut folder: Option<&mut Folder>) -> anyhow::Result<Report> {
+    fn run(self, control: &Control, folder: Option<&mut Folder>) -> anyhow::Result<Report> {
+        let level = self.level;
+        self.run_by(control, folder, |experiment, run| match level {
+            batch::Level::Stack => Ok(batch::stack(experiment, run)?),
+            _ => Ok(batch::packet(experiment, run)?),
+        })
+    }
+}
+
+impl Packet {
+    /// What runs at the live level.
+    pub(super) fn live(request: Request<'_>) -> anyhow::Result<Self> {
+        let points = request.scenario.live_points();
+        Ok(Self {
+            level: batch::Level::Live,
+            points: points.map_err(|error| usage(error.to_string()))?,
+            // Runs side by side would take each other's time.
+            threads: 1,
+            keep_series: request.keep_series,
+            scenario: request.scenario,
+        })
+    }
+
+    /// All points.
+    pub(super) fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Has `level` carry each run out.
+    pub(super) fn run_by(
+        self,
+        control: &Control,
+        mut folder: Option<&mut Folder>,
+        level: impl Fn(&Experiment, &Running<'_>) -> anyhow::Result<RunResult> + Sync,
+    ) -> anyhow::Result<Report> {
         let plan = Plan {
             scenario: self.scenario.name(),
             level: self.level,
@@ -74,10 +108,6 @@ impl Level for Packet {
                 }
                 None => Ok(()),
             }
-        };
-        let level = |experiment: &Experiment, run: &Running<'_>| match self.level {
-            batch::Level::Packet => Ok(batch::packet(experiment, run)?),
-            batch::Level::Stack => Ok(batch::stack(experiment, run)?),
         };
         plan.run(level, sink, control).map_err(|error| match error {
             BatchError::Run { job, error } | BatchError::Result { job, error } => {

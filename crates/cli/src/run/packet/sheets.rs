@@ -144,16 +144,20 @@ fn flow_cells(flow: &FlowResult, all: f64) -> [String; 3] {
 }
 
 fn subflow_cells(subflow: &SubflowResult, flow_bps: f64) -> [String; 9] {
+    let seen = |count: u64| match subflow.is_opaque() {
+        true => String::new(),
+        false => count.to_string(),
+    };
     [
         subflow.path.clone(),
         number(subflow.goodput_bps),
         number(subflow.goodput_bps / flow_bps),
         number(subflow.window_mean_packets),
         number(subflow.rtt_mean_s),
-        subflow.loss_events.to_string(),
+        seen(subflow.loss_events),
         subflow.packets_sent.to_string(),
         subflow.packets_lost.to_string(),
-        subflow.timeouts.to_string(),
+        seen(subflow.timeouts),
     ]
 }
 

@@ -9,10 +9,32 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
+use crate::kernel::KernelLaw;
+
 /// A congestion-control law with its parameters: `"lia"`, `"ewtcp:a=0.25"` or `{ name = "ewtcp", a
-/// = 0.25 }`.
+/// = 0.25 }`; or the kernel's transport with one of the kernel's laws, `"kernel:mptcp:cubic"`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Law(pub LawSpec);
+pub enum Law {
+    /// Of manyway's.
+    Ours(LawSpec),
+    /// Of the kernel's.
+    Kernel(KernelLaw),
+}
+
+impl Law {
+    /// Its name, without parameters.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Ours(law) => law.name().to_owned(),
+            Self::Kernel(law) => law.to_string(),
+        }
+    }
+
+    /// Whether it comes with a path manager.
+    pub(crate) fn is_managed(&self) -> bool {
+        matches!(self, Self::Ours(law) if law.path_manager().is_some())
+    }
+}
 
 impl<'de> Deserialize<'de> for Law {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -25,7 +47,10 @@ impl<'de> Deserialize<'de> for Law {
                 f.write_str("a law: its name in quotes, or { name = \"ewtcp\", a = 0.25 }")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Law, E> {
-                text.parse().map(Law).map_err(E::custom)
+                match KernelLaw::is_meant(text) {
+                    true => text.parse().map(Law::Kernel).map_err(E::custom),
+                    false => text.parse().map(Law::Ours).map_err(E::custom),
+                }
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Law, A::Error> {
                 let mut name: Option<String> = None;
@@ -40,7 +65,7 @@ impl<'de> Deserialize<'de> for Law {
                     de::Error::custom("a law's table needs its `name`, as in { name = \"lia\" }")
                 })?;
                 LawSpec::new(&name, parameters)
-                    .map(Law)
+                    .map(Law::Ours)
                     .map_err(de::Error::custom)
             }
         }
@@ -59,7 +84,10 @@ impl JsonSchema for Law {
         let names: Vec<_> = registry::laws().map(|law| law.name()).collect();
         let text = json!({
             "type": "string",
-            "pattern": format!("^({})(:.+)?$", names.join("|")),
+            "pattern": format!(
+                "^(({})(:.+)?|kernel:(tcp|mptcp):[A-Za-z0-9_-]{{1,15}})$",
+                names.join("|")
+            ),
             "examples": names,
         });
         let tables = registry::laws().map(|law| {
@@ -84,7 +112,8 @@ impl JsonSchema for Law {
         let choices: Vec<Value> = std::iter::once(text).chain(tables).collect();
         json_schema!({
             "description": "A congestion-control law with its parameters: a name, \
-             \"name:key=value,…\", or a table.",
+             \"name:key=value,…\", or a table. At the live level also a law of the kernel's, with \
+             its TCP or MPTCP: \"kernel:mptcp:cubic\".",
             "anyOf": choices,
         })
     }

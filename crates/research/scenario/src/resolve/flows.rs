@@ -79,7 +79,8 @@ impl Checks {
     /// of it.
     pub(super) fn connection(&mut self, defaults: Option<&file::Flow>) -> Option<Flow> {
         let mut flow = defaults.cloned().unwrap_or_default();
-        flow.law.get_or_insert_with(|| file::Law(LawSpec::reno()));
+        flow.law
+            .get_or_insert_with(|| file::Law::Ours(LawSpec::reno()));
         flow.paths = Some(vec![file::PathUse {
             path: Some(Name::own("path")),
             start: None,
@@ -201,15 +202,8 @@ impl Context<'_> {
             "paths = [\"p1\"], here or in [defaults]",
         );
         let subflows = uses.and_then(|uses| self.subflows(uses, paths));
-        if let (Some(law), Some((indices, _))) = (law, &subflows)
-            && let Err(message) = law
-                .0
-                .controller(&Options::default())
-                .check_paths(indices.len())
-        {
-            let key = self.key.join("law");
-            self.checks
-                .report(&key, format!("{}: {message}", law.0.name()));
+        if let (Some(law), Some((indices, _))) = (law, &subflows) {
+            self.check_law(law, indices.len());
         }
         self.check_times();
         let access = match &flow.access {
@@ -250,12 +244,17 @@ impl Context<'_> {
             relayed: self.relayed(),
             files: self.files(size),
         };
+        let (ours, kernel) = match law? {
+            file::Law::Ours(law) => (law.clone(), None),
+            file::Law::Kernel(law) => (LawSpec::reno(), Some(law.clone())),
+        };
         let extra_delay = flow.extra_delay.map_or(Duration::ZERO, |delay| delay.0);
         let access_delay = access.as_ref().map_or(Duration::ZERO, |link| link.delay);
         Some(Flow {
             name: name.to_owned(),
             group: 0,
-            law: law?.0.clone(),
+            law: ours,
+            kernel,
             options,
             paths: indices,
             lifetimes,
@@ -290,6 +289,29 @@ impl Context<'_> {
             session,
             relays,
         })
+    }
+
+    /// Whether the law can have so many paths, at this level.
+    fn check_law(&mut self, law: &file::Law, paths: usize) {
+        let wrong = match law {
+            file::Law::Ours(law) => {
+                let controller = law.controller(&Options::default());
+                let checked = controller.check_paths(paths);
+                let named = |message| format!("{}: {message}", law.name());
+                checked.err().map(named)
+            }
+            file::Law::Kernel(law) if !self.checks.kernel => Some(format!(
+                "only the live level runs {law}: choose --level live, or another law"
+            )),
+            file::Law::Kernel(law) => (paths > law.most_paths()).then(|| {
+                let most = law.most_paths();
+                format!("{law} has at most {most} of the flow's {paths} paths: choose fewer")
+            }),
+        };
+        if let Some(message) = wrong {
+            let key = self.key.join("law");
+            self.checks.report(&key, message);
+        }
     }
 
     fn subflows(

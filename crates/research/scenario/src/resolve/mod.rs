@@ -17,11 +17,13 @@ use crate::tree::Key;
 
 mod flows;
 mod links;
+mod live;
 mod measure;
 mod overlay;
 mod relays;
 mod sessions;
 
+pub(crate) use live::experiment_live;
 pub(crate) use overlay::overlay;
 pub(crate) use sessions::experiment_of_sessions;
 
@@ -69,8 +71,14 @@ pub(crate) fn check_total(subflows: usize, points: usize) -> Result<(), Fault> {
 
 /// Resolves a file whose flows have what `[defaults]` says already.
 pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
+    resolve(file, false)
+}
+
+/// [`experiment`]; `kernel` says whether the kernel's flows can run.
+fn resolve(file: &File, kernel: bool) -> Result<Experiment, Vec<Fault>> {
     let mut checks = Checks {
         folder: file.folder.clone(),
+        kernel,
         ..Checks::default()
     };
     if file.overlay.is_some() {
@@ -112,6 +120,8 @@ pub(crate) fn experiment(file: &File) -> Result<Experiment, Vec<Fault>> {
 struct Checks {
     /// Where files are that the scenario names.
     folder: PathBuf,
+    /// Flows of the kernel's can run.
+    kernel: bool,
     faults: Vec<Fault>,
 }
 

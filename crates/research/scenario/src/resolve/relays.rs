@@ -5,14 +5,14 @@ use manyway_control::registry;
 
 use super::flows::Context;
 use crate::experiment::Relays;
+use crate::file::Law;
 
 impl Context<'_> {
     /// The paths through relays, as indices of the flow's.
     pub(super) fn relayed(&mut self) -> Vec<usize> {
         let flow = self.flow;
         let uses = flow.paths.as_deref().unwrap_or_default();
-        let law = flow.law.as_ref().map(|law| &law.0);
-        let managed = law.is_some_and(|law| law.path_manager().is_some());
+        let managed = flow.law.as_ref().is_some_and(Law::is_managed);
         let key = self.key.join("paths");
         if uses.first().is_some_and(|first| first.relay == Some(true)) {
             let message = "the first path is the direct one, over which the flow connects: put one \
@@ -34,8 +34,8 @@ impl Context<'_> {
     /// What the path manager of the flow is told; `None` for its defaults, or if it has none.
     pub(super) fn relays(&mut self) -> Option<Relays> {
         let flow = self.flow;
-        let (law, paths) = (&flow.law.as_ref()?.0, flow.paths.as_ref()?);
-        let (name, managed) = (law.name(), law.path_manager().is_some());
+        let (law, paths) = (flow.law.as_ref()?, flow.paths.as_ref()?);
+        let (name, managed) = (law.name(), law.is_managed());
         if managed && paths.len() > 1 {
             let timed = |used: &crate::file::PathUse| used.start.is_some() || used.stop.is_some();
             if let Some(n) = paths.iter().position(timed) {

@@ -45,7 +45,7 @@ pub(crate) fn experiment_of_sessions(file: &File) -> Result<Experiment, Vec<Faul
 }
 
 /// Where the flow says nothing, it has what sessions have.
-fn settle(flow: &mut Flow) {
+pub(super) fn settle(flow: &mut Flow) {
     let ack_delay = Duration::from_millis(10);
     flow.loss_detection.get_or_insert(LossDetection::Adaptive);
     flow.ack_every.get_or_insert(WholePackets(10));
@@ -54,7 +54,7 @@ fn settle(flow: &mut Flow) {
 }
 
 /// The keys whose values sessions don't take, and what to do about each.
-fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
+pub(super) fn refused(flow: &Flow) -> Vec<(&'static str, String)> {
     let mut refused = Vec::new();
     let mut only = |key, differs: bool, value: &str| {
         if differs {

@@ -212,6 +212,14 @@ impl Scenario {
         self.points_by(resolve::experiment_of_sessions)
     }
 
+    /// The same for flows that are processes and connections of the kernel's.
+    ///
+    /// # Errors
+    /// As of [`Scenario::points`], and if a key has a value that live flows don't take.
+    pub fn live_points(&self) -> Result<Vec<Point>, ScenarioError> {
+        self.points_by(resolve::experiment_live)
+    }
+
     fn points_by(
         &self,
         resolve: impl Fn(&File) -> Result<Experiment, Vec<Fault>>,

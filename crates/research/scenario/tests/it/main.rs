@@ -3,6 +3,7 @@
 mod errors;
 mod examples;
 mod hostile;
+mod live;
 mod overlay;
 mod papers;
 mod schema;

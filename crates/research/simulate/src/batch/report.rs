@@ -66,6 +66,8 @@ pub enum Level {
     /// The same links, and complete sessions in the place of the senders: every byte that counts
     /// was handed over, in order and once.
     Stack,
+    /// The same links in real time, and processes and connections of the kernel's.
+    Live,
 }
 
 impl Level {
@@ -74,6 +76,7 @@ impl Level {
         match self {
             Self::Packet => "packet",
             Self::Stack => "stack",
+            Self::Live => "live",
         }
     }
 }
@@ -130,8 +133,8 @@ pub struct FlowReport {
     pub name: String,
     /// Its group's name.
     pub group: String,
-    /// Goodput while it was active: payload acknowledged, or, at the stack level, read by the
-    /// receiving application, bits/s.
+    /// Goodput while it was active: payload acknowledged, or, at the stack and live levels, read
+    /// by the receiving application, bits/s.
     pub goodput_bps: Estimate,
     /// Its goodput over that of all flows; null when nobody had any.
     pub share: Option<Estimate>,
@@ -160,15 +163,16 @@ pub struct SubflowReport {
     pub share: Option<Estimate>,
     /// Time average of the congestion window, packets; null if it never was there.
     pub window_mean_packets: Option<Estimate>,
-    /// Mean of the round-trip time samples, seconds; null if there was none.
+    /// Mean of the round-trip time samples, seconds; null if there was none. At the live level, the
+    /// mean time that packets take there plus the mean time that those of the way back take.
     pub rtt_mean_s: Option<Estimate>,
-    /// Window cuts by loss or marks.
+    /// Window cuts by loss or marks; of no repetition (`n` is 0) at the live level.
     pub loss_events: Estimate,
     /// Packets sent.
     pub packets_sent: Estimate,
-    /// Packets declared lost.
+    /// Packets declared lost; at the live level, those that the network dropped.
     pub packets_lost: Estimate,
-    /// Probe timeouts.
+    /// Probe timeouts; of no repetition (`n` is 0) at the live level.
     pub timeouts: Estimate,
     /// Goodput in each span of time that the scenario names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -166,15 +166,19 @@ impl FlowTally {
 
 /// What is measured of a subflow; its share is that of its flow's goodput.
 fn values(subflow: &SubflowResult, flow_bps: f64) -> [f64; 8] {
+    let seen = |count: u64| match subflow.is_opaque() {
+        true => f64::NAN,
+        false => count as f64,
+    };
     [
         subflow.goodput_bps,
         subflow.goodput_bps / flow_bps,
         subflow.window_mean_packets,
         subflow.rtt_mean_s,
-        subflow.loss_events as f64,
+        seen(subflow.loss_events),
         subflow.packets_sent as f64,
         subflow.packets_lost as f64,
-        subflow.timeouts as f64,
+        seen(subflow.timeouts),
     ]
 }
 
@@ -316,7 +320,7 @@ impl GroupTally {
         GroupReport {
             name: group.name.clone(),
             count: members.len() as u64,
-            law: members.first().map(|flow| flow.law.to_string()),
+            law: members.first().map(Flow::law_name),
             goodput_bps: always(self.goodput),
             goodput_min_bps: always(self.min),
             goodput_median_bps: always(self.median),

@@ -21,6 +21,7 @@ fn experiment(pairs: usize) -> Experiment {
         name,
         group,
         law: LawSpec::new(["lia", "reno"][group], []).unwrap(),
+        kernel: None,
         options: Options::default(),
         lifetimes: vec![Default::default(); paths.len()],
         paths: paths.collect(),

@@ -59,6 +59,14 @@ pub struct SubflowResult {
     pub open_s: f64,
 }
 
+impl SubflowResult {
+    /// Whether its sender is a stranger's, as at the live level: nobody sees its window, its cuts
+    /// and its timeouts, which are 0 here.
+    pub fn is_opaque(&self) -> bool {
+        self.window_mean_packets.is_nan() && self.packets_sent > 0
+    }
+}
+
 /// One link over the measured time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkResult {

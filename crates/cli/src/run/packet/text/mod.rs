@@ -44,6 +44,7 @@ fn headline(report: &Report) -> String {
     let level = match report.level {
         Level::Packet => "",
         Level::Stack => "stack level, ",
+        Level::Live => "live level, ",
     };
     let mut text = format!("{}: {level}{each}{seeds}", report.scenario);
     let mut times = report

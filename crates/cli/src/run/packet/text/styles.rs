@@ -69,7 +69,9 @@ impl Styles {
             Style::percent(1).write(share),
             of(&self.window, |subflow| subflow.window_mean_packets),
             of(&self.rtt, |subflow| subflow.rtt_mean_s),
-            of(&self.losses, |subflow| Some(subflow.loss_events)),
+            of(&self.losses, |subflow| {
+                Some(subflow.loss_events).filter(|events| events.n > 0)
+            }),
         ]
     }
 }

@@ -42,6 +42,7 @@ fn flow(law: &str, paths: &[usize]) -> Flow {
         name: law.to_owned(),
         group: 0,
         law: law.parse::<LawSpec>().unwrap(),
+        kernel: None,
         options: Options::default().with_slow_start(SlowStartKind::Standard),
         paths: paths.to_vec(),
         lifetimes: Vec::new(),

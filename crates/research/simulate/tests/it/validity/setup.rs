@@ -58,6 +58,7 @@ pub(crate) fn flow(law: &str, paths: &[usize]) -> Flow {
         name: law.to_owned(),
         group: 0,
         law: law.parse().expect("the law is known"),
+        kernel: None,
         options: Options::default().with_slow_start(SlowStartKind::Standard),
         paths: paths.to_vec(),
         lifetimes: Vec::new(),

@@ -1,0 +1,120 @@
+//! `testbed`: a scenario's network in real time.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::simulation::Assignments;
+
+/// Put up a scenario's network on this host, for any program (Linux, root)
+///
+/// Two network namespaces, sender and receiver, with an address at each end for each path of the
+/// file. Between them, its links work in real time. The file's flows don't run:
+/// `manyway run --level live` runs them.
+#[derive(Debug, Args)]
+pub(crate) struct TestbedArgs {
+    #[command(subcommand)]
+    pub(crate) command: TestbedCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TestbedCommand {
+    /// Run a command at the sender of a network that is there as long as the command
+    ///
+    /// It finds the paths' names and addresses in TESTBED_PATHS, TESTBED_SENDER and
+    /// TESTBED_RECEIVER, separated by commas, and reaches the other end with `ip netns exec
+    /// receiver`.
+    Run(TestbedRunArgs),
+    /// Put a network up and leave it standing
+    Up(UpArgs),
+    /// Take down a network that stands
+    Down(DownArgs),
+    /// Be one link of a scenario between two network namespaces of yours, until a signal
+    ///
+    /// Makes a TUN device at each end and prints `up`. It ends with a signal, or when a device is
+    /// deleted, and prints a JSON object for each direction: what happened to its packets, and how
+    /// late they left, in microseconds.
+    Link(LinkArgs),
+    /// Print a scenario's links, paths and flows as JSON
+    Show(NetworkOfArgs),
+}
+
+/// Which network.
+#[derive(Debug, Args)]
+pub(crate) struct NetworkOfArgs {
+    /// Scenario file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) assignments: Assignments,
+
+    /// A value that the sweep of the file sets, to choose one of its points
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) case: Option<String>,
+
+    /// Seed of all that is random [default: the file's]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = RUN_EXAMPLES)]
+pub(crate) struct TestbedRunArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkOfArgs,
+
+    /// The command with its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkOfArgs,
+
+    /// What to call it [default: the file's name without its ending]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DownArgs {
+    /// What it is called; needed only where several stand
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LinkArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkOfArgs,
+
+    /// The link's name in the file
+    #[arg(value_name = "LINK")]
+    pub(crate) link: String,
+
+    /// Where packets enter that cross it: a namespace of `ip netns`, and a name for the device
+    #[arg(long, value_name = "NAMESPACE:DEVICE")]
+    pub(crate) here: String,
+
+    /// Where they leave, and where those enter that come back
+    #[arg(long, value_name = "NAMESPACE:DEVICE")]
+    pub(crate) there: String,
+
+    /// The link that comes back [default: its delay, and dark when it is]
+    #[arg(long, value_name = "LINK")]
+    pub(crate) back: Option<String>,
+
+    /// CSV of the queue: a line for each 10 ms in which packets enter
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) log: Option<PathBuf>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  manyway testbed run scenarios/examples/two-isps.toml -- bash
+  manyway testbed run two.toml --set 'links.a.rate=10 Mbps' -- sh -c \\
+      'ip netns exec receiver iperf3 -s -1 -D && sleep 1 && mptcpize run iperf3 -c 10.0.1.2'";
