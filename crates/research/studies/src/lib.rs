@@ -38,6 +38,7 @@ mod planetlab;
 mod progress;
 mod reference;
 mod registry;
+pub mod reproduce;
 mod runs;
 mod sessions;
 mod statistics;

@@ -83,7 +83,7 @@ impl Study for BmcThesis {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 15,
+            Size::Short => 13,
             Size::Full => 600,
         }
     }

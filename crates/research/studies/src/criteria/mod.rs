@@ -32,7 +32,7 @@ impl Study for DesignCriteria {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 15,
+            Size::Short => 6,
             Size::Full => 300,
         }
     }

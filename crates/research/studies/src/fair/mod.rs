@@ -77,7 +77,7 @@ impl Study for Fair {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 8,
+            Size::Short => 7,
             Size::Full => 900,
         }
     }

@@ -26,7 +26,7 @@ impl Study for FluidModel {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 14,
+            Size::Short => 11,
             Size::Full => 200,
         }
     }

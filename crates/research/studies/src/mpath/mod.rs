@@ -53,7 +53,7 @@ impl Study for MpathPaper {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 45,
+            Size::Short => 39,
             Size::Full => 600,
         }
     }

@@ -32,7 +32,7 @@ impl Study for Optima {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 10,
+            Size::Short => 12,
             Size::Full => 120,
         }
     }

@@ -38,7 +38,7 @@ impl Study for OverlayPaper {
 
     fn cost(&self, size: Size) -> u32 {
         match size {
-            Size::Short => 50,
+            Size::Short => 36,
             Size::Full => 1140,
         }
     }

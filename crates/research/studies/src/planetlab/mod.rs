@@ -37,7 +37,7 @@ impl Study for PlanetLab {
 
     fn cost(&self, size: extent::Size) -> u32 {
         match size {
-            extent::Size::Short => 40,
+            extent::Size::Short => 6,
             extent::Size::Full => 1800,
         }
     }
