@@ -32,6 +32,8 @@ mod registry;
 mod relay;
 mod relays;
 mod reports;
+#[cfg(feature = "research")]
+mod reproduce;
 mod retry;
 #[cfg(feature = "research")]
 mod run;
@@ -96,13 +98,16 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Optimum(args) => optimum::run(screen, &args),
         #[cfg(feature = "research")]
         Command::Criteria(args) => criteria::run(screen, &args),
+        #[cfg(feature = "research")]
+        Command::Reproduce(args) => reproduce::run(screen, args).await,
         #[cfg(not(feature = "research"))]
         Command::Run(_)
         | Command::Compare(_)
         | Command::Scenario(_)
         | Command::Testbed(_)
         | Command::Optimum(_)
-        | Command::Criteria(_) => Err(args::left_out("research")),
+        | Command::Criteria(_)
+        | Command::Reproduce(_) => Err(args::left_out("research")),
         #[cfg(feature = "registry")]
         Command::Registry(args) => registry::run(screen, args).await,
         #[cfg(not(feature = "registry"))]

@@ -25,6 +25,8 @@ mod profile;
 mod registry;
 mod relay;
 mod report;
+#[cfg(feature = "research")]
+mod reproduce;
 mod selection;
 #[cfg(feature = "research")]
 mod simulation;
@@ -51,6 +53,8 @@ pub(crate) use profile::ProfileArgs;
 pub(crate) use registry::RegistryArgs;
 pub(crate) use relay::{RelayArgs, TcpArgs};
 pub(crate) use report::ReportArgs;
+#[cfg(feature = "research")]
+pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use selection::SelectionArgs;
 #[cfg(test)]
 pub(crate) use selection::{ChoiceName, ReselectName};
@@ -185,6 +189,11 @@ pub(crate) enum Command {
     #[cfg(not(feature = "research"))]
     #[command(hide = true, disable_help_flag = true)]
     Criteria(LeftOutArgs),
+    #[cfg(feature = "research")]
+    Reproduce(ReproduceArgs),
+    #[cfg(not(feature = "research"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Reproduce(LeftOutArgs),
     Kernel(KernelArgs),
     Relay(RelayArgs),
     #[cfg(feature = "registry")]
@@ -231,8 +240,18 @@ mod tests {
     fn help_texts() {
         insta::assert_snapshot!("help", help(&[]));
         for name in [
-            "send", "sync", "recv", "paths", "demo", "run", "compare", "scenario", "criteria",
-            "relay", "registry",
+            "send",
+            "sync",
+            "recv",
+            "paths",
+            "demo",
+            "run",
+            "compare",
+            "scenario",
+            "criteria",
+            "reproduce",
+            "relay",
+            "registry",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }

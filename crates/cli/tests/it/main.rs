@@ -35,6 +35,8 @@ mod relay;
 mod relay_selection;
 mod relay_tcp;
 #[cfg(feature = "research")]
+mod reproduce;
+#[cfg(feature = "research")]
 mod run;
 #[cfg(feature = "research")]
 mod stack;

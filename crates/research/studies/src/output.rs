@@ -6,7 +6,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::study::{Extent, Outcome, Size, Study};
+use crate::extent::Extent;
+use crate::study::{Outcome, Study};
 
 /// Writes an outcome into a directory: `NAME.md`, the plots that it shows, and everything as
 /// `NAME.json`.
@@ -30,13 +31,11 @@ pub fn write(
     }
     let json = json!({
         "study": study.name(),
-        "size": match extent.size {
-            Size::Short => "short",
-            Size::Full => "full",
-        },
+        "size": extent.size.name(),
         "seed": extent.seed,
         "headline": outcome.headline,
         "gates": outcome.gates,
+        "ours": outcome.ours,
         "tables": outcome.tables,
         "details": outcome.details,
     });

@@ -1,4 +1,4 @@
-//! What a study tells on standard error while it runs.
+//! What a study tells while it runs. Programs decide who sees it.
 
 use std::time::Instant;
 
@@ -11,7 +11,6 @@ pub(crate) fn timed<R>(what: &str, job: impl FnOnce() -> R) -> R {
 }
 
 /// Tells a line.
-#[allow(clippy::print_stderr)]
 pub(crate) fn tell(line: &str) {
-    eprintln!("{line}");
+    tracing::info!("{line}");
 }

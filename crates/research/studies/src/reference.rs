@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::extent::Size;
 use crate::headline::Headline;
-use crate::study::{Size, Study};
+use crate::study::Study;
 
 /// The headline values of a study, by name. The same seeds give the same values, so that each has
 /// to be met exactly; [`Headline::rounded`] values are rounded in the file, too.

@@ -1,14 +1,16 @@
 //! Loading scenarios and running them at the packet level.
 
-use std::path::Path;
-
-use manyway_scenario::{Experiment, Point, Scenario, ScenarioError};
+use include_dir::{Dir, include_dir};
+use manyway_scenario::{Experiment, Point, Scenario};
 use manyway_simulate::batch::{self, BatchError, Control, Job, Level, Plan};
 use manyway_simulate::packet::{RunResult, SimulationError};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::progress::timed;
+
+/// The papers' scenarios, in the program: it runs where no source tree is.
+static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../scenarios");
 
 /// RED in the place of the queues of Balia's scenarios.
 pub(crate) const RED: &str = "links.*.queue={ red = { limit = \"50 packets\", \
@@ -47,9 +49,13 @@ impl<'a> Source<'a> {
     }
 
     /// Reads the file.
-    pub(crate) fn load(self) -> Result<Scenario, ScenarioError> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../scenarios");
-        let mut file = Scenario::load(&folder.join(self.scenario).with_extension("toml"))?;
+    pub(crate) fn load(self) -> Result<Scenario, Failure> {
+        let name = format!("{}.toml", self.scenario);
+        let text = SCENARIOS
+            .get_file(&name)
+            .and_then(|file| file.contents_utf8());
+        let text = text.ok_or_else(|| format!("there is no scenarios/{name}"))?;
+        let mut file = Scenario::parse(text, &format!("scenarios/{name}"))?;
         for assignment in self.set {
             file.set(assignment)?;
         }
@@ -57,8 +63,8 @@ impl<'a> Source<'a> {
     }
 
     /// Reads the file, for its points.
-    pub(crate) fn points(self) -> Result<Vec<Point>, ScenarioError> {
-        self.load()?.points()
+    pub(crate) fn points(self) -> Result<Vec<Point>, Failure> {
+        Ok(self.load()?.points()?)
     }
 
     /// Runs every point at the packet level and takes from each run what `measure` makes of it: by

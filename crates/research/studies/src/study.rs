@@ -3,10 +3,12 @@
 use manyway_report::Plot;
 use serde_json::Value;
 
+use crate::claims::{self, Number};
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Fault, Gate};
 use crate::headline::Headline;
-use crate::runs::Runs;
+use crate::ours::Ours;
 use crate::table::Table;
 
 /// The experiments of one paper, or of a question of our own.
@@ -17,49 +19,15 @@ pub trait Study: Sync {
     /// What it reproduces, in one line.
     fn reproduces(&self) -> &'static str;
 
+    /// About how many seconds of processor time it takes; for telling how far several of them are.
+    fn cost(&self, size: Size) -> u32;
+
     /// Runs all of it.
     ///
     /// # Errors
     ///
     /// A scenario that can't be read or run. A gate that doesn't hold is no error.
     fn run(&self, extent: Extent) -> Result<Outcome, Failure>;
-}
-
-/// How much of a study is run.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Hash)]
-pub enum Size {
-    /// A few minutes at most: fewer and shorter runs, for CI.
-    Short,
-    /// What the pages in `docs/results` show.
-    Full,
-}
-
-/// How a study is run.
-#[derive(Debug, Copy, Clone, PartialEq, Eq)]
-pub struct Extent {
-    /// How much of it.
-    pub size: Size,
-    /// Added to every seed of the study; reference values are those of 0.
-    pub seed: u64,
-}
-
-impl Extent {
-    /// All of a study, or a sample of it, with the seeds of the reference.
-    pub fn of(size: Size) -> Self {
-        Extent { size, seed: 0 }
-    }
-
-    pub(crate) fn full(self) -> bool {
-        self.size == Size::Full
-    }
-
-    /// So many repetitions in full or in short, with seeds of this extent.
-    pub(crate) fn runs(self, full: u32, short: u32) -> Runs {
-        Runs {
-            repeat: if self.full() { full } else { short },
-            seed: self.seed,
-        }
-    }
 }
 
 /// What a study gives.
@@ -69,6 +37,8 @@ pub struct Outcome {
     pub page: String,
     /// What must hold.
     pub gates: Vec<Gate>,
+    /// What stands beside the papers' numbers.
+    pub ours: Vec<Ours>,
     /// Means of what was measured.
     pub tables: Vec<Table>,
     /// The few values that stand for the study. The same seeds must always give the same.
@@ -80,9 +50,66 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether every gate holds, or is known not to hold and says why.
-    pub fn passes(&self) -> bool {
-        self.gates.iter().all(Gate::passes)
+    /// Why a run of this study fails, in words: gates beyond their limits and bounds, bounds that
+    /// aren't needed any more, and what differs between `claims/*.toml` and the study.
+    pub fn faults(&self, study: &str, extent: Extent) -> Vec<String> {
+        let gates = self.gates.iter().flat_map(|gate| {
+            let faults = gate.faults(extent).into_iter();
+            faults.map(move |fault: Fault| fault.words(gate, extent.size))
+        });
+        gates.chain(self.unknown(study, extent)).collect()
+    }
+
+    /// What only one of the claims and the study has.
+    fn unknown(&self, study: &str, extent: Extent) -> Vec<String> {
+        let mut words = Vec::new();
+        for gate in &self.gates {
+            if gate.row.claim.study.as_deref() != Some(study) {
+                words.push(format!("{}: its claim names another study", gate.row.id()));
+            }
+        }
+        let claims = claims::all().iter().flat_map(|paper| {
+            let of_study = |claim: &&claims::Claim| claim.study.as_deref() == Some(study);
+            let claims = paper.claims.iter().filter(of_study);
+            claims.map(move |claim| (paper, claim))
+        });
+        let (mut numbers, mut full_only) = (Vec::new(), Vec::new());
+        for (paper, claim) in claims {
+            let measured = |name: &str| {
+                let mut gates = self.gates.iter();
+                gates.any(|gate| gate.row.paper.name == paper.name && gate.row.terms.name == name)
+            };
+            for terms in &claim.gates {
+                if (extent.full() || !terms.full) && !measured(&terms.name) {
+                    words.push(format!(
+                        "{}/{}: the study {study} doesn't measure it",
+                        paper.name, terms.name
+                    ));
+                }
+            }
+            let id = format!("{}/{}", paper.name, claim.item);
+            for (_, name, number) in claim.numbers() {
+                if matches!(number, Number::Value(_)) {
+                    full_only.push((id.clone(), name));
+                }
+                numbers.push((id.clone(), name));
+            }
+        }
+        for ours in &self.ours {
+            let known = |(claim, name): &(String, &str)| *claim == ours.claim && *name == ours.name;
+            if !numbers.iter().any(known) {
+                words.push(format!("{}: it has no number {:?}", ours.claim, ours.name));
+            }
+        }
+        if extent.full() {
+            for (claim, name) in full_only {
+                let known = |ours: &&Ours| ours.claim == claim && ours.name == name;
+                if self.ours.iter().find(known).is_none() {
+                    words.push(format!("{claim}: the study has nothing for {name:?}"));
+                }
+            }
+        }
+        words
     }
 }
 

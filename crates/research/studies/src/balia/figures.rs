@@ -6,9 +6,10 @@ use manyway_report::{Kind, Mark, Plot, Series};
 use manyway_simulate::packet::{RunResult, Simulation};
 
 use super::tables::window_series;
+use crate::extent::Extent;
 use crate::failure::Failure;
 use crate::runs::Source;
-use crate::study::{Extent, Figure};
+use crate::study::Figure;
 
 /// As many as a line has distinct pixels.
 const COLUMNS: usize = 600;

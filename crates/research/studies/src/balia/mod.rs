@@ -8,12 +8,14 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
 use crate::headline::Headline;
+use crate::ours::Ours;
 use crate::progress::timed;
 use crate::runs::RED;
-use crate::study::{Extent, Outcome, Study};
-use tables::{Aggregation, Friendliness, Oscillation, Responsiveness, Variant, gates};
+use crate::study::{Outcome, Study};
+use tables::{Aggregation, Friendliness, Oscillation, Responsiveness, Variant, gates, paper};
 
 /// The study.
 pub(crate) struct Balia;
@@ -25,6 +27,13 @@ impl Study for Balia {
 
     fn reproduces(&self) -> &'static str {
         "Balia (Peng et al. 2016): Tables III to V, Fig. 3 and 4 of six laws, packet level"
+    }
+
+    fn cost(&self, size: Size) -> u32 {
+        match size {
+            Size::Short => 60,
+            Size::Full => 1200,
+        }
     }
 
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
@@ -39,6 +48,7 @@ impl Study for Balia {
         Ok(Outcome {
             page: page::page(&results, &gates),
             gates,
+            ours: results.ours(),
             tables: Vec::new(),
             headline: results.headline(),
             figures: figures::all(extent)?,
@@ -95,6 +105,31 @@ impl Results {
             .chain(aggregation)
             .chain(responsiveness)
             .chain(oscillation)
+            .collect()
+    }
+
+    /// What stands beside the paper's numbers.
+    fn ours(&self) -> Vec<Ours> {
+        let friendliness = self.friendliness[0].rows.iter().flat_map(|row| {
+            let table = "balia/table-3";
+            [
+                Ours::mean(table, format!("{}, multipath", row.law), &row.multipath),
+                Ours::mean(table, format!("{}, single path", row.law), &row.single),
+            ]
+        });
+        let aggregation = self.aggregation[0].rows.iter();
+        let aggregation =
+            aggregation.map(|row| Ours::mean("balia/table-4", row.law.as_str(), &row.goodput));
+        let responsiveness = self.responsiveness[0].rows.iter().flat_map(|row| {
+            let (law, longest) = (row.law.as_str(), row.longest().unwrap_or(f64::INFINITY));
+            [
+                Ours::exact(paper::convergence(law), law, longest),
+                Ours::mean("balia/table-5-sp-tcp", law, &row.single),
+            ]
+        });
+        friendliness
+            .chain(aggregation)
+            .chain(responsiveness)
             .collect()
     }
 

@@ -191,14 +191,13 @@ fn compared<R>(
     law: impl Fn(&R) -> &str,
     cell: impl Fn(&R) -> String,
 ) -> String {
-    let laws = paper::COLUMNS
-        .iter()
-        .map(|column| Column::right(name(column.law)));
+    let columns = paper::columns();
+    let laws = columns.iter().map(|column| Column::right(name(column.law)));
     let mut table = Table::new(std::iter::once(Column::left("")).chain(laws));
-    let cells = paper::COLUMNS.iter().map(theirs);
+    let cells = columns.iter().map(theirs);
     table.row(std::iter::once("paper".to_owned()).chain(cells));
     for Of { variant, rows } in variants {
-        let cells = paper::COLUMNS.iter().map(|column| {
+        let cells = columns.iter().map(|column| {
             let row = rows.iter().find(|row| law(row) == column.law);
             row.map_or_else(String::new, &cell)
         });

@@ -8,13 +8,15 @@ use manyway_simulate::measure::Summary;
 use manyway_simulate::packet::{FlowResult, RunResult, SubflowResult};
 use serde_json::Value;
 
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::measured::{goodput, subflow};
+use crate::ours::Ours;
 use crate::page::Page;
 use crate::runs::{Runs, Source};
 use crate::statistics::jain;
-use crate::study::{Extent, Outcome, Study};
+use crate::study::{Outcome, Study};
 use crate::table::{Row, Table, markdown};
 
 /// The study.
@@ -77,6 +79,13 @@ impl Study for BmcThesis {
 
     fn reproduces(&self) -> &'static str {
         "BMC (Honda 2009): Fig. 3.2, 4.1 and 5.2 to 5.18, and its proportion manager, packet level"
+    }
+
+    fn cost(&self, size: Size) -> u32 {
+        match size {
+            Size::Short => 13,
+            Size::Full => 600,
+        }
     }
 
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
@@ -363,11 +372,57 @@ fn outcome(tables: Tables, runs: Runs) -> Outcome {
     Outcome {
         page,
         gates,
+        ours: ours(&tables),
         tables: tables.all(),
         headline,
         figures: Vec::new(),
         details: Value::Null,
     }
+}
+
+/// What stands beside the thesis' numbers.
+fn ours(tables: &Tables) -> Vec<Ours> {
+    let red = |law| &tables.fig32.row(&[law, "red"]).values[0];
+    let mut ours = vec![
+        Ours::mean("bmc/figure-3-1", "bundle, equal weights", red("bmc")),
+        Ours::mean(
+            "bmc/figure-3-2",
+            "bundle, weights 1/4 and 3/4",
+            red("bmc:d1=0.25,d2=0.75"),
+        ),
+        Ours::mean("bmc/figure-3-2", "bundle, bmc-balance", red("bmc-balance")),
+        Ours::mean(
+            "bmc/figure-3-2",
+            "bundle, the manager as printed",
+            red("bmc-proportion"),
+        ),
+    ];
+    let pooled = &tables.fig41.row(&["bmc-balance", "red"]).values;
+    for (source, rate) in ["s1", "s2", "s3"].iter().zip(pooled) {
+        let name = format!("{source}, bmc-balance");
+        ours.push(Ours::mean("bmc/figure-4-1", name, rate));
+    }
+    for (weight, law) in [(0.8, "bmc:p=0.8"), (0.5, "bmc:p=0.5")] {
+        for count in ["8", "32"] {
+            let ratio = &tables.weighted.row(&[law, count]).values[RATIO];
+            let name = format!("D = {weight}, N = {count}");
+            ours.push(Ours::mean("bmc/figure-5-10", name, ratio));
+        }
+    }
+    for (count, name) in [("1", "1 flow"), ("2", "2 flows"), ("4", "4 flows")] {
+        let events = &tables.begin.row(&["bmc:p=0.5", count]).values[EVENTS];
+        ours.push(Ours::mean("bmc/figure-5-11", name, events));
+    }
+    for (claim, table) in [
+        ("bmc/figure-5-12", &tables.two),
+        ("bmc/figure-5-16", &tables.four),
+    ] {
+        for row in table.rows.iter().filter(|row| row.has(&["16"])) {
+            let name = format!("{}, N = 16", gates::name(&row.point[0]));
+            ours.push(Ours::mean(claim, name, &row.values[RATIO]));
+        }
+    }
+    ours
 }
 
 /// The members of a group; of all with an empty name.

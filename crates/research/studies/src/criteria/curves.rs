@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::subject;
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, GateRow, gate};
 
 /// Curves and their plots.
 pub(crate) struct Curves {
@@ -206,19 +206,16 @@ impl Curves {
                 })
         };
         let word = |holds: bool| if holds { "yes" } else { "no" };
-        let gate = |what: &str, parts: &[(&str, bool)]| {
+        let judged = |row: GateRow, parts: &[(&str, bool)]| {
             let found = parts
                 .iter()
                 .map(|(part, holds)| format!("{part} {}", word(*holds)));
-            Gate::new(
-                format!("Table II: {what}"),
-                found.collect::<Vec<_>>().join(", "),
-                parts.iter().all(|(_, holds)| *holds),
-            )
+            let broken = parts.iter().filter(|(_, holds)| !*holds).count();
+            row.value(broken as f64, found.collect::<Vec<_>>().join(", "))
         };
         vec![
-            gate(
-                "friendlier with smaller β and larger n",
+            judged(
+                gate("balia/table-2-friendliness"),
                 &[
                     ("shared bottleneck, β", rises("beta", |f| f.shared, 1.0)),
                     ("shared bottleneck, n", rises("n", |f| f.shared, -1.0)),
@@ -226,16 +223,16 @@ impl Curves {
                     ("beside Reno, n", rises("n", |f| f.beside, -1.0)),
                 ],
             ),
-            gate(
-                "more responsive with larger β and larger η, at fixed prices",
+            judged(
+                gate("balia/table-2-responsiveness"),
                 &[
                     ("β", rises("beta", |f| f.correction, 1.0)),
                     ("η", rises("eta", |f| f.correction, 1.0)),
                 ],
             ),
             self.smaller_norms(),
-            gate(
-                "less oscillation with smaller η",
+            judged(
+                gate("balia/table-2-oscillation"),
                 &[("η", rises("eta", |f| f.oscillation, 1.0))],
             ),
         ]
@@ -257,11 +254,12 @@ impl Curves {
             let number = |value: Option<f64>| format!("{:.4}", value.unwrap_or(f64::NAN));
             format!("{} and {} 1/s", number(first), number(last))
         };
-        Gate::new(
-            "Table II: more responsive with smaller n, at fixed prices: so for β = 1, not as \
-             printed for β = 0.2 (n = 1 and n = 10)",
+        let wrong = [one, fifth]
+            .into_iter()
+            .filter(|(first, last)| first <= last);
+        gate("balia/table-2-norm").value(
+            wrong.count() as f64,
             format!("β = 1: {}, β = 0.2: {}", told(one), told(fifth)),
-            one.0 > one.1 && fifth.0 < fifth.1,
         )
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::subject;
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, gate};
 
 /// What was found.
 pub(crate) struct Edges {
@@ -76,65 +76,41 @@ impl Edges {
 
     pub(crate) fn gates(&self) -> Vec<Gate> {
         let first = |limit: &PathLimit| limit.broken.as_ref().map(|(paths, _)| *paths);
-        let counts = |n: &str| -> Vec<(f64, Option<usize>)> {
-            let limits = self.paths.iter().filter(|limit| limit.n == n);
-            limits.map(|limit| (limit.limit, first(limit))).collect()
+        let told = self.paths.iter().map(|limit| {
+            let paths = first(limit).map_or_else(|| "none found".to_owned(), |n| n.to_string());
+            format!("β = {}, n = {}: {paths}", limit.beta, limit.n)
+        });
+        let told: Vec<String> = told.collect();
+        // Where it ends is known for the smallest and the largest norm.
+        let differs = |limit: &&PathLimit| {
+            let end = match limit.n {
+                "1" => Some(limit.limit.floor() as usize + 1),
+                "inf" => Some(10),
+                _ => None,
+            };
+            limit.holds.holds != Some(true) || end.is_some_and(|end| first(limit) != Some(end))
         };
-        let (one, infinite) = (counts("1"), counts("inf"));
-        let told: Vec<String> = self
-            .paths
-            .iter()
-            .map(|limit| {
-                let paths = first(limit).map_or_else(|| "none found".to_owned(), |n| n.to_string());
-                format!("β = {}, n = {}: {paths}", limit.beta, limit.n)
-            })
-            .collect();
-        let orders = |pairs: &[Pair]| -> Vec<String> {
-            pairs
-                .iter()
-                .map(|pair| {
-                    let word = if pair.order.holds { "yes" } else { "no" };
-                    format!("{}, {}: {word}", pair.first, pair.second)
-                })
-                .collect()
+        let orders = |pairs: &[Pair]| {
+            let words = pairs.iter().map(|pair| {
+                let word = if pair.order.holds { "yes" } else { "no" };
+                format!("{}, {}: {word}", pair.first, pair.second)
+            });
+            words.collect::<Vec<_>>().join("; ")
         };
-        let below = |pair: &Pair| pair.first == "ewtcp";
+        let out_of_order =
+            |pairs: &[Pair]| pairs.iter().filter(|pair| !pair.order.holds).count() as f64;
+        let witness = self.class_c1.witness.as_ref().map(ToString::to_string);
         vec![
-            Gate::new(
-                "Theorem IV.1's limit of 8 paths: 9 are safe too; with n = ∞ 10 break C2 for \
-                 every β, with n = 1 more than 1 + 8/β do",
+            gate("balia/theorem-4-1-paths").value(
+                self.paths.iter().filter(differs).count() as f64,
                 format!("first broken at {}", told.join("; ")),
-                self.paths
-                    .iter()
-                    .all(|limit| limit.holds.holds == Some(true))
-                    && infinite.iter().all(|(_, first)| *first == Some(10))
-                    && one
-                        .iter()
-                        .all(|(limit, first)| *first == Some(limit.floor() as usize + 1)),
             ),
-            Gate::new(
-                "Order of φ (section IV-A), equal round-trip times: EWTCP ≥ Semicoupled ≥ Max ≥ \
-                 Coupled",
-                orders(&self.phis).join("; "),
-                self.phis.iter().all(|pair| pair.order.holds),
-            ),
-            Gate::new(
-                "Order of Jacobians (section IV-A): not as printed. EWTCP's is below the others', \
-                 and no other pair of the chain is ordered",
-                orders(&self.jacobians).join("; "),
-                self.jacobians
-                    .iter()
-                    .all(|pair| pair.order.holds == below(pair)),
-            ),
-            Gate::new(
-                "Theorem IV.1 (1), C1 of the class for all round-trip times: not as printed, there \
-                 is a witness",
-                self.class_c1
-                    .witness
-                    .as_ref()
-                    .map(ToString::to_string)
-                    .unwrap_or_default(),
-                self.class_c1.holds == Some(false),
+            gate("balia/order-of-phi").value(out_of_order(&self.phis), orders(&self.phis)),
+            gate("balia/order-of-jacobians")
+                .value(out_of_order(&self.jacobians), orders(&self.jacobians)),
+            gate("balia/theorem-4-1-c1").value(
+                f64::from(u8::from(self.class_c1.holds != Some(true))),
+                witness.unwrap_or_default(),
             ),
         ]
     }

@@ -11,10 +11,12 @@ mod page;
 use manyway_fluid::criteria::{Criterion, Domain, Row, Rtts, Subject, table_1};
 use serde_json::{Value, json};
 
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, gate};
 use crate::headline::Headline;
-use crate::study::{Extent, Figure, Outcome, Study};
+use crate::ours::Ours;
+use crate::study::{Figure, Outcome, Study};
 
 /// The study.
 pub(crate) struct DesignCriteria;
@@ -26,6 +28,13 @@ impl Study for DesignCriteria {
 
     fn reproduces(&self) -> &'static str {
         "design criteria (Peng et al. 2016): Tables I and II, and the limits of the theorems"
+    }
+
+    fn cost(&self, size: Size) -> u32 {
+        match size {
+            Size::Short => 6,
+            Size::Full => 300,
+        }
     }
 
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
@@ -50,6 +59,7 @@ impl Study for DesignCriteria {
         Ok(Outcome {
             page: page::markdown(&results, &gates),
             gates,
+            ours: results.ours(),
             tables: Vec::new(),
             headline: results.headline(),
             figures: figures.collect(),
@@ -94,12 +104,24 @@ fn tables(within: &Domain) -> Vec<(&'static str, Vec<Row>)> {
 impl Results {
     fn gates(&self) -> Vec<Gate> {
         let within = &self.tables[0].1;
-        let printed = within.iter().filter(|row| row.paper.is_some());
-        let mut gates: Vec<Gate> = printed.map(cells).collect();
-        gates.extend([coupled(within), balia(within)]);
+        let mut gates = vec![cells(within), coupled(within), balia(within)];
         gates.extend(self.edges.gates());
         gates.extend(self.curves.gates());
         gates
+    }
+
+    /// What stands beside the paper's numbers: cells of Table I that hold.
+    fn ours(&self) -> Vec<Ours> {
+        let printed = self.tables[0].1.iter().filter(|row| row.paper.is_some());
+        let counts = printed.map(|row| {
+            let verdicts = row.found.verdicts.iter();
+            let met = verdicts
+                .filter(|verdict| verdict.holds == Some(true))
+                .count();
+            let law = row.label.split(',').next().unwrap_or_default();
+            Ours::exact("balia/table-1", law, met as f64)
+        });
+        counts.collect()
     }
 
     fn headline(&self) -> Vec<Headline> {
@@ -160,30 +182,34 @@ fn row(row: &Row) -> Value {
     found
 }
 
-/// The cells of a row that the paper has.
-fn cells(row: &Row) -> Gate {
-    let differ = row.disagreements();
-    let found = row.found.verdicts.iter();
-    let cells: Vec<String> = found
-        .map(|verdict| format!("{} {}", verdict.criterion, page::holds(verdict.holds)))
-        .collect();
-    Gate::new(
-        format!("Table I, {}: no cell differs from the paper's", row.label),
-        cells.join(", "),
-        differ.is_empty(),
-    )
+/// The cells that the paper has, law by law.
+fn cells(rows: &[Row]) -> Gate {
+    let printed = || rows.iter().filter(|row| row.paper.is_some());
+    let differ = printed().map(|row| (row.label.as_str(), row.disagreements().len() as f64));
+    let found = printed().map(|row| {
+        let verdicts = row.found.verdicts.iter();
+        let cells: Vec<String> = verdicts
+            .map(|verdict| format!("{} {}", verdict.criterion, page::holds(verdict.holds)))
+            .collect();
+        format!("{}: {}", row.label, cells.join(", "))
+    });
+    let found: Vec<String> = found.collect();
+    gate("balia/table-1-cells").cases(differ, found.join("; "))
 }
 
+/// Of Coupled's cells those that can't be evaluated, which has to be C4.
 fn coupled(rows: &[Row]) -> Gate {
-    let of = |label: &str| {
-        let row = rows.iter().find(|row| row.label == label);
-        row.expect("Table I has it").found.of(Criterion::C4)
-    };
-    let undefined = of("coupled");
-    Gate::new(
-        "Table I, coupled: only C4 can't be evaluated, as the Jacobian has no inverse",
-        undefined.undefined.clone().unwrap_or_default(),
-        undefined.holds.is_none(),
+    let row = rows.iter().find(|row| row.label == "coupled");
+    let verdicts = &row.expect("Table I has it").found.verdicts;
+    let open = verdicts.iter().filter(|verdict| verdict.holds.is_none());
+    let open: Vec<_> = open.collect();
+    let only_c4 = open
+        .iter()
+        .all(|verdict| verdict.criterion == Criterion::C4);
+    let words = open.iter().filter_map(|verdict| verdict.undefined.clone());
+    gate("balia/table-1-coupled").value(
+        if only_c4 { open.len() as f64 } else { f64::NAN },
+        words.collect::<Vec<_>>().join("; "),
     )
 }
 
@@ -196,12 +222,13 @@ fn balia(rows: &[Row]) -> Gate {
         .filter(|verdict| verdict.holds == Some(false))
         .map(|verdict| verdict.criterion)
         .collect();
-    Gate::new(
-        "Balia as run, eq. (1)-(2): C0, C1 and C2 are broken by two paths already, the others \
-         hold",
-        format!("broken: {broken:?}"),
-        broken == [Criterion::C0, Criterion::C1, Criterion::C2],
-    )
+    let expected = [Criterion::C0, Criterion::C1, Criterion::C2];
+    let differ = broken.iter().filter(|own| !expected.contains(own)).count()
+        + expected
+            .iter()
+            .filter(|known| !broken.contains(known))
+            .count();
+    gate("balia/balia-as-run").value(differ as f64, format!("broken: {broken:?}"))
 }
 
 /// A law by name.

@@ -6,10 +6,11 @@ mod wvegas;
 
 use serde_json::Value;
 
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::page::Page;
-use crate::study::{Extent, Outcome, Study};
+use crate::study::{Outcome, Study};
 
 /// The study.
 pub(crate) struct FluidModel;
@@ -21,6 +22,13 @@ impl Study for FluidModel {
 
     fn reproduces(&self) -> &'static str {
         "laws as fluids beside packets and optima: Balia's Fig. 2 and Table III, wVegas' Fig. 8"
+    }
+
+    fn cost(&self, size: Size) -> u32 {
+        match size {
+            Size::Short => 11,
+            Size::Full => 200,
+        }
     }
 
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
@@ -50,6 +58,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     Ok(Outcome {
         page,
         gates,
+        ours: wvegas.ours,
         tables: [friendliness.tables, wvegas.tables].concat(),
         headline: [theory.headline, friendliness.headline, wvegas.headline].concat(),
         figures: [theory.figures, wvegas.figures].concat(),

@@ -7,7 +7,7 @@ use manyway_fluid::{Flow, FluidLaw, Link, Model, Network, Route};
 use manyway_report::{Kind, Plot, Series};
 
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, gate};
 use crate::headline::Headline;
 use crate::runs::Source;
 use crate::study::Figure;
@@ -84,11 +84,7 @@ fn closed_form() -> Gate {
     let rates = rates.map(|(x, rtt)| (x * rtt * root / 2f64.sqrt() - 1.0).abs());
     let off = rates.chain([(found.prices[0] / (root * root) - 1.0).abs()]);
     let worst = off.fold(0.0, f64::max);
-    Gate::new(
-        "Equilibrium of NewReno flows with round trips of 10 to 200 ms: the closed form to 1e-9",
-        format!("{worst:.1e}"),
-        worst < 1e-9,
-    )
+    gate("balia/closed-form").value(worst, format!("{worst:.1e}"))
 }
 
 /// Scenarios left to themselves: where trajectories are at the end, and where the equilibrium is.
@@ -134,12 +130,7 @@ fn trajectories(gates: &mut Vec<Gate>) -> Result<String, Failure> {
             worst = if rest.converged { worst } else { f64::NAN };
         }
     }
-    gates.push(Gate::new(
-        "Trajectories of four scenarios end at the equilibrium that is found directly: every \
-         flow's rate within 0.1 %",
-        format!("{:.1e}", worst),
-        worst < 1e-3,
-    ));
+    gates.push(gate("balia/trajectories").value(worst, format!("{worst:.1e}")));
     let columns = [
         "scenario and law",
         "equilibrium by",
@@ -193,11 +184,10 @@ fn cycle() -> Result<(Gate, Figure, Headline), Failure> {
         points,
     };
     plot.series = vec![line.thinned(1000)];
-    let gate = Gate::new(
-        "Semicoupled over 10 and 267 ms, outside the theorems' hypotheses: an unstable equilibrium \
-         (spectral abscissa above 0), and a cycle around it",
-        format!("{abscissa:.1e}/s, {least:.1} to {most:.1} Mbps"),
-        rest.converged && abscissa > 0.0 && most / least > 1.03,
+    let unstable = rest.converged && abscissa > 0.0;
+    let gate = gate("balia/outside-the-hypotheses").value(
+        if unstable { most / least } else { f64::NAN },
+        format!("spectral abscissa {abscissa:.1e}/s, {least:.1} to {most:.1} Mbps"),
     );
     let headline = Headline::rounded(
         "unstable equilibrium: rate on the long path, Mbps",

@@ -4,13 +4,16 @@
 use manyway_simulate::packet::{RunResult, SubflowResult};
 use serde_json::Value;
 
+use crate::claims::number;
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, gate};
 use crate::measured::{self, goodput};
+use crate::ours::Ours;
 use crate::page::Page;
 use crate::runs::Source;
 use crate::statistics::mean;
-use crate::study::{Extent, Outcome, Study};
+use crate::study::{Outcome, Study};
 use crate::table::Table;
 
 /// The study.
@@ -48,6 +51,13 @@ impl Study for MpathPaper {
         "mPath (Xu et al. 2013): the Emulab experiments, Fig. 7 to 14, α and β, packet level"
     }
 
+    fn cost(&self, size: Size) -> u32 {
+        match size {
+            Size::Short => 39,
+            Size::Full => 600,
+        }
+    }
+
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
         measure(extent)
     }
@@ -78,14 +88,11 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     let alpha = run("mpath/alpha", &[], &FIG7, paths)?;
     let beta = run("mpath/beta", &[], &BETA_COLUMNS, creation)?;
     let gates = [
-        fig7_gates(&fig7),
-        vec![gone_gate(&fig7_short, "5 packets")],
+        fig7_gates(&fig7, &fig7_short),
         fig9_gates(&fig9),
         fig10_gates(&fig10),
         fig12_gates(&fig12),
-        fig13_gates(&fig13, "queues of 20 packets", Some(FILLED)),
-        fig13_gates(&fig13_short, "queues of 5 packets", Some(FILLED)),
-        fig13_gates(&fig13_narrow, "an access link of 17 Mbps", None),
+        fig13_gates(&fig13, &fig13_short, &fig13_narrow),
         alpha_gates(&alpha),
         beta_gates(&beta),
     ]
@@ -135,6 +142,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
         beta.headline("β", &[], ALL..ALL + 1),
     ]
     .concat();
+    let ours = ours(&fig7, &fig9, &fig10, &fig12, &fig13);
     let mut tables = vec![fig7, fig7_short];
     tables.extend(variants);
     tables.extend([
@@ -150,6 +158,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     Ok(Outcome {
         page,
         gates,
+        ours,
         tables,
         headline,
         figures: Vec::new(),
@@ -332,57 +341,89 @@ fn listed(values: impl Iterator<Item = f64>, digits: usize) -> String {
     values.join(", ")
 }
 
-fn fig7_gates(table: &Table) -> Vec<Gate> {
-    let mpath = QUEUES.map(|queue| table.means(&[queue, "mpath"]));
-    let tcp = QUEUES.map(|queue| table.means(&[queue, "tcp"])[ALL]);
-    let ratios: Vec<f64> = mpath
-        .iter()
-        .zip(tcp)
-        .map(|(row, tcp)| row[ALL] / tcp)
-        .collect();
-    let core: Vec<f64> = mpath
-        .iter()
-        .zip(tcp)
-        .map(|(row, tcp)| (row[DIRECT] + row[ONE]) / tcp)
-        .collect();
-    let ratio = 14.31 / 7.21;
-    let mut gates = vec![
-        Gate::new(
-            "Fig. 7: 1.98 times what TCP has, within 10 %, with queues of 10, 20 and 50 packets",
-            listed(ratios.iter().copied(), 2),
-            ratios.iter().all(|r| (r / ratio - 1.0).abs() <= 0.1),
-        ),
-        Gate::new(
-            "Fig. 7: the direct path and path 1 together have at least 80 % of what TCP has",
-            format!("{} %", listed(core.iter().map(|share| 100.0 * share), 0)),
-            core.iter().all(|share| *share >= 0.8),
-        ),
+/// Rates of queues in the middle of those that are tried.
+const MPATH: &str = "mPath (queues of 20 packets here)";
+const TCP: &str = "TCP (queues of 20 packets here)";
+/// Its time with the shortest of the queues.
+const LAST_OPEN: &str = "path 1 last open (queues of 10 packets here)";
+
+/// What stands beside the paper's numbers.
+fn ours(fig7: &Table, fig9: &Table, fig10: &Table, fig12: &Table, fig13: &Table) -> Vec<Ours> {
+    let of = |claim, name, table: &Table, point: &[&str]| {
+        Ours::mean(claim, name, &table.row(point).values[ALL])
+    };
+    let mut ours = vec![
+        of("mpath/figure-7", MPATH, fig7, &["20 packets", "mpath"]),
+        of("mpath/figure-7", TCP, fig7, &["20 packets", "tcp"]),
+        of("mpath/figure-10", MPATH, fig10, &["20 packets", "mpath"]),
+        of("mpath/figure-10", TCP, fig10, &["20 packets", "tcp"]),
     ];
-    gates.extend(QUEUES.map(|queue| gone_gate(table, queue)));
-    gates
+    for queue in QUEUES {
+        let name = format!("mPath, queues of {queue}");
+        ours.push(Ours::exact("mpath/figure-7", name, ratio(fig7, queue)));
+    }
+    let gone = fig7.row(&["10 packets", "mpath"]).values[GONE];
+    ours.push(Ours::mean("mpath/figure-8", LAST_OPEN, &gone));
+    let part = fig9.means(&["mpath"])[ALL] / fig9.means(&["tcp"])[ALL];
+    ours.push(Ours::exact("mpath/figure-9", "mPath", part));
+    let lost = &fig12.row(&[]).values;
+    for (n, name) in [(5, "beside mPath"), (6, "beside TCP")] {
+        ours.push(Ours::mean("mpath/figure-12", name, &lost[n]));
+    }
+    let joining = &fig13.row(&[]).values;
+    for (n, name) in [
+        (1, "one TCP flow"),
+        (2, "two"),
+        (3, "three"),
+        (4, "path 2 dropped"),
+    ] {
+        ours.push(Ours::mean("mpath/figure-14", name, &joining[n]));
+    }
+    ours
 }
 
-fn gone_gate(table: &Table, queue: &str) -> Gate {
-    let gone = table.row(&[queue, "mpath"]).values[GONE].median;
-    let gate = Gate::new(
-        format!("Fig. 7: path 1 is gone before minute 15 in the median, queues of {queue}"),
-        format!("minute {gone:.1}"),
-        gone < 15.0,
-    );
-    Gate {
-        // Found with these.
-        explained: (queue != "10 packets").then_some("small windows meet few of the losses"),
-        ..gate
-    }
+/// What mPath has over what TCP has.
+fn ratio(fig7: &Table, queue: &str) -> f64 {
+    fig7.means(&[queue, "mpath"])[ALL] / fig7.means(&[queue, "tcp"])[ALL]
+}
+
+/// What a queue is called in cases.
+fn queues(queue: &str) -> String {
+    format!("queues of {queue}")
+}
+
+fn fig7_gates(table: &Table, short: &Table) -> Vec<Gate> {
+    let paper = number("mpath/figure-7", MPATH) / number("mpath/figure-7", TCP);
+    let ratios = QUEUES.map(|queue| ratio(table, queue));
+    let core = QUEUES.map(|queue| {
+        let (mpath, tcp) = (table.means(&[queue, "mpath"]), table.means(&[queue, "tcp"]));
+        (mpath[DIRECT] + mpath[ONE]) / tcp[ALL]
+    });
+    let by_queue = |values: [f64; 3]| QUEUES.map(queues).into_iter().zip(values);
+    let gone = |table: &Table, queue| table.row(&[queue, "mpath"]).values[GONE].median;
+    let mut minutes = vec![(queues("5 packets"), gone(short, "5 packets"))];
+    minutes.extend(QUEUES.map(|queue| (queues(queue), gone(table, queue))));
+    let found = minutes
+        .iter()
+        .map(|(case, minute)| format!("{case}: {minute:.1}"));
+    let found: Vec<String> = found.collect();
+    vec![
+        gate("mpath/figure-7-ratio").cases(
+            by_queue(ratios.map(|ratio| 100.0 * (ratio / paper - 1.0))),
+            listed(ratios.into_iter(), 2),
+        ),
+        gate("mpath/figure-7-direct").cases(
+            by_queue(core),
+            format!("{} %", listed(core.iter().map(|share| 100.0 * share), 0)),
+        ),
+        gate("mpath/figure-8-gone").cases(minutes, found.join(", ")),
+    ]
 }
 
 fn fig9_gates(table: &Table) -> Vec<Gate> {
     let ratio = table.means(&["mpath"])[ALL] / table.means(&["tcp"])[ALL];
-    vec![Gate::new(
-        "Fig. 9, only proxy 3: 1.5 times what TCP has, as the capacities are, within 10 %",
-        format!("{ratio:.2}"),
-        (ratio / 1.5 - 1.0).abs() <= 0.1,
-    )]
+    let paper = number("mpath/figure-9", "mPath");
+    vec![gate("mpath/figure-9").value(100.0 * (ratio / paper - 1.0), format!("{ratio:.2}"))]
 }
 
 fn fig10_gates(table: &Table) -> Vec<Gate> {
@@ -390,84 +431,72 @@ fn fig10_gates(table: &Table) -> Vec<Gate> {
         let (mpath, tcp) = (table.means(&[queue, "mpath"]), table.means(&[queue, "tcp"]));
         100.0 * (mpath[ALL] / tcp[ALL] - 1.0)
     });
-    vec![Gate::new(
-        "Fig. 10, only the access link is full: -3 % to +6 % of what TCP has",
+    vec![gate("mpath/figure-10").cases(
+        QUEUES.map(queues).into_iter().zip(off),
         format!("{} %", listed(off.into_iter(), 1)),
-        off.iter().all(|off| (-3.0..=6.0).contains(off)),
     )]
 }
 
 fn fig12_gates(table: &Table) -> Vec<Gate> {
     let row = table.means(&[]);
-    let found = |n: usize| format!("{:.0} %", row[n]);
     vec![
-        Gate::new(
-            "Fig. 12: a TCP flow loses at most 35 % of its window beside mPath (the paper has 25 \
-             %)",
-            found(5),
-            row[5] <= 35.0,
-        ),
-        Gate::new(
-            "Fig. 12: and about half of it, 40 to 60 %, beside a second TCP flow",
-            found(6),
-            (40.0..=60.0).contains(&row[6]),
-        ),
+        gate("mpath/figure-12-mpath").value(row[5], format!("{:.0} %", row[5])),
+        gate("mpath/figure-12-tcp").value(row[6], format!("{:.0} %", row[6])),
     ]
 }
 
-/// Why the last TCP flow of Fig. 14 takes more of mPath than it does in the paper.
-const FILLED: &str =
-    "three quarters of the capacity are left, and our mPath filled all of it before";
-
-fn fig13_gates(table: &Table, with: &str, explained: Option<&'static str>) -> Vec<Gate> {
-    let row = table.means(&[]);
-    let (two, three) = (row[2] / row[1], row[3] / row[1]);
-    let third = Gate::new(
-        format!("Fig. 14, {with}: with three 0.88 ± 0.10"),
-        format!("{three:.2}"),
-        (three - 0.88).abs() <= 0.1,
-    );
-    let dropped = table.row(&[]).values[4].median;
+/// With queues of 20 and of 5 packets, and with an access link of 17 Mbps.
+fn fig13_gates(table: &Table, short: &Table, narrow: &Table) -> Vec<Gate> {
+    const NARROW: &str = "an access link of 17 Mbps";
+    let of_one = |table: &Table, flows: usize| {
+        let row = table.means(&[]);
+        row[flows] / row[1]
+    };
+    let dropped = |table: &Table| table.row(&[]).values[4].median;
+    let all = [(queues("20 packets"), table), (queues("5 packets"), short)];
+    let with = |value: &dyn Fn(&Table) -> f64| -> Vec<(String, f64)> {
+        let two = all.iter();
+        two.map(|(case, table)| (case.clone(), value(table)))
+            .collect()
+    };
+    let and_narrow = |value: &dyn Fn(&Table) -> f64| {
+        let mut cases = with(value);
+        cases.push((NARROW.to_owned(), value(narrow)));
+        cases
+    };
+    let shown = |cases: &[(String, f64)], digits: usize| {
+        let shown = cases
+            .iter()
+            .map(|(case, value)| format!("{case}: {value:.digits$}"));
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    let two = and_narrow(&|table| of_one(table, 2));
+    let three = with(&|table| of_one(table, 3));
+    let minutes = and_narrow(&dropped);
+    let narrow = of_one(narrow, 3);
+    let found = [shown(&two, 2), shown(&three, 2), shown(&minutes, 1)];
+    let [two_found, three_found, minutes_found] = found;
     vec![
-        Gate::new(
-            format!(
-                "Fig. 14, {with}: with two TCP flows on path 2 what mPath has is 0.95 ± 0.10 of \
-                 that with one"
-            ),
-            format!("{two:.2}"),
-            (two - 0.95).abs() <= 0.1,
-        ),
-        Gate { explained, ..third },
-        Gate::new(
-            format!(
-                "Fig. 14, {with}: path 2 is dropped within 2 minutes of the third, in the median"
-            ),
-            format!("{dropped:.1} min"),
-            dropped <= 2.0,
-        ),
+        gate("mpath/figure-14-two").cases(two, two_found),
+        gate("mpath/figure-14-three").cases(three, three_found),
+        gate("mpath/figure-14-three-narrow").value(narrow, format!("{narrow:.2}")),
+        gate("mpath/figure-14-dropped").cases(minutes, minutes_found),
     ]
 }
 
 fn alpha_gates(table: &Table) -> Vec<Gate> {
-    let at = |alpha: &str| table.means(&[alpha])[ALL];
+    let part = |alpha: &str| table.means(&[alpha])[ALL] / table.means(&["mpath"])[ALL];
     let gone = |alpha: &str| table.row(&[alpha]).values[GONE].median;
-    let best = at("mpath");
-    let above = ["mpath:alpha=0.875", "mpath:alpha=1"].map(at);
+    let above = ["mpath:alpha=0.875", "mpath:alpha=1"].map(part);
     let slow = ["mpath:alpha=0.125", "mpath:alpha=0.25"].map(gone);
     vec![
-        Gate::new(
-            "α above 0.75 costs throughput: 0.875 and 1 have less than 95 % of what 0.5 has",
-            format!(
-                "{} %",
-                listed(above.iter().map(|rate| 100.0 * rate / best), 0)
-            ),
-            above.iter().all(|rate| *rate < 0.95 * best),
+        gate("mpath/figure-24-throughput").cases(
+            ["α = 0.875", "α = 1"].into_iter().zip(above),
+            format!("{} %", listed(above.iter().map(|part| 100.0 * part), 0)),
         ),
-        Gate::new(
-            "α of 0.25 and less takes more than 30 minutes to drop path 1, in the median of runs \
-             of 60",
+        gate("mpath/figure-24-slow").cases(
+            ["α = 0.125", "α = 0.25"].into_iter().zip(slow),
             format!("minute {}", listed(slow.iter().copied(), 0)),
-            slow.iter().all(|minute| *minute > 30.0),
         ),
     ]
 }
@@ -478,19 +507,18 @@ fn beta_gates(table: &Table) -> Vec<Gate> {
     let chosen = direct("mpath");
     let above = ["mpath:beta=0.5", "mpath:beta=0.75", "mpath:beta=1"].map(direct);
     let (slow, quick) = (full("mpath:beta=0.05"), full("mpath"));
+    let cases = ["β = 0.5", "β = 0.75", "β = 1"].into_iter();
     vec![
-        Gate::new(
-            "β of 0.5 and more: the direct path has less than with 0.25",
+        gate("mpath/figure-25-direct").cases(
+            cases.zip(above.map(|rate| rate / chosen)),
             format!(
                 "{} against {chosen:.2} Mbps",
                 listed(above.iter().copied(), 2)
             ),
-            above.iter().all(|rate| *rate < chosen),
         ),
-        Gate::new(
-            "β below 0.25 takes longer to find enough paths",
+        gate("mpath/figure-25-slow").value(
+            slow / quick,
             format!("{slow:.1} min with 0.05, {quick:.1} with 0.25"),
-            slow > quick,
         ),
     ]
 }

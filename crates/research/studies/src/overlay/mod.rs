@@ -12,11 +12,13 @@ mod sweep;
 
 use serde_json::Value;
 
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::headline::Headline;
+use crate::ours::Ours;
 use crate::page::Page;
-use crate::study::{Extent, Figure, Outcome, Study};
+use crate::study::{Figure, Outcome, Study};
 use crate::table::Table;
 
 /// Selections of each point in a full run.
@@ -34,6 +36,13 @@ impl Study for OverlayPaper {
         "application-level multipath over TCP: Fig. 3 to 7, by flows and by packets"
     }
 
+    fn cost(&self, size: Size) -> u32 {
+        match size {
+            Size::Short => 36,
+            Size::Full => 1140,
+        }
+    }
+
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
         measure(extent)
     }
@@ -45,6 +54,7 @@ struct Part {
     tables: Vec<(&'static str, Table)>,
     headline: Vec<Headline>,
     gates: Vec<Gate>,
+    ours: Vec<Ours>,
     figures: Vec<Figure>,
 }
 
@@ -65,11 +75,12 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     ];
     let mut page = Page::new(include_str!("page.md")).fill("repeat", &runs.repeat.to_string());
     let (mut gates, mut tables) = (Vec::new(), Vec::new());
-    let (mut headline, mut figures) = (Vec::new(), Vec::new());
+    let (mut headline, mut figures, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         headline.extend(part.headline);
         figures.extend(part.figures);
         gates.extend(part.gates);
+        ours.extend(part.ours);
         for (name, table) in part.tables {
             page = page.fill(name, &table.markdown(&[]));
             tables.push(table);
@@ -83,6 +94,7 @@ fn measure(extent: Extent) -> Result<Outcome, Failure> {
     Ok(Outcome {
         page: page.fill("gates", &Gate::markdown(&gates)).text(),
         gates,
+        ours,
         tables,
         headline,
         figures,

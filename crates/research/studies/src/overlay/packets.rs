@@ -4,11 +4,12 @@ use manyway_simulate::batch::OverlayLevel;
 
 use super::sweep::{Sweep, below, headings};
 use super::{Part, figures, rounded};
+use crate::extent::Extent;
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::gate;
+use crate::ours::Ours;
 use crate::runs::{Runs, Source};
 use crate::statistics::{largest, mean, median};
-use crate::study::Extent;
 
 /// A sample: the lowest demand, shorter runs, one skew and two ratios.
 const SAMPLE: [&str; 5] = [
@@ -60,36 +61,36 @@ pub(crate) fn part(extent: Extent) -> Result<Part, Failure> {
         .map(|done| done.run.settled as f64)
         .collect();
     let gates = vec![
-        Gate::new(
-            "Packet level: every run within 7 % of the LP",
+        gate("overlay/packets-programme").value(
+            largest(&below),
             format!(
                 "{} runs, mean {:.2} %, at most {:.2} %",
                 below.len(),
                 mean(&below),
                 largest(&below)
             ),
-            largest(&below) <= 7.0,
         ),
-        Gate::new(
-            "Packet level: every run within 7 % of the flow level (proportional sharing, the same \
-             δ and selection)",
-            format!("at most {:.2} %", largest(&apart)),
-            largest(&apart) <= 7.0,
-        ),
-        Gate::new(
-            "Packet level: settles in tens of intervals (the median)",
+        gate("overlay/packets-flow")
+            .value(largest(&apart), format!("at most {:.2} %", largest(&apart))),
+        gate("overlay/packets-settled").value(
+            median(&times),
             format!(
                 "median {:.0}, longest {:.0}",
                 median(&times),
                 largest(&times)
             ),
-            median(&times) < 100.0,
         ),
+    ];
+    let claim = "overlay/section-5-1-packets";
+    let ours = vec![
+        Ours::exact(claim, "the programme", largest(&below)),
+        Ours::exact(claim, "settled after, median", median(&times)),
     ];
     Ok(Part {
         headline: rounded(table.headline("packets", &[], 0..1)),
         tables: vec![("packets", table)],
         gates,
+        ours,
         figures: vec![figures::packets(&packets)],
     })
 }

@@ -1,14 +1,16 @@
 //! Fig. 3 and 4: the rate controller with fixed paths.
 
 use manyway_simulate::batch::{OverlayDone, OverlayLevel};
+use manyway_simulate::measure::Summary;
 
 use super::sweep::{Sweep, below, headings};
 use super::{Part, figures, rounded};
+use crate::extent::Extent;
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, gate};
+use crate::ours::Ours;
 use crate::runs::{Runs, Source};
 use crate::statistics::{largest, mean, median};
-use crate::study::Extent;
 use crate::table::Table;
 
 /// The rules that sums are shown by. By equal loss they are those of proportional sharing: a
@@ -26,6 +28,7 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
     let mut part = Part::default();
     let table = table_3(&fig3);
     part.gates.extend(gates_3(&table));
+    part.ours.extend(ours_3(&table));
     part.headline.extend(table.headline("Fig. 3", &[], 0..1));
     part.tables.push(("fig3", table));
     for (name, what, study) in [
@@ -39,19 +42,32 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
     }
     part.gates
         .extend(gates_4a(&part.tables[1].1, &part.tables[2].1));
+    part.ours.push(Ours::mean(
+        "overlay/figure-4a",
+        "the programme, the selection with the paper's optimum",
+        &part.tables[2].1.rows[0].values[0],
+    ));
     let table = differences(&fig4b, 3);
-    part.gates.extend(gates_4b(&table));
+    part.gates.push(gate_4b(&table));
+    part.ours.extend(RULES.map(|rule| {
+        let most = most(&table, rule, "");
+        Ours::exact("overlay/figure-4b", rule, most)
+    }));
     part.headline
         .extend(rounded(table.headline("Fig. 4(b)", &[], 0..1)));
     part.tables.push(("fig4b", table));
     let table = table_4c(&fig4c);
     part.gates.extend(gates_4c(&table));
+    part.ours.extend(RULES.map(|rule| {
+        let time = &table.row(&[rule, "AIAD-maxmin"]).values[0];
+        Ours::mean("overlay/figure-4c", format!("AIAD-maxmin, {rule}"), time)
+    }));
     part.headline.extend(table.headline("Fig. 4(c)", &[], 0..1));
     part.tables.push(("fig4c", table));
     if extent.full() {
         let mixed = run("overlay/fig4-heterogeneous")?;
         let table = differences(&mixed, 2);
-        part.gates.extend(gates_heterogeneous(&table));
+        part.gates.push(gate_heterogeneous(&table));
         part.tables.push(("fig4h", table));
     }
     part.figures = [
@@ -75,25 +91,41 @@ fn table_3(study: &Sweep) -> Table {
     })
 }
 
+/// The rules that Fig. 3 is run by.
+const ALL_RULES: [&str; 3] = ["max-min", "proportional", "equal loss"];
+
 fn gates_3(table: &Table) -> Vec<Gate> {
-    let gate = |sharing: &str| {
-        let small = table.row(&[sharing, "ε = 0.06 Mbps"]);
-        let large = table.row(&[sharing, "ε = 1 Mbps"]);
-        let (low, high, stretch) = (
-            small.values[0].min,
-            large.values[0].max,
-            large.values[1].max,
-        );
-        Gate::new(
-            format!(
-                "Fig. 3, {sharing}: mean satisfaction ≥ 0.98 in every run with ε = 0.06 Mbps; with \
-                 1 Mbps in none, and it never lasts (50 intervals)"
-            ),
-            format!("at least {low:.3}; at most {high:.3}, at most {stretch} intervals"),
-            low >= 0.98 && high < 0.98 && stretch < 50.0,
-        )
+    let satisfied = |step: &str, of: fn(&Summary) -> f64| {
+        ALL_RULES.map(|rule| (rule, of(&table.row(&[rule, step]).values[0])))
     };
-    ["max-min", "proportional", "equal loss"].map(gate).into()
+    let small = satisfied("ε = 0.06 Mbps", |runs| runs.min);
+    let large = satisfied("ε = 1 Mbps", |runs| runs.min);
+    let found = |cases: &[(&str, f64)]| {
+        let words = cases
+            .iter()
+            .map(|(rule, least)| format!("{rule}: {least:.3}"));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let stretch = ALL_RULES.map(|rule| table.row(&[rule, "ε = 1 Mbps"]).values[1].max);
+    vec![
+        gate("overlay/figure-3-small").cases(small, found(&small)),
+        gate("overlay/figure-3-large").cases(
+            large,
+            format!(
+                "{}; it lasts for {} intervals at most",
+                found(&large),
+                largest(&stretch)
+            ),
+        ),
+    ]
+}
+
+fn ours_3(table: &Table) -> [Ours; 2] {
+    RULES.map(|rule| {
+        let satisfaction = &table.row(&[rule, "ε = 1 Mbps"]).values[0];
+        let name = format!("{rule}, steps of 1 Mbps");
+        Ours::mean("overlay/figure-3", name, satisfaction)
+    })
 }
 
 /// The programme, and what the controller comes to for each ε.
@@ -122,36 +154,29 @@ fn table_4a(study: &Sweep) -> Table {
 fn gates_4a(uniform: &Table, published: &Table) -> Vec<Gate> {
     let lp = &uniform.rows[0].values[0];
     let one = published.rows[0].values[0].mean;
-    let mut gates = vec![
-        Gate::new(
-            "Fig. 4(a): LP optimum over uniform selections 0.75 ± 0.02",
-            format!("{:.3}, from {:.3} to {:.3}", lp.mean, lp.min, lp.max),
-            (lp.mean - 0.75).abs() <= 0.02,
-        ),
-        Gate::new(
-            "Fig. 4(a): the published selection has the paper's LP optimum, 0.80",
-            format!("{one:.4}"),
-            (one - 0.80).abs() < 0.005,
-        ),
-    ];
+    let (mut close, mut coarse, mut found) = (Vec::new(), Vec::new(), Vec::new());
     for (what, table) in [
         ("uniform selections", uniform),
-        ("the published one", published),
+        ("the one with the paper's optimum", published),
     ] {
         for row in &table.rows {
             let [small, usual, large] = [1, 2, 3].map(|column| row.values[column].mean);
-            gates.push(Gate::new(
-                format!(
-                    "Fig. 4(a), {}, {what}: ε = 0.001 and 0.01 within 2 % of the LP, 0.1 \
-                    worse than both",
-                    row.point[0]
-                ),
-                format!("{small:.3}, {usual:.3}, {large:.3} of it"),
-                small >= 0.98 && usual >= 0.98 && large < small.min(usual) - 0.005,
-            ));
+            let case = format!("{}, {what}", row.point[0]);
+            found.push(format!("{case}: {small:.3}, {usual:.3}, {large:.3}"));
+            close.push((case.clone(), small.min(usual)));
+            coarse.push((case, small.min(usual) - large));
         }
     }
-    gates
+    let found = found.join("; ");
+    vec![
+        gate("overlay/figure-4a-programme").value(
+            lp.mean,
+            format!("{:.3}, from {:.3} to {:.3}", lp.mean, lp.min, lp.max),
+        ),
+        gate("overlay/figure-4a-selection").value(one, format!("{one:.4}")),
+        gate("overlay/figure-4a-close").cases(close, found.clone()),
+        gate("overlay/figure-4a-coarse").cases(coarse, found),
+    ]
 }
 
 /// How far below the programme's value runs end, over all skews and ratios of a selection.
@@ -171,35 +196,23 @@ fn most(table: &Table, sharing: &str, but: &str) -> f64 {
     largest(&rows.map(|row| row.values[1].max).collect::<Vec<_>>())
 }
 
-fn gates_4b(table: &Table) -> Vec<Gate> {
-    let gate = |sharing: &str| {
-        let most = most(table, sharing, "");
-        Gate::new(
-            format!("Fig. 4(b), {sharing}: all runs within 4 % of the LP"),
-            format!("at most {most:.2} %"),
-            most <= 4.0,
-        )
-    };
-    RULES.map(gate).into()
+fn gate_4b(table: &Table) -> Gate {
+    let most = RULES.map(|rule| (rule, most(table, rule, "")));
+    gate("overlay/figure-4b").cases(most, at_most(&most))
 }
 
 /// Theorem 1 asks for perfect congestion detection, which only proportional sharing has: there the
 /// gate is the controller's, by max-min it is the rule's.
-fn gates_heterogeneous(table: &Table) -> [Gate; 2] {
-    let gate = |sharing: &str| {
-        let most = most(table, sharing, "ε = 0.1");
-        Gate::new(
-            format!("Heterogeneous demands, ε = 0.01, {sharing}: all runs within 4 % of the LP"),
-            format!("at most {most:.2} %"),
-            most <= 4.0,
-        )
-    };
-    let [mut unheard, heard] = RULES.map(gate);
-    unheard.explained = heard.holds.then_some(
-        "small sources don't hear that they are in a large one's way, and stay where chance has \
-         put them; when they are told, max-min has the sums of proportional sharing",
-    );
-    [unheard, heard]
+fn gate_heterogeneous(table: &Table) -> Gate {
+    let most = RULES.map(|rule| (rule, most(table, rule, "ε = 0.1")));
+    gate("overlay/heterogeneous").cases(most, at_most(&most))
+}
+
+fn at_most(cases: &[(&str, f64)]) -> String {
+    let words = cases
+        .iter()
+        .map(|(rule, most)| format!("{rule}: at most {most:.2} %"));
+    words.collect::<Vec<_>>().join(", ")
 }
 
 fn table_4c(study: &Sweep) -> Table {
@@ -211,41 +224,39 @@ fn table_4c(study: &Sweep) -> Table {
 }
 
 fn gates_4c(table: &Table) -> Vec<Gate> {
-    let value = |sharing: &str, law: &str, column: usize| table.means(&[sharing, law])[column];
-    let median = |sharing: &str, law: &str| value(sharing, law, 0);
-    let fine = |sharing: &&str| {
-        let of = |law| median(sharing, law);
-        of("AIAD-maxmin") < 100.0 && of("AIAD-maxmin") <= of("AIAD") && of("MIMD") < of("AIAD")
-    };
-    let found = RULES.map(|sharing| {
-        let times = ["AIAD", "MIMD", "AIAD-maxmin", "MIMD-maxmin"]
-            .map(|law| format!("{:.0}", median(sharing, law)));
-        format!("{sharing}: {}", times.join(", "))
+    let value = |rule: &str, law: &str, column: usize| table.means(&[rule, law])[column];
+    let median = |rule: &str, law: &str| value(rule, law, 0);
+    let later = RULES.into_iter().flat_map(|rule| {
+        ["MIMD", "AIAD-maxmin"].map(|law| {
+            let case = format!("{law}, {rule}");
+            (case, median(rule, law) / median(rule, "AIAD"))
+        })
     });
-    let longest = RULES.map(|sharing| {
-        let of = |law| value(sharing, law, 1);
+    let found = RULES.map(|rule| {
+        let times = ["AIAD", "MIMD", "AIAD-maxmin", "MIMD-maxmin"]
+            .map(|law| format!("{:.0}", median(rule, law)));
+        format!("{rule}: {}", times.join(", "))
+    });
+    let found = format!(
+        "AIAD, MIMD, AIAD-maxmin and MIMD-maxmin, {}",
+        found.join("; ")
+    );
+    let longest = RULES.map(|rule| {
+        let of = |law| value(rule, law, 1);
         format!(
-            "{sharing}: {:.0} and {:.0}",
+            "{rule}: {:.0} and {:.0}",
             of("AIAD-maxmin"),
             of("MIMD-maxmin")
         )
     });
-    let slower =
-        |sharing: &&str| value(sharing, "AIAD-maxmin", 1) <= value(sharing, "MIMD-maxmin", 1);
-    let mut order = Gate::new(
-        "Fig. 4(c): AIAD-maxmin settles before MIMD-maxmin (longest times)",
-        longest.join("; "),
-        RULES.iter().all(slower),
-    );
-    order.explained = Some(
-        "by max-min it does, by proportional sharing it doesn't: the paper's order depends on the \
-         rule",
-    );
-    let medians = Gate::new(
-        "Fig. 4(c): AIAD-maxmin converges in tens of intervals, AIAD later; from 0, MIMD before \
-         AIAD (medians of AIAD, MIMD, AIAD-maxmin, MIMD-maxmin)",
-        found.join("; "),
-        RULES.iter().all(fine),
-    );
-    vec![medians, order]
+    let both = RULES.map(|rule| {
+        let of = |law| value(rule, law, 1);
+        (rule, of("AIAD-maxmin") / of("MIMD-maxmin"))
+    });
+    let tens = RULES.map(|rule| (rule, median(rule, "AIAD-maxmin")));
+    vec![
+        gate("overlay/figure-4c-tens").cases(tens, found.clone()),
+        gate("overlay/figure-4c-order").cases(later, found),
+        gate("overlay/figure-4c-mimd").cases(both, longest.join("; ")),
+    ]
 }

@@ -5,10 +5,11 @@ use manyway_simulate::overlay::Setting;
 
 use super::sweep::{Sweep, headings};
 use super::{Part, REPEAT, figures};
+use crate::extent::Extent;
 use crate::failure::Failure;
-use crate::gate::Gate;
+use crate::gate::{Gate, GateRow, gate};
+use crate::ours::Ours;
 use crate::runs::{Runs, Source};
-use crate::study::Extent;
 use crate::table::{Row, Table};
 
 /// Iterations at most in a sample; the files have what a full run has.
@@ -38,19 +39,36 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
     let mut part = Part::default();
     let table = rates(&fig5, "k = ");
     let most = possible(&fig5);
-    part.gates.extend(gates_5("Fig. 5", &table, &most));
+    let equal = [
+        gate("overlay/figure-5-second"),
+        gate("overlay/figure-5-fifth"),
+        gate("overlay/figure-5-diminishing"),
+        gate("overlay/figure-5-four"),
+    ];
+    part.gates.extend(gates_5(equal, &table, &most));
     part.headline
         .extend(table.headline("Fig. 5", &["uniform", "b = 1"], 0..4));
     part.tables.extend([("fig5", table), ("fig5-most", most)]);
     if full {
         let mixed = run("overlay/fig5-heterogeneous", &[], runs)?;
         let (table, most) = (rates(&mixed, "k = "), possible(&mixed));
-        let what = "Fig. 5 with heterogeneous demands";
-        part.gates.extend(gates_5(what, &table, &most));
+        let unequal = [
+            gate("overlay/figure-5h-second"),
+            gate("overlay/figure-5h-fifth"),
+            gate("overlay/figure-5h-diminishing"),
+            gate("overlay/figure-5h-four"),
+        ];
+        part.gates.extend(gates_5(unequal, &table, &most));
         part.tables.extend([("fig5h", table), ("fig5h-most", most)]);
     }
     let table = rates(&fig6, "f = ");
     part.gates.extend(gates_6(&table));
+    part.ours.extend(["max-min", "proportional"].map(|rule| {
+        let row = table.row(&[rule, "uniform", "b = 1"]);
+        // Uniform choice by this rule: not the row of proportional choice.
+        let name = format!("{rule}, uniform, b = 1, f = 1.6");
+        Ours::mean("overlay/figure-6", name, &row.values[judged_column(&table)])
+    }));
     let point = ["uniform", "b = 1"];
     part.headline
         .extend(table.headline("Fig. 6", &point, [judged_column(&table)]));
@@ -58,6 +76,14 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
     let columns = headings(["k-reselection", "found", "1-reselection", "found"]);
     let table = thresholds.table(2, &columns, searches);
     part.gates.push(gate_thresholds(&table));
+    for rule in ["max-min", "proportional"] {
+        let row = table.row(&[rule, "0.92"]);
+        for (n, scheme) in [(0, "k-reselection"), (2, "1-reselection")] {
+            let name = format!("{scheme}, {rule}");
+            part.ours
+                .push(Ours::mean("overlay/figure-7", name, &row.values[n]));
+        }
+    }
     part.headline
         .extend(table.headline("Fig. 7, satisfied with 0.92", &["0.92"], [0, 2]));
     part.tables.push(("thresholds", table));
@@ -72,7 +98,7 @@ pub(crate) fn part(extent: Extent, runs: Runs) -> Result<Part, Failure> {
     ]);
     let table = baseline.table(2, &columns, searches);
     let limit = baseline.points[0].experiment.iterations.unwrap_or(0);
-    part.gates.push(gate_baseline(&table, limit));
+    part.gates.extend(gates_baseline(&table, limit));
     part.headline
         .extend(table.headline("Fig. 7, f = 1.8", &["b = 1"], [2, 4]));
     part.tables.push(("baseline", table));
@@ -175,26 +201,12 @@ fn fifth<'a>(rows: impl Iterator<Item = &'a Row>) -> f64 {
 }
 
 /// Two readings of one sentence: by numbers of ours, and by the paper's words.
-fn gates_5(what: &str, table: &Table, possible: &Table) -> [Gate; 2] {
+fn gates_5(rows: [GateRow; 4], table: &Table, possible: &Table) -> [Gate; 4] {
     let second = table.rows.iter().map(|row| gain(row, 1));
     let least = second.fold(1.0, f64::min);
     let part = fifth(table.rows.iter());
     let programme = possible.rows.iter();
     let best = fifth(programme.filter(|row| row.point[0] == "programme"));
-    let mut small = Gate::new(
-        format!(
-            "{what}: from k = 1 to 2 the gain is large (0.1 of the demand at least), from 4 to 5 \
-             it is small (less than a quarter of that)"
-        ),
-        format!(
-            "{least:.3} at least, {part:.2} of it at most; the programme's own gains: {best:.2}"
-        ),
-        least >= 0.1 && part < 0.25,
-    );
-    small.explained = (least >= 0.1 && best >= 0.25).then_some(
-        "it isn't so of the programme's values either: each further path still reaches bandwidth \
-         that nobody with something to send had chosen",
-    );
     let falling =
         |row: &Row| (2..row.values.len()).all(|path| gain(row, path) < gain(row, path - 1));
     let of_six = |row: &Row| {
@@ -203,19 +215,19 @@ fn gates_5(what: &str, table: &Table, possible: &Table) -> [Gate; 2] {
     };
     let most = table.rows.iter().map(of_six).fold(1.0, f64::min);
     let fewer = table.rows.iter().filter(|row| !falling(row)).count();
-    let words = Gate::new(
-        format!(
-            "{what}, in the paper's words: \"a diminishing gain\" (each path gains less than the \
-             one before) and \"2 to 4 can realize most of the performance gains\" (4 have more \
-             than half of what 6 gain over 1)"
+    let [of_second, of_fifth, diminishing, of_four] = rows;
+    [
+        of_second.value(least, format!("{least:.3} at least")),
+        of_fifth.value(
+            part,
+            format!("{part:.2} of it at most; the programme's own gains: {best:.2}"),
         ),
-        format!(
-            "{fewer} of {} rows don't diminish; {most:.2} of it at least",
-            table.rows.len()
+        diminishing.value(
+            fewer as f64,
+            format!("{fewer} of {} rows don't", table.rows.len()),
         ),
-        fewer == 0 && most > 0.5,
-    );
-    [small, words]
+        of_four.value(most, format!("{most:.2} of it at least")),
+    ]
 }
 
 /// The paper has a number for one ratio.
@@ -240,55 +252,48 @@ fn gates_6(table: &Table) -> Vec<Gate> {
     let least = others
         .map(|row| row.values[row.values.len() - 1].mean)
         .fold(1.0, f64::min);
-    let skewed = ["max-min", "proportional"].map(at);
+    let skewed = ["max-min", "proportional"].map(|rule| (rule, at(rule)));
     vec![
-        Gate::new(
-            "Fig. 6: near 1 at f = 2, but for uniform choice with b = 1 (0.95 at least)",
-            format!("{least:.3} at least"),
-            least >= 0.95,
-        ),
-        Gate::new(
-            "Fig. 6: 0.71 ± 0.03 at b = 1, uniform, f = 1.6 (max-min, proportional)",
-            skewed.map(|value| format!("{value:.3}")).join(", "),
-            skewed.iter().all(|value| (value - 0.71).abs() <= 0.03),
+        gate("overlay/figure-6-two").value(least, format!("{least:.3} at least")),
+        gate("overlay/figure-6-skewed").cases(
+            skewed,
+            skewed
+                .map(|(rule, value)| format!("{rule}: {value:.3}"))
+                .join(", "),
         ),
     ]
 }
 
 fn gate_thresholds(table: &Table) -> Gate {
-    let means =
-        ["max-min", "proportional", "equal loss"].map(|sharing| table.means(&[sharing, "0.92"]));
-    let shown = means
-        .clone()
-        .map(|means| format!("{:.1} and {:.1}", means[0], means[2]));
-    Gate::new(
-        "Fig. 7 at b = 1, uniform, f = 1.6, satisfied with 0.92: k-reselection is faster than \
-         1-reselection (paper 24.3 and 36.8; max-min, proportional, equal loss)",
+    let means = ["max-min", "proportional", "equal loss"]
+        .map(|sharing| (sharing, table.means(&[sharing, "0.92"])));
+    let shown: Vec<String> = means
+        .iter()
+        .map(|(sharing, means)| format!("{sharing}: {:.1} and {:.1}", means[0], means[2]))
+        .collect();
+    gate("overlay/figure-7-order").cases(
+        means.map(|(sharing, means)| (sharing, means[0] / means[2])),
         shown.join("; "),
-        means.iter().all(|means| means[0] < means[2]),
     )
 }
 
-fn gate_baseline(table: &Table, limit: usize) -> Gate {
+fn gates_baseline(table: &Table, limit: usize) -> [Gate; 2] {
     let skewed = || table.rows.iter().filter(|row| row.point[1] == "b = 1");
     let everyone = skewed().map(|row| row.values[1].max).fold(0.0, f64::max);
     let others = skewed().flat_map(|row| [row.values[3].min, row.values[5].min]);
     let others = others.fold(1.0, f64::min);
     let found = |all: bool| if all { "one did" } else { "none did" };
-    Gate::new(
-        format!(
-            "Fig. 7 at f = 1.8, b = 1: where everyone reselects, no run of {limit} iterations \
-             succeeds; with k- and 1-reselection all do"
+    [
+        gate("overlay/figure-7-baseline").value(
+            everyone,
+            format!("in {limit} iterations {}", found(everyone > 0.0)),
         ),
-        format!(
-            "everyone: {}; k and 1: {}",
-            found(everyone > 0.0),
-            if others == 1.0 {
-                "all did"
-            } else {
-                "not all did"
-            }
+        gate("overlay/figure-7-others").value(
+            others,
+            match others == 1.0 {
+                true => "all did",
+                false => "not all did",
+            },
         ),
-        everyone == 0.0 && others == 1.0,
-    )
+    ]
 }

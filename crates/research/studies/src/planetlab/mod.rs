@@ -12,10 +12,11 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 
+use crate::extent::{self, Extent};
 use crate::failure::Failure;
 use crate::gate::Gate;
 use crate::page::Page;
-use crate::study::{Extent, Outcome, Study};
+use crate::study::{Outcome, Study};
 use assumptions::{Assumptions, Background};
 use experiments::{Pair, Size, alone, listed, networks, together};
 use network::Network;
@@ -34,6 +35,13 @@ impl Study for PlanetLab {
         "mPath (Xu et al. 2013) on a synthetic PlanetLab: Fig. 18 to 23, packet level"
     }
 
+    fn cost(&self, size: extent::Size) -> u32 {
+        match size {
+            extent::Size::Short => 6,
+            extent::Size::Full => 1800,
+        }
+    }
+
     fn run(&self, extent: Extent) -> Result<Outcome, Failure> {
         let size = match extent.full() {
             true => Size::full(),
@@ -44,6 +52,7 @@ impl Study for PlanetLab {
         Ok(Outcome {
             page: page(&results, &gates),
             gates,
+            ours: report::ours(&results.pairs),
             tables: Vec::new(),
             headline: report::headline(&results),
             figures: report::figures(&results),

@@ -2,19 +2,7 @@
 
 use super::paper::{self, Column};
 use super::{Aggregation, Friendliness, Oscillation, Responsiveness};
-use crate::gate::Gate;
-
-/// The paper's own runs have intervals of 0.2 %, but it says little of queues and nothing of
-/// headers and timers.
-const MULTIPATH_TOLERANCE: f64 = 0.10;
-/// Single-path flows have less, so the same difference in Mbps weighs more.
-const SINGLE_TOLERANCE: f64 = 0.15;
-/// The paper: 9.19 to 9.28 of 9.3 Mbps after headers.
-const LEAST_UTILISATION: f64 = 0.98;
-/// Times hang on queues and timers that the paper doesn't give.
-const CONVERGENCE_FACTOR: f64 = 2.0;
-/// "≪": the paper's Coupled takes 5.3 times as long as its Max.
-const MUCH_LONGER: f64 = 3.0;
+use crate::gate::{Gate, gate, not_falling, not_rising};
 
 /// Laws by friendliness, the least friendly first. The paper's OLIA is within 0.01 Mbps of Max, so
 /// its place among them isn't asked for.
@@ -30,37 +18,19 @@ pub(crate) fn friendliness(rows: &[Friendliness]) -> Vec<Gate> {
     });
     let single = by(&BY_FRIENDLINESS, |law| of(law).map(|row| row.single.mean));
     let off = |ours: fn(&Friendliness) -> f64, theirs: fn(&Column) -> f64| {
-        worst(paper::COLUMNS.iter().map(|column| {
+        paper::columns().map(|column| {
             let ours = of(column.law).map_or(f64::NAN, ours);
-            (column.law, ours / theirs(column) - 1.0)
-        }))
+            (column.law, 100.0 * (ours / theirs(&column) - 1.0))
+        })
     };
-    let (multipath_off, single_off) = (
-        off(|row| row.multipath.mean, |column| column.multipath),
-        off(|row| row.single.mean, |column| column.single),
-    );
+    let multipath_off = off(|row| row.multipath.mean, |column| column.multipath);
+    let single_off = off(|row| row.single.mean, |column| column.single);
     vec![
-        Gate::new(
-            "Table III: multipath goodput falls from EWTCP over Semicoupled, Max and Balia to \
-             Coupled",
-            listed(&multipath, 3),
-            falling(&multipath),
-        ),
-        Gate::new(
-            "Table III: single-path goodput rises in the same order",
-            listed(&single, 3),
-            rising(&single),
-        ),
-        Gate::new(
-            "Table III: multipath goodput within 10 % of the paper's, all six laws",
-            furthest(&multipath_off),
-            multipath_off.is_some_and(|(_, off)| off.abs() <= MULTIPATH_TOLERANCE),
-        ),
-        Gate::new(
-            "Table III: single-path goodput within 15 % of the paper's, all six laws",
-            furthest(&single_off),
-            single_off.is_some_and(|(_, off)| off.abs() <= SINGLE_TOLERANCE),
-        ),
+        gate("balia/table-3-multipath-order")
+            .value(not_falling(&values(&multipath)), listed(&multipath, 3)),
+        gate("balia/table-3-single-order").value(not_rising(&values(&single)), listed(&single, 3)),
+        gate("balia/table-3-multipath").cases(multipath_off, furthest(&multipath_off)),
+        gate("balia/table-3-single").cases(single_off, furthest(&single_off)),
     ]
 }
 
@@ -70,11 +40,8 @@ pub(crate) fn aggregation(rows: &[Aggregation]) -> Vec<Gate> {
     let used: Vec<(&str, f64)> = others
         .map(|row| (row.law.as_str(), row.utilisation.mean))
         .collect();
-    vec![Gate::new(
-        "Table IV: utilisation of both links together at least 0.98, all laws but OLIA",
-        listed(&used, 3),
-        !used.is_empty() && used.iter().all(|(_, used)| *used >= LEAST_UTILISATION),
-    )]
+    let found = listed(&used, 3);
+    vec![gate("balia/table-4-utilisation").cases(used, found)]
 }
 
 /// Table V: the paper's order, and times close to the paper's, for all laws but OLIA.
@@ -83,40 +50,31 @@ pub(crate) fn responsiveness(rows: &[Responsiveness]) -> Vec<Gate> {
     // A run that hasn't converged took longer than any that has.
     let longest = |row: &Responsiveness| row.longest().unwrap_or(f64::INFINITY);
     let times = by(&BY_RESPONSIVENESS, |law| of(law).map(longest));
-    let (max, coupled) = (of("lia").map(longest), of("coupled").map(longest));
-    let factors = worst(times.iter().filter_map(|(law, time)| {
-        let theirs = paper::of(law)?.convergence;
-        Some((*law, (time / theirs).ln()))
-    }));
+    let two = by(&["lia", "coupled"], |law| of(law).map(longest));
+    let factors = times.iter().map(|(law, time)| {
+        let theirs = paper::of(law).map_or(f64::NAN, |column| column.convergence);
+        (*law, time / theirs)
+    });
+    let factors: Vec<(&str, f64)> = factors.collect();
     let mut singles: Vec<(&str, f64)> = rows
         .iter()
         .map(|row| (row.law.as_str(), row.single.mean))
         .collect();
     singles.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let before_ewtcp = singles.iter().position(|(law, _)| *law == "ewtcp");
+    let off = worst(factors.iter().map(|(law, factor)| (*law, factor.ln())));
     vec![
-        Gate::new(
-            "Table V: the longest convergence rises from EWTCP over Semicoupled, Balia and Max to \
-             Coupled",
-            listed(&times, 1),
-            rising(&times),
-        ),
-        Gate::new(
-            "Table V: Coupled takes at least three times as long as Max",
-            listed(&by(&["lia", "coupled"], |law| of(law).map(longest)), 1),
-            matches!((max, coupled), (Some(max), Some(coupled)) if coupled >= MUCH_LONGER * max),
-        ),
-        Gate::new(
-            "Table V: the longest convergence within a factor of two of the paper's, all laws but \
-             OLIA",
-            factors.map_or_else(String::new, |(law, off)| {
+        gate("balia/table-5-order").value(not_rising(&values(&times)), listed(&times, 1)),
+        gate("balia/table-5-coupled").value(two[1].1 / two[0].1, listed(&two, 1)),
+        gate("balia/table-5-convergence").cases(
+            factors,
+            off.map_or_else(String::new, |(law, off)| {
                 format!("furthest: {law}, {:.2} times", off.exp())
             }),
-            factors.is_some_and(|(_, off)| off.abs() <= CONVERGENCE_FACTOR.ln()),
         ),
-        Gate::new(
-            "Table V: single-path flows get least beside EWTCP",
+        gate("balia/table-5-single").value(
+            before_ewtcp.map_or(f64::NAN, |laws| laws as f64),
             listed(&singles, 2),
-            singles.first().is_some_and(|(law, _)| *law == "ewtcp"),
         ),
     ]
 }
@@ -124,9 +82,10 @@ pub(crate) fn responsiveness(rows: &[Responsiveness]) -> Vec<Gate> {
 /// Fig. 3: two subflows swing less in sum than one Reno flow, under every law.
 pub(crate) fn oscillation(rows: &[Oscillation]) -> Vec<Gate> {
     let reno = rows.iter().find(|row| row.subflows == 1);
-    let several = || rows.iter().filter(|row| row.subflows > 1);
-    let less = |of: fn(&Oscillation) -> f64| {
-        reno.is_some_and(|reno| several().count() > 0 && several().all(|row| of(row) < of(reno)))
+    let of_renos = |of: fn(&Oscillation) -> f64| {
+        let several = rows.iter().filter(|row| row.subflows > 1);
+        let reno = reno.map_or(f64::NAN, of);
+        several.map(move |row| (row.law.as_str(), of(row) / reno))
     };
     let shown = |of: fn(&Oscillation) -> f64| {
         let values: Vec<(&str, f64)> = rows.iter().map(|row| (row.law.as_str(), of(row))).collect();
@@ -137,16 +96,8 @@ pub(crate) fn oscillation(rows: &[Oscillation]) -> Vec<Gate> {
         |row: &Oscillation| row.deviation.mean,
     );
     vec![
-        Gate::new(
-            "Fig. 3: a cut takes less of the sum of two windows than of Reno's one, all laws",
-            shown(cut),
-            less(cut),
-        ),
-        Gate::new(
-            "Fig. 3: the sum of two windows deviates less than Reno's one, all laws",
-            shown(deviation),
-            less(deviation),
-        ),
+        gate("balia/figure-3-cut").cases(of_renos(cut), shown(cut)),
+        gate("balia/figure-3-deviation").cases(of_renos(deviation), shown(deviation)),
     ]
 }
 
@@ -157,21 +108,17 @@ fn by<'a>(laws: &[&'a str], value: impl Fn(&str) -> Option<f64>) -> Vec<(&'a str
     laws.iter().copied().map(value).collect()
 }
 
-fn rising(values: &[(&str, f64)]) -> bool {
-    values.windows(2).all(|pair| pair[0].1 < pair[1].1)
-}
-
-fn falling(values: &[(&str, f64)]) -> bool {
-    values.windows(2).all(|pair| pair[0].1 > pair[1].1)
+fn values(named: &[(&str, f64)]) -> Vec<f64> {
+    named.iter().map(|(_, value)| *value).collect()
 }
 
 fn worst<'a>(off: impl Iterator<Item = (&'a str, f64)>) -> Option<(&'a str, f64)> {
     off.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
 }
 
-fn furthest(off: &Option<(&str, f64)>) -> String {
-    off.map_or_else(String::new, |(law, off)| {
-        format!("furthest: {law}, {:+.1} %", 100.0 * off)
+fn furthest(off: &[(&str, f64)]) -> String {
+    worst(off.iter().copied()).map_or_else(String::new, |(law, off)| {
+        format!("furthest: {law}, {off:+.1} %")
     })
 }
 

@@ -1,0 +1,54 @@
+//! The papers' claims beside what the studies found: which studies they need, what is kept of those
+//! that have run, and the report.
+//!
+//! A caller selects claims, runs the studies that the [`Store`] doesn't have yet, and writes the
+//! [`Report`], which is made of kept results alone: so it is the same, byte for byte, whether they
+//! are new or old.
+
+mod html;
+mod report;
+mod selection;
+mod store;
+mod verdict;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::extent::Size;
+
+pub use report::Report;
+pub use selection::{Selection, UnknownClaim};
+pub use store::{Kept, Store};
+pub use verdict::Verdict;
+
+/// The report's files in a folder.
+#[derive(Debug)]
+pub struct Written {
+    /// For people.
+    pub html: PathBuf,
+    /// The same for programs.
+    pub json: PathBuf,
+}
+
+/// Makes the report of these claims from kept results, and writes it.
+///
+/// # Errors
+///
+/// When a file can't be written.
+pub fn write_report(
+    dir: &Path,
+    selection: &Selection,
+    size: Size,
+    kept: &[Kept],
+) -> io::Result<(Report, Written)> {
+    let report = Report::new(selection, size, kept);
+    let written = Written {
+        html: dir.join("report.html"),
+        json: dir.join("report.json"),
+    };
+    fs::write(&written.html, html::page(&report))?;
+    let json = serde_json::to_string_pretty(&report)?;
+    fs::write(&written.json, json + "\n")?;
+    Ok((report, written))
+}
