@@ -15,19 +15,24 @@ pub(super) fn file(dir: &TempDir, name: &str, bytes: &[u8]) {
     set_time(&path, 1_000_000_000, 123_456_789);
 }
 
-/// A sender that was killed says nothing more, and its connection isn't given up for long.
+/// A sender that was killed says nothing more, and its connection isn't given up for long. Another
+/// transfer waits for the incomplete file, for a directory or for all of what is received.
 #[tokio::test]
-async fn a_silent_transfer_gives_way_to_one_of_the_same_file() {
-    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-    file(&from, "top", &content(20 * G));
-    for deletes in [false, true] {
+async fn a_silent_transfer_gives_way_to_one_that_waits_for_it() {
+    for (deletes, contents) in [(false, false), (true, false), (true, true)] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        file(&from, "top/file", &content(20 * G));
+        let top = from.path().join("top");
+        let sources = || match contents {
+            true => Sources::contents(&top).unwrap(),
+            false => Sources::new([&top]).unwrap(),
+        };
         let options = ReceiveOptions {
             delete: deletes,
             ..overwriting()
         };
         let ((killed, (out, mut back)), ((reader, mut on), receiver)) = (pair(), pair());
-        let sources = || Sources::new([from.path().join("top")]).unwrap();
-        let mut first = tokio::spawn(send(killed, sources(), Progress::new()));
+        let first = tokio::spawn(send(killed, sources(), Progress::new()));
         let silent = async {
             let (mut out, mut reader) = (out.take(5 * GROUP), reader);
             tokio::select! {
@@ -46,13 +51,16 @@ async fn a_silent_transfer_gives_way_to_one_of_the_same_file() {
         };
         let old = receive(receiver, to.path(), options.clone(), Progress::new());
         let (((sent, received), took, _on), old) = tokio::join!(silent, old);
-        assert_eq!(received.unwrap().kept, sent.unwrap().kept);
-        assert!(took < Duration::from_secs(15), "{took:?}");
+        let case = format!("delete {deletes}, contents {contents}");
+        assert_eq!(received.unwrap().kept, sent.unwrap().kept, "{case}");
+        assert!(took < Duration::from_secs(15), "{case}: {took:?}");
         let old = old.unwrap_err().to_string();
-        assert!(old.contains("the sender was silent"), "{old}");
-        assert_eq!(fs::read(to.path().join("top")).unwrap(), content(20 * G));
-        fs::remove_file(to.path().join("top")).unwrap();
-        let _ = (&mut first).await;
+        assert!(old.contains("the sender was silent"), "{case}: {old}");
+        let copy = match contents {
+            true => to.path().join("file"),
+            false => to.path().join("top/file"),
+        };
+        assert_eq!(fs::read(copy).unwrap(), content(20 * G), "{case}");
     }
 }
 
