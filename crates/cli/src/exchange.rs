@@ -29,14 +29,14 @@ use crate::summary::{Outcome, Summary};
 
 /// The side that receives the last message closes the connection. The other side waits this long
 /// for that before it closes the connection itself.
-const CLOSE_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const CLOSE_WAIT: Duration = Duration::from_secs(3);
 /// A peer that opens a stream says hello on it within this time, and a sender within this time
 /// after that what it sends.
 const BEGIN_WAIT: Duration = Duration::from_secs(15);
 /// Application codes of CLOSE frames.
-const DONE: u64 = 0x100;
-const FAILED: u64 = 0x101;
-const INTERRUPTED: u64 = 0x102;
+pub(crate) const DONE: u64 = 0x100;
+pub(crate) const FAILED: u64 = 0x101;
+pub(crate) const INTERRUPTED: u64 = 0x102;
 const TIMED_OUT: u64 = 0x103;
 
 /// The direction of a transfer, with its files.
@@ -108,16 +108,30 @@ impl Role {
 
 /// The first connection on which a transfer begins. Others may come and go meanwhile.
 pub(crate) async fn first(endpoint: &Endpoint, job: &Job) -> anyhow::Result<(Connection, Role)> {
+    let answer = |connection: Connection| {
+        let job = job.clone();
+        async move {
+            let role = Role::answer(&connection, &job).await?;
+            Some((connection, role))
+        }
+    };
+    first_that(endpoint, answer).await
+}
+
+/// The first connection of which `answer` makes something.
+pub(crate) async fn first_that<T, F>(
+    endpoint: &Endpoint,
+    answer: impl Fn(Connection) -> F,
+) -> anyhow::Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Option<T>> + Send + 'static,
+{
     let mut arriving = JoinSet::new();
     loop {
         tokio::select! {
             accepted = endpoint.accept() => {
-                let connection = accepted.context("the sockets were closed")?;
-                let job = job.clone();
-                arriving.spawn(async move {
-                    let role = Role::answer(&connection, &job).await?;
-                    Some((connection, role))
-                });
+                arriving.spawn(answer(accepted.context("the sockets were closed")?));
             }
             Some(arrived) = arriving.join_next() => {
                 if let Ok(Some(arrived)) = arrived {

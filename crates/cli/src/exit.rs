@@ -4,13 +4,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use manyway::ConnectError;
 use manyway::files::{FailureCode, Skipped, TransferError};
+use manyway::{ConnectError, ConnectionLost};
 use manyway_units::format_duration;
+use manyway_wire::forward::Code;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
+use crate::forward::Refusal;
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
 
@@ -77,6 +79,9 @@ impl Class {
         if let Some(error) = cause.downcast_ref::<TransferError>() {
             return Some(error.code().map_or(Self::Interrupted, Self::of_failure));
         }
+        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+            return Some(Self::of_refusal(refusal.code));
+        }
         let is_one = [
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
@@ -85,9 +90,18 @@ impl Class {
             (cause.is::<TimedOut>(), Self::Timeout),
             (cause.is::<LeftOut>(), Self::Incomplete),
             (cause.is::<ConnectError>(), Self::Unreachable),
+            (cause.is::<ConnectionLost>(), Self::Interrupted),
         ];
         let found = is_one.into_iter().find(|(is_one, _)| *is_one);
         found.map(|(_, class)| class)
+    }
+
+    fn of_refusal(code: Code) -> Self {
+        match code {
+            Code::NotAllowed => Self::Refused,
+            Code::NetworkUnreachable | Code::HostUnreachable | Code::Refused => Self::Unreachable,
+            Code::Done | Code::Failed | Code::Unsupported => Self::Failed,
+        }
     }
 
     fn of_failure(code: FailureCode) -> Self {
@@ -109,7 +123,7 @@ impl Class {
 /// The peer has closed the connection, and said why.
 #[derive(Debug)]
 pub(crate) struct ClosedByPeer {
-    /// What was going on.
+    /// What was going on; may be empty.
     pub(crate) doing: String,
     pub(crate) reason: String,
     /// Nothing moved for its `--timeout`.
@@ -119,7 +133,8 @@ pub(crate) struct ClosedByPeer {
 impl fmt::Display for ClosedByPeer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { doing, reason, .. } = self;
-        write!(f, "the peer closed the connection {doing}: {reason}")
+        let space = if doing.is_empty() { "" } else { " " };
+        write!(f, "the peer closed the connection{space}{doing}: {reason}")
     }
 }
 

@@ -12,6 +12,7 @@ mod end;
 mod events;
 mod exchange;
 mod exit;
+mod forward;
 mod hook;
 mod kernel;
 mod link;

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use crate::args::RecvArgs;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
+use crate::forward::pipe;
 use crate::metrics::Metrics;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
@@ -23,6 +24,11 @@ use crate::summary::Summary;
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
+    if let (source, dir) = source_and_dir(&args)?
+        && pipe::is_pipe(dir.as_os_str())
+    {
+        return pipe::receive(screen, args, source).await;
+    }
     let mut reports = Reports::start(screen, args.network.json, &args.report)?;
     let told = match recv(screen, &mut reports, args).await {
         Ok(Ended::One(result)) => reports.ended(*result).await,

@@ -66,7 +66,6 @@ impl Reports {
     }
 
     /// Reports to the screen alone.
-    #[cfg(test)]
     pub(crate) fn silent(screen: &Screen) -> Self {
         Self {
             screen: screen.clone(),

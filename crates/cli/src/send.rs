@@ -7,6 +7,7 @@ use crate::args::SendArgs;
 use crate::destination::{self, Remote};
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
+use crate::forward::pipe;
 use crate::metered::Limit;
 use crate::relays::{RelaySources, selection};
 use crate::reports::Reports;
@@ -17,6 +18,9 @@ use crate::summary::Summary;
 use crate::{content, options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
+    if args.paths.iter().any(|path| pipe::is_pipe(path)) {
+        return pipe::send(screen, args).await;
+    }
     run_as(screen, args, false).await
 }
 

@@ -24,7 +24,8 @@ use super::selection::SelectionArgs;
 pub(crate) struct SendArgs {
     /// Files and directories to send; the last argument may be HOST:DIR, a destination over ssh
     ///
-    /// Write a local name that contains a colon as ./na:me.
+    /// `-` sends standard input to `manyway recv -`. Write a local name that contains a colon as
+    /// ./na:me.
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
@@ -62,6 +63,7 @@ Examples:
   manyway send film.mkv --to mw1…
   manyway send photos/ notes.txt --to @ticket
   manyway send photos/
+  tar c photos | manyway send - --to @ticket
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
   manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
   manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
@@ -99,8 +101,9 @@ Examples:
 pub(crate) struct RecvArgs {
     /// Ticket of the sender (mw1…, or @FILE with it) and the directory to receive into
     ///
-    /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
-    /// Write a directory whose name begins with mw1 or @ as ./mw1…
+    /// DIR defaults to the current directory. manyway creates it if its parent directory exists. `-`
+    /// writes what `manyway send -` sends to standard output. Write a directory whose name begins
+    /// with mw1 or @ as ./mw1…
     #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
     pub(crate) what: Vec<OsString>,
 
@@ -148,6 +151,7 @@ Examples:
   manyway recv --via mr1… ~/inbox         behind NAT: reachable through a relay
   manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
   manyway recv mw1… ~/Downloads --rename
+  manyway recv --ticket-file ticket - | tar x
   MANYWAY_TICKET=@ticket manyway recv";
 
 /// What happens when the connection is lost.

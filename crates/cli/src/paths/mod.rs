@@ -12,6 +12,7 @@ use manyway_units::format_duration;
 use tokio::time::{Instant, sleep};
 
 use crate::args::PathsArgs;
+use crate::exchange::DONE;
 use crate::exit::{Interrupted, Stop, usage};
 use crate::relays::RelaySources;
 use crate::screen::Screen;
@@ -27,8 +28,6 @@ const POLL: Duration = Duration::from_millis(50);
 const WARM_UP: f64 = 0.2;
 /// Number of intervals over which delays are averaged in the remaining time.
 const INTERVALS: u32 = 40;
-/// CLOSE's code for success, as after a transfer.
-const DONE: u64 = 0x100;
 
 pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<()> {
     let ticket = ticket::read(&args.to)?;

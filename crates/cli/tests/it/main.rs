@@ -22,6 +22,7 @@ mod over_tcp;
 #[cfg(feature = "research")]
 mod overlay;
 mod paths;
+mod pipe;
 mod profile;
 mod program;
 mod progress;

@@ -22,6 +22,7 @@ mod ack;
 mod address;
 mod datagram;
 mod error;
+pub mod forward;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -33,6 +33,9 @@ pub const BASIS_WINDOW: usize = 4096;
 /// meanwhile.
 pub const MAX_HOLE: u64 = 1024;
 
+/// The first bytes of a stream that carries a pipe or a TCP connection (`docs/forward.md`).
+const FORWARDING: [u8; HEADER_LEN] = *b"mwfw";
+
 /// What a frame is. The numbers are the wire's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
@@ -133,6 +136,9 @@ impl Header {
     /// # Errors
     /// Unknown kind, or a length over the kind's limit (or 0 for data).
     pub fn decode(bytes: [u8; HEADER_LEN]) -> Result<Self, ProtocolError> {
+        if bytes == FORWARDING {
+            return Err(ProtocolError::Forwarding);
+        }
         let [kind, a, b, c] = bytes;
         let kind = FrameKind::from_byte(kind).ok_or(ProtocolError::UnknownFrame(kind))?;
         let len = u32::from_be_bytes([0, a, b, c]) as usize;
@@ -497,6 +503,12 @@ pub enum ProtocolError {
     /// The stream doesn't begin like a transfer.
     #[error("the other side does not speak the file transfer protocol")]
     NotATransfer,
+    /// The stream begins like a pipe or a forwarded TCP connection.
+    #[error(
+        "this ticket is for files (`manyway send` and `recv`), and not for a pipe (`-`), `forward` \
+         or `connect`"
+    )]
+    Forwarding,
     /// No version in common.
     #[error(
         "no common version of the transfer protocol: {ours} here, {theirs} there; update the older \

@@ -386,6 +386,7 @@ fn hellos_must_fit() {
         Message::decode(FrameKind::Hello, b"HTTP/1.1 "),
         Err(ProtocolError::NotATransfer)
     );
+    assert_eq!(Header::decode(*b"mwfw"), Err(ProtocolError::Forwarding));
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! Pipes and TCP connections over a connection's streams: `send -` and `recv -`, `connect`,
+//! `forward` and `serve`.
+//!
+//! Each pipe or TCP connection has a stream of its own, which begins with a request
+//! (`docs/forward.md`). Streams take turns, and each has its own flow control.
+
+pub(crate) mod pipe;
+mod stdio;
+mod stream;
+
+use std::pin::pin;
+
+use manyway::{Connection, Endpoint};
+
+use crate::args::NetworkArgs;
+use crate::events;
+use crate::exchange::{DONE, FAILED, INTERRUPTED};
+use crate::exit::{Interrupted, Stop, words};
+use crate::metered::{self, Metered};
+use crate::reports::Reports;
+use crate::screen::Screen;
+
+pub(crate) use stream::Refusal;
+
+/// What the connections of a command have in common.
+#[derive(Debug, Clone)]
+struct Setup {
+    screen: Screen,
+    stop: Stop,
+    /// Whether the user named the interfaces to use.
+    named: bool,
+    metered: Option<Metered>,
+}
+
+impl Setup {
+    fn new(screen: &Screen, endpoint: &Endpoint, network: &NetworkArgs) -> Self {
+        Self {
+            screen: screen.clone(),
+            stop: Stop::listen(false),
+            named: !network.interfaces.is_empty(),
+            metered: Metered::new(screen, endpoint, network.limit.as_ref(), &[]),
+        }
+    }
+
+    /// Does `work` on a connection, and closes it with the reason.
+    async fn run<T>(
+        &self,
+        connection: &Connection,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
+        let reporter = Reports::silent(&self.screen).begin();
+        let mut work = pin!(work);
+        let result = tokio::select! {
+            result = &mut work => result,
+            () = self.stop.requested() => Err(Interrupted.into()),
+            used = metered::hold(self.metered.as_ref(), connection) => Err(used.into()),
+            never = events::follow(&self.screen, &reporter, connection, self.named) => {
+                match never {}
+            }
+        };
+        let (code, reason) = match &result {
+            Ok(_) => (DONE, String::new()),
+            Err(error) if error.is::<Interrupted>() => (INTERRUPTED, "its user stopped it".into()),
+            Err(error) => (FAILED, words(error)),
+        };
+        // Before the streams of work that is interrupted: its reset says less.
+        connection.close(code, &reason);
+        result
+    }
+}

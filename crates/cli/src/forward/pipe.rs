@@ -1,0 +1,346 @@
+//! `manyway send -` and `manyway recv -`: standard input of one host to standard output of another.
+//!
+//! The sender's direction of the stream has the bytes as they are. The receiver answers once it has
+//! written all of them, or when it can't.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use manyway::control::rate_control::LiveConfig;
+use manyway::{ByteSize, Connection, ConnectionLost, Endpoint, Rate, ReadError, Ticket};
+use manyway_units::format_duration;
+use manyway_wire::forward::{Code, HeaderError, Reply, Request};
+use tokio::time::{Instant, timeout};
+
+use super::Setup;
+use super::stdio::{Input, Output};
+use super::stream::{CUT, Stream, WrongPeer, over, read_reply};
+use crate::args::{NetworkArgs, RecvArgs, RelaySourceArgs, SendArgs, TicketArgs};
+use crate::exchange::{CLOSE_WAIT, FAILED, first_that};
+use crate::exit::{Interrupted, usage, words};
+use crate::metered::Limit;
+use crate::relays::{RelaySources, selection};
+use crate::screen::Screen;
+use crate::{options, ticket};
+
+/// Most bytes taken from the stream at once.
+const PIECE: usize = 256 << 10;
+
+/// `-` in place of files, or of a directory.
+pub(crate) fn is_pipe(path: &std::ffi::OsStr) -> bool {
+    path == "-"
+}
+
+/// `manyway send -`.
+pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
+    if args.paths.len() > 1 {
+        return Err(usage(
+            "`-` stands for standard input and goes alone: for a file of that name, write ./-, \
+             and for a destination over ssh, start `manyway recv -` there and give `--to`",
+        ));
+    }
+    let content = &args.content;
+    let mut given = args.arrival.given();
+    let more = [
+        (!content.exclude.is_empty(), "--exclude"),
+        (!content.include.is_empty(), "--include"),
+        (!content.filter_from.is_empty(), "--filter-from"),
+        (content.max_size.is_some(), "--max-size"),
+        (content.dry_run, "--dry-run"),
+        (args.retry.retry.is_some(), "--retry"),
+        (args.retry.timeout.is_some(), "--timeout"),
+        (args.network.json, "--json"),
+        (args.report.progress.is_some(), "--progress"),
+        (args.report.hook.is_some(), "--hook"),
+        (!args.quota.quota.is_empty(), "--quota"),
+    ];
+    given.extend(
+        more.iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, name)| *name),
+    );
+    check(&given)?;
+    let to = args.to.as_deref().map(ticket::read).transpose()?;
+    let limit = args.network.limit.as_ref().and_then(Limit::now);
+    let selected = selection::config(&args.selection, &args.relays, limit, to.is_some())?;
+    let ends = Ends {
+        sends: true,
+        peer: to,
+        network: &args.network,
+        relays: &args.relays,
+        pick: args.selection.pick,
+        selected,
+        ticket: &args.ticket,
+    };
+    ends.run(screen).await
+}
+
+/// `manyway recv -`.
+pub(crate) async fn receive(
+    screen: &Screen,
+    args: RecvArgs,
+    from: Option<Ticket>,
+) -> anyhow::Result<()> {
+    // `-o -` is how other programs say it: a flag that has no meaning here.
+    let mut arrival = args.arrival;
+    arrival.owner = false;
+    let mut given = arrival.given();
+    let more = [
+        (args.retry.retry.is_some(), "--retry"),
+        (args.retry.timeout.is_some(), "--timeout"),
+        (args.network.json, "--json"),
+        (args.report.progress.is_some(), "--progress"),
+        (args.report.hook.is_some(), "--hook"),
+        (args.metrics.is_some(), "--metrics"),
+        (args.guard.max_total.is_some(), "--max-total"),
+        (!args.quota.quota.is_empty(), "--quota"),
+    ];
+    given.extend(
+        more.iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, name)| *name),
+    );
+    check(&given)?;
+    let ends = Ends {
+        sends: false,
+        peer: from,
+        network: &args.network,
+        relays: &args.relays,
+        pick: None,
+        selected: None,
+        ticket: &args.ticket,
+    };
+    ends.run(screen).await
+}
+
+fn check(given: &[&str]) -> anyhow::Result<()> {
+    match given {
+        [] => Ok(()),
+        given => Err(usage(format!(
+            "with `-`, manyway sends a stream and no files: leave out {}",
+            given.join(" ")
+        ))),
+    }
+}
+
+/// The two ends: ours, and how we get to the other.
+struct Ends<'a> {
+    /// Whether we send.
+    sends: bool,
+    /// `None`: we print a ticket, and the other side comes to us.
+    peer: Option<Ticket>,
+    network: &'a NetworkArgs,
+    relays: &'a RelaySourceArgs,
+    pick: Option<u16>,
+    selected: Option<LiveConfig>,
+    ticket: &'a TicketArgs,
+}
+
+impl Ends<'_> {
+    async fn run(self, screen: &Screen) -> anyhow::Result<()> {
+        let carrier = self.network.carrier;
+        let mut relays = RelaySources::open(screen, self.relays, carrier, self.pick).await?;
+        if self.peer.is_some() {
+            relays.check_access()?;
+        }
+        let endpoint = options::bind_selecting(self.network, self.selected).await?;
+        let setup = Setup::new(screen, &endpoint, self.network);
+        let piped = match &self.peer {
+            Some(ticket) => self.dial(&setup, &endpoint, &mut relays, ticket).await,
+            None => self.listen(&setup, &endpoint, &mut relays).await,
+        };
+        endpoint.close().await;
+        piped
+    }
+
+    async fn dial(
+        &self,
+        setup: &Setup,
+        endpoint: &Endpoint,
+        relays: &mut RelaySources,
+        ticket: &Ticket,
+    ) -> anyhow::Result<()> {
+        let (connection, _tasks) = relays.dial(endpoint, ticket, &setup.stop).await?;
+        let work = async {
+            let request = Request::Pipe { sends: self.sends };
+            let (stream, _) = Stream::open(&connection, &request).await?;
+            self.pipe(&setup.screen, &connection, stream).await
+        };
+        setup.run(&connection, work).await
+    }
+
+    async fn listen(
+        &self,
+        setup: &Setup,
+        endpoint: &Endpoint,
+        relays: &mut RelaySources,
+    ) -> anyhow::Result<()> {
+        let named = relays.for_own_ticket().await?;
+        options::listen_tcp(endpoint, self.network)?;
+        let instructions = |ticket: &Ticket| match self.sends {
+            true => format!("On the receiving host:\n\n  manyway recv {ticket} - | …\n"),
+            false => format!("On the sending host:\n\n  … | manyway send - --to {ticket}\n"),
+        };
+        let ticket = ticket::publish(&setup.screen, endpoint, self.ticket, &named, instructions)?;
+        let _tasks = relays.await_callers(endpoint, &ticket)?;
+        let sends = self.sends;
+        let (connection, stream) = tokio::select! {
+            first = first_that(endpoint, move |connection| answer(connection, sends)) => first?,
+            () = setup.stop.requested() => return Err(Interrupted.into()),
+        };
+        let work = self.pipe(&setup.screen, &connection, stream);
+        setup.run(&connection, work).await
+    }
+
+    async fn pipe(
+        &self,
+        screen: &Screen,
+        connection: &Connection,
+        stream: Stream,
+    ) -> anyhow::Result<()> {
+        let began = Instant::now();
+        let (done, bytes) = match self.sends {
+            true => ("Sent", send_all(stream).await?),
+            false => {
+                let received = receive_all(connection, stream).await?;
+                // The sender hears the end and closes the connection.
+                timeout(CLOSE_WAIT, connection.closed()).await.ok();
+                ("Received", received)
+            }
+        };
+        screen.say(&headline(done, bytes, began.elapsed()));
+        Ok(())
+    }
+}
+
+/// `Sent 3.0 MB in 1.2 s: 20.0 Mbps`
+fn headline(done: &str, bytes: u64, time: Duration) -> String {
+    let rate = bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9);
+    format!(
+        "{done} {} in {}: {:.1}",
+        ByteSize::new(bytes),
+        format_duration(time),
+        Rate::from_bits_per_sec(rate)
+    )
+}
+
+/// Waits for the peer's stream and its request, which is to complete ours. `None` if the peer wants
+/// something else: others may come.
+async fn answer(connection: Connection, we_send: bool) -> Option<(Connection, Stream)> {
+    let refused = match accept(&connection).await {
+        Ok((mut stream, Request::Pipe { sends })) if sends != we_send => {
+            stream.reply(&Reply::done()).await.ok()?;
+            return Some((connection, stream));
+        }
+        Ok((stream, request)) => {
+            let reason = match request {
+                Request::Pipe { .. } if we_send => "both sides want to send",
+                Request::Pipe { .. } => "both sides want to receive",
+                _ => {
+                    "this ticket is for a pipe (`manyway send -` or `recv -`), and not for \
+                      `forward` or `connect`"
+                }
+            };
+            stream.refuse(Code::Unsupported, reason).await;
+            reason.to_owned()
+        }
+        Err(error) => {
+            if let Some(WrongPeer(HeaderError::FileTransfer)) = error.downcast_ref() {
+                let reason = "its ticket is for a pipe: give `-` in place of files or a directory";
+                connection.close(FAILED, reason);
+            }
+            words(&error)
+        }
+    };
+    tracing::info!("a peer came that has no pipe in mind: {refused}");
+    // It reads the answer and goes.
+    timeout(CLOSE_WAIT, connection.closed()).await.ok();
+    None
+}
+
+async fn accept(connection: &Connection) -> anyhow::Result<(Stream, Request)> {
+    let (send, receive) = connection.accept_bi().await.map_err(over)?;
+    let mut stream = Stream { send, receive };
+    let request = stream.read_request().await?;
+    Ok((stream, request))
+}
+
+/// Sends standard input to its end; returns its length in bytes, once the receiver has written all.
+async fn send_all(mut stream: Stream) -> anyhow::Result<u64> {
+    let mut input = Input::start()?;
+    let mut sent = 0;
+    let answer = read_reply(&mut stream.receive);
+    let feed = async {
+        while let Some(piece) = input.next().await? {
+            let len = piece.len() as u64;
+            if stream.send.write_bytes(piece).await.is_err() {
+                // Its answer, or the end of the connection, says why.
+                return Ok(());
+            }
+            sent += len;
+        }
+        stream.send.finish().ok();
+        anyhow::Ok(())
+    };
+    tokio::pin!(answer);
+    let fed = tokio::select! {
+        answer = &mut answer => {
+            // Only failures come before the end.
+            answer?;
+            anyhow::bail!("the receiver said that it has everything before it had");
+        }
+        fed = feed => fed,
+    };
+    fed?;
+    answer.await?;
+    Ok(sent)
+}
+
+/// Writes everything to standard output; returns its length in bytes.
+async fn receive_all(connection: &Connection, mut stream: Stream) -> anyhow::Result<u64> {
+    let mut output = Output::start()?;
+    let mut received = 0;
+    let broken = loop {
+        match stream.receive.read_chunk(PIECE).await {
+            Ok(Some(piece)) => {
+                received += piece.len() as u64;
+                if let Err(error) = output.write(piece).await {
+                    break Some(error);
+                }
+            }
+            Ok(None) => break output.close().await.err(),
+            Err(ReadError::Lost(lost)) => return Err(over(lost)),
+            Err(_) => {
+                // The sender gave up, and is about to say why.
+                let reason = timeout(CLOSE_WAIT, connection.closed()).await;
+                let reason = reason.map(|reason| over(ConnectionLost(reason)));
+                return Err(reason.unwrap_or_else(|_| anyhow!("the sender gave up")));
+            }
+        }
+    };
+    let Some(error) = broken else {
+        stream.reply(&Reply::done()).await?;
+        stream.send.finish().ok();
+        return Ok(received);
+    };
+    stream.receive.stop(CUT);
+    let failed = Reply::failed(Code::Failed, format!("the receiver {}", words(&error)));
+    if stream.reply(&failed).await.is_ok() && stream.send.finish().is_ok() {
+        timeout(CLOSE_WAIT, stream.send.stopped()).await.ok();
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headline_has_size_time_and_rate() {
+        insta::assert_snapshot!(
+            headline("Sent", 3_000_000, Duration::from_millis(1200)),
+            @""
+        );
+        assert!(headline("Received", 0, Duration::ZERO).ends_with("0.0 bps"));
+    }
+}
