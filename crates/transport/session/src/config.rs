@@ -38,6 +38,9 @@ pub struct Config {
     /// Most bytes buffered for the application over all streams, in bytes (the window is tuned up
     /// to it).
     pub receive_window: u64,
+    /// The part of the receive window that a single stream may take: 1 for all of it, 8 for an
+    /// eighth. With several, up to so many streams that nobody reads leave the others room.
+    pub window_shares: u64,
     /// Most bytes written by the application and not yet acknowledged, in bytes.
     pub send_buffer: u64,
     /// Connections that peers may have open at a time. One more takes the place of one that has
@@ -95,6 +98,7 @@ impl Default for Config {
             ecn: true,
             leave_out_numbers: true,
             receive_window: 64 << 20,
+            window_shares: 1,
             send_buffer: 32 << 20,
             max_connections: 1024,
             max_connections_per_host: 64,
@@ -158,6 +162,12 @@ impl Config {
             return Err(ConfigError::OutOfRange {
                 field: "receive_window",
                 range: "64 KiB to 1 TiB",
+            });
+        }
+        if !(1..=64).contains(&self.window_shares) {
+            return Err(ConfigError::OutOfRange {
+                field: "window_shares",
+                range: "1 to 64",
             });
         }
         if !(64 << 10..=1 << 40).contains(&self.send_buffer) {

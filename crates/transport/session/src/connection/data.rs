@@ -186,18 +186,19 @@ impl Data {
     }
 
     /// Fills a packet up with stream data, then with filler. The path that it leaves on has
-    /// `carried` so much of the data, where every path carries all.
+    /// `carried` so much of the data, where every path carries all, and may be the one that delivers
+    /// soonest.
     pub(super) fn write(
         &mut self,
         now: Time,
         end: usize,
-        carried: &mut Cursor,
+        (carried, soonest): (&mut Cursor, bool),
         packet: &mut Packet,
         buf: &mut Vec<u8>,
     ) {
         self.write_copies(now, end, carried, packet, buf);
         while end.saturating_sub(buf.len()) >= SMALLEST_CHUNK {
-            let Some(chunk) = self.streams.next_chunk(end - buf.len()) else {
+            let Some(chunk) = self.streams.next_chunk(end - buf.len(), soonest) else {
                 break;
             };
             if chunk.retransmission {
@@ -308,6 +309,7 @@ mod tests {
             initiator: true,
             initial_receive_window: 1 << 20,
             max_receive_window: 1 << 20,
+            window_shares: 1,
             send_buffer: 1 << 20,
             max_streams: 8,
         });
@@ -322,7 +324,7 @@ mod tests {
     fn write(data: &mut Data, bytes: usize) -> Packet {
         let mut packet = Packet::default();
         let carried = &mut Cursor::default();
-        data.write(T0, bytes, carried, &mut packet, &mut Vec::new());
+        data.write(T0, bytes, (carried, true), &mut packet, &mut Vec::new());
         packet
     }
 

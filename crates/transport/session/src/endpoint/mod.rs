@@ -666,7 +666,7 @@ impl Endpoint {
         let window = config.initial_receive_window();
         TransportParameters {
             initial_max_data: window,
-            initial_max_stream_data: window,
+            initial_max_stream_data: window / config.window_shares,
             initial_max_streams: config.max_streams,
             max_idle_ms: config.idle_timeout.as_millis() as u64,
             ack_delay_ms: config.ack_delay.as_millis() as u64,

@@ -352,7 +352,8 @@ impl Streams {
 
     fn insert(&mut self, id: StreamId) {
         let cap = self.config.max_receive_window.min(MAX_OFFSET);
-        let window = Window::new(self.config.initial_window(), cap);
+        let cap = cap / self.config.window_shares.max(1);
+        let window = Window::new(self.config.initial_stream_window(), cap);
         self.streams
             .insert(id, Stream::new(self.peer.max_stream_data, window));
     }

@@ -9,6 +9,10 @@ use super::turns::{Place, Turns};
 use super::types::MAX_OFFSET;
 use super::window::Window;
 
+/// A stream with no more unsent bytes than this is light: what a person types, a request, an
+/// answer of a page or two.
+const LIGHT: u64 = 4 << 10;
+
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) send: SendHalf,
@@ -23,6 +27,7 @@ pub(super) struct Places {
     pub(super) resend: Place,
     pub(super) fin: Place,
     pub(super) fresh: Place,
+    pub(super) light: Place,
     control: bool,
 }
 
@@ -53,10 +58,39 @@ pub(super) struct Ledger {
     pub(super) resend: Turns,
     /// Streams of which only the end is to be said.
     pub(super) fin: Turns,
-    /// Streams with new bytes that their own limit allows.
+    /// Streams with new bytes that their own limit allows …
     pub(super) fresh: Turns,
+    /// … and those of them with few: somebody types, or asks and waits.
+    pub(super) light: Turns,
+    /// The last new bytes were those of a light stream.
+    pub(super) light_went: bool,
     /// Streams with a control frame to send.
     pub(super) control: BTreeSet<StreamId>,
+}
+
+impl Ledger {
+    /// Whether some stream has new bytes that its own limit allows.
+    pub(super) fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty() || !self.light.is_empty()
+    }
+
+    /// The stream whose new bytes go next on a path that delivers the soonest of all, or that
+    /// doesn't: there, light streams wait, and others pass. Light ones pass others every other time
+    /// only, so that many of them leave room.
+    pub(super) fn next_fresh(&self, soonest: bool) -> Option<StreamId> {
+        let (light, others) = (self.light.front(), self.fresh.front());
+        match soonest && !self.light_went {
+            true => light.or(others),
+            false => others.or(light),
+        }
+    }
+
+    /// It has had its turn.
+    pub(super) fn went(&mut self, id: StreamId, places: &mut Places) {
+        self.light_went = places.light.is_taken();
+        self.fresh.rotate(id, &mut places.fresh);
+        self.light.rotate(id, &mut places.light);
+    }
 }
 
 impl Stream {
@@ -106,7 +140,9 @@ impl Stream {
             .resend
             .set(id, &mut places.resend, send.wants_resend());
         ledger.fin.set(id, &mut places.fin, send.wants_bare_fin());
-        ledger.fresh.set(id, &mut places.fresh, send.sendable() > 0);
+        let (fresh, light) = (send.sendable() > 0, unsent <= LIGHT);
+        ledger.fresh.set(id, &mut places.fresh, fresh && !light);
+        ledger.light.set(id, &mut places.light, fresh && light);
     }
 
     /// Brings the ledger up to date after a change of what was received, read, reset or stopped.

@@ -16,7 +16,7 @@ impl Streams {
         let ledger = &self.ledger;
         !ledger.resend.is_empty()
             || !ledger.fin.is_empty()
-            || (!ledger.fresh.is_empty() && self.connection_credit() > 0)
+            || (ledger.has_fresh() && self.connection_credit() > 0)
     }
 
     /// Whether [`poll_control`](Self::poll_control) has something.
@@ -26,7 +26,7 @@ impl Streams {
 
     /// Whether there are new bytes, none of which flow control allows.
     pub fn flow_blocked(&self) -> bool {
-        self.ledger.unsent > 0 && (self.ledger.fresh.is_empty() || self.connection_credit() == 0)
+        self.ledger.unsent > 0 && (!self.ledger.has_fresh() || self.connection_credit() == 0)
     }
 
     /// How many more new bytes flow control allows, whether or not they are written: by the
@@ -41,9 +41,10 @@ impl Streams {
     }
 
     /// What a STREAM frame of at most `max` bytes, header included, should carry: lost bytes first,
-    /// then new ones; streams take turns. `None` when there is nothing, or no room for a single
-    /// byte.
-    pub fn next_chunk(&mut self, max: usize) -> Option<Chunk> {
+    /// then new ones; streams take turns. On the path that delivers soonest, streams with few
+    /// unsent bytes go before others; on other paths, they go when there are no others. `None` when
+    /// there is nothing, or no room for a single byte.
+    pub fn next_chunk(&mut self, max: usize, soonest: bool) -> Option<Chunk> {
         if let Some(id) = self.ledger.resend.front() {
             let stream = self.streams.get_mut(&id)?;
             let chunk = stream.send.next_resend(id, max)?;
@@ -56,11 +57,11 @@ impl Streams {
             .ledger
             .fin
             .front()
-            .or_else(|| self.ledger.fresh.front().filter(|_| credit > 0))?;
+            .or_else(|| self.ledger.next_fresh(soonest).filter(|_| credit > 0))?;
         let stream = self.streams.get_mut(&id)?;
         let chunk = stream.send.next_new(id, credit, max)?;
         self.sent += u64::from(chunk.range.len);
-        self.ledger.fresh.rotate(id, &mut stream.places.fresh);
+        self.ledger.went(id, &mut stream.places);
         stream.settle_data(id, &mut self.ledger);
         Some(chunk)
     }

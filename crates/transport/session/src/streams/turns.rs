@@ -16,6 +16,12 @@ pub(super) struct Turns {
 #[derive(Default, Debug)]
 pub(super) struct Place(Option<u64>);
 
+impl Place {
+    pub(super) fn is_taken(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl Turns {
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()

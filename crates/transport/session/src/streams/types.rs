@@ -13,12 +13,13 @@ pub const MAX_OFFSET: u64 = (1 << 62) - 1;
 pub struct StreamsConfig {
     /// Whether this side opened the connection; it decides who owns which stream ids.
     pub initiator: bool,
-    /// Initial receive window in bytes, of the connection and of every stream (never above
-    /// `max_receive_window`).
+    /// Initial receive window of the connection in bytes (never above `max_receive_window`).
     pub initial_receive_window: u64,
-    /// The window, in bytes, that auto-tuning never passes: neither a stream's nor the
-    /// connection's.
+    /// The connection's window, in bytes, that auto-tuning never passes.
     pub max_receive_window: u64,
+    /// The part of both that a single stream may take: 1 for all, 8 for an eighth. With several,
+    /// streams that nobody reads leave others some of the connection's window.
+    pub window_shares: u64,
     /// Most bytes that may be written and not yet acknowledged, over all streams. A stream that has
     /// nothing else buffered may exceed it by an eighth of it, at most 64 KiB, so that one stream
     /// can't starve the others.
@@ -34,6 +35,7 @@ impl Default for StreamsConfig {
             initiator: true,
             initial_receive_window: 1 << 20,
             max_receive_window: 64 << 20,
+            window_shares: 1,
             send_buffer: 32 << 20,
             max_streams: 128,
         }
@@ -41,12 +43,17 @@ impl Default for StreamsConfig {
 }
 
 impl StreamsConfig {
-    /// The receive window in bytes to begin with, of the connection and of every stream: what the
-    /// transport parameters `initial_max_data` and `initial_max_stream_data` must tell the peer.
+    /// The connection's receive window in bytes to begin with: what the transport parameter
+    /// `initial_max_data` must tell the peer.
     pub fn initial_window(&self) -> u64 {
         self.initial_receive_window
             .min(self.max_receive_window)
             .min(MAX_OFFSET)
+    }
+
+    /// The same of every stream, for `initial_max_stream_data`.
+    pub fn initial_stream_window(&self) -> u64 {
+        self.initial_window() / self.window_shares.max(1)
     }
 }
 

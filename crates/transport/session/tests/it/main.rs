@@ -3,6 +3,7 @@
 mod carriers;
 mod fuzz;
 mod hostile;
+mod interactive;
 mod net;
 mod pair;
 mod picked_carriers;

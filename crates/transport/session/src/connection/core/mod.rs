@@ -69,6 +69,7 @@ impl Core {
             initiator,
             initial_receive_window: config.initial_receive_window(),
             max_receive_window: config.receive_window,
+            window_shares: config.window_shares,
             send_buffer: config.send_buffer,
             max_streams: config.max_streams,
         });

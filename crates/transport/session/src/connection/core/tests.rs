@@ -45,6 +45,7 @@ pub(crate) fn core(initiator: bool) -> Core {
         initiator,
         initial_receive_window: 1 << 20,
         max_receive_window: 1 << 20,
+        window_shares: 1,
         send_buffer: 1 << 20,
         max_streams: 8,
     });
@@ -108,7 +109,8 @@ fn send(core: &mut Core, index: usize) -> StreamId {
     core.data.streams.write(stream, &mut data).expect("room");
     let (mut packet, mut buf) = (Packet::default(), Vec::new());
     let carried = &mut Cursor::default();
-    core.data.write(T0, 1200, carried, &mut packet, &mut buf);
+    core.data
+        .write(T0, 1200, (carried, true), &mut packet, &mut buf);
     packet.payload.control.push(Frame::Addresses {
         seq: 1,
         addresses: Vec::new(),

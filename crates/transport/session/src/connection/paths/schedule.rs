@@ -115,6 +115,12 @@ impl PathSet {
         self.order.active_len()
     }
 
+    /// Whether no active path is expected to deliver sooner than this one.
+    pub(crate) fn is_soonest(&self, index: usize) -> bool {
+        let best = self.order.active().next();
+        best.is_none_or(|best| self.slab[index].delivery_key() <= self.slab[best].delivery_key())
+    }
+
     /// Another active path than this one, the soonest to deliver.
     pub(crate) fn another_active(&self, index: usize) -> Option<usize> {
         self.order.active().find(|&other| other != index)

@@ -422,7 +422,9 @@ impl Parts<'_> {
         buf: &mut Vec<u8>,
     ) {
         let mut carried = self.paths[index].copied();
-        self.data.write(now, end, &mut carried, packet, buf);
+        let soonest = self.paths.is_soonest(index);
+        let path = (&mut carried, soonest);
+        self.data.write(now, end, path, packet, buf);
         self.paths[index].set_copied(carried);
     }
 

@@ -10,7 +10,7 @@ fn controls(streams: &mut Streams) -> Vec<Frame<'static>> {
 
 /// Takes whatever the side wants to send and throws it away.
 fn drop_chunks(streams: &mut Streams) {
-    while streams.next_chunk(1200).is_some() {}
+    while streams.next_chunk(1200, true).is_some() {}
 }
 
 #[test]
@@ -92,19 +92,19 @@ fn a_lost_end_is_said_again_alone() {
     let (mut a, _) = pair(small());
     let id = a.open().expect("allowed");
     write(&mut a, id, &[1; 100]).expect("room");
-    let data = a.next_chunk(1200).expect("data").range;
+    let data = a.next_chunk(1200, true).expect("data").range;
     a.finish(id).expect("open");
     assert_eq!(a.finish(id), Err(WriteError::Closed));
     assert_eq!(write(&mut a, id, b"more"), Err(WriteError::Closed));
-    let end = a.next_chunk(1200).expect("the end").range;
+    let end = a.next_chunk(1200, true).expect("the end").range;
     assert_eq!((end.offset, end.len, end.fin), (100, 0, true));
     a.on_lost(&end);
-    let again = a.next_chunk(1200).expect("the end was lost");
+    let again = a.next_chunk(1200, true).expect("the end was lost");
     assert!(again.retransmission && again.range == end);
     assert!(!a.has_data());
     // Lost bytes don't bring an end with them that is under way.
     a.on_lost(&StreamRange { len: 50, ..data });
-    let again = a.next_chunk(1200).expect("half was lost").range;
+    let again = a.next_chunk(1200, true).expect("half was lost").range;
     assert_eq!((again.offset, again.len, again.fin), (0, 50, false));
     assert!(!a.has_data());
     a.on_acked(&StreamRange { len: 50, ..data });

@@ -331,7 +331,7 @@ proptest! {
                 Any::HearStop { id } => b.stop(StreamId(id), 2).is_err(),
                 Any::Finish { id } => b.finish(StreamId(id)).is_err(),
                 Any::Send { max, acked } => {
-                    match (b.next_chunk(max), b.poll_control()) {
+                    match (b.next_chunk(max, true), b.poll_control()) {
                         (Some(chunk), _) if acked => b.on_acked(&chunk.range),
                         (Some(chunk), _) => b.on_lost(&chunk.range),
                         (None, Some(control)) if acked => b.on_control_acked(&control),

@@ -48,8 +48,8 @@ fn pair(config: StreamsConfig) -> (Streams, Streams) {
             initiator,
             ..config
         });
-        let window = config.initial_window();
-        streams.set_peer_limits(window, window, config.max_streams);
+        let (all, one) = (config.initial_window(), config.initial_stream_window());
+        streams.set_peer_limits(all, one, config.max_streams);
         streams
     };
     (side(true), side(false))
@@ -60,6 +60,7 @@ fn small() -> StreamsConfig {
         initiator: true,
         initial_receive_window: 4 << 10,
         max_receive_window: 64 << 10,
+        window_shares: 1,
         send_buffer: 32 << 10,
         max_streams: 4,
     }
@@ -80,7 +81,7 @@ fn flush(
         apply(to, &control).expect("a valid frame");
         controls.push(control);
     }
-    while let Some(chunk) = from.next_chunk(1200) {
+    while let Some(chunk) = from.next_chunk(1200, true) {
         let StreamRange {
             stream,
             offset,
@@ -139,7 +140,8 @@ impl Streams {
         assert_eq!(self.ledger.buffered, sum(|s| s.buffered()));
         let any = |f: fn(&super::send::SendHalf) -> bool| self.streams.values().any(|s| f(&s.send));
         assert_eq!(!self.ledger.resend.is_empty(), any(|s| s.wants_resend()));
-        assert_eq!(!self.ledger.fresh.is_empty(), any(|s| s.sendable() > 0));
+        let fresh = self.ledger.has_fresh();
+        assert_eq!(fresh, any(|s| s.sendable() > 0));
         let unread: u64 = self.streams.values().map(|s| s.recv.unread()).sum();
         assert_eq!(
             self.received,

@@ -111,7 +111,7 @@ impl Network {
         }
         let max = self.rng.random_range(20..=self.weather.max_frame);
         let had = side.has_data();
-        match side.next_chunk(max) {
+        match side.next_chunk(max, true) {
             Some(chunk) => {
                 assert!(had);
                 assert!(

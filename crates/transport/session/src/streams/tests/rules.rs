@@ -66,7 +66,7 @@ fn streams_take_turns() {
     for &id in &ids {
         assert_eq!(write(&mut a, id, &[0; 300]), Ok(300));
     }
-    let order: Vec<_> = std::iter::from_fn(|| a.next_chunk(105))
+    let order: Vec<_> = std::iter::from_fn(|| a.next_chunk(105, true))
         .map(|c| c.range.stream.0)
         .collect();
     assert_eq!(order[..9], [0, 2, 4, 0, 2, 4, 0, 2, 4]);
@@ -80,7 +80,7 @@ fn small_writes_share_a_frame_and_the_end_rides_along() {
         write(&mut a, id, b"abc").expect("room");
     }
     a.finish(id).expect("open");
-    let chunk = a.next_chunk(1200).expect("data");
+    let chunk = a.next_chunk(1200, true).expect("data");
     assert_eq!(
         chunk.range,
         StreamRange {
@@ -90,7 +90,7 @@ fn small_writes_share_a_frame_and_the_end_rides_along() {
             fin: true
         }
     );
-    assert_eq!(a.next_chunk(1200), None);
+    assert_eq!(a.next_chunk(1200, true), None);
     assert!(!a.has_data());
 }
 
@@ -104,14 +104,14 @@ fn frames_fill_the_room_exactly_or_nearly() {
     let id = a.open().expect("allowed");
     write(&mut a, id, &[1; 30_000]).expect("room");
     for max in [5, 66, 67, 100, 1200, 16_390] {
-        let chunk = a.next_chunk(max).expect("room for a byte");
+        let chunk = a.next_chunk(max, true).expect("room for a byte");
         let size = overhead(id, chunk.range.offset, chunk.data.len()) + chunk.data.len();
         assert!((max - 1..=max).contains(&size), "{size} of {max}");
     }
-    assert_eq!(a.next_chunk(4), None);
+    assert_eq!(a.next_chunk(4, true), None);
     assert!(a.has_data());
     for max in 0..10 {
-        let chunk = a.next_chunk(max);
+        let chunk = a.next_chunk(max, true);
         assert!(chunk.is_none_or(|c| !c.data.is_empty()), "{max}");
     }
 }
@@ -121,16 +121,16 @@ fn lost_bytes_go_first_and_acked_ones_not_again() {
     let (mut a, _) = pair(small());
     let id = a.open().expect("allowed");
     write(&mut a, id, &bytes_of(id, true, 0, 3000)).expect("room");
-    let first = a.next_chunk(1000).expect("data").range;
-    let second = a.next_chunk(1000).expect("data").range;
+    let first = a.next_chunk(1000, true).expect("data").range;
+    let second = a.next_chunk(1000, true).expect("data").range;
     a.on_lost(&first);
     a.on_lost(&first);
     a.on_acked(&StreamRange { len: 100, ..first });
     assert_eq!(a.unacked_bytes(), first.end() - 100 + u64::from(second.len));
-    let again = a.next_chunk(2000).expect("lost");
+    let again = a.next_chunk(2000, true).expect("lost");
     assert!(again.retransmission);
     assert_eq!((again.range.offset, again.range.end()), (100, first.end()));
-    assert!(!a.next_chunk(2000).expect("new").retransmission);
+    assert!(!a.next_chunk(2000, true).expect("new").retransmission);
     // A late acknowledgement of the first copy: neither copy is wanted any more.
     a.on_acked(&first);
     a.on_lost(&again.range);
@@ -144,7 +144,7 @@ fn a_range_is_read_again_for_another_path() {
     let id = a.open().expect("allowed");
     write(&mut a, id, &bytes_of(id, true, 0, 1000)).expect("room");
     a.finish(id).expect("open");
-    let whole = a.next_chunk(2000).expect("data").range;
+    let whole = a.next_chunk(2000, true).expect("data").range;
     a.on_acked(&StreamRange {
         stream: id,
         offset: 200,
@@ -171,7 +171,7 @@ fn a_range_is_read_again_for_another_path() {
     // What is declared lost and then taken this way isn't sent a third time.
     a.on_lost(&whole);
     while a.chunk(&rest, 2000).is_some_and(|c| !c.range.fin) {}
-    let left: Vec<_> = std::iter::from_fn(|| a.next_chunk(2000))
+    let left: Vec<_> = std::iter::from_fn(|| a.next_chunk(2000, true))
         .map(|c| c.range.offset)
         .collect();
     assert_eq!(left, [0]);
@@ -195,7 +195,7 @@ fn the_send_buffer_is_bounded_and_writers_wait_for_real_room() {
     assert_eq!(a.write(x, &mut data), Err(WriteError::Blocked));
     assert_eq!(a.write(y, &mut data), Ok(4 << 10), "a share for everyone");
     assert_eq!(a.write(y, &mut data), Err(WriteError::Blocked));
-    let ranges: Vec<_> = std::iter::from_fn(|| a.next_chunk(1000))
+    let ranges: Vec<_> = std::iter::from_fn(|| a.next_chunk(1000, true))
         .map(|c| c.range)
         .collect();
     // A bounded buffer frees an eighth before it says so, however small the packets.
@@ -229,7 +229,7 @@ fn a_writer_waits_for_half_of_his_share_at_most() {
     let (x, y) = (a.open().expect("allowed"), a.open().expect("allowed"));
     assert_eq!(write(&mut a, x, &[0; 32 << 10]), Ok(32 << 10));
     assert_eq!(write(&mut a, y, &[0; 5 << 10]), Ok(4 << 10));
-    while a.next_chunk(1000).is_some() {}
+    while a.next_chunk(1000, true).is_some() {}
     let head = StreamRange {
         stream: y,
         offset: 0,
@@ -253,6 +253,25 @@ fn a_writer_waits_for_half_of_his_share_at_most() {
     assert_eq!(events(&mut a), [], "all that x had fitted");
 }
 
+/// Who reads nothing of one stream still gets the others.
+#[test]
+fn a_stream_that_nobody_reads_leaves_others_their_window() {
+    for (shares, passes) in [(1, false), (2, true)] {
+        let (mut a, mut b) = pair(StreamsConfig {
+            window_shares: shares,
+            ..small()
+        });
+        let (idle, busy) = (a.open().expect("allowed"), a.open().expect("allowed"));
+        write(&mut a, idle, &bytes_of(idle, true, 0, 8 << 10)).expect("room");
+        flush(&mut a, &mut b, Time::ZERO);
+        write(&mut a, busy, &bytes_of(busy, true, 0, 1 << 10)).expect("room");
+        flush(&mut a, &mut b, Time::ZERO);
+        let read = b.read(Time::ZERO, busy, 1 << 20);
+        assert_eq!(read.is_ok(), passes, "{shares}");
+        assert!(b.allocated() <= 9 << 10);
+    }
+}
+
 #[test]
 fn flow_control_blocks_until_the_peer_says_more() {
     let (mut a, mut b) = pair(small());
@@ -269,7 +288,7 @@ fn flow_control_blocks_until_the_peer_says_more() {
     // Lost bytes need no new credit.
     a.on_lost(&flight.0[0]);
     assert!(a.has_data() && a.flow_blocked());
-    assert!(a.next_chunk(1200).is_some_and(|c| c.retransmission));
+    assert!(a.next_chunk(1200, true).is_some_and(|c| c.retransmission));
     assert_eq!(
         read_all(&mut b, Time::ZERO, id),
         bytes_of(id, true, 0, 4096)
@@ -312,7 +331,7 @@ fn the_smaller_of_both_limits_counts() {
     let flight = flush(&mut a, &mut b, Time::ZERO);
     assert!(a.flow_blocked());
     a.on_max_stream_data(id, 6000).expect("open");
-    while a.next_chunk(1200).is_some() {}
+    while a.next_chunk(1200, true).is_some() {}
     assert_eq!(a.send_credit(), 1000, "all is under way");
     ack(&mut a, flight);
     a.on_acked(&StreamRange {
@@ -327,7 +346,7 @@ fn the_smaller_of_both_limits_counts() {
     let id = a.open().expect("allowed");
     a.on_max_stream_data(id, 1 << 20).expect("open");
     write(&mut a, id, &[1; 5000]).expect("room");
-    while a.next_chunk(1200).is_some() {}
+    while a.next_chunk(1200, true).is_some() {}
     assert_eq!(a.unacked_bytes(), 4096);
     assert!(a.flow_blocked() && !a.has_data());
 }
@@ -526,4 +545,50 @@ fn a_reader_is_told_once_until_it_waits_again() {
     assert_eq!(send(&mut b, 0, b"abc", false), []);
     assert_eq!(send(&mut b, 3, b"", true), [StreamEvent::Readable(id)]);
     assert_eq!(b.read(Time::ZERO, id, 9), Ok(None));
+}
+
+/// Beside one that has much to send, a stream with a few bytes waits for no turn where they arrive
+/// soonest, and doesn't go where they would arrive late.
+#[test]
+fn few_bytes_go_where_they_arrive_soonest() {
+    let config = StreamsConfig {
+        initial_receive_window: 1 << 20,
+        max_receive_window: 1 << 20,
+        send_buffer: 1 << 20,
+        ..small()
+    };
+    let (mut a, _) = pair(config);
+    let (bulk, other, typed) = (
+        a.open().expect("allowed"),
+        a.open().expect("allowed"),
+        a.open().expect("allowed"),
+    );
+    write(&mut a, bulk, &[0; 50_000]).expect("room");
+    write(&mut a, other, &[0; 50_000]).expect("room");
+    let next = |a: &mut Streams, soonest| a.next_chunk(1200, soonest).map(|c| c.range.stream);
+    write(&mut a, typed, b"ls").expect("room");
+    for _ in 0..3 {
+        assert_ne!(next(&mut a, false), Some(typed), "on a slower path");
+    }
+    assert_eq!(next(&mut a, true), Some(typed), "before the others");
+    // However much is typed, others have every other turn.
+    for _ in 0..10 {
+        write(&mut a, typed, b"ls").expect("room");
+        assert_ne!(next(&mut a, true), Some(typed));
+        assert_eq!(next(&mut a, true), Some(typed));
+    }
+    // A stream with much to say takes turns with the others, wherever.
+    write(&mut a, typed, &[0; 5000]).expect("room");
+    let turns: Vec<_> = (0..3).filter_map(|_| next(&mut a, false)).collect();
+    assert!(turns.contains(&typed), "{turns:?}");
+    a.check_books();
+}
+
+#[test]
+fn few_bytes_that_are_all_there_is_go_anywhere() {
+    let (mut a, _) = pair(small());
+    let id = a.open().expect("allowed");
+    write(&mut a, id, b"ls").expect("room");
+    assert_eq!(a.next_chunk(1200, false).map(|c| c.range.len), Some(2));
+    assert!(!a.has_data());
 }
