@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
-use crate::forward::Refusal;
+use crate::forward::error::{Cut, Refusal};
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
 
@@ -91,6 +91,7 @@ impl Class {
             (cause.is::<LeftOut>(), Self::Incomplete),
             (cause.is::<ConnectError>(), Self::Unreachable),
             (cause.is::<ConnectionLost>(), Self::Interrupted),
+            (cause.is::<Cut>(), Self::Interrupted),
         ];
         let found = is_one.into_iter().find(|(is_one, _)| *is_one);
         found.map(|(_, class)| class)

@@ -29,7 +29,7 @@ pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
     {
         return pipe::receive(screen, args, source).await;
     }
-    let mut reports = Reports::start(screen, args.network.json, &args.report)?;
+    let mut reports = Reports::start(screen, &args.report)?;
     let told = match recv(screen, &mut reports, args).await {
         Ok(Ended::One(result)) => reports.ended(*result).await,
         Ok(Ended::Many(result)) => result.inspect_err(|error| reports.failed(error)),

@@ -34,9 +34,9 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    pub(crate) fn start(screen: &Screen, json: bool, args: &ReportArgs) -> anyhow::Result<Self> {
+    pub(crate) fn start(screen: &Screen, args: &ReportArgs) -> anyhow::Result<Self> {
         let progress = args.progress.is_some();
-        let output = (json || progress).then(Output::start).transpose()?;
+        let output = (args.json || progress).then(Output::start).transpose()?;
         Ok(Self {
             screen: screen.clone(),
             output,

@@ -31,7 +31,7 @@ pub(crate) async fn sync(screen: &Screen, mut args: SendArgs) -> anyhow::Result<
 }
 
 async fn run_as(screen: &Screen, args: SendArgs, syncs: bool) -> anyhow::Result<()> {
-    let mut reports = Reports::start(screen, args.network.json, &args.report)?;
+    let mut reports = Reports::start(screen, &args.report)?;
     let sent = send(screen, &mut reports, args, syncs).await;
     let told = reports.ended(sent).await;
     reports.close().await?;

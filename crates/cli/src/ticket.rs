@@ -38,6 +38,16 @@ pub(crate) fn read(text: &str) -> anyhow::Result<Ticket> {
     }
 }
 
+/// The ticket of a command that can't do without.
+pub(crate) fn needed(text: Option<&str>) -> anyhow::Result<Ticket> {
+    match text {
+        Some(text) => read(text),
+        None => Err(usage(
+            "name the ticket of the other side (mw1…, or @FILE with it), or set MANYWAY_TICKET",
+        )),
+    }
+}
+
 fn read_file(file: &Path) -> anyhow::Result<Ticket> {
     let mut text = String::new();
     fs::File::open(file)?

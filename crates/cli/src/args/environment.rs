@@ -5,11 +5,13 @@ use clap::{Arg, ArgAction, Command};
 
 /// Options whose variable is not called `MANYWAY_` and the option's name: subcommand, option,
 /// variable.
-const EXCEPTIONS: [(&str, &str, &str); 5] = [
+const EXCEPTIONS: [(&str, &str, &str); 7] = [
     ("send", "to", "MANYWAY_TICKET"),
     ("sync", "to", "MANYWAY_TICKET"),
     ("paths", "to", "MANYWAY_TICKET"),
     ("recv", "from", "MANYWAY_TICKET"),
+    ("forward", "to", "MANYWAY_TICKET"),
+    ("connect", "to", "MANYWAY_TICKET"),
     // `MANYWAY_RELAYS` is a number elsewhere.
     ("demo", "relays", "MANYWAY_DEMO_RELAYS"),
 ];

@@ -13,6 +13,7 @@ mod content;
 mod criteria;
 mod demo;
 mod environment;
+mod forward;
 mod kernel;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 mod left_out;
@@ -41,6 +42,7 @@ pub(crate) use content::ContentArgs;
 #[cfg(feature = "research")]
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
+pub(crate) use forward::{ConnectArgs, ForwardArgs, ServeArgs};
 pub(crate) use kernel::KernelArgs;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 pub(crate) use left_out::{LeftOutArgs, left_out};
@@ -145,6 +147,8 @@ Examples:
   manyway recv mw1…                       fetches the files of the ticket's sender
   manyway send backup.tar server:backups  starts the receiver over ssh
   manyway sync photos/ server:photos      updates a directory on the server
+  manyway serve --allow localhost:80      lets the holders of its ticket connect there
+  manyway forward -L 8080:localhost:80 mw1…
   manyway demo                            runs a demonstration on this host
   manyway run experiment.toml             simulates a network and its flows
 
@@ -157,6 +161,9 @@ pub(crate) enum Command {
     Send(SendArgs),
     Sync(SyncArgs),
     Recv(RecvArgs),
+    Serve(ServeArgs),
+    Forward(ForwardArgs),
+    Connect(ConnectArgs),
     Paths(PathsArgs),
     Demo(DemoArgs),
     #[cfg(feature = "research")]
@@ -243,6 +250,9 @@ mod tests {
             "send",
             "sync",
             "recv",
+            "serve",
+            "forward",
+            "connect",
             "paths",
             "demo",
             "run",

@@ -1,4 +1,4 @@
-//! Options that `send`, `recv` and `paths` share: sockets, congestion control, relays.
+//! Options that all commands share that connect or listen: sockets, congestion control, relays.
 
 use clap::Args;
 use manyway::control::{LawSpec, Scheduler};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::metered::{Limit, Quota};
 
-/// Sockets, congestion control and output of a transfer.
+/// Sockets and congestion control.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkArgs {
@@ -68,10 +68,6 @@ pub(crate) struct NetworkArgs {
     /// too slow, manyway drops events.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) qlog: Option<PathBuf>,
-
-    /// Print one JSON object per transfer on standard output
-    #[arg(long, help_heading = "Output")]
-    pub(crate) json: bool,
 }
 
 impl NetworkArgs {

@@ -32,6 +32,10 @@ pub(crate) struct PathsArgs {
     #[arg(long, value_name = "SIZE", default_value = "500MB")]
     pub(crate) size: ByteSize,
 
+    /// Print one JSON object on standard output
+    #[arg(long, help_heading = "Output")]
+    pub(crate) json: bool,
+
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
     #[command(flatten)]

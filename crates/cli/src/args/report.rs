@@ -8,6 +8,10 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct ReportArgs {
+    /// Print one JSON object per transfer on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+
     /// Print a JSON object on standard output for each event, one per line
     ///
     /// manyway prints one for the ticket, for each connection, and for each path that comes up or

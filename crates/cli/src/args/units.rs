@@ -65,7 +65,7 @@ fn every_exec_start_is_a_command_line_of_ours() {
             seen.push(match cli.command {
                 Command::Relay(_) => format!("{name}: relay"),
                 Command::Recv(args) => {
-                    assert!(args.network.json && cli.output.quiet);
+                    assert!(args.report.json && cli.output.quiet);
                     assert_eq!(args.what, ["/var/lib/manyway-recv/inbox"]);
                     format!("{name}: recv")
                 }

@@ -4,9 +4,17 @@
 //! Each pipe or TCP connection has a stream of its own, which begins with a request
 //! (`docs/forward.md`). Streams take turns, and each has its own flow control.
 
+pub(crate) mod connect;
+pub(crate) mod error;
+pub(crate) mod local;
 pub(crate) mod pipe;
+pub(crate) mod rules;
+pub(crate) mod serve;
+mod socks;
+pub(crate) mod spec;
 mod stdio;
 mod stream;
+mod tcp;
 
 use std::pin::pin;
 
@@ -19,8 +27,6 @@ use crate::exit::{Interrupted, Stop, words};
 use crate::metered::{self, Metered};
 use crate::reports::Reports;
 use crate::screen::Screen;
-
-pub(crate) use stream::Refusal;
 
 /// What the connections of a command have in common.
 #[derive(Debug, Clone)]

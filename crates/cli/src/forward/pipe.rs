@@ -49,7 +49,7 @@ pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> 
         (content.dry_run, "--dry-run"),
         (args.retry.retry.is_some(), "--retry"),
         (args.retry.timeout.is_some(), "--timeout"),
-        (args.network.json, "--json"),
+        (args.report.json, "--json"),
         (args.report.progress.is_some(), "--progress"),
         (args.report.hook.is_some(), "--hook"),
         (!args.quota.quota.is_empty(), "--quota"),
@@ -88,7 +88,7 @@ pub(crate) async fn receive(
     let more = [
         (args.retry.retry.is_some(), "--retry"),
         (args.retry.timeout.is_some(), "--timeout"),
-        (args.network.json, "--json"),
+        (args.report.json, "--json"),
         (args.report.progress.is_some(), "--progress"),
         (args.report.hook.is_some(), "--hook"),
         (args.metrics.is_some(), "--metrics"),

@@ -10,6 +10,7 @@ use manyway_wire::forward::{Code, HEADER_LEN, Header, HeaderError, Reply, Reques
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
+use super::error::Refusal;
 use crate::exit::ClosedByPeer;
 
 /// Whoever opens a stream says what for within this time.
@@ -112,24 +113,6 @@ async fn read_framed(receive: &mut RecvStream) -> anyhow::Result<(u8, Vec<u8>)> 
     receive.read_exact(&mut body).await.map_err(lost)?;
     Ok((header.kind, body))
 }
-
-/// The other side doesn't do what it was asked.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: Code,
-    reason: String,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.reason.as_str() {
-            "" => f.write_str("the peer refused without a reason"),
-            reason => f.write_str(reason),
-        }
-    }
-}
-
-impl error::Error for Refusal {}
 
 /// The other side speaks another protocol.
 #[derive(Debug)]

@@ -57,7 +57,7 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
     let endpoint = options::bind_monitoring(&args.network, watch).await?;
     let result = measure(screen, &stop, &endpoint, &mut relays, &args, &ticket).await;
     endpoint.close().await;
-    result?.show(screen, args.network.json)
+    result?.show(screen, args.json)
 }
 
 async fn measure(

@@ -9,6 +9,7 @@ mod criteria;
 mod faithful;
 #[cfg(feature = "research")]
 mod fluid;
+mod forward;
 mod hook;
 mod hostile;
 mod kernel;

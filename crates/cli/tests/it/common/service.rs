@@ -70,13 +70,14 @@ impl Service {
     /// Reads on until it has said this.
     pub(crate) fn hear(&mut self, words: &str) {
         while !self.said.contains(words) {
-            assert_ne!(
-                self.stderr.read_line(&mut self.said).unwrap(),
-                0,
-                "{}",
-                self.said
-            );
+            self.hear_more();
         }
+    }
+
+    /// Reads another line.
+    pub(crate) fn hear_more(&mut self) {
+        let read = self.stderr.read_line(&mut self.said).unwrap();
+        assert_ne!(read, 0, "{}", self.said);
     }
 
     /// Where it forwards, if it is a relay.

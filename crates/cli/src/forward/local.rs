@@ -1,0 +1,228 @@
+//! `manyway forward`: connections that come to this host go on from the other one, and those that
+//! come there go on from here.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use manyway::{Connection, ConnectionLost};
+use manyway_wire::forward::{Code, Request, Target};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::error::Refusal;
+use super::serve::serve_target;
+use super::spec::{Bind, Forward};
+use super::stream::{Stream, over};
+use super::tcp::{accept_each, listen, reset, splice};
+use super::{Setup, socks};
+use crate::args::ForwardArgs;
+use crate::exit::{Interrupted, usage, words};
+use crate::relays::RelaySources;
+use crate::screen::Screen;
+use crate::{options, ticket};
+
+pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()> {
+    let ForwardArgs {
+        local,
+        remote,
+        dynamic,
+        ..
+    } = &args;
+    if local.is_empty() && remote.is_empty() && dynamic.is_empty() {
+        return Err(usage(
+            "say what to forward: -L PORT:HOST:PORT from here to there, -R PORT:HOST:PORT from \
+             there to here, or -D PORT for a SOCKS5 proxy",
+        ));
+    }
+    let to = args.ticket.as_deref().or(args.to.as_deref());
+    let ticket = ticket::needed(to)?;
+    // What can't be listened on is an error before anybody is called.
+    let mut entries = Vec::new();
+    for Forward { listen, target } in local {
+        entries.push(Entry::open(listen, Some(target)).await?);
+    }
+    for Bind(at) in dynamic {
+        entries.push(Entry::open(at, None).await?);
+    }
+    let carrier = args.network.carrier;
+    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
+    relays.check_access()?;
+    let endpoint = options::bind_for_streams(&args.network).await?;
+    let setup = Setup::new(screen, &endpoint, &args.network);
+    let forwarded = async {
+        let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
+        let work = work(screen, &connection, entries, remote);
+        match setup.run(&connection, work).await {
+            // That is how it ends.
+            Err(error) if error.is::<Interrupted>() => {
+                screen.say("stopped");
+                Ok(())
+            }
+            result => result,
+        }
+    };
+    let result = forwarded.await;
+    endpoint.close().await;
+    result
+}
+
+/// An address of this host, and where connections go that come to it.
+struct Entry {
+    listener: TcpListener,
+    at: SocketAddr,
+    /// `None`: each says by SOCKS.
+    target: Option<Target>,
+}
+
+impl Entry {
+    async fn open(at: &Target, target: Option<&Target>) -> anyhow::Result<Self> {
+        let listener = listen(at).await;
+        let listener = listener.with_context(|| format!("can't listen on {at}"))?;
+        Ok(Self {
+            at: listener.local_addr()?,
+            listener,
+            target: target.cloned(),
+        })
+    }
+
+    fn describe(&self) -> String {
+        match &self.target {
+            Some(target) => format!("{} → {target} there", self.at),
+            None => format!("{} → anywhere there, by SOCKS5", self.at),
+        }
+    }
+}
+
+/// Forwards until the connection is over.
+async fn work(
+    screen: &Screen,
+    connection: &Connection,
+    entries: Vec<Entry>,
+    remote: &[Forward],
+) -> anyhow::Result<()> {
+    // A ticket for something else shows now, and not with the first program that connects.
+    Stream::open(connection, &Request::Hello).await?;
+    // The streams last as long as the listeners there.
+    let mut listeners = BTreeMap::new();
+    let mut held = Vec::new();
+    for forward in remote {
+        let request = Request::Listen(forward.listen.clone());
+        let (stream, reply) = Stream::open(connection, &request).await?;
+        let (host, port) = (forward.listen.host(), reply.port);
+        let there = Target::new(host, port).unwrap_or_else(|_| forward.listen.clone());
+        screen.say(&format!("Forwarding {there} there → {}", forward.target));
+        listeners.insert(stream.send.id().0, forward.target.clone());
+        held.push(stream);
+    }
+    let mut tasks = JoinSet::new();
+    for entry in entries {
+        screen.say(&format!("Forwarding {}", entry.describe()));
+        tasks.spawn(forward(screen.clone(), connection.clone(), entry));
+    }
+    tasks.spawn(come_back(connection.clone(), Arc::new(listeners)));
+    let reason = connection.closed().await;
+    drop(held);
+    Err(over(ConnectionLost(reason)))
+}
+
+/// Takes connections of this host's programs to the other side.
+async fn forward(screen: Screen, connection: Connection, entry: Entry) {
+    let target = entry.target;
+    accept_each(entry.listener, |tcp, _| {
+        let (screen, connection, target) = (screen.clone(), connection.clone(), target.clone());
+        async move {
+            let done = match target {
+                Some(target) => to_target(&connection, &target, tcp).await,
+                None => by_socks(&connection, tcp).await,
+            };
+            if let Err(error) = done {
+                screen.say(&format!("manyway: {}", words(&error)));
+            }
+        }
+    })
+    .await;
+}
+
+async fn to_target(connection: &Connection, target: &Target, tcp: TcpStream) -> anyhow::Result<()> {
+    let request = Request::Connect(Some(target.clone()));
+    match Stream::open(connection, &request).await {
+        Ok((stream, _)) => {
+            if let Err(cut) = splice(tcp, stream).await {
+                tracing::debug!("{target}: {cut}");
+            }
+            Ok(())
+        }
+        Err(error) => {
+            reset(tcp);
+            Err(error)
+        }
+    }
+}
+
+async fn by_socks(connection: &Connection, mut tcp: TcpStream) -> anyhow::Result<()> {
+    let (target, early) = socks::hear(&mut tcp).await?;
+    let request = Request::Connect(Some(target.clone()));
+    match Stream::open(connection, &request).await {
+        Ok((mut stream, _)) => {
+            socks::tell(&mut tcp, Code::Done).await?;
+            if stream.send.write_all(&early).await.is_err() {
+                reset(tcp);
+                return Ok(());
+            }
+            if let Err(cut) = splice(tcp, stream).await {
+                tracing::debug!("{target}: {cut}");
+            }
+            Ok(())
+        }
+        Err(error) => {
+            let refusal = error.downcast_ref::<Refusal>();
+            let code = refusal.map_or(Code::Failed, |refusal| refusal.code);
+            // What went wrong matters more than whether it hears of that.
+            socks::tell(&mut tcp, code).await.ok();
+            Err(error)
+        }
+    }
+}
+
+/// Takes connections that came to the other side to targets of this one.
+async fn come_back(connection: Connection, listeners: Arc<BTreeMap<u64, Target>>) {
+    let mut streams = JoinSet::new();
+    loop {
+        tokio::select! {
+            opened = connection.accept_bi() => {
+                let Ok((send, receive)) = opened else {
+                    return;
+                };
+                let (stream, listeners) = (Stream { send, receive }, listeners.clone());
+                streams.spawn(take_back(stream, listeners));
+            }
+            Some(_) = streams.join_next() => {}
+        }
+    }
+}
+
+async fn take_back(mut stream: Stream, listeners: Arc<BTreeMap<u64, Target>>) {
+    match stream.read_request().await {
+        Ok(request) => {
+            let asked = match request {
+                Request::Accepted { listener } => listeners.get(&listener),
+                _ => None,
+            };
+            match asked {
+                Some(target) => serve_target(target, stream).await,
+                None => {
+                    stream
+                        .refuse(Code::NotAllowed, "nobody here asked for that")
+                        .await
+                }
+            }
+        }
+        Err(error) => {
+            tracing::info!("the peer sent no request: {}", words(&error));
+            stream.cut();
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! `manyway serve`: lets the holders of a ticket connect to targets that its user has allowed.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use manyway::{Connection, Endpoint, Ticket};
+use manyway_wire::forward::{Code, HeaderError, Reply, Request, Target};
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
+
+use super::Setup;
+use super::rules::Rules;
+use super::stream::{Stream, WrongPeer, over};
+use super::tcp::{accept_each, dial, listen, reset, splice};
+use crate::args::ServeArgs;
+use crate::exchange::FAILED;
+use crate::exit::{usage, words};
+use crate::relays::RelaySources;
+use crate::screen::Screen;
+use crate::{options, ticket};
+
+pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> {
+    if args.allow.is_empty() && args.allow_listen.is_empty() {
+        return Err(usage(
+            "`serve` lets nothing through by itself: say what with `--allow HOST:PORT`, for \
+             example `--allow localhost:22`, or with `--allow-listen PORT`",
+        ));
+    }
+    let carrier = args.network.carrier;
+    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
+    let endpoint = options::bind_for_streams(&args.network).await?;
+    let setup = Setup::new(screen, &endpoint, &args.network);
+    let served = serve(&setup, &endpoint, &mut relays, &args).await;
+    endpoint.close().await;
+    served
+}
+
+async fn serve(
+    setup: &Setup,
+    endpoint: &Endpoint,
+    relays: &mut RelaySources,
+    args: &ServeArgs,
+) -> anyhow::Result<()> {
+    let rules = Rules {
+        connect: args.allow.clone(),
+        listen: args.allow_listen.clone(),
+    };
+    let named = relays.for_own_ticket().await?;
+    options::listen_tcp(endpoint, &args.network)?;
+    let instructions = |ticket: &Ticket| instructions(&rules, ticket);
+    let ticket = ticket::publish(&setup.screen, endpoint, &args.ticket, &named, instructions)?;
+    let _tasks = relays.await_callers(endpoint, &ticket)?;
+    let rules = Arc::new(rules);
+    let mut running = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = endpoint.accept() => {
+                let connection = accepted.context("the sockets were closed")?;
+                let (setup, rules) = (setup.clone(), rules.clone());
+                running.spawn(async move {
+                    let work = attend(&connection, &rules);
+                    if let Err(error) = setup.run(&connection, work).await {
+                        tracing::info!("a connection ended: {}", words(&error));
+                    }
+                });
+            }
+            Some(_) = running.join_next() => {}
+            () = setup.stop.requested() => break,
+        }
+    }
+    // Each closes its connection.
+    while running.join_next().await.is_some() {}
+    setup.screen.say("stopped");
+    Ok(())
+}
+
+fn instructions(rules: &Rules, ticket: &Ticket) -> String {
+    let mut lines = format!("{rules}.\n\nOn the other host, for example:\n\n");
+    if let Some(target) = rules.default_target() {
+        lines += &format!(
+            "  manyway forward -L 8080:{target} {ticket}\n\n\
+             or, as ssh's ProxyCommand:\n\n  manyway connect --stdio {ticket}\n"
+        );
+    } else if rules.connect.is_empty() {
+        lines += &format!("  manyway forward -R PORT:localhost:80 {ticket}\n");
+    } else {
+        lines += &format!("  manyway forward -D 1080 {ticket}\n");
+    }
+    lines
+}
+
+/// Serves the streams of a connection until it is over.
+async fn attend(connection: &Connection, rules: &Arc<Rules>) -> anyhow::Result<()> {
+    let mut streams = JoinSet::new();
+    loop {
+        tokio::select! {
+            // The session lets the peer have only so many open.
+            opened = connection.accept_bi() => {
+                let (send, receive) = opened.map_err(over)?;
+                let stream = Stream { send, receive };
+                streams.spawn(serve_stream(connection.clone(), rules.clone(), stream));
+            }
+            Some(_) = streams.join_next() => {}
+        }
+    }
+}
+
+async fn serve_stream(connection: Connection, rules: Arc<Rules>, mut stream: Stream) {
+    match stream.read_request().await {
+        Ok(Request::Hello) => {
+            if stream.reply(&Reply::done()).await.is_ok() {
+                stream.send.finish().ok();
+            }
+        }
+        Ok(Request::Connect(target)) => connect(&rules, target, stream).await,
+        Ok(Request::Listen(at)) => listen_for(&connection, &rules, at, stream).await,
+        Ok(Request::Pipe { .. } | Request::Accepted { .. }) => {
+            let reason = "this ticket is for `manyway forward` and `connect`, and not for a pipe";
+            stream.refuse(Code::Unsupported, reason).await;
+        }
+        Err(error) => {
+            tracing::info!("a peer sent no request: {}", words(&error));
+            match error.downcast_ref() {
+                Some(WrongPeer(HeaderError::FileTransfer)) => {
+                    let reason = "its ticket is for `manyway forward` and `connect`, and not for \
+                                  files";
+                    connection.close(FAILED, reason);
+                }
+                Some(WrongPeer(other @ HeaderError::Version(_))) => {
+                    stream.refuse(Code::Unsupported, other.to_string()).await;
+                }
+                _ => stream.cut(),
+            }
+        }
+    }
+}
+
+async fn connect(rules: &Rules, target: Option<Target>, stream: Stream) {
+    let Some(target) = target.or_else(|| rules.default_target()) else {
+        let reason = "there is no default target: name one, HOST:PORT, behind the ticket";
+        return stream.refuse(Code::Unsupported, reason).await;
+    };
+    if !rules.may_connect(&target) {
+        tracing::info!("refused: {target} isn't allowed");
+        let reason = format!(
+            "{target} isn't allowed: the user of `manyway serve` can allow it with `--allow \
+             {target}`"
+        );
+        return stream.refuse(Code::NotAllowed, reason).await;
+    }
+    serve_target(&target, stream).await;
+}
+
+/// Connects a stream that asks for it to a target.
+pub(super) async fn serve_target(target: &Target, mut stream: Stream) {
+    match dial(target).await {
+        Ok(tcp) => {
+            if stream.reply(&Reply::done()).await.is_err() {
+                return reset(tcp);
+            }
+            tracing::debug!("connected to {target}");
+            if let Err(cut) = splice(tcp, stream).await {
+                tracing::debug!("{target}: {cut}");
+            }
+        }
+        Err((code, reason)) => {
+            tracing::info!("refused: {reason}");
+            stream.refuse(code, reason).await;
+        }
+    }
+}
+
+/// Listens for the peer, until it ends the stream.
+async fn listen_for(connection: &Connection, rules: &Rules, at: Target, mut stream: Stream) {
+    if !rules.may_listen(&at) {
+        tracing::info!("refused: listening on {at} isn't allowed");
+        let reason = format!(
+            "listening on {at} isn't allowed: the user of `manyway serve` can allow it with \
+             `--allow-listen {at}`"
+        );
+        return stream.refuse(Code::NotAllowed, reason).await;
+    }
+    let listener = match listen(&at).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            let reason = format!("can't listen on {at} there: {error}");
+            return stream.refuse(Code::Failed, reason).await;
+        }
+    };
+    let port = listener.local_addr().map_or(at.port(), |at| at.port());
+    let reply = Reply {
+        port,
+        ..Reply::done()
+    };
+    if stream.reply(&reply).await.is_err() {
+        return;
+    }
+    let request = Request::Accepted {
+        listener: stream.send.id().0,
+    };
+    let (connection, request) = (connection.clone(), Arc::new(request));
+    let pass_on = accept_each(listener, |tcp, from| {
+        let (connection, request) = (connection.clone(), request.clone());
+        async move {
+            match Stream::open(&connection, &request).await {
+                Ok((stream, _)) => {
+                    if let Err(cut) = splice(tcp, stream).await {
+                        tracing::debug!("{from}: {cut}");
+                    }
+                }
+                Err(error) => {
+                    tracing::info!("{from}: {}", words(&error));
+                    reset(tcp);
+                }
+            }
+        }
+    });
+    let mut more = [0; 1];
+    tokio::select! {
+        never = pass_on => match never {},
+        // Nothing more is said on it.
+        _ = stream.receive.read(&mut more) => {}
+    }
+    stream.send.finish().ok();
+}

@@ -1,0 +1,154 @@
+//! TCP connections at the ends of a stream: accepted, dialled, and spliced to it.
+
+use std::convert::Infallible;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use manyway_wire::forward::{Code, Target};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::error::Cut;
+use super::stream::Stream;
+
+/// TCP connections of one listener at a time; others wait in the kernel's queue. A peer allows us
+/// no more streams than this (`Config::max_streams`).
+const MOST: usize = 128;
+/// How long all addresses of a target may take to answer.
+const CONNECT_WAIT: Duration = Duration::from_secs(20);
+/// After a connection that couldn't be accepted, as when too many files are open.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Most bytes taken from either side at once.
+const PIECE: usize = 64 << 10;
+
+/// Listens on an address. `localhost` is 127.0.0.1.
+pub(super) async fn listen(at: &Target) -> io::Result<TcpListener> {
+    match at.host() {
+        "localhost" => TcpListener::bind((Ipv4Addr::LOCALHOST, at.port())).await,
+        host => TcpListener::bind((host, at.port())).await,
+    }
+}
+
+/// Accepts connections for as long as it is polled; each gets a task.
+pub(super) async fn accept_each<F>(
+    listener: TcpListener,
+    each: impl Fn(TcpStream, SocketAddr) -> F,
+) -> Infallible
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let room = Arc::new(Semaphore::new(MOST));
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        let place = room.clone().acquire_owned().await;
+        match listener.accept().await {
+            Ok((tcp, from)) => {
+                let work = each(tcp, from);
+                tasks.spawn(async move {
+                    let _place = place;
+                    work.await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!("can't accept a TCP connection: {error}");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Connects to a target. If that fails, says why to the peer who asked.
+pub(super) async fn dial(target: &Target) -> Result<TcpStream, (Code, String)> {
+    let dialled = timeout(CONNECT_WAIT, dial_in_turn(target)).await;
+    dialled.unwrap_or_else(|_| {
+        let seconds = CONNECT_WAIT.as_secs();
+        let late = format!("{target} doesn't answer for {seconds} s");
+        Err((Code::HostUnreachable, late))
+    })
+}
+
+async fn dial_in_turn(target: &Target) -> Result<TcpStream, (Code, String)> {
+    let host = target.host();
+    let addresses = lookup_host((host, target.port())).await;
+    let addresses = addresses.map_err(|error| {
+        let reason = format!("{host} has no address: {error}");
+        (Code::HostUnreachable, reason)
+    })?;
+    let mut last = (Code::HostUnreachable, format!("{host} has no address"));
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(tcp) => return Ok(tcp),
+            Err(error) => last = unreachable(target, &error),
+        }
+    }
+    Err(last)
+}
+
+fn unreachable(target: &Target, error: &io::Error) -> (Code, String) {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => (Code::Refused, format!("nobody listens on {target}")),
+        ErrorKind::HostUnreachable | ErrorKind::TimedOut => (
+            Code::HostUnreachable,
+            format!("{target} can't be reached: {error}"),
+        ),
+        ErrorKind::NetworkUnreachable => (
+            Code::NetworkUnreachable,
+            format!("{target} can't be reached: {error}"),
+        ),
+        _ => (Code::Failed, format!("can't connect to {target}: {error}")),
+    }
+}
+
+/// Ends a TCP connection so that its peer sees a reset.
+pub(super) fn reset(tcp: TcpStream) {
+    // If it can't be, the peer sees an end.
+    tcp.set_zero_linger().ok();
+}
+
+/// Carries bytes both ways until both directions have ended: an end as an end, a reset as a reset.
+/// Each side waits for the other: at most a piece of each direction is here.
+pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(), Cut> {
+    // What is typed leaves at once.
+    tcp.set_nodelay(true).ok();
+    let (mut from, mut to) = tcp.split();
+    let Stream { send, receive } = &mut stream;
+    let upwards = async {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let read = tokio::select! {
+                read = from.read(&mut piece) => read.map_err(Cut::Tcp)?,
+                stopped = send.stopped() => return Err(Cut::stopped(stopped)),
+            };
+            if read == 0 {
+                break;
+            }
+            send.write_all(&piece[..read]).await.map_err(Cut::of)?;
+        }
+        send.finish().map_err(|error| Cut::of(error.into()))?;
+        // Until everything has arrived, the other side can still reset it.
+        match send.stopped().await {
+            Ok(None) => Ok(()),
+            stopped => Err(Cut::stopped(stopped)),
+        }
+    };
+    let downwards = async {
+        while let Some(piece) = receive.read_chunk(PIECE).await.map_err(Cut::read)? {
+            to.write_all(&piece).await.map_err(Cut::Tcp)?;
+        }
+        // Who has gone meanwhile needs no end.
+        to.shutdown().await.ok();
+        Ok(())
+    };
+    let result = tokio::try_join!(upwards, downwards);
+    if result.is_err() {
+        stream.cut();
+        reset(tcp);
+    }
+    result.map(drop)
+}
