@@ -6,6 +6,7 @@ use std::{fmt, io, thread};
 
 use manyway::files::{FailureCode, Skipped, TransferError};
 use manyway::{ConnectError, ConnectionLost};
+use manyway_registry::client::PairingError;
 use manyway_units::format_duration;
 use manyway_wire::forward::Code;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -82,7 +83,11 @@ impl Class {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
             return Some(Self::of_refusal(refusal.code));
         }
+        let code = cause.downcast_ref::<PairingError>();
         let is_one = [
+            (code.is_some_and(PairingError::is_refusal), Self::Refused),
+            (code.is_some_and(PairingError::is_outage), Self::Unreachable),
+            (cause.is::<NeverCame>(), Self::Unreachable),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
             (cause.is::<ClosedByPeer>(), Self::Interrupted),
@@ -212,6 +217,25 @@ impl fmt::Display for Interrupted {
 }
 
 impl std::error::Error for Interrupted {}
+
+/// Somebody has got the ticket for a code, and doesn't begin a transfer.
+#[derive(Debug)]
+pub(crate) struct NeverCame {
+    pub(crate) limit: Duration,
+}
+
+impl fmt::Display for NeverCame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = format_duration(self.limit);
+        write!(
+            f,
+            "the code was used, but no transfer began within {limit}: see what the other side \
+             says, and make a new code"
+        )
+    }
+}
+
+impl std::error::Error for NeverCame {}
 
 /// Nothing of a transfer has moved for `--timeout`.
 #[derive(Debug)]

@@ -16,6 +16,7 @@ mod forward;
 mod hook;
 mod kernel;
 mod link;
+mod listener;
 mod live;
 mod logging;
 mod meter;

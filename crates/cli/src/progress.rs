@@ -23,6 +23,13 @@ pub(crate) enum Report {
         #[serde(skip_serializing_if = "Option::is_none")]
         ticket_file: Option<PathBuf>,
     },
+    /// The listener waits for whoever uses its code.
+    Code {
+        /// A secret until it has been used.
+        code: String,
+        registry: String,
+        valid_seconds: u64,
+    },
     /// There is a connection, and a transfer begins on it.
     Connected {
         transfer: u64,

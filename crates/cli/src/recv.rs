@@ -8,19 +8,22 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use manyway::files::Skipped;
-use manyway::{Connection, Endpoint, RelayAddress, Ticket};
+use manyway::{Connection, Endpoint, Ticket};
+use manyway_registry::Code;
 use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage, words};
 use crate::forward::pipe;
+use crate::listener::Listener;
 use crate::metrics::Metrics;
 use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::retry::until_done;
 use crate::screen::Screen;
 use crate::summary::Summary;
+use crate::ticket::Invitation;
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
@@ -50,15 +53,23 @@ enum Ended {
     Many(anyhow::Result<()>),
 }
 
-async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow::Result<Ended> {
+async fn recv(screen: &Screen, reports: &mut Reports, mut args: RecvArgs) -> anyhow::Result<Ended> {
     let (source, dir) = source_and_dir(&args)?;
+    // A code leads one sender here.
+    args.once |= args.ticket.code;
     reports.with_hook(&args.report, Some(&dir))?;
     if let Some(address) = args.metrics {
         reports.with_metrics(Metrics::serve(screen, address).await?);
     }
     let carrier = args.network.carrier;
-    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
+    let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     if source.is_some() {
+        if args.ticket.code {
+            return Err(usage(
+                "`--code` makes a code for a sender: leave it out, or the ticket that you fetch \
+                 from",
+            ));
+        }
         relays.check_access()?;
     }
     prepare(&dir)?;
@@ -66,9 +77,10 @@ async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow:
     let ask = screen.can_ask() && !args.while_stdin;
     let stop = Stop::listen(args.while_stdin);
     let endpoint = options::bind(&args.network).await?;
+    let ticket = relays.open(source, &stop).await?;
     let options = (&args.network, &args.quota, &args.retry);
     let mut setup = Setup::new(screen, stop, &endpoint, options, reports);
-    setup.goes_on |= source.is_none() && !args.once;
+    setup.goes_on |= ticket.is_none() && !args.once;
     let receiver = Receiver {
         setup,
         job: Job::Receive(
@@ -77,34 +89,26 @@ async fn recv(screen: &Screen, reports: &mut Reports, args: RecvArgs) -> anyhow:
         ),
         over_ssh: args.while_stdin,
     };
-    let result = match source {
+    let result = match ticket {
         Some(ticket) => {
             let retry = args.retry.retry;
             let received = receiver.fetch(&endpoint, &ticket, &mut relays, retry);
             Ok(Ended::One(Box::new(received.await)))
         }
-        None => match relays.for_own_ticket().await {
-            Ok(named) => {
-                let listening = Listening {
-                    args: &args,
-                    named: &named,
-                    relays: &relays,
-                };
-                receiver.listen(&endpoint, listening).await
-            }
-            Err(error) => Err(error),
-        },
+        None => receiver.listen(&endpoint, &args, &mut relays).await,
     };
     endpoint.close().await;
     result
 }
 
 /// `[TICKET] [DIR]`; the ticket may come from `--from` or `MANYWAY_TICKET` instead.
-fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> {
+fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Invitation>, PathBuf)> {
     let mut what: &[OsString] = &args.what;
     let mut source = args.from.clone();
-    if let Some(first) = what.first().filter(|first| ticket::is_ticket(first)) {
+    let mut may_be_dir = false;
+    if let Some(first) = what.first().filter(|first| ticket::is_invitation(first)) {
         source = first.to_str().map(str::to_owned);
+        may_be_dir = source.as_deref().is_some_and(Code::is_meant);
         what = &what[1..];
     }
     if what.len() > 1 {
@@ -112,10 +116,17 @@ fn source_and_dir(args: &RecvArgs) -> anyhow::Result<(Option<Ticket>, PathBuf)> 
             "give only one directory to receive into; a ticket comes before it and begins with mw1",
         ));
     }
+    let source = source.as_deref().map(ticket::read).transpose();
+    let source = source.map_err(|error| match may_be_dir {
+        true => usage(format!(
+            "{error} (if you mean a directory, write ./ before its name)"
+        )),
+        false => error,
+    })?;
     let dir = what
         .first()
         .map_or_else(|| PathBuf::from("."), PathBuf::from);
-    Ok((source.as_deref().map(ticket::read).transpose()?, dir))
+    Ok((source, dir))
 }
 
 /// Creates the directory if its parent exists: a longer missing path is likely a mistake.
@@ -142,14 +153,6 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// How a receiver waits for senders.
-struct Listening<'a> {
-    args: &'a RecvArgs,
-    /// The relays in the ticket.
-    named: &'a [RelayAddress],
-    relays: &'a RelaySources,
-}
-
 #[derive(Debug, Clone)]
 struct Receiver {
     setup: Setup,
@@ -172,28 +175,28 @@ impl Receiver {
         until_done(&self.setup, retry, attempt).await
     }
 
-    async fn listen(&self, endpoint: &Endpoint, listening: Listening<'_>) -> anyhow::Result<Ended> {
-        let Listening {
-            args,
-            named,
-            relays,
-        } = listening;
-        options::listen_tcp(endpoint, &args.network)?;
-        let ticket = ticket::publish(
-            &self.setup.screen,
+    async fn listen(
+        &self,
+        endpoint: &Endpoint,
+        args: &RecvArgs,
+        relays: &mut RelaySources,
+    ) -> anyhow::Result<Ended> {
+        let listener = Listener {
+            screen: &self.setup.screen,
+            stop: &self.setup.stop,
+            reports: &self.setup.reports,
             endpoint,
-            &args.ticket,
-            named,
-            |ticket| format!("On the sending host:\n\n  manyway send PATH… --to {ticket}\n"),
-        )?;
-        self.setup.reports.listening(&ticket, &args.ticket);
-        let _tasks = relays.await_callers(endpoint, &ticket)?;
+            network: &args.network,
+            options: &args.ticket,
+            retry: args.retry.retry,
+            instructions: &|with, invitation| {
+                format!("On the sending host{with}:\n\n  manyway send PATH… --to {invitation}\n")
+            },
+        };
+        let _tasks = listener.announce(relays).await?;
         if args.once {
             let attempt = async || {
-                let (connection, role) = tokio::select! {
-                    first = exchange::first(endpoint, &self.job) => first?,
-                    () = self.setup.stop.requested() => return Err(Interrupted.into()),
-                };
+                let (connection, role) = listener.first(exchange::first(endpoint, &self.job)).await?;
                 self.serve(connection, role).await
             };
             let received = until_done(&self.setup, args.retry.retry, attempt).await;

@@ -30,6 +30,7 @@ pub(crate) async fn run(screen: &Screen, args: RegistryArgs) -> anyhow::Result<(
         allow_private: args.allow_private,
         relays_per_token: args.relays_per_token,
         rate: args.request_rate,
+        code_life: args.code_life,
         ..Limits::default()
     };
     let store = match &*args.store {

@@ -5,10 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use anyhow::Context;
 use manyway::files::Progress;
 use manyway::{Connection, Ticket};
+use manyway_registry::{Code, RegistryUrl};
 
 use crate::args::{ReportArgs, TicketArgs};
 use crate::end::End;
@@ -91,6 +93,15 @@ impl Reports {
         self.report(|| Report::Ticket {
             ticket: (!hidden).then(|| ticket.to_string()),
             ticket_file: args.ticket_file.clone(),
+        });
+    }
+
+    /// We wait, and this code leads to our ticket.
+    pub(crate) fn offering(&self, code: &Code, registry: &RegistryUrl, life: Duration) {
+        self.report(|| Report::Code {
+            code: code.to_string(),
+            registry: registry.to_string(),
+            valid_seconds: life.as_secs(),
         });
     }
 

@@ -8,6 +8,7 @@ use crate::destination::{self, Remote};
 use crate::exchange::{self, Job, Role, Setup};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::forward::pipe;
+use crate::listener::Listener;
 use crate::metered::Limit;
 use crate::relays::{RelaySources, selection};
 use crate::reports::Reports;
@@ -15,6 +16,7 @@ use crate::retry::until_done;
 use crate::screen::Screen;
 use crate::ssh::{self, Invocation, RemoteReceiver};
 use crate::summary::Summary;
+use crate::ticket::Invitation;
 use crate::{content, options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
@@ -50,10 +52,10 @@ async fn send(
             "`sync` replaces files that differ: use `send` with `--rename`",
         ));
     }
-    let target = Target::of(&mut args)?;
+    let (invitation, remote) = destination(&mut args)?;
     // Report files that can't be sent before printing a ticket or letting ssh ask for a password.
     let sources = content::sources(&args.paths, &args.content, syncs)?;
-    if let Target::Ssh(remote) = &target
+    if let Some(remote) = &remote
         && args.arrival.delete
         && remote.dir == "."
         && sources.names().next().is_none()
@@ -65,15 +67,21 @@ async fn send(
         )));
     }
     let sources = sources.with_attributes(args.arrival.xattrs, args.arrival.acls);
-    let connects = !matches!(target, Target::Offer);
+    let connects = invitation.is_some() || remote.is_some();
     let limit = args.network.limit.as_ref().and_then(Limit::now);
     let selected = selection::config(&args.selection, &args.relays, limit, connects)?;
     let (carrier, pick) = (args.network.carrier, args.selection.pick);
-    let relays = RelaySources::open(screen, &args.relays, carrier, pick).await?;
+    let mut relays = RelaySources::read(screen, &args.relays, carrier, pick)?;
     if connects {
+        if args.ticket.code {
+            return Err(usage(
+                "`--code` makes a code for a receiver that fetches the files: leave it out, or the \
+                 destination",
+            ));
+        }
         relays.check_access()?;
     }
-    if !matches!(target, Target::Ssh(_))
+    if remote.is_none()
         && let given = args.arrival.given().join(" ")
         && !given.is_empty()
     {
@@ -85,6 +93,7 @@ async fn send(
     let retry = args.retry.retry;
     let stop = Stop::listen(false);
     let endpoint = options::bind_selecting(&args.network, selected).await?;
+    let ticket = relays.open(invitation, &stop).await?;
     let options = (&args.network, &args.quota, &args.retry);
     let setup = Setup::new(screen, stop, &endpoint, options, reports);
     let mut sender = Sender {
@@ -94,44 +103,32 @@ async fn send(
         sources,
         relays,
     };
-    let result = match target {
-        Target::Ticket(ticket) => {
+    let result = match (ticket, remote) {
+        (Some(ticket), _) => {
             let attempt = async || sender.deliver(&ticket).await;
             until_done(&setup, retry, attempt).await
         }
-        Target::Ssh(remote) => {
+        (None, Some(remote)) => {
             let attempt = async || sender.deliver_over_ssh(&remote).await;
             until_done(&setup, retry, attempt).await
         }
-        Target::Offer => sender.offer().await,
+        (None, None) => sender.offer().await,
     };
     endpoint.close().await;
     result
 }
 
-/// Where the files go.
-enum Target {
-    Ticket(Ticket),
-    Ssh(Remote),
-    /// A receiver that shows the ticket that we print.
-    Offer,
-}
-
-impl Target {
-    fn of(args: &mut SendArgs) -> anyhow::Result<Self> {
-        let remote = destination::split(&mut args.paths)?;
-        Ok(match (remote, &args.to) {
-            (Some(remote), None) => Target::Ssh(remote),
-            (None, Some(to)) => Target::Ticket(ticket::read(to)?),
-            (None, None) => Target::Offer,
-            (Some(remote), Some(_)) => {
-                return Err(usage(format!(
-                    "both a ticket (`--to` or MANYWAY_TICKET) and {}:{} name a destination: \
-                     give only one (to send a local file of that name, write ./{}:…)",
-                    remote.host, remote.dir, remote.host
-                )));
-            }
-        })
+/// Where the files go: to a listener, or over ssh. Without either, a receiver fetches them.
+fn destination(args: &mut SendArgs) -> anyhow::Result<(Option<Invitation>, Option<Remote>)> {
+    let remote = destination::split(&mut args.paths)?;
+    match (&remote, &args.to) {
+        (None, Some(to)) => Ok((Some(ticket::read(to)?), None)),
+        (_, None) => Ok((None, remote)),
+        (Some(remote), Some(_)) => Err(usage(format!(
+            "both a ticket (`--to` or MANYWAY_TICKET) and {}:{} name a destination: give only one \
+             (to send a local file of that name, write ./{}:…)",
+            remote.host, remote.dir, remote.host
+        ))),
     }
 }
 
@@ -173,29 +170,22 @@ impl Sender<'_> {
     }
 
     async fn offer(&mut self) -> anyhow::Result<Summary> {
-        let Setup {
-            screen,
-            stop,
-            reports,
-            ..
-        } = self.setup;
-        let relays_of_ticket = self.relays.for_own_ticket().await?;
-        options::listen_tcp(self.endpoint, &self.args.network)?;
-        let ticket = ticket::publish(
-            screen,
-            self.endpoint,
-            &self.args.ticket,
-            &relays_of_ticket,
-            |ticket| format!("On the receiving host:\n\n  manyway recv {ticket}\n"),
-        )?;
-        reports.listening(&ticket, &self.args.ticket);
-        let _tasks = self.relays.await_callers(self.endpoint, &ticket)?;
+        let listener = Listener {
+            screen: &self.setup.screen,
+            stop: &self.setup.stop,
+            reports: self.setup.reports,
+            endpoint: self.endpoint,
+            network: &self.args.network,
+            options: &self.args.ticket,
+            retry: self.args.retry.retry,
+            instructions: &|with, invitation| {
+                format!("On the receiving host{with}:\n\n  manyway recv {invitation}\n")
+            },
+        };
+        let _tasks = listener.announce(&mut self.relays).await?;
         let job = Job::Send(self.sources.clone());
         let attempt = async || {
-            let (connection, role) = tokio::select! {
-                first = exchange::first(self.endpoint, &job) => first?,
-                () = stop.requested() => return Err(Interrupted.into()),
-            };
+            let (connection, role) = listener.first(exchange::first(self.endpoint, &job)).await?;
             self.run(connection, role).await
         };
         until_done(self.setup, self.args.retry.retry, attempt).await

@@ -1,4 +1,5 @@
-//! Tickets in files, on command lines and on the screen. Messages never show a ticket's text.
+//! Tickets, and codes that lead to one, in files, on command lines and on the screen. Messages
+//! never show a ticket's text.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,6 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use manyway::relay::MAX_TICKET_RELAYS;
 use manyway::{Endpoint, RelayAddress, Ticket};
+use manyway_registry::Code;
 
 use crate::args::TicketArgs;
 use crate::exit::usage;
@@ -17,43 +19,65 @@ use crate::screen::Screen;
 /// Most bytes of a ticket file: 32 addresses and the keys take well under 2 KiB.
 const MAX_FILE: u64 = 16 << 10;
 
-/// Whether an argument is a ticket rather than a directory.
-pub(crate) fn is_ticket(argument: &OsStr) -> bool {
-    argument
-        .to_str()
-        .is_some_and(|text| text.starts_with("mw1") || text.starts_with('@'))
+/// What leads to a listener.
+#[derive(Debug)]
+pub(crate) enum Invitation {
+    Ticket(Ticket),
+    /// A registry has the ticket for who knows this.
+    Code(Code),
 }
 
-/// The ticket in `mw1…`, or in the file that `@FILE` names.
-pub(crate) fn read(text: &str) -> anyhow::Result<Ticket> {
+/// Whether an argument is a ticket or a code rather than a directory.
+pub(crate) fn is_invitation(argument: &OsStr) -> bool {
+    argument.to_str().is_some_and(|text| {
+        text.starts_with("mw1") || text.starts_with('@') || Code::is_meant(text)
+    })
+}
+
+/// The ticket in `mw1…`, the code, or what is in the file that `@FILE` names.
+pub(crate) fn read(text: &str) -> anyhow::Result<Invitation> {
     match text.strip_prefix('@') {
         Some(file) => {
-            read_file(Path::new(file)).with_context(|| format!("can't read a ticket from {file}"))
+            let text = read_file(Path::new(file));
+            text.and_then(|text| parse(&text).map_err(anyhow::Error::msg))
+                .with_context(|| format!("can't read a ticket from {file}"))
         }
-        // The text is a secret and stays out of the message.
-        None => text
-            .trim()
-            .parse()
-            .map_err(|error| usage(format!("the ticket is not valid: {error}"))),
+        None => parse(text).map_err(usage),
     }
 }
 
-/// The ticket of a command that can't do without.
-pub(crate) fn needed(text: Option<&str>) -> anyhow::Result<Ticket> {
+/// The invitation of a command that can't do without.
+pub(crate) fn needed(text: Option<&str>) -> anyhow::Result<Invitation> {
     match text {
         Some(text) => read(text),
         None => Err(usage(
-            "name the ticket of the other side (mw1…, or @FILE with it), or set MANYWAY_TICKET",
+            "name the ticket of the other side (mw1…, or @FILE with it) or its code, or set \
+             MANYWAY_TICKET",
         )),
     }
 }
 
-fn read_file(file: &Path) -> anyhow::Result<Ticket> {
+/// A ticket's text is a secret and stays out of the message. A mistyped word of a code is shown.
+fn parse(text: &str) -> Result<Invitation, String> {
+    let text = text.trim();
+    match text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => match text.parse() {
+            Ok(code) => Ok(Invitation::Code(code)),
+            Err(error) => Err(format!("the code is not valid: {error}")),
+        },
+        false => match text.parse() {
+            Ok(ticket) => Ok(Invitation::Ticket(ticket)),
+            Err(error) => Err(format!("the ticket is not valid: {error}")),
+        },
+    }
+}
+
+fn read_file(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     fs::File::open(file)?
         .take(MAX_FILE)
         .read_to_string(&mut text)?;
-    Ok(text.trim().parse()?)
+    Ok(text)
 }
 
 /// The first word of a line that is a ticket.
@@ -63,13 +87,11 @@ pub(crate) fn find(line: &str) -> Option<Ticket> {
         .find_map(|word| word.parse().ok())
 }
 
-/// Makes the endpoint listen and gives the user the ticket, on the screen and in `--ticket-file`.
-pub(crate) fn publish(
-    screen: &Screen,
+/// Makes the endpoint listen, and returns its ticket.
+pub(crate) fn listen(
     endpoint: &Endpoint,
     options: &TicketArgs,
     via: &[RelayAddress],
-    instructions: impl FnOnce(&Ticket) -> String,
 ) -> anyhow::Result<Ticket> {
     if via.len() > MAX_TICKET_RELAYS {
         return Err(usage(format!(
@@ -80,15 +102,25 @@ pub(crate) fn publish(
     let mut ticket = endpoint.listen()?;
     endpoint.listen_at(&mut ticket, via);
     advertise(&mut ticket, &options.advertise)?;
+    Ok(ticket)
+}
+
+/// Gives the user the ticket, on the screen and in `--ticket-file`.
+pub(crate) fn publish(
+    screen: &Screen,
+    ticket: &Ticket,
+    options: &TicketArgs,
+    instructions: impl FnOnce(&Ticket) -> String,
+) -> anyhow::Result<()> {
     if let Some(file) = &options.ticket_file {
-        write_file(&ticket, file)?;
+        write_file(ticket, file)?;
     }
     match (screen.is_quiet(), &options.ticket_file) {
-        (false, _) => screen.say(&instructions(&ticket)),
+        (false, _) => screen.say(&instructions(ticket)),
         (true, None) => screen.error(&ticket.to_string()),
         (true, Some(_)) => {}
     }
-    Ok(ticket)
+    Ok(())
 }
 
 /// Writes the ticket, readable by the user alone (mode 0600), completely or not at all.

@@ -111,13 +111,9 @@ pub(crate) struct RelaySourceArgs {
     ///
     /// The registry chooses relays at random, and manyway uses them like those of `--via`. When
     /// manyway has tried all of them, it fetches others. Others can reach the listener, which is
-    /// the side that prints a ticket, through some of them.
-    #[arg(
-        long,
-        value_name = "URL",
-        value_delimiter = ',',
-        requires = "token_file"
-    )]
+    /// the side that prints a ticket, through some of them. One-time codes need a registry, too:
+    /// the first that is named.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub(crate) registry: Vec<RegistryUrl>,
 
     /// Number of relays to take from the registry
@@ -130,7 +126,8 @@ pub(crate) struct RelaySourceArgs {
     )]
     pub(crate) relays: u16,
 
-    /// File with the client token from the registry's operator, readable by you alone
+    /// File with the client token from the registry's operator, readable by you alone; who writes a
+    /// code needs none
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 }

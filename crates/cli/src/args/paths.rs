@@ -15,7 +15,7 @@ use super::network::{NetworkArgs, RelaySourceArgs};
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
-    /// Ticket of the receiver, or @FILE with it
+    /// Ticket or code of the receiver, or @FILE with it
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: String,
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command};
+use manyway_registry::Code;
 use manyway_units::printable;
 use toml::{Table, Value};
 
@@ -337,10 +338,9 @@ impl Added {
 
     fn note(&mut self, key: &str, values: &[String]) {
         self.keys.push(key.to_owned());
-        let secret = |text: &String| {
-            text.split(',')
-                .any(|part| part.starts_with("mw1") || part.starts_with("mr1"))
-        };
+        let is_secret =
+            |part: &str| part.starts_with("mw1") || part.starts_with("mr1") || Code::is_meant(part);
+        let secret = |text: &String| text.split(',').any(is_secret);
         if values.iter().any(secret) {
             self.secret.get_or_insert_with(|| key.to_owned());
         }
@@ -544,6 +544,7 @@ mod tests {
         let line = ["send", "x", "--profile", "p"];
         for secret in [
             "to = 'mw1abc'",
+            "to = '7-guitar-saddle-orbit'",
             "via = ['@a', 'mr1abc']",
             "via = '@a,mr1abc'",
         ] {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -9,8 +10,9 @@ use clap::Args;
 ///
 /// Relays enrol with a token and send heartbeats. Clients enrol with a token and get relays, chosen
 /// at random, with vouchers that the relays accept. Peers behind NAT find each other through the
-/// registry. Transfers don't pass through it, so it can't read or redirect them. docs/registry.md
-/// in the source tree describes the interface and the threats.
+/// registry, and one-time codes lead to tickets there. Transfers don't pass through it, so it can't
+/// read or redirect them. docs/registry.md in the source tree describes the interface and the
+/// threats.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct RegistryArgs {
@@ -77,6 +79,26 @@ pub(crate) struct RegistryArgs {
         help_heading = "Limits"
     )]
     pub(crate) request_rate: u64,
+
+    /// How long a one-time code waits for whoever uses it
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1 h",
+        value_parser = code_life,
+        help_heading = "Limits"
+    )]
+    pub(crate) code_life: Duration,
+}
+
+/// The access that comes with a code lasts for a day.
+fn code_life(text: &str) -> Result<Duration, String> {
+    let life = manyway_units::parse_duration(text).map_err(|error| error.to_string())?;
+    let bounds = Duration::from_secs(1)..=Duration::from_secs(86_400);
+    match bounds.contains(&life) {
+        true => Ok(life),
+        false => Err("choose 1 s to 1 d".to_owned()),
+    }
 }
 
 const EXAMPLES: &str = "\

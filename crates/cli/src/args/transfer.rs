@@ -17,8 +17,8 @@ use super::selection::SelectionArgs;
 /// Send files and directories
 ///
 /// With `--to`, manyway sends them to the host that printed the ticket. With HOST:DIR as the last
-/// argument, it starts the receiver on HOST over ssh. With neither, it prints a ticket and waits
-/// until a receiver fetches the files.
+/// argument, it starts the receiver on HOST over ssh. With neither, it prints a ticket, or with
+/// `--code` a code of four words, and waits until a receiver fetches the files.
 #[derive(Debug, Args)]
 #[command(after_long_help = SEND_EXAMPLES)]
 pub(crate) struct SendArgs {
@@ -29,10 +29,10 @@ pub(crate) struct SendArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
-    /// Ticket of the receiver, or @FILE with it
+    /// Ticket or code of the receiver, or @FILE with it
     ///
     /// Other users of this host can see a ticket on the command line, but not one from @FILE or the
-    /// environment.
+    /// environment. A code is useless once it has been used.
     #[arg(long, value_name = "TICKET")]
     pub(crate) to: Option<String>,
 
@@ -64,6 +64,8 @@ Examples:
   manyway send photos/ notes.txt --to @ticket
   manyway send photos/
   tar c photos | manyway send - --to @ticket
+  manyway send photos/ --code --registry https://… --token-file token
+  manyway send film.mkv --to 7-guitar-saddle-orbit --registry https://…
   manyway send backup.tar ann@server:backups --path eth0 --path wlan0
   manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
   manyway send big.iso --to mw1… --relays 50 --registry https://… --token-file token --cc mpath
@@ -95,19 +97,20 @@ Examples:
 /// Receive files and directories
 ///
 /// Without a ticket, manyway prints one and receives files from senders until you stop it. With a
-/// ticket, it fetches the sender's files.
+/// ticket, it fetches the sender's files. A code of four words stands for a ticket at a registry.
 #[derive(Debug, Args)]
 #[command(after_long_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
 pub(crate) struct RecvArgs {
-    /// Ticket of the sender (mw1…, or @FILE with it) and the directory to receive into
+    /// Ticket or code of the sender (mw1…, 7-guitar-saddle-orbit, or @FILE with it) and the
+    /// directory to receive into
     ///
     /// DIR defaults to the current directory. manyway creates it if its parent directory exists. `-`
     /// writes what `manyway send -` sends to standard output. Write a directory whose name begins
-    /// with mw1 or @ as ./mw1…
+    /// with mw1 or @, or looks like a code, as ./mw1…
     #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
     pub(crate) what: Vec<OsString>,
 
-    /// Ticket of the sender, or @FILE, as an option
+    /// Ticket or code of the sender, or @FILE, as an option
     #[arg(long, value_name = "TICKET")]
     pub(crate) from: Option<String>,
 
@@ -152,6 +155,8 @@ Examples:
   manyway recv --once --ticket-file /run/user/1000/ticket ~/inbox
   manyway recv mw1… ~/Downloads --rename
   manyway recv --ticket-file ticket - | tar x
+  manyway recv 7-guitar-saddle-orbit --registry https://…
+  manyway recv --code --registry https://… --token-file token ~/inbox
   MANYWAY_TICKET=@ticket manyway recv";
 
 /// What happens when the connection is lost.
@@ -307,10 +312,20 @@ pub(crate) struct GuardArgs {
     pub(crate) keep_parts: Duration,
 }
 
-/// The ticket that a listener prints.
+/// The ticket that a listener prints, or the code.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Ticket")]
 pub(crate) struct TicketArgs {
+    /// Print a one-time code of four words instead of a ticket; needs `--registry` and
+    /// `--token-file`
+    ///
+    /// The other side writes the code in place of a ticket, and names the same registry. It needs
+    /// no token and no relays: with the code, it gets the ticket, access to the relays of `--via`,
+    /// and access to the registry for a day. The code works once and expires after an hour, unless
+    /// the registry sets another time. A wrong word ends it. manyway then exits after one transfer.
+    #[arg(long, conflicts_with = "ticket_file")]
+    pub(crate) code: bool,
+
     /// Write the ticket to this file, readable by you alone; with `-q`, manyway doesn't print it
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket_file: Option<PathBuf>,

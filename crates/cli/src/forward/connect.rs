@@ -1,6 +1,6 @@
 //! `manyway connect --stdio`: standard input and output as one TCP connection of the other host.
 
-use manyway::{Connection, Ticket};
+use manyway::Connection;
 use manyway_wire::forward::{Request, Target};
 use tokio::try_join;
 
@@ -12,6 +12,7 @@ use crate::args::ConnectArgs;
 use crate::exit::usage;
 use crate::relays::RelaySources;
 use crate::screen::Screen;
+use crate::ticket::Invitation;
 use crate::{options, ticket};
 
 /// Most bytes taken from the stream at once.
@@ -19,13 +20,14 @@ const PIECE: usize = 256 << 10;
 
 pub(crate) async fn run(screen: &Screen, args: ConnectArgs) -> anyhow::Result<()> {
     debug_assert!(args.stdio, "it is required");
-    let (ticket, target) = ticket_and_target(&args)?;
+    let (invitation, target) = invitation_and_target(&args)?;
     let carrier = args.network.carrier;
-    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
+    let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     relays.check_access()?;
     let endpoint = options::bind(&args.network).await?;
     let setup = Setup::new(screen, &endpoint, &args.network);
     let connected = async {
+        let ticket = relays.accept(invitation, &setup.stop).await?;
         let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
         setup.run(&connection, work(&connection, target)).await
     };
@@ -35,12 +37,14 @@ pub(crate) async fn run(screen: &Screen, args: ConnectArgs) -> anyhow::Result<()
 }
 
 /// `[TICKET] [HOST:PORT]`; the ticket may come from `--to` or `MANYWAY_TICKET` instead.
-fn ticket_and_target(args: &ConnectArgs) -> anyhow::Result<(Ticket, Option<Target>)> {
+fn invitation_and_target(
+    args: &ConnectArgs,
+) -> anyhow::Result<(Invitation, Option<Target>)> {
     let mut what: &[String] = &args.what;
     let mut to = args.to.as_deref();
     if let Some(first) = what
         .first()
-        .filter(|first| ticket::is_ticket(first.as_ref()))
+        .filter(|first| ticket::is_invitation(first.as_ref()))
     {
         to = Some(first);
         what = &what[1..];

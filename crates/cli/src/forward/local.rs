@@ -38,7 +38,7 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
         ));
     }
     let to = args.ticket.as_deref().or(args.to.as_deref());
-    let ticket = ticket::needed(to)?;
+    let invitation = ticket::needed(to)?;
     // What can't be listened on is an error before anybody is called.
     let mut entries = Vec::new();
     for Forward { listen, target } in local {
@@ -48,11 +48,12 @@ pub(crate) async fn run(screen: &Screen, args: ForwardArgs) -> anyhow::Result<()
         entries.push(Entry::open(at, None).await?);
     }
     let carrier = args.network.carrier;
-    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
+    let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     relays.check_access()?;
     let endpoint = options::bind_for_streams(&args.network).await?;
     let setup = Setup::new(screen, &endpoint, &args.network);
     let forwarded = async {
+        let ticket = relays.accept(invitation, &setup.stop).await?;
         let (connection, _tasks) = relays.dial(&endpoint, &ticket, &setup.stop).await?;
         let work = work(screen, &connection, entries, remote);
         match setup.run(&connection, work).await {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use manyway::control::rate_control::LiveConfig;
-use manyway::{ByteSize, Connection, ConnectionLost, Endpoint, Rate, ReadError, Ticket};
+use manyway::{ByteSize, Connection, ConnectionLost, Endpoint, Rate, ReadError};
 use manyway_units::format_duration;
 use manyway_wire::forward::{Code, HeaderError, Reply, Request};
 use tokio::time::{Instant, timeout};
@@ -17,10 +17,13 @@ use super::stdio::{Input, Output};
 use super::stream::{CUT, Stream, WrongPeer, over, read_reply};
 use crate::args::{NetworkArgs, RecvArgs, RelaySourceArgs, SendArgs, TicketArgs};
 use crate::exchange::{CLOSE_WAIT, FAILED, first_that};
-use crate::exit::{Interrupted, usage, words};
+use crate::exit::{usage, words};
+use crate::listener::Listener;
 use crate::metered::Limit;
 use crate::relays::{RelaySources, selection};
+use crate::reports::Reports;
 use crate::screen::Screen;
+use crate::ticket::Invitation;
 use crate::{options, ticket};
 
 /// Most bytes taken from the stream at once.
@@ -65,21 +68,20 @@ pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> 
     let selected = selection::config(&args.selection, &args.relays, limit, to.is_some())?;
     let ends = Ends {
         sends: true,
-        peer: to,
         network: &args.network,
         relays: &args.relays,
         pick: args.selection.pick,
         selected,
         ticket: &args.ticket,
     };
-    ends.run(screen).await
+    ends.run(screen, to).await
 }
 
 /// `manyway recv -`.
 pub(crate) async fn receive(
     screen: &Screen,
     args: RecvArgs,
-    from: Option<Ticket>,
+    from: Option<Invitation>,
 ) -> anyhow::Result<()> {
     // `-o -` is how other programs say it: a flag that has no meaning here.
     let mut arrival = args.arrival;
@@ -103,14 +105,13 @@ pub(crate) async fn receive(
     check(&given)?;
     let ends = Ends {
         sends: false,
-        peer: from,
         network: &args.network,
         relays: &args.relays,
         pick: None,
         selected: None,
         ticket: &args.ticket,
     };
-    ends.run(screen).await
+    ends.run(screen, from).await
 }
 
 fn check(given: &[&str]) -> anyhow::Result<()> {
@@ -123,12 +124,10 @@ fn check(given: &[&str]) -> anyhow::Result<()> {
     }
 }
 
-/// The two ends: ours, and how we get to the other.
+/// Our end, and how the other is found.
 struct Ends<'a> {
     /// Whether we send.
     sends: bool,
-    /// `None`: we print a ticket, and the other side comes to us.
-    peer: Option<Ticket>,
     network: &'a NetworkArgs,
     relays: &'a RelaySourceArgs,
     pick: Option<u16>,
@@ -137,15 +136,22 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    async fn run(self, screen: &Screen) -> anyhow::Result<()> {
+    /// Without an invitation, the other side comes to us.
+    async fn run(self, screen: &Screen, invitation: Option<Invitation>) -> anyhow::Result<()> {
         let carrier = self.network.carrier;
-        let mut relays = RelaySources::open(screen, self.relays, carrier, self.pick).await?;
-        if self.peer.is_some() {
+        let mut relays = RelaySources::read(screen, self.relays, carrier, self.pick)?;
+        if invitation.is_some() {
+            if self.ticket.code {
+                return Err(usage(
+                    "`--code` makes a code for the other side: leave it out, or the ticket",
+                ));
+            }
             relays.check_access()?;
         }
         let endpoint = options::bind_selecting(self.network, self.selected).await?;
         let setup = Setup::new(screen, &endpoint, self.network);
-        let piped = match &self.peer {
+        let ticket = relays.open(invitation, &setup.stop).await?;
+        let piped = match &ticket {
             Some(ticket) => self.dial(&setup, &endpoint, &mut relays, ticket).await,
             None => self.listen(&setup, &endpoint, &mut relays).await,
         };
@@ -175,19 +181,26 @@ impl Ends<'_> {
         endpoint: &Endpoint,
         relays: &mut RelaySources,
     ) -> anyhow::Result<()> {
-        let named = relays.for_own_ticket().await?;
-        options::listen_tcp(endpoint, self.network)?;
-        let instructions = |ticket: &Ticket| match self.sends {
-            true => format!("On the receiving host:\n\n  manyway recv {ticket} - | …\n"),
-            false => format!("On the sending host:\n\n  … | manyway send - --to {ticket}\n"),
-        };
-        let ticket = ticket::publish(&setup.screen, endpoint, self.ticket, &named, instructions)?;
-        let _tasks = relays.await_callers(endpoint, &ticket)?;
         let sends = self.sends;
-        let (connection, stream) = tokio::select! {
-            first = first_that(endpoint, move |connection| answer(connection, sends)) => first?,
-            () = setup.stop.requested() => return Err(Interrupted.into()),
+        let instructions = |with: &str, invitation: &str| match sends {
+            true => format!("On the receiving host{with}:\n\n  manyway recv {invitation} - | …\n"),
+            false => {
+                format!("On the sending host{with}:\n\n  … | manyway send - --to {invitation}\n")
+            }
         };
+        let listener = Listener {
+            screen: &setup.screen,
+            stop: &setup.stop,
+            reports: &Reports::silent(&setup.screen),
+            endpoint,
+            network: self.network,
+            options: self.ticket,
+            retry: None,
+            instructions: &instructions,
+        };
+        let _tasks = listener.announce(relays).await?;
+        let arrival = first_that(endpoint, move |connection| answer(connection, sends));
+        let (connection, stream) = listener.first(arrival).await?;
         let work = self.pipe(&setup.screen, &connection, stream);
         setup.run(&connection, work).await
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use manyway::{Connection, Endpoint, Ticket};
+use manyway::{Connection, Endpoint};
 use manyway_wire::forward::{Code, HeaderError, Reply, Request, Target};
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
@@ -15,9 +15,11 @@ use super::tcp::{accept_each, dial, listen, reset, splice};
 use crate::args::ServeArgs;
 use crate::exchange::FAILED;
 use crate::exit::{usage, words};
+use crate::listener::Listener;
+use crate::options;
 use crate::relays::RelaySources;
+use crate::reports::Reports;
 use crate::screen::Screen;
-use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> {
     if args.allow.is_empty() && args.allow_listen.is_empty() {
@@ -27,9 +29,10 @@ pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> 
         ));
     }
     let carrier = args.network.carrier;
-    let mut relays = RelaySources::open(screen, &args.relays, carrier, None).await?;
+    let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     let endpoint = options::bind_for_streams(&args.network).await?;
     let setup = Setup::new(screen, &endpoint, &args.network);
+    relays.open(None, &setup.stop).await?;
     let served = serve(&setup, &endpoint, &mut relays, &args).await;
     endpoint.close().await;
     served
@@ -45,11 +48,17 @@ async fn serve(
         connect: args.allow.clone(),
         listen: args.allow_listen.clone(),
     };
-    let named = relays.for_own_ticket().await?;
-    options::listen_tcp(endpoint, &args.network)?;
-    let instructions = |ticket: &Ticket| instructions(&rules, ticket);
-    let ticket = ticket::publish(&setup.screen, endpoint, &args.ticket, &named, instructions)?;
-    let _tasks = relays.await_callers(endpoint, &ticket)?;
+    let listener = Listener {
+        screen: &setup.screen,
+        stop: &setup.stop,
+        reports: &Reports::silent(&setup.screen),
+        endpoint,
+        network: &args.network,
+        options: &args.ticket,
+        retry: None,
+        instructions: &|with, invitation| instructions(&rules, with, invitation),
+    };
+    let _tasks = listener.announce(relays).await?;
     let rules = Arc::new(rules);
     let mut running = JoinSet::new();
     loop {
@@ -74,17 +83,17 @@ async fn serve(
     Ok(())
 }
 
-fn instructions(rules: &Rules, ticket: &Ticket) -> String {
-    let mut lines = format!("{rules}.\n\nOn the other host, for example:\n\n");
+fn instructions(rules: &Rules, with: &str, invitation: &str) -> String {
+    let mut lines = format!("{rules}.\n\nOn the other host{with}, for example:\n\n");
     if let Some(target) = rules.default_target() {
         lines += &format!(
-            "  manyway forward -L 8080:{target} {ticket}\n\n\
-             or, as ssh's ProxyCommand:\n\n  manyway connect --stdio {ticket}\n"
+            "  manyway forward -L 8080:{target} {invitation}\n\n\
+             or, as ssh's ProxyCommand:\n\n  manyway connect --stdio {invitation}\n"
         );
     } else if rules.connect.is_empty() {
-        lines += &format!("  manyway forward -R PORT:localhost:80 {ticket}\n");
+        lines += &format!("  manyway forward -R PORT:localhost:80 {invitation}\n");
     } else {
-        lines += &format!("  manyway forward -D 1080 {ticket}\n");
+        lines += &format!("  manyway forward -D 1080 {invitation}\n");
     }
     lines
 }

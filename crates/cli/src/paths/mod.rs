@@ -30,7 +30,7 @@ const WARM_UP: f64 = 0.2;
 const INTERVALS: u32 = 40;
 
 pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<()> {
-    let ticket = ticket::read(&args.to)?;
+    let invitation = ticket::read(&args.to)?;
     // Over TCP, only the kernel sees losses and queueing delay.
     if args.network.carrier == Carriers::Tcp {
         return Err(usage(
@@ -46,7 +46,7 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
             format_duration(*TIMES.end()),
         )));
     }
-    let mut relays = RelaySources::open(screen, &args.relays, Carriers::Udp, None).await?;
+    let mut relays = RelaySources::read(screen, &args.relays, Carriers::Udp, None)?;
     relays.check_access()?;
     let stop = Stop::listen(false);
     let counted = args.time.mul_f64(1.0 - WARM_UP);
@@ -55,6 +55,7 @@ pub(crate) async fn run(screen: &Screen, mut args: PathsArgs) -> anyhow::Result<
         ..BottleneckConfig::default()
     };
     let endpoint = options::bind_monitoring(&args.network, watch).await?;
+    let ticket = relays.accept(invitation, &stop).await?;
     let result = measure(screen, &stop, &endpoint, &mut relays, &args, &ticket).await;
     endpoint.close().await;
     result?.show(screen, args.json)

@@ -1,8 +1,10 @@
 //! The relays of one side of a transfer, from `--via` and `--registry`.
 //!
 //! [`RelaySources`] owns both sources: it lists relays in a ticket, dials through relays, and keeps
-//! them up to date while the connection lasts. It never picks paths; that is the session's part.
+//! them up to date while the connection lasts. What comes with a one-time code adds to them. It
+//! never picks paths; that is the session's part.
 
+mod code;
 mod registry;
 mod rendezvous;
 pub(crate) mod selection;
@@ -14,14 +16,17 @@ use std::net::SocketAddr;
 
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
 use manyway::{Carriers, Connection, Endpoint, RelayAddress, Ticket};
+use manyway_registry::client::Grant;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub(crate) use self::code::OfferedCode;
 use self::registry::{RegistryRelays, client};
 use self::rendezvous::Rendezvous;
 use crate::args::RelaySourceArgs;
-use crate::exit::{Interrupted, Stop};
+use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
+use crate::ticket::Invitation;
 
 /// What a listener reads that accepts TCP only.
 const NO_TCP_RELAY: &str = "The registry lists no relay that accepts TCP (`manyway relay --tcp`), \
@@ -37,14 +42,16 @@ pub(crate) struct RelaySources {
     carrier: Carriers,
     via: Vec<RelayTicket>,
     registry: Option<RegistryRelays>,
+    /// Access to the registry that came with a code.
+    grant: Option<Grant>,
     screen: Screen,
     /// How many relays to use at a time.
     pick: Option<u16>,
 }
 
 impl RelaySources {
-    /// Reads the options and enrols at the registry, so that a token that it refuses fails at once.
-    pub(crate) async fn open(
+    /// Reads the options.
+    pub(crate) fn read(
         screen: &Screen,
         args: &RelaySourceArgs,
         carrier: Carriers,
@@ -53,19 +60,66 @@ impl RelaySources {
         let via = via::read(&args.via)?;
         let named = via.iter().map(|relay| relay.relay).collect();
         selection::check_count(pick, &named, args)?;
-        let mut registry = RegistryRelays::new(args, carrier)?;
-        if let Some(registry) = &mut registry {
-            let enrolled = registry.enrol().await;
-            registry.tolerate_outage(screen, enrolled)?;
-        }
         Ok(Self {
             args: args.clone(),
             carrier,
             via,
-            registry,
+            registry: None,
+            grant: None,
             screen: screen.clone(),
             pick,
         })
+    }
+
+    /// Gets ready: to dial the listener of an invitation, whose ticket it returns, or to listen.
+    pub(crate) async fn open(
+        &mut self,
+        invitation: Option<Invitation>,
+        stop: &Stop,
+    ) -> anyhow::Result<Option<Ticket>> {
+        match invitation {
+            Some(invitation) => self.accept(invitation, stop).await.map(Some),
+            None => self.enrol(stop).await.map(|()| None),
+        }
+    }
+
+    /// Gets ready to dial the listener of an invitation, whose ticket it returns. That uses a code
+    /// up, so everything else that can fail should come before.
+    pub(crate) async fn accept(
+        &mut self,
+        invitation: Invitation,
+        stop: &Stop,
+    ) -> anyhow::Result<Ticket> {
+        let ticket = match invitation {
+            Invitation::Ticket(ticket) => ticket,
+            Invitation::Code(code) => self.redeem(&code, stop).await?,
+        };
+        self.enrol(stop).await?;
+        Ok(ticket)
+    }
+
+    /// Enrols at the registry, so that a token that it refuses fails at once.
+    async fn enrol(&mut self, stop: &Stop) -> anyhow::Result<()> {
+        if !self.args.registry.is_empty() && self.args.token_file.is_none() && self.grant.is_none()
+        {
+            return Err(usage(
+                "`--registry` needs your token for it: name the file with `--token-file` (only a \
+                 code makes do without)",
+            ));
+        }
+        let client = client(&self.args, self.grant.as_ref())?;
+        let Some(mut registry) =
+            client.map(|(client, _)| RegistryRelays::new(client, self.args.relays, self.carrier))
+        else {
+            return Ok(());
+        };
+        let enrolled = tokio::select! {
+            enrolled = registry.enrol() => enrolled,
+            () = stop.requested() => return Err(Interrupted.into()),
+        };
+        registry.tolerate_outage(&self.screen, enrolled)?;
+        self.registry = Some(registry);
+        Ok(())
     }
 
     /// Checks that every relay of `--via` comes with access, which the initiator needs.
@@ -108,7 +162,7 @@ impl RelaySources {
         if self.carrier == Carriers::Tcp {
             return Ok(None);
         }
-        let client = client(&self.args)?;
+        let client = client(&self.args, self.grant.as_ref())?;
         Ok(client.map(|(client, rng)| Rendezvous::new(client, rng, ticket)))
     }
 

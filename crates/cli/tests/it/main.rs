@@ -1,6 +1,8 @@
 //! The program as people start it, and relays and registries beside it.
 
 mod carriers;
+#[cfg(feature = "registry")]
+mod codes;
 mod common;
 #[cfg(feature = "research")]
 mod compare;

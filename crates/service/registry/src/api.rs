@@ -23,6 +23,12 @@ pub const MAX_RELAYS: usize = 200;
 /// The most characters that peers leave for each other.
 pub const MAX_SEALED: usize = 2048;
 
+/// The most characters of an offer or an answer in a mailbox.
+pub const MAX_STEP: usize = 128;
+
+/// The most characters of a parcel in a mailbox: a ticket, and access to eight relays.
+pub const MAX_PARCEL: usize = 8192;
+
 /// The most bytes of a request's body.
 pub const MAX_BODY: usize = 16 << 10;
 
@@ -209,6 +215,102 @@ pub struct Listener {
     pub sealed: String,
 }
 
+/// A host that makes a one-time code.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OpenMailbox {
+    /// 16 random bytes. Who knows them is the host.
+    pub owner: String,
+    /// The PAKE's first message: at most 128 characters.
+    #[cfg_attr(feature = "server", schema(max_length = 128))]
+    pub offer: String,
+}
+
+/// A new mailbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct OpenedMailbox {
+    /// Its number, with which the code begins.
+    pub number: u32,
+    /// How long it waits for a guest, in seconds.
+    pub life_s: u32,
+}
+
+/// A guest that wants the offer of a code's host.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TakeOffer {
+    /// 16 random bytes. Who knows them is the guest; nobody else can be it from then on.
+    pub guest: String,
+}
+
+/// What the host has left.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Offer {
+    /// The PAKE's first message.
+    pub offer: String,
+}
+
+/// A guest's answer, which can't be replaced.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AnswerOffer {
+    /// As it took the offer.
+    pub guest: String,
+    /// The PAKE's second message and a proof of its key: at most 128 characters.
+    #[cfg_attr(feature = "server", schema(max_length = 128))]
+    pub answer: String,
+    /// How long to wait for the parcel, in seconds: at most 25.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(maximum = 25))]
+    pub wait_s: u32,
+}
+
+/// The host's reply to a guest.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Parcel {
+    /// The sealed text, if the host has replied.
+    pub parcel: Option<String>,
+}
+
+/// A host that waits for its guest.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WatchMailbox {
+    /// As it opened the mailbox.
+    pub owner: String,
+    /// How long to wait for the answer, in seconds: at most 25.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(maximum = 25))]
+    pub wait_s: u32,
+}
+
+/// The guest's answer.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Answer {
+    /// It, if there is one yet.
+    pub answer: Option<String>,
+}
+
+/// A host's reply, the last message of an exchange.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SendParcel {
+    /// As it opened the mailbox.
+    pub owner: String,
+    /// The sealed text: at most 8192 characters. Without it, the guest's words are wrong.
+    #[cfg_attr(feature = "server", schema(max_length = 8192))]
+    pub parcel: Option<String>,
+}
+
 /// The body of every error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
@@ -294,4 +396,12 @@ redacted! {
     Listen { wait_s }
     Call {}
     Listener {}
+    OpenMailbox {}
+    TakeOffer {}
+    Offer {}
+    AnswerOffer { wait_s }
+    Parcel {}
+    WatchMailbox { wait_s }
+    Answer {}
+    SendParcel {}
 }

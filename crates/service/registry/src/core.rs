@@ -1,6 +1,8 @@
 //! The registry's decisions. No I/O: the caller hands in the time, and a seed provides the
 //! randomness.
 
+mod pairing;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::api::{self, AskVouchers, EnrolClient, EnrolRelay, MAX_RELAYS, SUBSET};
 use crate::codes::{Codes, Kind as Code};
+use crate::mailboxes::Mailboxes;
 use crate::meetings::{Bounds, Meetings, Name, Publication};
 use crate::relay_table::{Record, RelayTable};
 use crate::tokens::Role;
@@ -27,6 +30,8 @@ const CHALLENGE_LIFE: Duration = Duration::from_secs(30);
 pub(crate) const LEASE: Duration = Duration::from_secs(api::LEASE_S as u64);
 /// How long a credential is valid.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// How long a code waits for its guest by default.
+const CODE_LIFE: Duration = Duration::from_secs(3600);
 /// How long a voucher is valid by default, and so how long somebody who stole a client's key can
 /// use it.
 const VOUCHER_LIFE: Duration = Duration::from_secs(2 * 3600);
@@ -53,6 +58,14 @@ pub struct Limits {
     pub listeners: usize,
     /// The most of them of one account.
     pub listeners_per_account: u32,
+    /// The most codes at a time, ended ones included as long as they are remembered.
+    pub codes: usize,
+    /// The most of them of one account.
+    pub codes_per_account: usize,
+    /// The most of them from one address (IPv4, or IPv6 /64).
+    pub codes_per_source: usize,
+    /// How long a code waits for its guest.
+    pub code_life: Duration,
     /// Requests per second from one address (IPv4, or IPv6 /64), with bursts of twice as many. A
     /// heartbeat is one request.
     pub rate: u64,
@@ -70,6 +83,10 @@ impl Default for Limits {
             relays_per_token: 100_000,
             listeners: 100_000,
             listeners_per_account: 1000,
+            codes: 10_000,
+            codes_per_account: 200,
+            codes_per_source: 100,
+            code_life: CODE_LIFE,
             rate: 100,
             probes: 2000,
             voucher_life: VOUCHER_LIFE,
@@ -111,6 +128,7 @@ pub struct Core {
     limits: Limits,
     relays: RelayTable,
     meetings: Meetings,
+    mailboxes: Mailboxes,
     sources: Sketch,
     targets: Sketch,
     probes: Bucket,
@@ -132,6 +150,7 @@ impl Core {
             limits,
             relays: RelayTable::default(),
             meetings: Meetings::default(),
+            mailboxes: Mailboxes::default(),
             sources: Sketch::new(CELLS, || rng.next_u64()),
             targets: Sketch::new(CELLS, || rng.next_u64()),
             probes: Bucket::default(),
@@ -163,6 +182,7 @@ impl Core {
     /// between two calls.
     pub fn tick(&mut self, now: Duration) {
         self.relays.expire(now);
+        self.mailboxes.sweep(now);
     }
 
     /// Counts a request against its source's budget.
@@ -481,10 +501,7 @@ impl Core {
         self.charge(now, from, WEIGHT_MEETING)?;
         let credential = self.credential(now, from, credential)?;
         let name = meeting_name(name)?;
-        let owner = api::decode(&request.owner).ok_or(Problem::Field {
-            field: "owner",
-            expected: "16 bytes in base64url without padding",
-        })?;
+        let owner = secret(&request.owner, "owner")?;
         let publication = Publication {
             name,
             owner,
@@ -541,11 +558,22 @@ fn meeting_name(text: &str) -> Result<Name, Problem> {
 }
 
 fn sealed(text: &str) -> Result<&str, Problem> {
-    let good = (1..=api::MAX_SEALED).contains(&text.len()) && text.is_ascii();
-    good.then_some(text).ok_or(Problem::Field {
+    bounded(text, api::MAX_SEALED).ok_or(Problem::Field {
         field: "sealed",
         expected: "1 to 2048 ASCII characters",
     })
+}
+
+fn secret(text: &str, field: &'static str) -> Result<[u8; 16], Problem> {
+    api::decode(text).ok_or(Problem::Field {
+        field,
+        expected: "16 bytes in base64url without padding",
+    })
+}
+
+fn bounded(text: &str, most: usize) -> Option<&str> {
+    let good = (1..=most).contains(&text.len()) && text.is_ascii();
+    good.then_some(text)
 }
 
 fn seconds(time: Duration) -> u32 {

@@ -9,9 +9,12 @@ use rand::rngs::ChaCha20Rng;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::api::{AskVouchers, Call, EnrolClient, EnrolRelay, Listen};
+use crate::api::{
+    AnswerOffer, AskVouchers, Call, EnrolClient, EnrolRelay, Listen, OpenMailbox, SendParcel,
+    TakeOffer, WatchMailbox,
+};
 use crate::server::read;
-use crate::{Core, Limits, Problem, RegistryKey, RegistryUrl, Token, Tokens};
+use crate::{Code, Core, Limits, Problem, RegistryKey, RegistryUrl, Token, Tokens};
 
 const TOKENS: &str = "relay r 0123456789abcdef0123\nclient c abcdefabcdefabcdefabcd 3\n";
 
@@ -32,7 +35,7 @@ pub fn request(bytes: &[u8]) {
         Duration::from_secs(1_800_000_000),
         SocketAddr::from(([192, 0, 2, 1], 5)),
     );
-    match path % 6 {
+    match path % 11 {
         0 => parsed::<EnrolRelay>(body, |body| {
             core.enrol_relay(now, from, &head, &body).map(drop)
         }),
@@ -46,6 +49,13 @@ pub fn request(bytes: &[u8]) {
             core.listen(now, from, &head, &head, &body).map(drop)
         }),
         4 => parsed::<Call>(body, |body| core.call(now, from, &head, &body).map(drop)),
+        6 => parsed::<OpenMailbox>(body, |body| {
+            core.open_mailbox(now, from, &head, &body).map(drop)
+        }),
+        7 => parsed::<TakeOffer>(body, |body| core.take_offer(now, from, 7, &body).map(drop)),
+        8 => parsed::<AnswerOffer>(body, |body| core.answer_offer(now, from, 7, &body)),
+        9 => parsed::<WatchMailbox>(body, |body| core.answer(now, 7, &body).map(drop)),
+        10 => parsed::<SendParcel>(body, |body| core.reply(now, from, 7, &body)),
         _ => {
             assert!(
                 core.open_lease(now, from, &head).is_err(),
@@ -55,13 +65,16 @@ pub fn request(bytes: &[u8]) {
     }
 }
 
-/// A token file, and a registry's URL.
+/// A token file, a registry's URL, and a code.
 pub fn text(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else {
         return;
     };
     Tokens::parse(text).ok();
     Token::from_text(text, crate::Role::Relay).ok();
+    if let Ok(code) = text.parse::<Code>() {
+        assert_eq!(code.to_string().parse(), Ok(code));
+    }
     if let Ok(url) = text.parse::<RegistryUrl>() {
         assert_eq!(url.to_string().parse(), Ok(url));
     }

@@ -1,13 +1,16 @@
-//! The manyway registry: which relays there are, who may use them, and where peers behind NAT meet.
+//! The manyway registry: which relays there are, who may use them, where peers behind NAT meet, and
+//! how a one-time code leads to a ticket.
 //!
-//! It owns the list of enrolled relays, their leases, vouchers and meetings. It never forwards a
-//! packet and never learns a session's secrets. [`Core`] decides without sockets, clock or disk;
-//! [`store`] keeps leases in memory or in etcd; [`server`] serves both over HTTPS; [`client`] is
-//! for relays and for those who look for relays; without the feature `server` the crate is only
-//! that. `docs/registry.md` specifies the interface and discusses the threats.
+//! It owns the list of enrolled relays, their leases, vouchers, meetings and mailboxes. It never
+//! forwards a packet and never learns a session's secrets. [`Core`] decides without sockets, clock
+//! or disk; [`store`] keeps leases in memory or in etcd; [`server`] serves both over HTTPS;
+//! [`client`] is for relays, for those who look for relays and for both ends of a code; without the
+//! feature `server` the crate is only that. `docs/registry.md` specifies the interface and
+//! discusses the threats.
 
 pub mod api;
 pub mod client;
+mod code;
 #[cfg(feature = "server")]
 mod codes;
 #[cfg(feature = "server")]
@@ -20,7 +23,10 @@ mod http;
 #[cfg(feature = "server")]
 mod key;
 #[cfg(feature = "server")]
+mod mailboxes;
+#[cfg(feature = "server")]
 mod meetings;
+mod pairing;
 #[cfg(feature = "server")]
 mod problem;
 #[cfg(feature = "server")]
@@ -33,6 +39,7 @@ pub mod tls;
 mod tokens;
 mod url;
 
+pub use code::{Code, CodeError, Words};
 #[cfg(feature = "server")]
 pub use core::{Candidate, Core, Lease, Limits};
 pub use http::HttpError;

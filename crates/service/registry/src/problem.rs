@@ -91,6 +91,35 @@ pub enum Problem {
     /// Another listener has this name.
     #[error("another listener has this name: give each listener a ticket of its own")]
     NotOwner,
+    /// No code has this number.
+    #[error(
+        "no code has this number now: check it, and that both sides name the same registry first"
+    )]
+    NoCode,
+    /// The code has served a guest.
+    #[error(
+        "somebody has used this code already, and a code works once: make a new one (if neither of \
+         you used it, somebody else tried)"
+    )]
+    CodeUsed,
+    /// A guest had other words.
+    #[error(
+        "the words of the code were wrong, and a code allows one try only: make a new one, and \
+         check its words"
+    )]
+    CodeWrong,
+    /// Nobody came.
+    #[error("the code has expired, since nobody used it in time: make a new one")]
+    CodeExpired,
+    /// A guest began and didn't go on.
+    #[error(
+        "somebody began to use this code and didn't go on, and a code allows one try only: make a \
+         new one"
+    )]
+    CodeAbandoned,
+    /// The host doesn't ask any more.
+    #[error("whoever made this code isn't waiting any more: make a new one")]
+    CodeGone,
     /// The store doesn't answer.
     #[error("the registry can't reach its store now: try another registry, or again later")]
     Store,
@@ -108,12 +137,16 @@ impl Problem {
         match self {
             Self::Body(_) | Self::Field { .. } => 400,
             Self::Token | Self::Lease | Self::Credential => 401,
-            Self::Challenge | Self::Signature | Self::Address(_) | Self::NotOwner => 403,
-            Self::NobodyListens | Self::NotFound => 404,
+            Self::Challenge
+            | Self::Signature
+            | Self::Address(_)
+            | Self::NotOwner
+            | Self::CodeWrong => 403,
+            Self::NobodyListens | Self::NoCode | Self::NotFound => 404,
             Self::Method => 405,
             Self::Slow => 408,
-            Self::Repeated => 409,
-            Self::LeaseEnded => 410,
+            Self::Repeated | Self::CodeUsed => 409,
+            Self::LeaseEnded | Self::CodeExpired | Self::CodeAbandoned | Self::CodeGone => 410,
             Self::TooLarge { .. } => 413,
             Self::Unproved(_) | Self::NoTcp(_) => 422,
             Self::Rate => 429,
@@ -142,6 +175,12 @@ impl Problem {
             Self::Rate => "rate",
             Self::NobodyListens => "nobody_listens",
             Self::NotOwner => "not_owner",
+            Self::NoCode => "no_code",
+            Self::CodeUsed => "code_used",
+            Self::CodeWrong => "code_wrong",
+            Self::CodeExpired => "code_expired",
+            Self::CodeAbandoned => "code_abandoned",
+            Self::CodeGone => "code_gone",
             Self::Store => "store",
             Self::NotFound => "not_found",
             Self::Method => "method",

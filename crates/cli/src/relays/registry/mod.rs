@@ -11,7 +11,7 @@ use anyhow::Context;
 use manyway::relay::{RelayId, RelayTicket};
 use manyway::{Carriers, Connection, Event, Events, PathEvent, RelayAccess, Ticket};
 use manyway_registry::Role;
-use manyway_registry::client::{Client, ClientError};
+use manyway_registry::client::{Client, ClientError, Grant};
 use rand::SeedableRng;
 use rand::rngs::{ChaCha20Rng, SysRng};
 use tokio::time::{Instant, sleep_until};
@@ -28,14 +28,22 @@ const INTERVALS: Intervals = Intervals {
 /// Most relays in one refresh request.
 const MAX_REFRESH: usize = 200;
 
-/// A registry client with a key pair of its own; `None` without `--registry`.
-pub(super) fn client(args: &RelaySourceArgs) -> anyhow::Result<Option<(Client, ChaCha20Rng)>> {
-    let (Some(file), false) = (&args.token_file, args.registry.is_empty()) else {
+/// A registry client, with a key pair of its own or with the access that came with a code; `None`
+/// without `--registry`.
+pub(super) fn client(
+    args: &RelaySourceArgs,
+    grant: Option<&Grant>,
+) -> anyhow::Result<Option<(Client, ChaCha20Rng)>> {
+    if args.registry.is_empty() {
         return Ok(None);
-    };
+    }
     let mut rng =
         ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")?;
-    let client = Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?;
+    let client = match (&args.token_file, grant) {
+        (Some(file), _) => Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?,
+        (None, Some(grant)) => Client::granted(&args.registry, grant)?,
+        (None, None) => return Ok(None),
+    };
     Ok(Some((client, rng)))
 }
 
@@ -62,17 +70,16 @@ struct Intervals {
 }
 
 impl RegistryRelays {
-    pub(super) fn new(args: &RelaySourceArgs, carrier: Carriers) -> anyhow::Result<Option<Self>> {
-        let client = client(args)?;
-        Ok(client.map(|(client, _)| Self {
+    pub(super) fn new(client: Client, count: u16, carrier: Carriers) -> Self {
+        Self {
             client,
-            count: args.relays,
+            count,
             carrier,
             offered: BTreeSet::new(),
             named: Vec::new(),
             unreachable: false,
             intervals: INTERVALS,
-        }))
+        }
     }
 
     pub(super) async fn enrol(&mut self) -> Result<(), ClientError> {

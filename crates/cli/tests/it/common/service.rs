@@ -7,7 +7,7 @@ use std::process::ChildStderr;
 
 use manyway_registry::RegistryUrl;
 
-use super::{Running, manyway};
+use super::{Finished, Running, manyway};
 
 /// A process that says on standard error what it does.
 pub(crate) struct Service {
@@ -28,6 +28,10 @@ impl Service {
     }
 
     pub(crate) fn registry(dir: &Path) -> Self {
+        Self::registry_with(dir, &[])
+    }
+
+    pub(crate) fn registry_with(dir: &Path, more: &[&str]) -> Self {
         let arguments = [
             "registry",
             "-vvv",
@@ -39,7 +43,7 @@ impl Service {
             "--token-file",
             "tokens",
         ];
-        let mut registry = Self::start(dir, &arguments);
+        let mut registry = Self::start(dir, &[&arguments, more].concat());
         registry.hear("--registry https://");
         registry
     }
@@ -93,12 +97,19 @@ impl Service {
         url.unwrap().parse().unwrap()
     }
 
-    /// Everything it has said, once it has ended.
-    pub(crate) fn end(mut self) -> String {
-        self.process.interrupt();
+    /// How it ends by itself, with everything it has said.
+    pub(crate) fn finish(mut self) -> Finished {
         self.stderr.read_to_string(&mut self.said).unwrap();
-        self.process.finish().ok();
-        self.said
+        Finished {
+            stderr: self.said,
+            ..self.process.finish()
+        }
+    }
+
+    /// Everything it has said, once it has ended.
+    pub(crate) fn end(self) -> String {
+        self.process.interrupt();
+        self.finish().ok().stderr
     }
 }
 

@@ -1,9 +1,12 @@
-//! Clients of a registry: for relays ([`Membership`]), for users of relays ([`Client`]) and for
-//! peers that want to meet ([`Meeting`]). Each takes the URLs of all registries that serve one
-//! fleet of relays, and asks the next one if one doesn't answer.
+//! Clients of a registry: for relays ([`Membership`]), for users of relays ([`Client`]), for peers
+//! that want to meet ([`Meeting`]) and for one-time codes ([`Hosted`], [`redeem`]). Each takes the
+//! URLs of all registries that serve one fleet of relays, and asks the next one if one doesn't
+//! answer; only codes belong to the first.
 
 mod meeting;
 mod membership;
+mod pairing;
+mod parcel;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -26,6 +29,8 @@ use crate::{RegistryUrl, Token, tls};
 
 pub use meeting::{MAX_LEFT, Meeting, MeetingError};
 pub use membership::{Membership, RelayDescriptor};
+pub use pairing::{Hosted, PairingError, redeem};
+pub use parcel::Parcel;
 
 /// The time limit for one answer.
 const WAIT: Duration = Duration::from_secs(10);
@@ -58,6 +63,12 @@ pub enum ClientError {
         /// For people; printable.
         message: String,
     },
+    /// There is no token to enrol with.
+    #[error(
+        "the registry no longer accepts the access that came with the code: use a new code, or \
+         name your own token with --token-file"
+    )]
+    NoToken,
     /// The answer makes no sense.
     #[error("can't understand the registry's answer ({0}): does it run the same release?")]
     Answer(&'static str),
@@ -250,10 +261,26 @@ pub async fn registry_keys(urls: &[RegistryUrl]) -> Result<Vec<RelayId>, ClientE
     Ok(keys)
 }
 
+/// Access to registries without a token, for a day.
+#[derive(Clone)]
+pub struct Grant {
+    /// The seed of the key for the relays.
+    pub seed: Zeroizing<[u8; 32]>,
+    /// What the registry gave for that key.
+    pub credential: Zeroizing<String>,
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grant(..)")
+    }
+}
+
 /// A user of relays. It enrols by itself, and again when its credential has expired.
 pub struct Client {
     registries: Registries,
-    token: Token,
+    /// None if it uses a [`Grant`].
+    token: Option<Token>,
     seed: Zeroizing<[u8; 32]>,
     key: RelayId,
     credential: Option<Zeroizing<String>>,
@@ -273,11 +300,39 @@ impl Client {
         rng.fill_bytes(&mut *seed);
         Ok(Self {
             registries: Registries::new(urls)?,
-            token,
+            token: Some(token),
             key: public_key(&seed),
             seed,
             credential: None,
         })
+    }
+
+    /// A client with the access that somebody has granted.
+    ///
+    /// # Errors
+    /// There is no URL, or TLS can't be used.
+    pub fn granted(urls: &[RegistryUrl], grant: &Grant) -> Result<Self, ClientError> {
+        Ok(Self {
+            registries: Registries::new(urls)?,
+            token: None,
+            key: public_key(&grant.seed),
+            seed: grant.seed.clone(),
+            credential: Some(grant.credential.clone()),
+        })
+    }
+
+    /// Access for somebody else, for a day, in this token's account. The token stays here.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn grant(
+        &mut self,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<Grant, ClientError> {
+        let mut seed = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *seed);
+        let credential = self.enrol_key(public_key(&seed)).await?;
+        Ok(Grant { seed, credential })
     }
 
     /// Enrols now rather than with the first request, so that a wrong token shows at once.
@@ -285,13 +340,21 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub async fn enrol(&mut self) -> Result<(), ClientError> {
-        let body = EnrolClient {
-            client: self.key.to_string(),
-        };
-        let ask = post("/v1/clients", self.token.reveal(), &body);
-        let enrolled: ClientEnrolled = self.registries.ask(ask).await?;
-        self.credential = Some(Zeroizing::new(enrolled.credential));
+        // A granted credential is there already, until a registry refuses it.
+        if self.token.is_some() || self.credential.is_none() {
+            self.credential = Some(self.enrol_key(self.key).await?);
+        }
         Ok(())
+    }
+
+    async fn enrol_key(&mut self, key: RelayId) -> Result<Zeroizing<String>, ClientError> {
+        let token = self.token.as_ref().ok_or(ClientError::NoToken)?;
+        let body = EnrolClient {
+            client: key.to_string(),
+        };
+        let ask = post("/v1/clients", token.reveal(), &body);
+        let enrolled: ClientEnrolled = self.registries.ask(ask).await?;
+        Ok(Zeroizing::new(enrolled.credential))
     }
 
     /// Where a UDP socket can learn its public address: every registry that answers and offers
@@ -387,7 +450,9 @@ impl Client {
                 ..post(path, &credential, body)
             };
             match self.registries.ask(ask).await {
-                Err(error) if error.code() == Some("credential") && !fresh => {}
+                Err(error) if error.code() == Some("credential") && !fresh => {
+                    self.credential = None;
+                }
                 done => return done,
             }
         }

@@ -67,6 +67,8 @@ struct App {
     about: api::About,
     // Calls to a listener's name wake it, and now and then so do calls to other names.
     calls: [Notify; 256],
+    // As `calls`, for the mailboxes with a number.
+    mail: [Notify; 256],
     waiting: Semaphore,
     /// The time limit for a body.
     body: Duration,
@@ -135,6 +137,7 @@ impl Server {
             prober,
             about,
             calls: std::array::from_fn(|_| Notify::new()),
+            mail: std::array::from_fn(|_| Notify::new()),
             waiting: Semaphore::new(connections.waiting()),
             body: connections.body,
         });

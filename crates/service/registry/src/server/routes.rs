@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::net::SocketAddr;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
@@ -23,9 +24,10 @@ use super::App;
 use super::accept::From;
 use super::places::Place;
 use crate::api::{
-    About, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient, EnrolRelay,
-    Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S, Renewed,
-    Vouchers,
+    About, Answer, AnswerOffer, AskVouchers, Call, Callers, Challenge, ClientEnrolled, EnrolClient,
+    EnrolRelay, Enrolled, ErrorBody, HEARTBEAT_S, LEASE_S, Listen, Listener, MAX_BODY, MAX_WAIT_S,
+    Offer, OpenMailbox, OpenedMailbox, Parcel, Renewed, SendParcel, TakeOffer, Vouchers,
+    WatchMailbox,
 };
 use crate::core::LEASE;
 use crate::{Problem, Record};
@@ -34,7 +36,8 @@ use crate::{Problem, Record};
 #[openapi(
     info(
         title = "manyway registry",
-        description = "Which relays there are, who may use them, and where peers behind NAT meet. \
+        description = "Which relays there are, who may use them, where peers behind NAT meet, and \
+            mailboxes for one-time codes. \
             Every answer that isn't 2xx has an error with a code for programs and a message that \
             says how to mend it."
     ),
@@ -63,6 +66,11 @@ fn described() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(vouchers))
         .routes(routes!(listen))
         .routes(routes!(call))
+        .routes(routes!(open_mailbox))
+        .routes(routes!(take_offer))
+        .routes(routes!(answer_offer))
+        .routes(routes!(watch_mailbox))
+        .routes(routes!(send_parcel))
 }
 
 /// The OpenAPI description, as JSON.
@@ -409,17 +417,33 @@ async fn listen(
         .core()
         .listen(now, asked.from, &asked.bearer, &name, &request)?;
     asked.place.prove();
-    let until = Instant::now() + Duration::from_secs(request.wait_s.min(MAX_WAIT_S).into());
-    // Too many listeners wait, so this one has to ask again sooner.
+    let calls = &app.calls[usize::from(name[0])];
+    let callers = wait_for(&app, calls, request.wait_s, || {
+        let callers = app.core().callers(app.clock.now(), &name);
+        Ok((!callers.is_empty()).then_some(callers))
+    });
+    let callers = callers.await?.unwrap_or_default();
+    Ok(json(&Callers { callers }))
+}
+
+/// Looks now and after each notice, for so long, until there is something.
+async fn wait_for<T>(
+    app: &App,
+    notice: &Notify,
+    wait_s: u32,
+    mut look: impl FnMut() -> Result<Option<T>, Problem>,
+) -> Result<Option<T>, Problem> {
+    let until = Instant::now() + Duration::from_secs(wait_s.min(MAX_WAIT_S).into());
+    // If too many wait, this one has to ask again sooner.
     let permit = app.waiting.try_acquire();
     let waits = permit.is_ok();
     loop {
-        let called = app.calls[usize::from(name[0])].notified();
-        let mut called = std::pin::pin!(called);
-        called.as_mut().enable();
-        let callers = app.core().callers(app.clock.now(), &name);
-        if !callers.is_empty() || !waits || timeout_at(until, called).await.is_err() {
-            return Ok(json(&Callers { callers }));
+        let noticed = notice.notified();
+        let mut noticed = std::pin::pin!(noticed);
+        noticed.as_mut().enable();
+        let found = look()?;
+        if found.is_some() || !waits || timeout_at(until, noticed).await.is_err() {
+            return Ok(found);
         }
     }
 }
@@ -448,4 +472,155 @@ async fn call(
     let (name, sealed) = app.core().call(now, asked.from, &name, &request)?;
     app.calls[usize::from(name[0])].notify_waiters();
     Ok(json(&Listener { sealed }))
+}
+
+/// Open a mailbox for a one-time code; with a credential as bearer
+#[utoipa::path(
+    post,
+    path = "/v1/mailboxes",
+    request_body = OpenMailbox,
+    security(("bearer" = [])),
+    responses(
+        (status = 200, body = OpenedMailbox),
+        (status = 400, body = ErrorBody),
+        (status = 401, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody),
+        (status = 503, body = ErrorBody)
+    )
+)]
+async fn open_mailbox(State(app): State<Arc<App>>, asked: Asked) -> Result<Response, Problem> {
+    let request: OpenMailbox = asked.read()?;
+    let now = app.clock.now();
+    let mut core = app.core();
+    let number = core.open_mailbox(now, asked.from, &asked.bearer, &request)?;
+    asked.place.prove();
+    let life_s = u32::try_from(core.code_life().as_secs()).unwrap_or(u32::MAX);
+    Ok(json(&OpenedMailbox { number, life_s }))
+}
+
+/// Become a mailbox's only guest, and get the host's offer
+#[utoipa::path(
+    post,
+    path = "/v1/mailboxes/{number}/guest",
+    request_body = TakeOffer,
+    params(("number" = u32, Path, description = "The mailbox's")),
+    responses(
+        (status = 200, body = Offer),
+        (status = 400, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody),
+        (status = 410, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
+async fn take_offer(
+    State(app): State<Arc<App>>,
+    Path(number): Path<u32>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let request: TakeOffer = asked.read()?;
+    let now = app.clock.now();
+    let offer = app.core().take_offer(now, asked.from, number, &request)?;
+    app.mail[number as usize % 256].notify_waiters();
+    Ok(json(&Offer { offer }))
+}
+
+/// As the guest: leave an answer, and get the host's parcel
+#[utoipa::path(
+    post,
+    path = "/v1/mailboxes/{number}/answer",
+    request_body = AnswerOffer,
+    params(("number" = u32, Path, description = "The mailbox's")),
+    responses(
+        (status = 200, body = Parcel),
+        (status = 400, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody),
+        (status = 410, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
+async fn answer_offer(
+    State(app): State<Arc<App>>,
+    Path(number): Path<u32>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let request: AnswerOffer = asked.read()?;
+    let now = app.clock.now();
+    app.core().answer_offer(now, asked.from, number, &request)?;
+    let mail = &app.mail[number as usize % 256];
+    mail.notify_waiters();
+    let parcel = wait_for(&app, mail, request.wait_s, || {
+        app.core().parcel(app.clock.now(), number, &request)
+    });
+    let parcel = parcel.await?;
+    Ok(json(&Parcel { parcel }))
+}
+
+/// As the host: wait for the guest's answer
+#[utoipa::path(
+    post,
+    path = "/v1/mailboxes/{number}/host",
+    request_body = WatchMailbox,
+    params(("number" = u32, Path, description = "The mailbox's")),
+    responses(
+        (status = 200, body = Answer),
+        (status = 400, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody),
+        (status = 410, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
+async fn watch_mailbox(
+    State(app): State<Arc<App>>,
+    Path(number): Path<u32>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let request: WatchMailbox = asked.read()?;
+    let now = app.clock.now();
+    app.core().admit_host(now, asked.from, number, &request)?;
+    asked.place.prove();
+    let mail = &app.mail[number as usize % 256];
+    let answer = wait_for(&app, mail, request.wait_s, || {
+        app.core().answer(app.clock.now(), number, &request)
+    });
+    let answer = answer.await?;
+    Ok(json(&Answer { answer }))
+}
+
+/// As the host: leave the parcel, or say that the guest's words are wrong
+#[utoipa::path(
+    post,
+    path = "/v1/mailboxes/{number}/parcel",
+    request_body = SendParcel,
+    params(("number" = u32, Path, description = "The mailbox's")),
+    responses(
+        (status = 204),
+        (status = 400, body = ErrorBody),
+        (status = 403, body = ErrorBody),
+        (status = 404, body = ErrorBody),
+        (status = 409, body = ErrorBody),
+        (status = 410, body = ErrorBody),
+        (status = 413, body = ErrorBody),
+        (status = 429, body = ErrorBody)
+    )
+)]
+async fn send_parcel(
+    State(app): State<Arc<App>>,
+    Path(number): Path<u32>,
+    asked: Asked,
+) -> Result<StatusCode, Problem> {
+    let request: SendParcel = asked.read()?;
+    let now = app.clock.now();
+    app.core().reply(now, asked.from, number, &request)?;
+    app.mail[number as usize % 256].notify_waiters();
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -1,5 +1,6 @@
 //! The registry and its clients, on real sockets and without.
 
+mod codes;
 mod common;
 mod crowds;
 mod etcd;

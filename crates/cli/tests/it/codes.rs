@@ -1,0 +1,346 @@
+//! One-time codes: two hosts that share four words find each other at a registry.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::service::{Relay, Service};
+use crate::common::{Finished, Running, manyway};
+use manyway_registry::client::{PairingError, redeem};
+use manyway_registry::{Code, RegistryUrl};
+use rand::SeedableRng;
+use rand::rngs::ChaCha20Rng;
+
+const HOST: [&str; 5] = ["--path", "127.0.0.1", "--token-file", "tokens", "--code"];
+
+/// A registry, a host of a code in its directory, and guests in another one that has no token.
+struct Place {
+    dir: TempDir,
+    guests: TempDir,
+    registry: Service,
+    url: RegistryUrl,
+}
+
+impl Place {
+    fn new(registry: &[&str]) -> Self {
+        let (dir, guests) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let registry = Service::registry_with(dir.path(), registry);
+        let content: Vec<u8> = (0..300_000_u32).map(|n| ((n * n) >> 5) as u8).collect();
+        for at in [&dir, &guests] {
+            fs::write(at.path().join("file"), &content).unwrap();
+            fs::create_dir(at.path().join("in")).unwrap();
+        }
+        Self {
+            dir,
+            guests,
+            url: registry.url(),
+            registry,
+        }
+    }
+
+    /// A host that has shown its code.
+    fn host(&self, arguments: &[&str]) -> (Service, String) {
+        let url = self.url.to_string();
+        let line = [arguments, &HOST, &["--registry", &url]].concat();
+        let mut host = Service::start(self.dir.path(), &line);
+        host.hear("The code works once, within ");
+        let words = host.said.split_whitespace();
+        let codes: Vec<&str> = words.filter(|word| Code::is_meant(word)).collect();
+        assert_eq!(codes.len(), 1, "{}", host.said);
+        let code = codes[0].to_owned();
+        assert_eq!(code.split('-').count(), 4);
+        (host, code)
+    }
+
+    fn guest(&self, arguments: &[&str]) -> Running {
+        let mut command = manyway(self.guests.path(), arguments);
+        command.env("MANYWAY_PATH", "127.0.0.1");
+        command.env("MANYWAY_REGISTRY", self.url.to_string());
+        Running(command.spawn().unwrap())
+    }
+
+    /// What the guest says that gives this code, as a sentence.
+    fn refused(&self, code: &str) -> (i32, String) {
+        told(self.guest(&["recv", code, "in"]).finish())
+    }
+}
+
+fn told(finished: Finished) -> (i32, String) {
+    let last = finished.stderr.lines().last().unwrap_or_default();
+    assert!(
+        !finished
+            .stderr
+            .contains(|c: char| c.is_control() && c != '\n'),
+        "{finished:?}"
+    );
+    (finished.code, last.to_owned())
+}
+
+fn same(a: &Path, b: &Path) {
+    assert!(fs::read(a).unwrap() == fs::read(b).unwrap());
+}
+
+/// The same code with another word, which is one, too.
+fn wrong(code: &str, guess: usize) -> String {
+    let (rest, last) = code.rsplit_once('-').unwrap();
+    let words = ["acorn", "acrobat", "airport", "album", "almond", "alpine"];
+    let others = words.iter().filter(|word| **word != last);
+    let word = others.cycle().nth(guess).unwrap();
+    format!("{rest}-{word}")
+}
+
+/// The guest needs the registry and the code, and nothing else: not even a token.
+#[test]
+fn a_code_stands_for_a_ticket_in_both_directions_and_is_in_no_log() {
+    let place = Place::new(&[]);
+    let _relay = Service::relay(place.dir.path(), &place.url.to_string(), "relay.key");
+    let (sender, first) = place.host(&["send", "file", "-vvv"]);
+    // It says more than a pipe holds.
+    let sender = std::thread::spawn(|| sender.finish().ok());
+    let received = place.guest(&["recv", &first, "in", "-vvv"]).finish().ok();
+    let sent = sender.join().unwrap();
+    same(
+        &place.dir.path().join("file"),
+        &place.guests.path().join("in/file"),
+    );
+    let (receiver, second) = place.host(&["recv", "in", "-vvv"]);
+    let receiver = std::thread::spawn(|| receiver.finish().ok());
+    // As people write it, from a file.
+    let written = format!("{}\n", second.to_uppercase().replace('-', "  "));
+    fs::write(place.guests.path().join("code"), written).unwrap();
+    let fetched = place.guest(&["send", "file", "--to", "@code", "-vvv"]);
+    let fetched = fetched.finish().ok();
+    let got = receiver.join().unwrap();
+    same(
+        &place.guests.path().join("file"),
+        &place.dir.path().join("in/file"),
+    );
+    // Once each is shown, on purpose.
+    for (host, code) in [(&sent, &first), (&got, &second)] {
+        assert_eq!(host.stderr.matches(code.as_str()).count(), 1);
+    }
+    let registry = place.registry.end();
+    assert!(registry.contains("enrolled relay="), "the log is on");
+    let all = [sent, received, fetched, got].map(|ended| ended.stderr);
+    let all = all
+        .concat()
+        .replacen(&first, "", 1)
+        .replacen(&second, "", 1)
+        + &registry;
+    for code in [&first, &second] {
+        let (_, words) = code.split_once('-').unwrap();
+        assert!(!all.to_lowercase().contains(words), "{all}");
+    }
+    assert!(!all.contains(" mw1"), "{all}");
+}
+
+/// The relays of `--via` come with the code, and access to them.
+#[test]
+fn the_guest_gets_the_relays_of_the_host() {
+    let place = Place::new(&[]);
+    let relay = Relay::start(place.dir.path(), "relay");
+    let (receiver, code) = place.host(&["recv", "in", "--via", &relay.text]);
+    let sent = place.guest(&["send", "file", "--json", "--to", &code]);
+    let sent = sent.finish().ok().json();
+    receiver.finish().ok();
+    let paths = sent["paths"].as_array().unwrap();
+    assert!(paths.iter().any(|path| path["relay"] == true), "{sent}");
+    relay.end();
+}
+
+#[test]
+fn programs_read_the_code_as_an_object() {
+    let place = Place::new(&["--code-life", "90s"]);
+    let url = place.url.to_string();
+    let line = [
+        "send",
+        "file",
+        "-q",
+        "--progress",
+        "json",
+        "--registry",
+        &url,
+    ];
+    let mut command = manyway(place.dir.path(), &[&line[..], &HOST].concat());
+    let mut host = Running(command.spawn().unwrap());
+    let mut output = std::io::BufReader::new(host.0.stdout.take().unwrap());
+    let mut object = String::new();
+    std::io::BufRead::read_line(&mut output, &mut object).unwrap();
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["event"], "code");
+    assert_eq!(object["registry"], place.url.to_string());
+    assert_eq!(object["valid_seconds"], 90);
+    let code = object["code"].as_str().unwrap();
+    place.guest(&["recv", code, "in"]).finish().ok();
+    // With `-q` the screen has the code alone.
+    assert_eq!(host.finish().ok().stderr, format!("{code}\n"));
+}
+
+#[test]
+fn of_two_users_of_one_code_one_gets_the_files() {
+    let place = Place::new(&[]);
+    let (sender, code) = place.host(&["send", "file"]);
+    let both = [0, 1].map(|n| {
+        let dir = format!("in{n}");
+        place.guest(&["recv", &code, &dir])
+    });
+    let mut ended = both.map(Running::finish);
+    sender.finish().ok();
+    ended.sort_by_key(|ended| ended.code);
+    let [served, late] = ended;
+    assert_eq!(served.code, 0, "{served:?}");
+    let (status, words) = told(late);
+    assert_eq!(status, 4);
+    insta::assert_snapshot!("used_twice", words);
+    let copies = ["in0", "in1"].map(|dir| place.guests.path().join(dir).join("file").exists());
+    assert_eq!(copies.iter().filter(|copied| **copied).count(), 1);
+    // Nor does it work later.
+    let (status, words) = place.refused(&code);
+    assert!(
+        status == 4 && words.contains("used this code already"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_wrong_word_ends_a_code_and_a_hundred_guesses_get_nothing() {
+    let place = Place::new(&["--request-rate", "100000"]);
+    let (sender, code) = place.host(&["send", "file"]);
+    let (status, words) = place.refused(&wrong(&code, 0));
+    assert_eq!(status, 4);
+    insta::assert_snapshot!("wrong_words_at_the_guest", words);
+    let (status, words) = told(sender.finish());
+    assert_eq!(status, 4);
+    insta::assert_snapshot!("wrong_words_at_the_host", words);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let urls = std::slice::from_ref(&place.url);
+    for guess in 1..100 {
+        // The right one is among them.
+        let text = match guess {
+            50 => code.clone(),
+            _ => wrong(&code, guess),
+        };
+        let mut rng = ChaCha20Rng::seed_from_u64(guess as u64);
+        let redeemed = redeem(urls, &text.parse().unwrap(), &mut rng);
+        let error = runtime.block_on(redeemed).unwrap_err();
+        assert!(
+            matches!(&error, PairingError::Client(_)) && error.is_refusal(),
+            "{error}"
+        );
+    }
+    assert!(!place.guests.path().join("in/file").exists());
+}
+
+#[test]
+fn a_code_that_nobody_uses_ends_on_both_sides() {
+    let place = Place::new(&["--code-life", "1s"]);
+    let (sender, code) = place.host(&["send", "file"]);
+    let (status, words) = told(sender.finish());
+    let expired = "manyway: the registry says: the code has expired, since nobody used it in time: \
+                   make a new one";
+    assert_eq!((status, &*words), (4, expired));
+    assert_eq!(place.refused(&code), (4, expired.to_owned()));
+}
+
+/// Neither costs the try that a code allows.
+#[test]
+fn mistyped_words_and_numbers_are_told() {
+    let place = Place::new(&[]);
+    let (sender, code) = place.host(&["send", "file"]);
+    let mut typo: Vec<&str> = code.split('-').collect();
+    let swapped = format!("{}x", typo[2]);
+    let right = typo[2];
+    typo[2] = &swapped;
+    let (status, words) = place.refused(&typo.join("-"));
+    let expected = format!(
+        "manyway: the code is not valid: no code has the word \"{swapped}\" (number 2): is it \
+         \"{right}\"? (if you mean a directory, write ./ before its name)"
+    );
+    assert_eq!((status, words), (2, expected));
+    assert!(!place.guests.path().join(typo.join("-")).exists());
+    let (_, rest) = code.split_once('-').unwrap();
+    let (status, words) = place.refused(&format!("999999-{rest}"));
+    assert_eq!(status, 4);
+    insta::assert_snapshot!("wrong_number", words);
+    place.guest(&["recv", &code, "in"]).finish().ok();
+    sender.finish().ok();
+}
+
+/// What fails at the guest's own host fails before the code is used.
+#[test]
+fn a_guests_own_mistakes_dont_use_a_code_up() {
+    let place = Place::new(&[]);
+    let (sender, code) = place.host(&["recv", "in"]);
+    for arguments in [
+        &["send", "missing", "--to", &code][..],
+        &["send", "file", "--to", &code, "--via", "mr1x"],
+        &["send", "file", "--to", &code, "--path", "192.0.2.1"],
+        &["recv", &code, "no/such/parent"],
+        &["recv", &code, "--code", "--token-file", "x"],
+        &["send", "file", "--to", &code, "--code"],
+    ] {
+        let ended = place.guest(arguments).finish();
+        assert_ne!(ended.code, 0, "{arguments:?}");
+        assert!(!ended.stderr.contains("the registry says"), "{ended:?}");
+    }
+    place.guest(&["send", "file", "--to", &code]).finish().ok();
+    sender.finish().ok();
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let place = Place::new(&[]);
+    let url = place.url.to_string();
+    let mut said = Vec::new();
+    let mut fails = |arguments: &[&str]| {
+        let ended = Running(manyway(place.dir.path(), arguments).spawn().unwrap()).finish();
+        let (status, words) = told(ended);
+        said.push(format!("{status}: {words}"));
+    };
+    let path = ["--path", "127.0.0.1"];
+    fails(&[&["send", "file", "--code"], &path[..]].concat());
+    fails(&[&["send", "file", "--code", "--registry", &url], &path[..]].concat());
+    fails(&[&["recv", "7-guitar-saddle-orbit", "in"], &path[..]].concat());
+    fails(&[&["recv", "7-guitar-saddle", "in"], &path[..]].concat());
+    fails(
+        &[
+            &["send", "file", "--to", "7", "--registry", &url],
+            &path[..],
+        ]
+        .concat(),
+    );
+    fails(
+        &[
+            &["send", "file", "host:dir", "--code", "--registry", &url],
+            &path[..],
+        ]
+        .concat(),
+    );
+    fails(&[&["recv", "in", "--registry", &url], &path[..]].concat());
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_registry_that_is_down_is_told_by_both() {
+    let place = Place::new(&[]);
+    let url = place.url.to_string();
+    place.registry.end();
+    let fails = |arguments: &[&str]| {
+        let mut command = manyway(place.dir.path(), arguments);
+        command.args(["--path", "127.0.0.1", "--registry", &url]);
+        let ended = Running(command.spawn().unwrap()).finish();
+        let (status, words) = told(ended);
+        assert_eq!(status, 3, "{words}");
+        assert!(
+            words.starts_with("manyway: no registry answers: 127.0.0.1: "),
+            "{words}"
+        );
+    };
+    fails(&["recv", "7-guitar-saddle-orbit", "in"]);
+    fails(&["send", "file", "--code", "--token-file", "tokens"]);
+}
