@@ -158,7 +158,7 @@ table! {
                     forward: forward != 0.0,
                     least: least != 0.0,
                     drain: if drain == 0.0 { Drain::Never } else { Drain::AtEquilibrium },
-                    loss_keeps_alpha: false,
+                    ..WvegasConfig::default()
                 };
                 Ok(Wvegas::new("wvegas", config, options))
             }
@@ -176,9 +176,9 @@ table! {
                     gamma,
                     base,
                     forward: forward != 0.0,
-                    least: false,
                     drain: Drain::AsPrinted,
                     loss_keeps_alpha: true,
+                    ..WvegasConfig::default()
                 };
                 Ok(Wvegas::new("wvegas-printed", config, options))
             }
