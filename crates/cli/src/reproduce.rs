@@ -49,6 +49,12 @@ pub(crate) async fn run(screen: &Screen, args: ReproduceArgs) -> anyhow::Result<
         written.html.display(),
         written.json.display()
     ));
+    if let Some(archive) = written.archive {
+        screen.say(&format!(
+            "{} has everything, with how to cite it",
+            archive.display()
+        ));
+    }
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use clap::Args;
 /// manyway runs the experiments of the papers and writes report.html, which needs nothing else, and
 /// report.json. Both say of each claim what the paper has, what was found, and whether it holds.
 /// Studies that have run are kept in the directory: the same command goes on where it was stopped.
+/// `--full` also writes manyway-results.tar, an archive of the report and all of its data.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {

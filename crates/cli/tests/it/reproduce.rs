@@ -96,6 +96,20 @@ fn an_illustration_needs_no_study() {
 }
 
 #[test]
+fn a_full_report_comes_with_its_data() {
+    let dir = TempDir::new().unwrap();
+    let finished = run(dir.path(), &["mpath/figure-1", "--full"]).ok();
+    let said = "manyway-report/manyway-results.tar has everything, with how to cite it\n";
+    assert!(finished.stderr.ends_with(said), "{finished:?}");
+    let archive = fs::read(dir.path().join("manyway-report/manyway-results.tar")).unwrap();
+    let names = ["CITATION.cff", "claims/mpath.toml", "report.html"];
+    for name in names.map(|name| format!("manyway-results/{name}")) {
+        let mut parts = archive.windows(name.len());
+        assert!(parts.any(|part| part == name.as_bytes()), "{name}");
+    }
+}
+
+#[test]
 fn what_is_finished_survives_an_interruption() {
     let dir = TempDir::new().unwrap();
     let running = start(dir.path(), &["mpath/figure-7", "--out", "out"]);

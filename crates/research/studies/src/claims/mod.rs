@@ -184,6 +184,11 @@ fn read(name: &'static str, text: &str) -> Paper {
     }
 }
 
+/// The files' names and texts.
+pub(crate) fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILES.into_iter()
+}
+
 /// The five papers, and last the experiments of our own.
 pub fn all() -> &'static [Paper] {
     &ALL

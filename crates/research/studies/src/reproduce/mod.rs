@@ -5,6 +5,7 @@
 //! [`Report`], which is made of kept results alone: so it is the same, byte for byte, whether they
 //! are new or old.
 
+mod archive;
 mod html;
 mod report;
 mod selection;
@@ -29,6 +30,8 @@ pub struct Written {
     pub html: PathBuf,
     /// The same for programs.
     pub json: PathBuf,
+    /// Of full runs: these two and all that they were made from, in one file.
+    pub archive: Option<PathBuf>,
 }
 
 /// Makes the report of these claims from kept results, and writes it.
@@ -43,12 +46,20 @@ pub fn write_report(
     kept: &[Kept],
 ) -> io::Result<(Report, Written)> {
     let report = Report::new(selection, size, kept);
-    let written = Written {
-        html: dir.join("report.html"),
-        json: dir.join("report.json"),
+    let names = ["report.html", "report.json"];
+    let [html, json] = names.map(|name| dir.join(name));
+    fs::write(&html, html::page(&report))?;
+    fs::write(&json, serde_json::to_string_pretty(&report)? + "\n")?;
+    let mut files: Vec<PathBuf> = kept.iter().flat_map(Kept::files).collect();
+    files.extend(names.map(PathBuf::from));
+    let archive = match size {
+        Size::Full => Some(archive::write(dir, &files)?),
+        Size::Short => None,
     };
-    fs::write(&written.html, html::page(&report))?;
-    let json = serde_json::to_string_pretty(&report)?;
-    fs::write(&written.json, json + "\n")?;
+    let written = Written {
+        html,
+        json,
+        archive,
+    };
     Ok((report, written))
 }

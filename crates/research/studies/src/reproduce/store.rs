@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
 use crate::claims;
-use crate::extent::Size;
+use crate::extent::{Extent, Size};
 use crate::failure::Failure;
 use crate::gate::{Case, Gate, GateRow};
 use crate::ours::Ours;
+use crate::output;
 use crate::study::{Outcome, Study};
 
 /// The folder of kept results.
@@ -53,16 +54,20 @@ pub(crate) struct KeptFigure {
 
 impl Store {
     /// Results in `dir/studies`, of this code: anything that changes a result must change its name.
+    /// Full runs also leave all that they gave in `dir/data`.
     ///
     /// # Errors
     ///
     /// When files can't be written there.
     pub fn open(dir: &Path, code: String) -> io::Result<Self> {
-        let dir = dir.join("studies");
-        fs::create_dir_all(&dir)?;
+        let studies = dir.join("studies");
+        fs::create_dir_all(&studies)?;
         // Whether that is possible shows now, not after minutes of work.
-        NamedTempFile::new_in(&dir)?;
-        Ok(Store { dir, code })
+        NamedTempFile::new_in(&studies)?;
+        Ok(Store {
+            dir: dir.to_owned(),
+            code,
+        })
     }
 
     /// The result of a study that has run at this size with this code.
@@ -70,7 +75,9 @@ impl Store {
         let text = fs::read_to_string(self.path(study, size)).ok()?;
         let kept: Kept = serde_json::from_str(&text).ok()?;
         let this = kept.code == self.code && kept.study == study.name();
-        let whole = kept.gates.iter().all(|gate| row(&gate.gate).is_some());
+        let mut files = kept.files().into_iter();
+        let whole = kept.gates.iter().all(|gate| row(&gate.gate).is_some())
+            && files.all(|file| self.dir.join(file).exists());
         (this && kept.size == size.name() && whole).then_some(kept)
     }
 
@@ -101,7 +108,10 @@ impl Store {
             ours: outcome.ours.clone(),
             figures: figures.collect::<Result<_, Failure>>()?,
         };
-        let mut file = NamedTempFile::new_in(&self.dir)?;
+        if size == Size::Full {
+            output::write(&self.dir.join("data"), study, Extent::of(size), outcome)?;
+        }
+        let mut file = NamedTempFile::new_in(self.dir.join("studies"))?;
         serde_json::to_writer_pretty(&mut file, &kept)?;
         file.write_all(b"\n")?;
         file.persist(self.path(study, size))?;
@@ -110,12 +120,28 @@ impl Store {
     }
 
     fn path(&self, study: &dyn Study, size: Size) -> PathBuf {
-        self.dir
-            .join(format!("{}-{}.json", study.name(), size.name()))
+        self.dir.join(file(study.name(), size.name()))
     }
 }
 
+/// Where a study's result is, below the folder.
+fn file(study: &str, size: &str) -> PathBuf {
+    format!("studies/{study}-{size}.json").into()
+}
+
 impl Kept {
+    /// The files that hold it, below the folder.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let mut files = vec![file(&self.study, &self.size)];
+        if self.size == Size::Full.name() {
+            let texts = ["md", "json"].map(|ending| format!("data/{}.{ending}", self.study));
+            let plots = self.figures.iter();
+            let plots = plots.map(|figure| format!("data/{}.svg", figure.name));
+            files.extend(texts.into_iter().chain(plots).map(PathBuf::from));
+        }
+        files
+    }
+
     /// The gates, beside their rows.
     pub(crate) fn gates(&self) -> impl Iterator<Item = Gate> {
         self.gates.iter().filter_map(|kept| {
@@ -179,6 +205,14 @@ mod tests {
         let path = store.path(sessions, Size::Short);
         fs::write(&path, &fs::read(&path).unwrap()[..100]).unwrap();
         assert!(store.kept(sessions, Size::Short).is_none(), "cut off");
+        let kept = store.keep(sessions, Size::Full, &outcome()).unwrap();
+        let there = |file: &PathBuf| dir.path().join(file).exists();
+        assert!(kept.files().len() == 3 && kept.files().iter().all(there));
+        fs::remove_file(dir.path().join("data/sessions.json")).unwrap();
+        assert!(
+            store.kept(sessions, Size::Full).is_none(),
+            "its data is gone"
+        );
     }
 
     #[test]
