@@ -424,16 +424,23 @@ fn the_same_seed_gives_the_same_run() {
     assert_ne!(run(1).0, run(2).0);
 }
 
-// A fixed seed, so that a run of this test repeats; PROPTEST_CASES=1000 and another seed look
-// further.
-proptest! {
-    #![proptest_config(ProptestConfig {
+/// The same transfers every time, unless PROPTEST_RNG_SEED asks for others.
+fn config() -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig {
         cases: 12,
         max_shrink_iters: 40,
         failure_persistence: None,
-        rng_seed: RngSeed::Fixed(2),
-        ..ProptestConfig::default()
-    })]
+        rng_seed: match config.rng_seed {
+            RngSeed::Random => RngSeed::Fixed(2),
+            fixed => fixed,
+        },
+        ..config
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
 
     #[test]
     fn every_byte_once_and_in_order(
