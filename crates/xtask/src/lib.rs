@@ -9,4 +9,4 @@ mod text;
 
 pub use graph::cycles;
 pub use modules::{Crate, Edge, ParseError};
-pub use text::{Overlong, broken_links, overlong_lines};
+pub use text::{Overlong, anchors, broken_links, links, overlong_lines};

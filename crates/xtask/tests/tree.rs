@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use manyway_xtask::{Crate, broken_links, cycles, overlong_lines};
+use manyway_xtask::{Crate, broken_links, cycles, links, overlong_lines};
 use syn::visit::{self, Visit};
 
 fn top() -> PathBuf {
@@ -82,6 +82,7 @@ fn lines_have_at_most_100_characters() {
         ".ci/hostile",
         ".ci/loopback",
         ".ci/nat",
+        ".ci/nightly",
         ".ci/tcp-share",
     ]) {
         // Pages of results stand as their commands write them.
@@ -113,7 +114,24 @@ fn links_between_pages_lead_somewhere() {
             found.push_str(&format!("\n{}: {link}", name.display()));
         }
     }
-    assert!(found.is_empty(), "links to files that don't exist:{found}");
+    assert!(
+        found.is_empty(),
+        "links to files or headings that don't exist:{found}"
+    );
+}
+
+/// A page that the book doesn't have is one that nobody finds.
+#[test]
+fn the_book_has_each_page_once() {
+    let summary = read(Path::new("docs/SUMMARY.md"));
+    let mut listed: Vec<PathBuf> = links(&summary)
+        .iter()
+        .map(|page| Path::new("docs").join(page))
+        .collect();
+    listed.sort();
+    let pages = files(&[".md"]).into_iter();
+    let pages = pages.filter(|name| name.starts_with("docs") && !name.ends_with("SUMMARY.md"));
+    assert_eq!(listed, pages.collect::<Vec<_>>());
 }
 
 /// What cargo compiles by itself.
