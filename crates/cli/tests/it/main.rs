@@ -1,5 +1,7 @@
 //! The program as people start it, and relays and registries beside it.
 
+#[cfg(all(feature = "registry", feature = "research"))]
+mod book;
 mod carriers;
 #[cfg(feature = "registry")]
 mod codes;

@@ -1,0 +1,248 @@
+//! A directory in which the commands of one page run, one after the other, as for its reader.
+
+use std::fs::{self, File};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::pages::{self, top};
+
+/// Only a command that hangs takes as long.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// The relay's address on pages for one host; here another port may be free.
+const RELAY: &str = "127.0.0.1:45170";
+
+/// What readers see as `mw1…` and `mr1…`.
+const SECRETS: [&str; 2] = ["mw1", "mr1"];
+
+/// The reader's directory, and the commands that run there.
+pub(super) struct Place {
+    dir: TempDir,
+    /// Takes the place of `RELAY`.
+    relay: String,
+    /// Commands so far.
+    commands: usize,
+    listeners: Vec<Listener>,
+    /// The last ticket and RELAY that one of them printed.
+    secrets: [Option<String>; 2],
+}
+
+/// A command that waits for others.
+struct Listener {
+    child: Child,
+    /// It ends with the first of them.
+    once: bool,
+    output: PathBuf,
+    /// What the page shows of its output.
+    shown: Vec<String>,
+}
+
+impl Place {
+    pub(super) fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        for folder in ["scenarios", "docs"] {
+            std::os::unix::fs::symlink(top().join(folder), dir.path().join(folder)).unwrap();
+        }
+        fs::write(dir.path().join("film.mkv"), vec![7; 1 << 20]).unwrap();
+        fs::create_dir(dir.path().join("photos")).unwrap();
+        fs::write(dir.path().join("photos/sea.jpg"), "waves").unwrap();
+        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        Place {
+            dir,
+            relay: free.unwrap().to_string(),
+            commands: 0,
+            listeners: Vec::new(),
+            secrets: [None, None],
+        }
+    }
+
+    /// Runs a command as it stands; what is wrong with what it does.
+    pub(super) fn run(&mut self, command: &pages::Command) -> Result<(), String> {
+        let mut words = command.words.replace(RELAY, &self.relay);
+        let shown = command.output.iter();
+        let shown: Vec<String> = shown.map(|line| line.replace(RELAY, &self.relay)).collect();
+        for (secret, prefix) in self.secrets.iter().zip(SECRETS) {
+            if let Some(secret) = secret {
+                words = words.replace(&format!("{prefix}…"), secret);
+            }
+        }
+        self.commands += 1;
+        let output = self.dir.path().join(format!(".output-{}", self.commands));
+        let child = self.shell(&words, File::create(&output).unwrap());
+        if waits(&command.words) {
+            self.listeners.push(Listener {
+                child,
+                once: words.contains("--once"),
+                output,
+                shown,
+            });
+            return self.learn();
+        }
+        let code = end(child);
+        let said = fs::read_to_string(output).unwrap();
+        // A page may show an error.
+        let error = shown.iter().any(|line| line.starts_with("manyway: "));
+        if (code != Some(0)) != error {
+            return Err(format!("ends with {code:?}:\n{said}"));
+        }
+        match shown.is_empty() {
+            true => Ok(()),
+            false => compare(&shown, &said, true),
+        }
+    }
+
+    /// Ends what waits; it must have said what the page shows.
+    pub(super) fn close(&mut self) -> Result<(), String> {
+        for mut listener in std::mem::take(&mut self.listeners) {
+            if !listener.once {
+                listener.child.kill().ok();
+            }
+            end(listener.child);
+            let said = fs::read_to_string(listener.output).unwrap();
+            compare(&listener.shown, &said, listener.once)?;
+        }
+        Ok(())
+    }
+
+    fn shell(&self, words: &str, output: File) -> Child {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_manyway"));
+        let folder = program.parent().unwrap().display();
+        let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+        // A shell that becomes the command, where it is a single one: so it can be ended.
+        let single = !words.contains(['&', '|', ';', '>']);
+        let line = if single {
+            format!("exec {words}")
+        } else {
+            words.to_owned()
+        };
+        Command::new("sh")
+            .args(["-c", &line])
+            .current_dir(self.dir.path())
+            .env("PATH", path)
+            .env("HOME", self.dir.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_STATE_HOME")
+            .env("COLUMNS", "200")
+            // This host alone: nothing listens to the network.
+            .env("MANYWAY_PATH", "127.0.0.1")
+            .stdin(Stdio::null())
+            .stderr(output.try_clone().unwrap())
+            .stdout(output)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Waits until the last listener has printed what others need.
+    fn learn(&mut self) -> Result<(), String> {
+        let listener = self.listeners.last_mut().expect("it was just started");
+        let started = Instant::now();
+        loop {
+            let said = fs::read_to_string(&listener.output).unwrap();
+            let mut words = said.split_whitespace();
+            // Whole lines only: the last word might still grow.
+            let whole = said.ends_with('\n');
+            for (kept, prefix) in self.secrets.iter_mut().zip(SECRETS) {
+                if whole && let Some(found) = words.clone().rfind(|it| it.starts_with(prefix)) {
+                    *kept = Some(found.to_owned());
+                }
+            }
+            if whole && words.any(|it| SECRETS.iter().any(|prefix| it.starts_with(prefix))) {
+                return Ok(());
+            }
+            if listener.child.try_wait().unwrap().is_some() || started.elapsed() > PATIENCE {
+                return Err(format!("it isn't there for others:\n{said}"));
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for listener in &mut self.listeners {
+            listener.child.kill().ok();
+            listener.child.wait().ok();
+        }
+    }
+}
+
+/// Receivers, relays and senders that wait for somebody with what they print.
+fn waits(words: &str) -> bool {
+    let fetches = words.contains("mw1…");
+    let sends_to = words.contains(" --to ") || words.contains('@');
+    (words.starts_with("manyway recv") && !fetches)
+        || (words.starts_with("manyway relay") && !words.contains("--invite"))
+        || (words.starts_with("manyway send") && !sends_to)
+}
+
+fn end(mut child: Child) -> Option<i32> {
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > PATIENCE {
+            child.kill().ok();
+        }
+        sleep(Duration::from_millis(10));
+    }
+    child.wait().unwrap().code()
+}
+
+/// `…` in a shown line stands for anything, and as a line for any lines. If `whole`, the output has
+/// nothing more.
+fn compare(shown: &[String], said: &str, whole: bool) -> Result<(), String> {
+    let mut lines = said.lines().map(str::trim);
+    let mut skips = false;
+    for line in shown {
+        let line = line.trim();
+        if line == "…" {
+            skips = true;
+            continue;
+        }
+        let found = match skips {
+            true => lines.any(|said| fits(line, said)),
+            false => lines.next().is_some_and(|said| fits(line, said)),
+        };
+        if !found {
+            return Err(format!("the page shows {line:?}, not so:\n{said}"));
+        }
+        skips = false;
+    }
+    match whole && !skips && lines.any(|line| !line.is_empty()) {
+        true => Err(format!("it says more than the page shows:\n{said}")),
+        false => Ok(()),
+    }
+}
+
+fn fits(shown: &str, said: &str) -> bool {
+    let mut parts = shown.split('…');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = said.strip_prefix(first) else {
+        return false;
+    };
+    let mut open = false;
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
+        };
+        rest = &rest[at + part.len()..];
+        open = part.is_empty();
+    }
+    open || rest.is_empty()
+}
+
+#[test]
+fn only_ellipses_stand_for_something_else() {
+    assert!(fits("a … c", "a b c") && fits("mw1…", "mw1abc") && fits("a", "a"));
+    assert!(!fits("a", "a b") && !fits("a … c", "a b d") && !fits("a … c", "a b c d"));
+    let shown = |lines: &[&str]| lines.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
+    let said = "a\nb\nc\n";
+    assert!(compare(&shown(&["a", "…", "c"]), said, true).is_ok());
+    assert!(compare(&shown(&["a", "…"]), said, true).is_ok());
+    assert!(compare(&shown(&["a"]), said, true).is_err());
+    assert!(compare(&shown(&["a"]), said, false).is_ok());
+    assert!(compare(&shown(&["a", "c"]), said, true).is_err());
+}
