@@ -184,6 +184,7 @@ mod tests {
 
     fn hook(command: &str) -> Hook {
         let args = ReportArgs {
+            json: false,
             progress: None,
             hook: Some(command.to_owned()),
             hook_timeout: Duration::from_secs(60),

@@ -196,7 +196,8 @@ impl Receiver {
         let _tasks = listener.announce(relays).await?;
         if args.once {
             let attempt = async || {
-                let (connection, role) = listener.first(exchange::first(endpoint, &self.job)).await?;
+                let (connection, role) =
+                    listener.first(exchange::first(endpoint, &self.job)).await?;
                 self.serve(connection, role).await
             };
             let received = until_done(&self.setup, args.retry.retry, attempt).await;

@@ -173,7 +173,7 @@ impl Sender<'_> {
         let listener = Listener {
             screen: &self.setup.screen,
             stop: &self.setup.stop,
-            reports: self.setup.reports,
+            reports: &self.setup.reports,
             endpoint: self.endpoint,
             network: &self.args.network,
             options: &self.args.ticket,

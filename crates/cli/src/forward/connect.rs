@@ -37,9 +37,7 @@ pub(crate) async fn run(screen: &Screen, args: ConnectArgs) -> anyhow::Result<()
 }
 
 /// `[TICKET] [HOST:PORT]`; the ticket may come from `--to` or `MANYWAY_TICKET` instead.
-fn invitation_and_target(
-    args: &ConnectArgs,
-) -> anyhow::Result<(Invitation, Option<Target>)> {
+fn invitation_and_target(args: &ConnectArgs) -> anyhow::Result<(Invitation, Option<Target>)> {
     let mut what: &[String] = &args.what;
     let mut to = args.to.as_deref();
     if let Some(first) = what

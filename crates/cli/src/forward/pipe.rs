@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use manyway::control::rate_control::LiveConfig;
-use manyway::{ByteSize, Connection, ConnectionLost, Endpoint, Rate, ReadError};
+use manyway::{ByteSize, Connection, ConnectionLost, Endpoint, Rate, ReadError, Ticket};
 use manyway_units::format_duration;
 use manyway_wire::forward::{Code, HeaderError, Reply, Request};
 use tokio::time::{Instant, timeout};

@@ -226,8 +226,8 @@ fn a_wrong_word_ends_a_code_and_a_hundred_guesses_get_nothing() {
             _ => wrong(&code, guess),
         };
         let mut rng = ChaCha20Rng::seed_from_u64(guess as u64);
-        let redeemed = redeem(urls, &text.parse().unwrap(), &mut rng);
-        let error = runtime.block_on(redeemed).unwrap_err();
+        let code = text.parse().unwrap();
+        let error = runtime.block_on(redeem(urls, &code, &mut rng)).unwrap_err();
         assert!(
             matches!(&error, PairingError::Client(_)) && error.is_refusal(),
             "{error}"
