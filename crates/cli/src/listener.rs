@@ -27,8 +27,8 @@ pub(crate) struct Listener<'a> {
     pub(crate) network: &'a NetworkArgs,
     pub(crate) options: &'a TicketArgs,
     pub(crate) retry: Option<Duration>,
-    /// What to do on the other host. It takes what to add behind "On the other host", and the ticket
-    /// or the code.
+    /// What to do on the other host. It takes what to add behind "On the other host", and the
+    /// ticket or the code.
     pub(crate) instructions: &'a dyn Fn(&str, &str) -> String,
 }
 

@@ -104,9 +104,9 @@ pub(crate) struct RecvArgs {
     /// Ticket or code of the sender (mw1…, 7-guitar-saddle-orbit, or @FILE with it) and the
     /// directory to receive into
     ///
-    /// DIR defaults to the current directory. manyway creates it if its parent directory exists. `-`
-    /// writes what `manyway send -` sends to standard output. Write a directory whose name begins
-    /// with mw1 or @, or looks like a code, as ./mw1…
+    /// DIR defaults to the current directory. manyway creates it if its parent directory exists.
+    /// `-` writes what `manyway send -` sends to standard output. Write a directory whose name
+    /// begins with mw1 or @, or looks like a code, as ./mw1…
     #[arg(value_names = ["TICKET", "DIR"], num_args = 0..=2)]
     pub(crate) what: Vec<OsString>,
 

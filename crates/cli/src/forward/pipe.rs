@@ -352,7 +352,7 @@ mod tests {
     fn the_headline_has_size_time_and_rate() {
         insta::assert_snapshot!(
             headline("Sent", 3_000_000, Duration::from_millis(1200)),
-            @""
+            @"Sent 3 MB in 1.2 s: 20.0 Mbps"
         );
         assert!(headline("Received", 0, Duration::ZERO).ends_with("0.0 bps"));
     }

@@ -1,12 +1,14 @@
 //! `manyway serve`: lets the holders of a ticket connect to targets that its user has allowed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use manyway::{Connection, Endpoint};
 use manyway_wire::forward::{Code, HeaderError, Reply, Request, Target};
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::Setup;
 use super::rules::Rules;
@@ -21,11 +23,19 @@ use crate::relays::RelaySources;
 use crate::reports::Reports;
 use crate::screen::Screen;
 
+/// How long targets may take for what had arrived for them when the connection ended.
+const LAST_BYTES: Duration = Duration::from_secs(30);
+
 pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> {
     if args.allow.is_empty() && args.allow_listen.is_empty() {
         return Err(usage(
             "`serve` lets nothing through by itself: say what with `--allow HOST:PORT`, for \
              example `--allow localhost:22`, or with `--allow-listen PORT`",
+        ));
+    }
+    if args.ticket.code {
+        return Err(usage(
+            "`--code` lets in one peer for one transfer, and `serve` stays for many: leave it out",
         ));
     }
     let carrier = args.network.carrier;
@@ -105,7 +115,14 @@ async fn attend(connection: &Connection, rules: &Arc<Rules>) -> anyhow::Result<(
         tokio::select! {
             // The session lets the peer have only so many open.
             opened = connection.accept_bi() => {
-                let (send, receive) = opened.map_err(over)?;
+                let (send, receive) = match opened {
+                    Ok(halves) => halves,
+                    Err(lost) => {
+                        let rest = async { while streams.join_next().await.is_some() {} };
+                        timeout(LAST_BYTES, rest).await.ok();
+                        return Err(over(lost));
+                    }
+                };
                 let stream = Stream { send, receive };
                 streams.spawn(serve_stream(connection.clone(), rules.clone(), stream));
             }

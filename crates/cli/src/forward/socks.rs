@@ -21,7 +21,7 @@ const CONNECT: u8 = 1;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SocksError {
     #[error(
-        "a program doesn't speak SOCKS5: its first byte is {0:#04x}; use this port as a SOCKS5 proxy"
+        "a program doesn't speak SOCKS5: its first byte is {0:#04x}; this port is a SOCKS5 proxy"
     )]
     Version(u8),
     #[error("a program wants to authenticate itself by SOCKS: use it without a user name")]

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::error::Refusal;
+use crate::exchange::CLOSE_WAIT;
 use crate::exit::ClosedByPeer;
 
 /// Whoever opens a stream says what for within this time.
@@ -40,18 +41,26 @@ impl Stream {
     ) -> anyhow::Result<(Self, Reply)> {
         let (send, receive) = connection.open_bi().await.map_err(over)?;
         let mut stream = Self { send, receive };
-        stream
-            .send
-            .write_all(&request.encode())
-            .await
-            .map_err(lost)?;
-        let reply = timeout(REPLY_WAIT, read_reply(&mut stream.receive)).await;
-        let reply = reply.unwrap_or_else(|_| {
+        let asked = async {
+            let written = stream.send.write_all(&request.encode()).await;
+            written.map_err(lost)?;
+            read_reply(&mut stream.receive).await
+        };
+        let answer = timeout(REPLY_WAIT, asked).await;
+        let answer = answer.unwrap_or_else(|_| {
             let seconds = REPLY_WAIT.as_secs();
             let late = format!("the peer hasn't answered for {seconds} s");
             Err(io::Error::new(io::ErrorKind::TimedOut, late).into())
-        })?;
-        Ok((stream, reply))
+        });
+        match answer {
+            Ok(reply) => Ok((stream, reply)),
+            // Who resets the stream may be about to close the connection, and say why.
+            Err(error) if error.is::<io::Error>() => {
+                let closed = timeout(CLOSE_WAIT, connection.closed()).await;
+                Err(closed.map_or(error, |reason| over(ConnectionLost(reason))))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The request of a stream that the peer has opened.

@@ -133,8 +133,9 @@ pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(),
         send.finish().map_err(|error| Cut::of(error.into()))?;
         // Until everything has arrived, the other side can still reset it.
         match send.stopped().await {
-            Ok(None) => Ok(()),
-            stopped => Err(Cut::stopped(stopped)),
+            Ok(Some(_)) => Err(Cut::Peer),
+            // At the connection's end, the other direction knows whether it is complete.
+            Ok(None) | Err(_) => Ok(()),
         }
     };
     let downwards = async {

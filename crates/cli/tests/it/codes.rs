@@ -27,7 +27,9 @@ impl Place {
     fn new(registry: &[&str]) -> Self {
         let (dir, guests) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let registry = Service::registry_with(dir.path(), registry);
-        let content: Vec<u8> = (0..300_000_u32).map(|n| ((n * n) >> 5) as u8).collect();
+        let content: Vec<u8> = (0..300_000_u32)
+            .map(|n| (n.wrapping_mul(n) >> 5) as u8)
+            .collect();
         for at in [&dir, &guests] {
             fs::write(at.path().join("file"), &content).unwrap();
             fs::create_dir(at.path().join("in")).unwrap();

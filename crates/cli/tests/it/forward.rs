@@ -355,7 +355,8 @@ fn there_is(program: &str) -> bool {
         .output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        writeln!(std::io::stderr(), "skipped: it takes {program}").unwrap();
+        let mut stderr = std::io::stderr();
+        writeln!(stderr, "skipped: it takes {program}").unwrap();
         assert!(
             std::env::var_os("MANYWAY_REQUIRE_SSH").is_none(),
             "{program}"

@@ -318,13 +318,8 @@ impl Mailboxes {
             }
             // It was said before.
             (State::Replied { .. }, Some(_)) => Ok(()),
-            (
-                State::Ended {
-                    how: Problem::CodeWrong,
-                    ..
-                },
-                None,
-            ) => Ok(()),
+            (State::Ended { how, .. }, Some(_)) if *how == Problem::CodeUsed => Ok(()),
+            (State::Ended { how, .. }, None) if *how == Problem::CodeWrong => Ok(()),
             (State::Ended { how, .. }, _) => Err(how.clone()),
             _ => Err(Problem::CodeGone),
         }

@@ -40,8 +40,9 @@ pub(super) fn client(
     let mut rng =
         ChaCha20Rng::try_from_rng(&mut SysRng).context("the system provides no random numbers")?;
     let client = match (&args.token_file, grant) {
-        (Some(file), _) => Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?,
-        (None, Some(grant)) => Client::granted(&args.registry, grant)?,
+        // Access that came with a code is to that registry; a token may be for another.
+        (_, Some(grant)) => Client::granted(&args.registry, grant)?,
+        (Some(file), None) => Client::new(&args.registry, token(file, Role::Client)?, &mut rng)?,
         (None, None) => return Ok(None),
     };
     Ok(Some((client, rng)))

@@ -8,7 +8,10 @@ use super::pages::top;
 use crate::common::{Running, manyway};
 
 /// Programs of the system.
-const SYSTEM: [&str; 4] = ["ip", "sysctl", "mptcpize", "mdbook"];
+const SYSTEM: [&str; 5] = ["export", "ip", "sysctl", "mptcpize", "mdbook"];
+
+/// What the pages show of a registry's key, and the length of one.
+const KEY: (&str, usize) = ("#7xkq…", 52);
 
 /// The law that a chapter adds, which this program doesn't have, and the one that it varies.
 const ADDED: (&str, &str) = ("wvegas-step", "wvegas");
@@ -56,6 +59,7 @@ fn of_the_program(words: &[&str]) -> Option<String> {
     let own: Vec<String> = own
         .map(|word| word.replace("mw1…", "@ticket").replace("mr1…", "@relay"))
         .map(|word| word.replace(ADDED.0, ADDED.1))
+        .map(|word| word.replace(KEY.0, &format!("#{}", "a".repeat(KEY.1))))
         .collect();
     // `kernel` hands its words on to a program of `adapters`.
     if own.first().is_some_and(|command| command == "kernel") {

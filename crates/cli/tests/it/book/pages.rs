@@ -54,7 +54,7 @@ fn parse(page: &str, text: &str) -> Vec<Block> {
             "console" => session(&inside),
             _ => Vec::new(),
         };
-        let not_run = above.strip_prefix("<!-- not run: ");
+        let not_run = std::mem::take(&mut above).strip_prefix("<!-- not run: ");
         if !commands.is_empty() {
             blocks.push(Block {
                 at: format!("{page}:{}", index + 1),

@@ -178,8 +178,8 @@ fn a_search_says_how_long_it_took() {
 /// By seed.
 const CHOSEN: u64 = 4;
 
-/// The selection of `fig4a-080.toml` is the first, by seed from 1 on, of uniform ones whose optimum rounds to
-/// the paper's 0.80.
+/// The selection of `fig4a-080.toml` is the first, by seed from 1 on, of uniform ones whose optimum
+/// rounds to the paper's 0.80.
 #[test]
 fn the_chosen_selection_is_the_first_with_the_papers_optimum() {
     let folder =

@@ -278,11 +278,20 @@ async fn ask_long<T: serde::de::DeserializeOwned>(
             ..post(path, "", body)
         };
         match registries.ask(ask).await {
-            Err(ClientError::Unreachable { .. }) if patience.bears(since.elapsed()) => {
+            Err(error) if is_passing(&error) && patience.bears(since.elapsed()) => {
                 sleep(PAUSE).await;
             }
             done => return done,
         }
+    }
+}
+
+/// Whether the same request may succeed a little later.
+fn is_passing(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } => true,
+        ClientError::Refused { status, .. } => matches!(status, 408 | 429 | 500..),
+        _ => false,
     }
 }
 

@@ -7,8 +7,8 @@ use super::{Core, WEIGHT_MEETING, bounded, secret, source};
 use crate::mailboxes::{Bounds, Opening};
 use crate::{Problem, api};
 
-/// The weight of a guest's first request: trying numbers is expensive.
-const WEIGHT_TAKE: u64 = 10;
+/// The weight of a guest's first request: trying numbers is expensive, whether one is there or not.
+const WEIGHT_TAKE: u64 = 30;
 
 impl Core {
     /// Opens a mailbox with a host's offer. Returns its number.
@@ -57,9 +57,7 @@ impl Core {
     ) -> Result<String, Problem> {
         self.charge(now, from, WEIGHT_TAKE)?;
         let guest = secret(&request.guest, "guest")?;
-        // Trying numbers is expensive.
-        let taken = self.mailboxes.take(now, number, &guest);
-        taken.map_err(|problem| self.failed(now, from, problem))
+        self.mailboxes.take(now, number, &guest)
     }
 
     /// Stores a guest's answer. [`Core::parcel`] says what the host replies.

@@ -186,8 +186,8 @@ impl Data {
     }
 
     /// Fills a packet up with stream data, then with filler. The path that it leaves on has
-    /// `carried` so much of the data, where every path carries all, and may be the one that delivers
-    /// soonest.
+    /// `carried` so much of the data, where every path carries all, and may be the one that
+    /// delivers soonest.
     pub(super) fn write(
         &mut self,
         now: Time,

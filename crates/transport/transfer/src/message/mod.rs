@@ -501,7 +501,7 @@ pub enum ProtocolError {
     #[error("unexpected {0} frame")]
     Unexpected(FrameKind),
     /// The stream doesn't begin like a transfer.
-    #[error("the other side does not speak the file transfer protocol")]
+    #[error("one side wants to transfer files, and the other something else")]
     NotATransfer,
     /// The stream begins like a pipe or a forwarded TCP connection.
     #[error(
