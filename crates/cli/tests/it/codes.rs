@@ -144,7 +144,9 @@ fn the_guest_gets_the_relays_of_the_host() {
     let place = Place::new(&[]);
     let relay = Relay::start(place.dir.path(), "relay");
     let (receiver, code) = place.host(&["recv", "in", "--via", &relay.text]);
-    let sent = place.guest(&["send", "file", "--json", "--to", &code]);
+    // Long enough for the path through the relay to come up.
+    let limit = ["--limit", "1Mbps"];
+    let sent = place.guest(&[&["send", "file", "--json", "--to", &code], &limit[..]].concat());
     let sent = sent.finish().ok().json();
     receiver.finish().ok();
     let paths = sent["paths"].as_array().unwrap();

@@ -142,6 +142,11 @@ impl RecvHalf {
         news
     }
 
+    /// The receive window in bytes.
+    pub(super) fn window_size(&self) -> u64 {
+        self.window.size()
+    }
+
     // What the application does.
 
     /// Bytes in order, or `None` for the end.

@@ -209,6 +209,11 @@ impl Streams {
         if let Ok(Some(data)) = &result {
             self.window.read(now, self.rtt, data.len() as u64);
             self.read += data.len() as u64;
+            if self.config.window_shares > 1 {
+                // At every size, a stream has only its share.
+                let all = stream.recv.window_size() * self.config.window_shares;
+                self.window.grow_to(all);
+            }
         }
         if stream.settle_control(id, &mut self.ledger) {
             self.drop_stream(id);

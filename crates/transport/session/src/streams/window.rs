@@ -50,6 +50,15 @@ impl Window {
         self.size = self.size.min(cap);
     }
 
+    /// Makes the window this large, as far as it may grow.
+    pub(super) fn grow_to(&mut self, size: u64) {
+        let size = size.min(self.cap);
+        if size > self.size {
+            self.size = size;
+            self.due |= self.is_half_used();
+        }
+    }
+
     /// The first offset (or total) that the peer may not send.
     pub(super) fn limit(&self) -> u64 {
         self.limit
@@ -90,12 +99,16 @@ impl Window {
     /// Returns whether this made a new limit due.
     fn consume(&mut self, bytes: u64) -> bool {
         self.consumed = self.consumed.saturating_add(bytes);
-        let left = self.limit.saturating_sub(self.consumed);
-        if bytes == 0 || self.due || left > self.size / 2 || self.limit == MAX_OFFSET {
+        if bytes == 0 || self.due || !self.is_half_used() {
             return false;
         }
         self.due = true;
         true
+    }
+
+    fn is_half_used(&self) -> bool {
+        let left = self.limit.saturating_sub(self.consumed);
+        left <= self.size / 2 && self.limit != MAX_OFFSET
     }
 
     /// The new limit, from now on in force.

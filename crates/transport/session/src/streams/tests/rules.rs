@@ -272,6 +272,32 @@ fn a_stream_that_nobody_reads_leaves_others_their_window() {
     }
 }
 
+/// The window of a stream that is read fast grows, and the connection's with it.
+#[test]
+fn streams_that_were_read_fast_and_then_not_leave_others_their_window() {
+    let (mut a, mut b) = pair(StreamsConfig {
+        window_shares: 4,
+        send_buffer: 256 << 10,
+        ..small()
+    });
+    let idle = [a.open().expect("allowed"), a.open().expect("allowed")];
+    for stream in idle {
+        let mut at = 0;
+        for _ in 0..4 {
+            at += write(&mut a, stream, &bytes_of(stream, true, at, 4 << 10)).expect("room") as u64;
+            flush(&mut a, &mut b, Time::ZERO);
+            read_all(&mut b, Time::ZERO, stream);
+            flush(&mut b, &mut a, Time::ZERO);
+        }
+        write(&mut a, stream, &bytes_of(stream, true, at, 16 << 10)).expect("room");
+        flush(&mut a, &mut b, Time::ZERO);
+    }
+    let busy = a.open().expect("allowed");
+    write(&mut a, busy, &bytes_of(busy, true, 0, 1 << 10)).expect("room");
+    flush(&mut a, &mut b, Time::ZERO);
+    assert_eq!(read_all(&mut b, Time::ZERO, busy).len(), 1 << 10);
+}
+
 #[test]
 fn flow_control_blocks_until_the_peer_says_more() {
     let (mut a, mut b) = pair(small());
