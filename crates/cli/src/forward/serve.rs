@@ -7,6 +7,7 @@ use anyhow::Context;
 use manyway::{Connection, Endpoint};
 use manyway_wire::forward::{Code, HeaderError, Reply, Request, Target};
 use tokio::io::AsyncReadExt;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -25,6 +26,8 @@ use crate::screen::Screen;
 
 /// How long targets may take for what had arrived for them when the connection ended.
 const LAST_BYTES: Duration = Duration::from_secs(30);
+/// Connections whose targets may take that time at once; others are cut.
+static ENDING: Semaphore = Semaphore::const_new(16);
 
 pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> {
     if args.allow.is_empty() && args.allow_listen.is_empty() {
@@ -119,7 +122,9 @@ async fn attend(connection: &Connection, rules: &Arc<Rules>) -> anyhow::Result<(
                     Ok(halves) => halves,
                     Err(lost) => {
                         let rest = async { while streams.join_next().await.is_some() {} };
-                        timeout(LAST_BYTES, rest).await.ok();
+                        if let Ok(_place) = ENDING.try_acquire() {
+                            timeout(LAST_BYTES, rest).await.ok();
+                        }
                         return Err(over(lost));
                     }
                 };
@@ -179,7 +184,12 @@ async fn connect(rules: &Rules, target: Option<Target>, stream: Stream) {
 
 /// Connects a stream that asks for it to a target.
 pub(super) async fn serve_target(target: &Target, mut stream: Stream) {
-    match dial(target).await {
+    let dialled = tokio::select! {
+        dialled = dial(target) => dialled,
+        // Who asked is gone.
+        _ = stream.send.stopped() => return stream.cut(),
+    };
+    match dialled {
         Ok(tcp) => {
             if stream.reply(&Reply::done()).await.is_err() {
                 return reset(tcp);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_wire::forward::{Code, Target};
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::Semaphore;
@@ -116,6 +117,8 @@ pub(super) fn reset(tcp: TcpStream) {
 pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(), Cut> {
     // What is typed leaves at once.
     tcp.set_nodelay(true).ok();
+    // Unless both directions end, it ends by a reset: bytes that are missing don't look complete.
+    tcp.set_zero_linger().ok();
     let (mut from, mut to) = tcp.split();
     let Stream { send, receive } = &mut stream;
     let upwards = async {
@@ -147,9 +150,11 @@ pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(),
         Ok(())
     };
     let result = tokio::try_join!(upwards, downwards);
-    if result.is_err() {
-        stream.cut();
-        reset(tcp);
+    match result {
+        Ok(_) => SockRef::from(&tcp).set_linger(None).map_err(Cut::Tcp),
+        Err(cut) => {
+            stream.cut();
+            Err(cut)
+        }
     }
-    result.map(drop)
 }

@@ -142,6 +142,11 @@ impl RecvHalf {
         news
     }
 
+    /// How far the receive window may grow from now on, in bytes.
+    pub(super) fn limit_window(&mut self, most: u64) {
+        self.window.limit_to(most);
+    }
+
     /// The receive window in bytes.
     pub(super) fn window_size(&self) -> u64 {
         self.window.size()

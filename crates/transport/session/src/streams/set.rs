@@ -79,7 +79,7 @@ impl Streams {
     pub fn new(config: StreamsConfig) -> Self {
         let cap = config.max_receive_window.min(MAX_OFFSET);
         Streams {
-            window: Window::new(config.initial_window(), cap),
+            window: Window::new(config.initial_window(), cap).shared(config.window_shares.max(1)),
             theirs: Theirs {
                 limit: config.max_streams.min(MAX_STREAMS),
                 ..Theirs::default()
@@ -205,14 +205,19 @@ impl Streams {
         max: usize,
     ) -> Result<Option<Bytes>, ReadError> {
         let stream = self.streams.get_mut(&id).ok_or(ReadError::Closed)?;
+        let shares = self.config.window_shares;
+        if shares > 1 {
+            stream.recv.limit_window(self.window.cap() / shares);
+        }
         let result = stream.recv.read(now, self.rtt, max);
         if let Ok(Some(data)) = &result {
-            self.window.read(now, self.rtt, data.len() as u64);
             self.read += data.len() as u64;
-            if self.config.window_shares > 1 {
+            if shares > 1 {
                 // At every size, a stream has only its share.
-                let all = stream.recv.window_size() * self.config.window_shares;
-                self.window.grow_to(all);
+                self.window.discard(data.len() as u64);
+                self.window.grow_to(stream.recv.window_size() * shares);
+            } else {
+                self.window.read(now, self.rtt, data.len() as u64);
             }
         }
         if stream.settle_control(id, &mut self.ledger) {

@@ -19,6 +19,8 @@ const MIN_RTT: Duration = Duration::from_millis(2);
 pub(super) struct Window {
     size: u64,
     cap: u64,
+    /// A new limit is due when one part in so many was consumed.
+    parts: u64,
     limit: u64,
     consumed: u64,
     /// When the last limit became due, or the first byte came.
@@ -31,11 +33,24 @@ impl Window {
         Window {
             size: initial,
             cap,
+            parts: 2,
             limit: initial,
             consumed: 0,
             since: None,
             due: false,
         }
+    }
+
+    /// A window of `shares` shares, all but one of which may stay unread: new limits come in time
+    /// for the last one.
+    pub(super) fn shared(mut self, shares: u64) -> Self {
+        self.parts = 2 * shares;
+        self
+    }
+
+    /// How far the window may grow, in bytes.
+    pub(super) fn cap(&self) -> u64 {
+        self.cap
     }
 
     /// The current size in bytes.
@@ -55,7 +70,7 @@ impl Window {
         let size = size.min(self.cap);
         if size > self.size {
             self.size = size;
-            self.due |= self.is_half_used();
+            self.due |= self.is_partly_used();
         }
     }
 
@@ -99,16 +114,16 @@ impl Window {
     /// Returns whether this made a new limit due.
     fn consume(&mut self, bytes: u64) -> bool {
         self.consumed = self.consumed.saturating_add(bytes);
-        if bytes == 0 || self.due || !self.is_half_used() {
+        if bytes == 0 || self.due || !self.is_partly_used() {
             return false;
         }
         self.due = true;
         true
     }
 
-    fn is_half_used(&self) -> bool {
+    fn is_partly_used(&self) -> bool {
         let left = self.limit.saturating_sub(self.consumed);
-        left <= self.size / 2 && self.limit != MAX_OFFSET
+        left <= self.size - self.size.div_ceil(self.parts) && self.limit != MAX_OFFSET
     }
 
     /// The new limit, from now on in force.
