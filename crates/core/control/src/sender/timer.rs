@@ -37,11 +37,12 @@ impl<P> Sender<P> {
     /// same smoothed round-trip time and variance (RFC 6298 §2).
     #[inline]
     pub(super) fn timer_nanos(&self) -> u64 {
+        // TCP's samples contain the time for which a receiver holds an acknowledgement. Ours don't
+        // (RFC 9002 §5.3), so both timeouts add it.
+        let expected = self.rtt.pto_nanos() + nanos(self.config.max_ack_delay);
         match self.config.retransmission_timeout {
-            RetransmissionTimeout::Probe => self.rtt.pto_nanos() + nanos(self.config.max_ack_delay),
-            RetransmissionTimeout::Tcp { min } if self.rtt.has_sample() => {
-                self.rtt.pto_nanos().max(nanos(min))
-            }
+            RetransmissionTimeout::Probe => expected,
+            RetransmissionTimeout::Tcp { min } if self.rtt.has_sample() => expected.max(nanos(min)),
             RetransmissionTimeout::Tcp { min } => FIRST_TIMEOUT.max(nanos(min)),
         }
     }

@@ -47,7 +47,7 @@ fn it_backs_off_and_has_a_minimum() {
     }
     assert_eq!(waits[..4], [200, 400, 800, 1600]);
     assert_eq!(waits[9], 60_000);
-    // After one sample of 400 ms: 400 + 4·200 ms.
+    // After one sample of 400 ms: 400 + 4·200 ms, and 10 ms for which an ACK may be held.
     let mut b = Bench::with(*bench(LossDetection::Fixed).sender.config());
     assert_eq!(
         b.send(1).sender.timeout(),
@@ -56,8 +56,38 @@ fn it_backs_off_and_has_a_minimum() {
     b.wait(400).ack(&[0..=0]).send(1);
     assert_eq!(
         b.sender.timeout(),
-        Some(b.now + Duration::from_millis(1200))
+        Some(b.now + Duration::from_millis(1210))
     );
+}
+
+/// A window of one packet, whose acknowledgement the receiver holds each time: that is no loss,
+/// however short the least timeout.
+#[test]
+fn a_held_acknowledgement_comes_in_time() {
+    let held = Duration::from_millis(58);
+    let mut b = Bench::with(SenderConfig {
+        max_ack_delay: held,
+        retransmission_timeout: RetransmissionTimeout::Tcp {
+            min: Duration::from_millis(1),
+        },
+        ..*bench(LossDetection::Fixed).sender.config()
+    });
+    b.send(1).wait(20).ack(&[0..=0]);
+    for number in 1..50 {
+        b.send(1);
+        let comes = b.now + Duration::from_millis(20) + held;
+        assert!(b.sender.timeout() > Some(comes), "packet {number}");
+        b.now = comes;
+        b.ack_info(AckInfo {
+            largest: number,
+            ranges: &[number..=number],
+            delay: held,
+            ce_count: None,
+            receive_time: None,
+        })
+        .unwrap();
+    }
+    assert_eq!(b.sender.stats().timeouts, 0);
 }
 
 /// RFC 6298 §5: a packet starts the timer only if it isn't running, an acknowledgement starts it
