@@ -7,6 +7,7 @@ use crate::common::service::Service;
 use crate::common::transfer::{Transfer, bytes};
 use crate::common::{Running, eventually, manyway};
 use manyway_wire::Ticket;
+use serde_json::Value;
 
 struct Network {
     registry: Service,
@@ -41,8 +42,11 @@ fn a_file_goes_through_relays_from_the_registry() {
     let paths = transfer.send(&[&options[..], &network.options()].concat());
     // Two of the three.
     assert_eq!(paths.iter().filter(|path| path["relay"] == true).count(), 2);
-    assert!(bytes(&paths, false) > 100_000, "{paths:?}");
-    assert!(bytes(&paths, true) > 100_000, "{paths:?}");
+    // How much each carries is up to round trips of less than a millisecond.
+    let alive = |path: &Value| path["bytes_sent"] != 0 && path["bytes_received"] != 0;
+    assert!(paths.iter().all(alive), "{paths:?}");
+    let all = bytes(&paths, false) + bytes(&paths, true);
+    assert!(all > 24 << 20, "{paths:?}");
     transfer.check(receiver);
 }
 
