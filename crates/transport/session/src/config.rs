@@ -7,6 +7,7 @@ use manyway_units::Rate;
 
 use crate::crypto::Suite;
 use crate::observe::Observers;
+use crate::streams::StreamsConfig;
 
 /// Bytes the peer may send before the first window update.
 const INITIAL_RECEIVE_WINDOW: u64 = 4 << 20;
@@ -39,7 +40,8 @@ pub struct Config {
     /// to it).
     pub receive_window: u64,
     /// The part of the receive window that a single stream may take: 1 for all of it, 8 for an
-    /// eighth. With several, up to so many streams that nobody reads leave the others room.
+    /// eighth. With several, all but one may go to streams that nobody reads, and the others still
+    /// have room.
     pub window_shares: u64,
     /// Most bytes written by the application and not yet acknowledged, in bytes.
     pub send_buffer: u64,
@@ -128,6 +130,18 @@ impl Config {
     /// The receive window to start with; it grows as the application proves to be fast.
     pub(crate) fn initial_receive_window(&self) -> u64 {
         INITIAL_RECEIVE_WINDOW.min(self.receive_window)
+    }
+
+    /// The settings of a connection's streams.
+    pub(crate) fn streams(&self, initiator: bool) -> StreamsConfig {
+        StreamsConfig {
+            initiator,
+            initial_receive_window: self.initial_receive_window(),
+            max_receive_window: self.receive_window,
+            window_shares: self.window_shares,
+            send_buffer: self.send_buffer,
+            max_streams: self.max_streams,
+        }
     }
 
     /// Whether packets are spread over the round trip.

@@ -663,10 +663,11 @@ impl Endpoint {
 
     fn params(&self, cid: ConnectionId) -> TransportParameters {
         let config = &*self.config;
-        let window = config.initial_receive_window();
+        // Either side's streams have the same windows.
+        let streams = config.streams(true);
         TransportParameters {
-            initial_max_data: window,
-            initial_max_stream_data: window / config.window_shares,
+            initial_max_data: streams.initial_window(),
+            initial_max_stream_data: streams.initial_stream_window(),
             initial_max_streams: config.max_streams,
             max_idle_ms: config.idle_timeout.as_millis() as u64,
             ack_delay_ms: config.ack_delay.as_millis() as u64,

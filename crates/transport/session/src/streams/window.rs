@@ -12,9 +12,9 @@ const MIN_RTT: Duration = Duration::from_millis(2);
 
 /// The receive window of a stream or of the connection.
 ///
-/// The peer may send up to `limit`. When half of the window was consumed, a new limit is due; if
-/// that took the application less than two round trips, the window was (nearly) what limited the
-/// peer, and it doubles, up to the cap.
+/// The peer may send up to `limit`. When half of the window was consumed (of a shared window: half
+/// of a share), a new limit is due; if that took the application less than two round trips, the
+/// window was (nearly) what limited the peer, and it doubles, up to the cap.
 #[derive(Debug)]
 pub(super) struct Window {
     size: u64,

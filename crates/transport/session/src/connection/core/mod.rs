@@ -28,7 +28,7 @@ use crate::handshake::Places;
 use crate::received::AckPolicy;
 use crate::relays::RelayRoute;
 use crate::stats::{PathState, PathSurvey};
-use crate::streams::{Streams, StreamsConfig, StreamsError};
+use crate::streams::{Streams, StreamsError};
 
 use super::data::Data;
 use super::outbox::{Change, Outbox};
@@ -65,14 +65,7 @@ impl Core {
         seed: [u8; 32],
         memory: PathMemory,
     ) -> Self {
-        let mut streams = Streams::new(StreamsConfig {
-            initiator,
-            initial_receive_window: config.initial_receive_window(),
-            max_receive_window: config.receive_window,
-            window_shares: config.window_shares,
-            send_buffer: config.send_buffer,
-            max_streams: config.max_streams,
-        });
+        let mut streams = Streams::new(config.streams(initiator));
         streams.set_peer_limits(
             peer.initial_max_data,
             peer.initial_max_stream_data,
