@@ -404,6 +404,9 @@ mod tests {
         assert_eq!(boxes.take(at(6), n, &[9; 16]), Err(Problem::CodeUsed));
         let late = boxes.answer(at(4) + STEP, n, &GUEST, "answer");
         assert_eq!(late, Err(Problem::CodeUsed));
+        // Nor is a host told otherwise whose first reply got no answer.
+        let again = boxes.reply(at(4) + STEP, n, &HOST, Some("parcel"));
+        assert_eq!(again, Ok(()));
     }
 
     #[test]

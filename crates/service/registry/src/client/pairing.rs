@@ -22,6 +22,8 @@ use crate::{RegistryUrl, Token};
 /// How long an end goes on while the registry doesn't answer. The registry gives a silent host's
 /// mailbox up after the same time.
 const AWAY: Duration = Duration::from_secs(60);
+/// The same for a guest's first request: its user may have named the wrong registry.
+const AWAY_AT_FIRST: Duration = PAUSE;
 /// Before a request is sent again, to a registry that doesn't answer or has no time to wait.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long a guest waits for the parcel: a little longer than the registry gives the host.
@@ -181,7 +183,7 @@ impl Hosted {
             parcel: sealed.as_ref().ok().map(|sealed| api::encode(sealed)),
         };
         let path = format!("/v1/mailboxes/{}/parcel", self.number);
-        let told: Result<(), _> = ask_long(&mut self.registries, &path, &reply).await;
+        let told: Result<(), _> = ask_long(&mut self.registries, &path, &reply, AWAY).await;
         match sealed {
             Ok(_) => told.map_err(at_host),
             // Whether the guest was told or not.
@@ -202,7 +204,7 @@ impl Hosted {
             if asked > self.since + self.life + AWAY {
                 return Err(PairingError::Expired);
             }
-            let heard = ask_long(&mut self.registries, &path, &watch).await;
+            let heard = ask_long(&mut self.registries, &path, &watch, AWAY).await;
             let heard: Answer = heard.map_err(at_host)?;
             match heard.answer {
                 Some(answer) => return Ok(decode(&answer)),
@@ -228,7 +230,7 @@ pub async fn redeem(
         guest: guest.clone(),
     };
     let path = format!("/v1/mailboxes/{}/guest", code.number);
-    let taken = registries.ask(post(&path, "", &take)).await;
+    let taken = ask_long(&mut registries, &path, &take, AWAY_AT_FIRST).await;
     let taken: Offer = taken.map_err(PairingError::of)?;
     let pairing = Guest::new(code, &decode(&taken.offer), rng);
     let (pairing, answer) = pairing.map_err(|_| PairingError::Forged)?;
@@ -241,7 +243,7 @@ pub async fn redeem(
     let end = Instant::now() + PARCEL;
     let sealed = loop {
         let asked = Instant::now();
-        let heard: api::Parcel = ask_long(&mut registries, &path, &answer).await?;
+        let heard: api::Parcel = ask_long(&mut registries, &path, &answer, AWAY).await?;
         match heard.parcel {
             Some(parcel) => break decode(&parcel),
             None if Instant::now() > end => return Err(PairingError::NoReply),
@@ -265,13 +267,14 @@ fn at_host(error: ClientError) -> PairingError {
     }
 }
 
-/// Asks until there is an answer, through a short outage.
+/// Asks until there is an answer, through an outage of at most `away`.
 async fn ask_long<T: serde::de::DeserializeOwned>(
     registries: &mut Registries,
     path: &str,
     body: &impl serde::Serialize,
+    away: Duration,
 ) -> Result<T, ClientError> {
-    let (mut patience, since) = (Patience::new(AWAY), Instant::now());
+    let (mut patience, since) = (Patience::new(away), Instant::now());
     loop {
         let ask = Ask {
             wait: WAIT + Duration::from_secs(MAX_WAIT_S.into()),

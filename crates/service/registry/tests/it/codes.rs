@@ -123,7 +123,7 @@ impl Drop for Impostor {
 }
 
 impl Impostor {
-    async fn start(answer: fn(&str) -> (u16, serde_json::Value)) -> Self {
+    async fn start(answer: impl Fn(&str) -> (u16, serde_json::Value) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let acceptor = TlsAcceptor::from(tls::pinned_server(&key(1)).unwrap());
@@ -214,6 +214,33 @@ async fn a_registry_that_forges_an_end_gets_and_gives_nothing() {
     );
 }
 
+/// Neither too many requests nor an error of the registry's own ends a code: both ends ask again.
+#[tokio::test]
+async fn a_registry_that_has_no_time_is_asked_again() {
+    let requests = AtomicUsize::new(0);
+    let busy = Impostor::start(move |path| match path {
+        "/v1/clients" => (200, json!({"credential": "x", "expires": 2_000_000_000})),
+        "/v1/mailboxes" => (200, json!({"number": 7, "life_s": 3600})),
+        _ => match requests.fetch_add(1, Ordering::Relaxed) {
+            0 => (503, error("busy")),
+            1 => (429, error("rate")),
+            2 => (404, error("no_code")),
+            // For the guest.
+            3 => (503, error("busy")),
+            _ => (409, error("code_used")),
+        },
+    });
+    let busy = busy.await;
+    let hosted = host(&busy.url).await.unwrap();
+    let served = hosted.serve().await;
+    assert!(matches!(served, Err(PairingError::Forgotten)), "{served:?}");
+    let redeemed = guest(&busy.url, "7-guitar-saddle-orbit", 1).await;
+    assert!(
+        redeemed.as_ref().is_err_and(PairingError::is_refusal),
+        "{redeemed:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_host_whose_mailbox_is_gone_ends() {
     let restarted = Impostor::start(|path| match path {
@@ -281,6 +308,16 @@ fn a_source_that_tries_numbers_is_stopped() {
     // A burst of 200, and 30 each.
     assert_eq!(tries.count(), 6);
     assert_eq!(guess(&mut core, number), Err(Problem::Rate));
+    // To find one costs no less.
+    let mut found = |n: u8| {
+        let number = open(&mut core, n, n.into()).unwrap();
+        let request = TakeOffer {
+            guest: encode(&[2; 16]),
+        };
+        core.take_offer(NOW, from(4), number, &request)
+    };
+    let taken = (10..30).take_while(|n| found(*n) != Err(Problem::Rate));
+    assert_eq!(taken.count(), 6);
     // Others aren't.
     let request = TakeOffer {
         guest: encode(&[3; 16]),
