@@ -222,11 +222,20 @@ impl std::error::Error for Interrupted {}
 #[derive(Debug)]
 pub(crate) struct NeverCame {
     pub(crate) limit: Duration,
+    /// Whether a transfer broke off before.
+    pub(crate) again: bool,
 }
 
 impl fmt::Display for NeverCame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = format_duration(self.limit);
+        if self.again {
+            return write!(
+                f,
+                "the transfer broke off, and the other side didn't try again within {limit}: run \
+                 the same commands again, with a new code"
+            );
+        }
         write!(
             f,
             "the code was used, but no transfer began within {limit}: see what the other side \
@@ -257,7 +266,8 @@ impl fmt::Display for TimedOut {
 
 impl std::error::Error for TimedOut {}
 
-/// A request to stop: Ctrl-C, SIGTERM, or the end of standard input for a receiver over ssh.
+/// A request to stop: Ctrl-C, SIGTERM, SIGHUP, or the end of standard input for a receiver over
+/// ssh.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
@@ -289,13 +299,19 @@ impl Stop {
     }
 }
 
-/// Ctrl-C and SIGTERM, unless the system refuses to report them.
-struct Signals([Option<Signal>; 2]);
+/// Ctrl-C, SIGTERM and SIGHUP, unless the system refuses to report them.
+struct Signals([Option<Signal>; 3]);
 
 impl Signals {
     fn listen() -> Self {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
-        Self(kinds.map(|kind| signal(kind).ok()))
+        let listen = |kind| signal(kind).ok();
+        // ssh ends its ProxyCommand by it, and a terminal what runs in it. `nohup` forbids that.
+        let hangup = (!manyway_os::ignores_hangup()).then(SignalKind::hangup);
+        Self([
+            listen(SignalKind::interrupt()),
+            listen(SignalKind::terminate()),
+            hangup.and_then(listen),
+        ])
     }
 
     async fn next(&mut self) {
@@ -307,10 +323,11 @@ impl Signals {
                 None => std::future::pending().await,
             }
         }
-        let [interrupt, terminate] = &mut self.0;
+        let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {
             () = one(interrupt) => {}
             () = one(terminate) => {}
+            () = one(hangup) => {}
         }
     }
 }

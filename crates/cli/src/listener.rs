@@ -1,6 +1,7 @@
 //! The side that waits: it says how to reach it, by a ticket or a code, and takes the first
 //! transfer.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use manyway::Endpoint;
@@ -25,8 +26,12 @@ pub(crate) struct Listener<'a> {
     pub(crate) reports: &'a Reports,
     pub(crate) endpoint: &'a Endpoint,
     pub(crate) network: &'a NetworkArgs,
-    pub(crate) options: &'a TicketArgs,
+    pub(crate) ticket: &'a TicketArgs,
+    /// Whether a code says how to reach it.
+    pub(crate) code: bool,
     pub(crate) retry: Option<Duration>,
+    /// Whether somebody has begun something.
+    pub(crate) begun: Cell<bool>,
     /// What to do on the other host. It takes what to add behind "On the other host", and the
     /// ticket or the code.
     pub(crate) instructions: &'a dyn Fn(&str, &str) -> String,
@@ -41,18 +46,18 @@ impl Listener<'_> {
     ) -> anyhow::Result<BackgroundTasks> {
         let named = relays.for_own_ticket().await?;
         options::listen_tcp(self.endpoint, self.network)?;
-        let ticket = ticket::listen(self.endpoint, self.options, &named)?;
-        if self.options.code {
+        let ticket = ticket::listen(self.endpoint, self.ticket, &named)?;
+        if self.code {
             let tasks = relays.await_callers(self.endpoint, &ticket)?;
             let offered = relays.offer_code(&ticket, self.stop).await?;
             self.show(&offered);
             offered.used(self.stop).await?;
             return Ok(tasks);
         }
-        ticket::publish(self.screen, &ticket, self.options, |ticket| {
+        ticket::publish(self.screen, &ticket, self.ticket, |ticket| {
             (self.instructions)("", &ticket.to_string())
         })?;
-        self.reports.listening(&ticket, self.options);
+        self.reports.listening(&ticket, self.ticket);
         relays.await_callers(self.endpoint, &ticket)
     }
 
@@ -78,10 +83,14 @@ impl Listener<'_> {
         arrival: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let limit = GUEST.max(self.retry.unwrap_or_default());
+        let again = self.begun.get();
         tokio::select! {
-            first = arrival => first,
+            first = arrival => {
+                self.begun.set(true);
+                first
+            }
             () = self.stop.requested() => Err(Interrupted.into()),
-            () = sleep(limit), if self.options.code => Err(NeverCame { limit }.into()),
+            () = sleep(limit), if self.code => Err(NeverCame { limit, again }.into()),
         }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) async fn bind_selecting(
 
 /// As [`bind`], for connections with streams of which nobody may read some.
 pub(crate) async fn bind_for_streams(network: &NetworkArgs) -> anyhow::Result<Endpoint> {
+    // Each stream is a TCP connection, and that is a file.
+    manyway_os::open_files();
     let config = Config {
         window_shares: WINDOW_SHARES,
         ..config(network)?

@@ -1,5 +1,6 @@
 //! `manyway recv`: waits for senders, or fetches what a sender offers.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -56,7 +57,7 @@ enum Ended {
 async fn recv(screen: &Screen, reports: &mut Reports, mut args: RecvArgs) -> anyhow::Result<Ended> {
     let (source, dir) = source_and_dir(&args)?;
     // A code leads one sender here.
-    args.once |= args.ticket.code;
+    args.once |= args.code.code;
     reports.with_hook(&args.report, Some(&dir))?;
     if let Some(address) = args.metrics {
         reports.with_metrics(Metrics::serve(screen, address).await?);
@@ -64,7 +65,7 @@ async fn recv(screen: &Screen, reports: &mut Reports, mut args: RecvArgs) -> any
     let carrier = args.network.carrier;
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     if source.is_some() {
-        if args.ticket.code {
+        if args.code.code {
             return Err(usage(
                 "`--code` makes a code for a sender: leave it out, or the ticket that you fetch \
                  from",
@@ -187,8 +188,10 @@ impl Receiver {
             reports: &self.setup.reports,
             endpoint,
             network: &args.network,
-            options: &args.ticket,
+            ticket: &args.ticket,
+            code: args.code.code,
             retry: args.retry.retry,
+            begun: Cell::default(),
             instructions: &|with, invitation| {
                 format!("On the sending host{with}:\n\n  manyway send PATH… --to {invitation}\n")
             },

@@ -1,5 +1,7 @@
 //! `manyway send`: to a ticket, over ssh, or to a receiver that fetches.
 
+use std::cell::Cell;
+
 use manyway::files::Sources;
 use manyway::{Connection, Endpoint, Ticket};
 
@@ -73,7 +75,7 @@ async fn send(
     let (carrier, pick) = (args.network.carrier, args.selection.pick);
     let mut relays = RelaySources::read(screen, &args.relays, carrier, pick)?;
     if connects {
-        if args.ticket.code {
+        if args.code.code {
             return Err(usage(
                 "`--code` makes a code for a receiver that fetches the files: leave it out, or the \
                  destination",
@@ -176,8 +178,10 @@ impl Sender<'_> {
             reports: &self.setup.reports,
             endpoint: self.endpoint,
             network: &self.args.network,
-            options: &self.args.ticket,
+            ticket: &self.args.ticket,
+            code: self.args.code.code,
             retry: self.args.retry.retry,
+            begun: Cell::default(),
             instructions: &|with, invitation| {
                 format!("On the receiving host{with}:\n\n  manyway recv {invitation}\n")
             },

@@ -1,12 +1,14 @@
 //! System calls that an endpoint, a relay and a registry share: UDP socket options, a Unix clock
-//! that never jumps, how many files may be open, files with secrets. No protocol lives here.
+//! that never jumps, how many files may be open, whether a lost terminal ends a process, files with secrets. No protocol lives here.
 //!
 //! It is a crate of its own because relay and registry must build without the runtime.
 
 mod clock;
 mod files;
+mod hangup;
 pub mod secret;
 pub mod udp;
 
 pub use clock::UnixClock;
 pub use files::open_files;
+pub use hangup::ignores_hangup;

@@ -53,6 +53,8 @@ pub(crate) struct SendArgs {
     #[command(flatten)]
     pub(crate) selection: SelectionArgs,
     #[command(flatten)]
+    pub(crate) code: CodeArgs,
+    #[command(flatten)]
     pub(crate) ticket: TicketArgs,
     #[command(flatten)]
     pub(crate) ssh: SshArgs,
@@ -140,6 +142,8 @@ pub(crate) struct RecvArgs {
     pub(crate) report: ReportArgs,
     #[command(flatten)]
     pub(crate) relays: RelaySourceArgs,
+    #[command(flatten)]
+    pub(crate) code: CodeArgs,
     #[command(flatten)]
     pub(crate) ticket: TicketArgs,
 }
@@ -312,10 +316,10 @@ pub(crate) struct GuardArgs {
     pub(crate) keep_parts: Duration,
 }
 
-/// The ticket that a listener prints, or the code.
+/// A code in place of the ticket that a listener prints.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Ticket")]
-pub(crate) struct TicketArgs {
+pub(crate) struct CodeArgs {
     /// Print a one-time code of four words instead of a ticket; needs `--registry` and
     /// `--token-file`
     ///
@@ -325,7 +329,12 @@ pub(crate) struct TicketArgs {
     /// the registry sets another time. A wrong word ends it. manyway then exits after one transfer.
     #[arg(long, conflicts_with = "ticket_file")]
     pub(crate) code: bool,
+}
 
+/// The ticket that a listener prints.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Ticket")]
+pub(crate) struct TicketArgs {
     /// Write the ticket to this file, readable by you alone; with `-q`, manyway doesn't print it
     #[arg(long, value_name = "FILE")]
     pub(crate) ticket_file: Option<PathBuf>,

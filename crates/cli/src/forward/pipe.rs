@@ -3,6 +3,7 @@
 //! The sender's direction of the stream has the bytes as they are. The receiver answers once it has
 //! written all of them, or when it can't.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -43,7 +44,7 @@ pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> 
         ));
     }
     let content = &args.content;
-    let mut given = args.arrival.given();
+    let given = args.arrival.given();
     let more = [
         (!content.exclude.is_empty(), "--exclude"),
         (!content.include.is_empty(), "--include"),
@@ -57,12 +58,7 @@ pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> 
         (args.report.hook.is_some(), "--hook"),
         (!args.quota.quota.is_empty(), "--quota"),
     ];
-    given.extend(
-        more.iter()
-            .filter(|(given, _)| *given)
-            .map(|(_, name)| *name),
-    );
-    check(&given)?;
+    check(given, &more)?;
     let to = args.to.as_deref().map(ticket::read).transpose()?;
     let limit = args.network.limit.as_ref().and_then(Limit::now);
     let selected = selection::config(&args.selection, &args.relays, limit, to.is_some())?;
@@ -73,6 +69,7 @@ pub(crate) async fn send(screen: &Screen, args: SendArgs) -> anyhow::Result<()> 
         pick: args.selection.pick,
         selected,
         ticket: &args.ticket,
+        code: args.code.code,
     };
     ends.run(screen, to).await
 }
@@ -86,7 +83,7 @@ pub(crate) async fn receive(
     // `-o -` is how other programs say it: a flag that has no meaning here.
     let mut arrival = args.arrival;
     arrival.owner = false;
-    let mut given = arrival.given();
+    let given = arrival.given();
     let more = [
         (args.retry.retry.is_some(), "--retry"),
         (args.retry.timeout.is_some(), "--timeout"),
@@ -97,12 +94,7 @@ pub(crate) async fn receive(
         (args.guard.max_total.is_some(), "--max-total"),
         (!args.quota.quota.is_empty(), "--quota"),
     ];
-    given.extend(
-        more.iter()
-            .filter(|(given, _)| *given)
-            .map(|(_, name)| *name),
-    );
-    check(&given)?;
+    check(given, &more)?;
     let ends = Ends {
         sends: false,
         network: &args.network,
@@ -110,18 +102,25 @@ pub(crate) async fn receive(
         pick: None,
         selected: None,
         ticket: &args.ticket,
+        code: args.code.code,
     };
     ends.run(screen, from).await
 }
 
-fn check(given: &[&str]) -> anyhow::Result<()> {
-    match given {
-        [] => Ok(()),
-        given => Err(usage(format!(
-            "with `-`, manyway sends a stream and no files: leave out {}",
-            given.join(" ")
-        ))),
+/// Refuses options about files: those that were given, and those of `more` that were.
+fn check(mut given: Vec<&str>, more: &[(bool, &'static str)]) -> anyhow::Result<()> {
+    given.extend(
+        more.iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, name)| name),
+    );
+    if given.is_empty() {
+        return Ok(());
     }
+    Err(usage(format!(
+        "with `-`, manyway sends a stream and no files: leave out {}",
+        given.join(" ")
+    )))
 }
 
 /// Our end, and how the other is found.
@@ -133,6 +132,7 @@ struct Ends<'a> {
     pick: Option<u16>,
     selected: Option<LiveConfig>,
     ticket: &'a TicketArgs,
+    code: bool,
 }
 
 impl Ends<'_> {
@@ -141,7 +141,7 @@ impl Ends<'_> {
         let carrier = self.network.carrier;
         let mut relays = RelaySources::read(screen, self.relays, carrier, self.pick)?;
         if invitation.is_some() {
-            if self.ticket.code {
+            if self.code {
                 return Err(usage(
                     "`--code` makes a code for the other side: leave it out, or the ticket",
                 ));
@@ -194,8 +194,10 @@ impl Ends<'_> {
             reports: &Reports::silent(&setup.screen),
             endpoint,
             network: self.network,
-            options: self.ticket,
+            ticket: self.ticket,
+            code: self.code,
             retry: None,
+            begun: Cell::default(),
             instructions: &instructions,
         };
         let _tasks = listener.announce(relays).await?;

@@ -65,7 +65,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// `--allow-listen`: as [`Rule`], of the addresses of this host; a port alone is that of 127.0.0.1.
+/// `--allow-listen`: as [`Rule`], of the addresses of this host; a port alone is that of 127.0.0.1,
+/// which `localhost` means here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListenRule(Rule);
 
@@ -73,10 +74,27 @@ impl FromStr for ListenRule {
     type Err = RuleError;
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
-        match text.contains(':') {
-            true => text.parse().map(Self),
-            false => format!("localhost:{text}").parse().map(Self),
-        }
+        let rule: Rule = match text.contains(':') {
+            true => text.parse(),
+            false => format!("localhost:{text}").parse(),
+        }?;
+        let host = rule.host.map(|host| here(&host).to_owned());
+        Ok(Self(Rule { host, ..rule }))
+    }
+}
+
+impl ListenRule {
+    fn allows(&self, at: &Target) -> bool {
+        let at = Target::new(here(at.host()), at.port());
+        at.is_ok_and(|at| self.0.allows(&at))
+    }
+}
+
+/// One name for the loopback address.
+fn here(host: &str) -> &str {
+    match host {
+        "127.0.0.1" => "localhost",
+        host => host,
     }
 }
 
@@ -97,10 +115,8 @@ impl Rules {
         self.connect.iter().any(|rule| rule.allows(target))
     }
 
-    pub(super) fn may_listen(&self, target: &Target) -> bool {
-        self.listen
-            .iter()
-            .any(|ListenRule(rule)| rule.allows(target))
+    pub(super) fn may_listen(&self, at: &Target) -> bool {
+        self.listen.iter().any(|rule| rule.allows(at))
     }
 }
 
@@ -180,12 +196,24 @@ mod tests {
             listen: vec!["8080".parse().unwrap(), "0.0.0.0:*".parse().unwrap()],
         };
         let may = |text: &str| rules.may_listen(&text.parse().unwrap());
-        assert!(may("localhost:8080") && may("0.0.0.0:1"));
+        assert!(may("localhost:8080") && may("127.0.0.1:8080") && may("0.0.0.0:1"));
         assert!(!may("localhost:8081") && !may("192.0.2.1:8080"));
         assert_eq!(
             rules.to_string(),
             "Who has the ticket can listen on localhost:8080, 0.0.0.0:*"
         );
+    }
+
+    #[test]
+    fn to_listen_localhost_and_its_address_are_one() {
+        for (rule, at) in [
+            ("127.0.0.1:8080", "localhost:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            ("127.0.0.1:*", "localhost:1"),
+        ] {
+            let rule: ListenRule = rule.parse().unwrap();
+            assert!(rule.allows(&at.parse().unwrap()), "{rule:?} {at}");
+        }
     }
 
     #[test]

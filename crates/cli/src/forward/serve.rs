@@ -1,5 +1,6 @@
 //! `manyway serve`: lets the holders of a ticket connect to targets that its user has allowed.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,11 +37,6 @@ pub(crate) async fn run(screen: &Screen, args: ServeArgs) -> anyhow::Result<()> 
              example `--allow localhost:22`, or with `--allow-listen PORT`",
         ));
     }
-    if args.ticket.code {
-        return Err(usage(
-            "`--code` lets in one peer for one transfer, and `serve` stays for many: leave it out",
-        ));
-    }
     let carrier = args.network.carrier;
     let mut relays = RelaySources::read(screen, &args.relays, carrier, None)?;
     let endpoint = options::bind_for_streams(&args.network).await?;
@@ -67,8 +63,10 @@ async fn serve(
         reports: &Reports::silent(&setup.screen),
         endpoint,
         network: &args.network,
-        options: &args.ticket,
+        ticket: &args.ticket,
+        code: false,
         retry: None,
+        begun: Cell::default(),
         instructions: &|with, invitation| instructions(&rules, with, invitation),
     };
     let _tasks = listener.announce(relays).await?;

@@ -16,7 +16,8 @@ use crate::exit::ClosedByPeer;
 
 /// Whoever opens a stream says what for within this time.
 const REQUEST_WAIT: Duration = Duration::from_secs(15);
-/// The other side answers within this time, in which it may try several addresses of a target.
+/// The other side answers within this time, in which it may try several addresses of a target. A
+/// stream is free within it, too.
 const REPLY_WAIT: Duration = Duration::from_secs(60);
 /// Most characters of a peer's words.
 const MAX_REASON: usize = 300;
@@ -39,7 +40,16 @@ impl Stream {
         connection: &Connection,
         request: &Request,
     ) -> anyhow::Result<(Self, Reply)> {
-        let (send, receive) = connection.open_bi().await.map_err(over)?;
+        let seconds = REPLY_WAIT.as_secs();
+        let opened = timeout(REPLY_WAIT, connection.open_bi()).await;
+        let (send, receive) = opened
+            .map_err(|_| {
+                anyhow::anyhow!(
+                    "the peer allows no more connections at a time, and none has ended for \
+                     {seconds} s"
+                )
+            })?
+            .map_err(over)?;
         let mut stream = Self { send, receive };
         let asked = async {
             let written = stream.send.write_all(&request.encode()).await;
@@ -48,7 +58,6 @@ impl Stream {
         };
         let answer = timeout(REPLY_WAIT, asked).await;
         let answer = answer.unwrap_or_else(|_| {
-            let seconds = REPLY_WAIT.as_secs();
             let late = format!("the peer hasn't answered for {seconds} s");
             Err(io::Error::new(io::ErrorKind::TimedOut, late).into())
         });

@@ -2,16 +2,16 @@
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
 use manyway_wire::forward::{Code, Target};
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
 use super::error::Cut;
@@ -24,6 +24,11 @@ const MOST: usize = 128;
 const CONNECT_WAIT: Duration = Duration::from_secs(20);
 /// After a connection that couldn't be accepted, as when too many files are open.
 const PAUSE: Duration = Duration::from_millis(200);
+/// Names that are looked up at once. The system can't be asked to stop, so each keeps its place
+/// until it is answered, whoever still waits for it.
+static LOOKUPS: Semaphore = Semaphore::const_new(32);
+/// After so long without a byte, the system asks whether the other end is still there.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Most bytes taken from either side at once.
 const PIECE: usize = 64 << 10;
 
@@ -76,8 +81,7 @@ pub(super) async fn dial(target: &Target) -> Result<TcpStream, (Code, String)> {
 
 async fn dial_in_turn(target: &Target) -> Result<TcpStream, (Code, String)> {
     let host = target.host();
-    let addresses = lookup_host((host, target.port())).await;
-    let addresses = addresses.map_err(|error| {
+    let addresses = look_up(host, target.port()).await.map_err(|error| {
         let reason = format!("{host} has no address: {error}");
         (Code::HostUnreachable, reason)
     })?;
@@ -89,6 +93,16 @@ async fn dial_in_turn(target: &Target) -> Result<TcpStream, (Code, String)> {
         }
     }
     Err(last)
+}
+
+async fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let place = LOOKUPS.acquire().await.map_err(io::Error::other)?;
+    let host = host.to_owned();
+    let asked = spawn_blocking(move || {
+        let _place = place;
+        (&*host, port).to_socket_addrs().map(Iterator::collect)
+    });
+    asked.await.map_err(io::Error::other)?
 }
 
 fn unreachable(target: &Target, error: &io::Error) -> (Code, String) {
@@ -117,6 +131,9 @@ pub(super) fn reset(tcp: TcpStream) {
 pub(super) async fn splice(mut tcp: TcpStream, mut stream: Stream) -> Result<(), Cut> {
     // What is typed leaves at once.
     tcp.set_nodelay(true).ok();
+    // A host that has vanished doesn't keep a stream for ever.
+    let keepalive = TcpKeepalive::new().with_time(SILENCE);
+    SockRef::from(&tcp).set_tcp_keepalive(&keepalive).ok();
     // Unless both directions end, it ends by a reset: bytes that are missing don't look complete.
     tcp.set_zero_linger().ok();
     let (mut from, mut to) = tcp.split();

@@ -215,11 +215,7 @@ fn a_stop_on_either_side_is_told_to_the_other_and_leaves_nothing_without_use() {
 /// Whatever ends a transfer, the same again goes on where it was, even with another ticket.
 #[test]
 fn an_interrupted_transfer_goes_on_where_it_was() {
-    for (how, signal) in [
-        ("receiver", "-KILL"),
-        ("receiver", "-INT"),
-        ("sender", "-INT"),
-    ] {
+    for (how, signal) in [("receiver", "KILL"), ("receiver", "INT"), ("sender", "INT")] {
         let place = Place::new();
         let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
         place.wait_for("ticket");
@@ -232,10 +228,8 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
         };
         eventually("half a megabyte", || part().filter(|&len| len > 500_000));
         let victim = if how == "sender" { &sender } else { &receiver };
-        let mut kill = Command::new("kill");
-        kill.args([signal, &victim.0.id().to_string()]);
-        assert!(kill.status().unwrap().success());
-        if signal == "-INT" {
+        victim.signal(signal);
+        if signal == "INT" {
             for ended in [sender.finish(), receiver.finish()] {
                 let hint = "Run the same commands again";
                 assert!(ended.code == 5 && ended.stderr.contains(hint), "{ended:?}");

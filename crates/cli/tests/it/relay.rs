@@ -4,7 +4,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::time::Duration;
 
 use crate::common::eventually;
@@ -156,11 +155,7 @@ fn what_listeners_get_has_no_access_in_it() {
 fn it_ends_when_asked_and_says_so() {
     let dir = TempDir::new().unwrap();
     let relay = Relay::start(dir.path(), &[]);
-    let pid = relay.process.0.id();
-    let terminated = Command::new("sh")
-        .args(["-c", &format!("kill -TERM {pid}")])
-        .status();
-    assert!(terminated.unwrap().success());
+    relay.process.signal("TERM");
     let mut said = relay.said;
     let mut stderr = relay.stderr;
     stderr.read_to_string(&mut said).unwrap();

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::time::Duration;
 
 use crate::common::relay::{Relay, invitation, run};
@@ -143,11 +142,7 @@ fn on_sigterm_streams_go_on_and_listeners_are_told() {
     let ticket = invitation(dir.path(), relay.address);
     let mut joined = join(address, &ticket);
     pass(&mut joined.ends);
-    let pid = relay.process.0.id();
-    let terminated = Command::new("sh")
-        .args(["-c", &format!("kill -TERM {pid}")])
-        .status();
-    assert!(terminated.unwrap().success());
+    relay.process.signal("TERM");
     assert_eq!(hear(&mut joined.listener), StreamReply::Leaving);
     pass(&mut joined.ends);
     joined.ends.reverse();

@@ -1,18 +1,11 @@
 //! `--timeout`: a peer that hangs doesn't hold a transfer for ever.
 
 use std::fs;
-use std::process::Command;
 
 use serde_json::Value;
 
 use crate::common::transfer::Transfer;
 use crate::common::{Running, eventually, manyway};
-
-fn signal(process: &Running, signal: &str) {
-    let mut kill = Command::new("kill");
-    kill.args([signal, &process.0.id().to_string()]);
-    assert!(kill.status().unwrap().success());
-}
 
 /// A sender in the middle of its file.
 fn sender(transfer: &Transfer, arguments: &[&str]) -> Running {
@@ -33,9 +26,9 @@ fn a_transfer_that_stands_still_ends_and_says_what_it_waited_for() {
     let transfer = Transfer::new(3_000_000);
     let receiver = transfer.receiver(&["--json"]);
     let sender = sender(&transfer, &["--timeout", "1500ms", "--json"]);
-    signal(&receiver, "-STOP");
+    receiver.signal("STOP");
     let sent = sender.finish();
-    signal(&receiver, "-CONT");
+    receiver.signal("CONT");
     assert_eq!(sent.code, 5, "{sent:?}");
     let error = &sent.json()["error"];
     assert_eq!(error["code"], "timeout");
@@ -61,9 +54,9 @@ fn with_retry_both_sides_go_on() {
     let transfer = Transfer::new(1_000_000);
     let receiver = transfer.receiver(&["--retry", "1min"]);
     let sender = sender(&transfer, &["--timeout", "1s", "--retry", "1min", "--json"]);
-    signal(&receiver, "-STOP");
+    receiver.signal("STOP");
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    signal(&receiver, "-CONT");
+    receiver.signal("CONT");
     let sent = sender.finish().ok();
     let again = "(`--timeout`); manyway waited for the receiver";
     assert!(

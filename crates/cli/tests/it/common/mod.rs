@@ -34,14 +34,15 @@ pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     pub(crate) fn interrupt(&self) {
-        let kill = format!("kill -INT {}", self.0.id());
-        assert!(
-            Command::new("sh")
-                .args(["-c", &kill])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal("INT");
+    }
+
+    /// Sends it a signal, by its name without SIG.
+    pub(crate) fn signal(&self, name: &str) {
+        // Every shell has it, and not every system a program of that name.
+        let kill = format!("kill -{name} {}", self.0.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.unwrap().success());
     }
 
     /// Waits for its end; what it wrote to an output that was taken before is left out.

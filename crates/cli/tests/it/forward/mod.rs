@@ -1,20 +1,20 @@
 //! `serve`, `forward` and `connect`: TCP connections of other programs between two processes.
 
+mod peers;
+mod programs;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-use manyway::{CloseReason, Endpoint, EndpointOptions, Ticket};
-use manyway_wire::forward::{HEADER_LEN, Header, Reply, Request};
+use manyway::Ticket;
 use socket2::SockRef;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::common::service::Service;
-use crate::common::transfer::Transfer;
 use crate::common::{Finished, Running, eventually, manyway};
 
 /// Only tests that fail wait this long.
@@ -71,6 +71,15 @@ fn connect(port: u16) -> TcpStream {
     let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
     tcp.set_read_timeout(Some(PATIENCE)).unwrap();
     tcp
+}
+
+/// Waits for its end, or for its reset; nothing comes before.
+fn ends(mut tcp: TcpStream) {
+    match tcp.read(&mut [0; 1]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 /// `manyway serve` in a directory, with its ticket there.
@@ -257,10 +266,10 @@ fn a_target_that_is_closed_or_not_allowed_is_named_and_the_connection_ends() {
     let (closed, other) = (closed_port(), server(echo));
     let served = Served::allowing(&[closed]);
     let (mut forward, port) = served.forward_to(closed);
-    assert_eq!(connect(port).read(&mut [0; 1]).unwrap_or(0), 0);
+    ends(connect(port));
     forward.hear(&format!("nobody listens on 127.0.0.1:{closed}"));
     let (mut forward, port) = served.forward_to(other);
-    assert_eq!(connect(port).read(&mut [0; 1]).unwrap_or(0), 0);
+    ends(connect(port));
     let words = format!("127.0.0.1:{other} isn't allowed: the user of `manyway serve` can allow");
     forward.hear(&words);
 
@@ -302,108 +311,6 @@ fn who_reads_nothing_does_not_hold_up_others() {
     heard.reverse();
     assert!(heard == sent);
     drop(stalled);
-}
-
-/// A SOCKS client that asks for an IPv4 address; its socket once it is told that it is connected.
-fn by_socks(proxy: u16, target: u16) -> (u8, TcpStream) {
-    let mut tcp = connect(proxy);
-    let [high, low] = target.to_be_bytes();
-    tcp.write_all(&[5, 1, 0]).unwrap();
-    tcp.read_exact(&mut [0; 2]).unwrap();
-    tcp.write_all(&[5, 1, 0, 1, 127, 0, 0, 1, high, low])
-        .unwrap();
-    let mut answer = [0; 10];
-    tcp.read_exact(&mut answer).unwrap();
-    (answer[1], tcp)
-}
-
-#[test]
-fn a_socks_proxy_connects_from_the_other_side() {
-    let target = server(backwards);
-    let closed = closed_port();
-    let served = Served::allowing(&[target, closed]);
-    let (mut forward, ports) = served.forward(&["-D", "0"]);
-    let (code, mut tcp) = by_socks(ports[0], target);
-    assert_eq!(code, 0);
-    tcp.write_all(b"socks").unwrap();
-    tcp.shutdown(Shutdown::Write).unwrap();
-    let mut heard = String::new();
-    tcp.read_to_string(&mut heard).unwrap();
-    assert_eq!(heard, "skcos");
-    // RFC 1928's codes: not allowed, and refused.
-    assert_eq!(by_socks(ports[0], closed_port()).0, 2);
-    assert_eq!(by_socks(ports[0], closed).0, 5);
-
-    // Nonsense is answered by an end, and the next one is served.
-    let mut tcp = connect(ports[0]);
-    tcp.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-    assert_eq!(tcp.read(&mut [0; 1]).unwrap_or(0), 0);
-    forward.hear("a program doesn't speak SOCKS5: its first byte is 0x47");
-    let mut tcp = connect(ports[0]);
-    tcp.write_all(&[5, 1, 0, 5, 2, 0, 1]).unwrap();
-    let mut answer = [0; 12];
-    tcp.read_exact(&mut answer).unwrap();
-    assert_eq!(answer[..4], [5, 0, 5, 7]);
-    forward.hear("a program asks for SOCKS command 2");
-    assert_eq!(by_socks(ports[0], target).0, 0);
-}
-
-/// Whether a program is there; a test without it says so and passes.
-fn there_is(program: &str) -> bool {
-    let found = Command::new("sh")
-        .args(["-c", &format!("command -v {program}")])
-        .output();
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
-        let mut stderr = std::io::stderr();
-        writeln!(stderr, "skipped: it takes {program}").unwrap();
-        assert!(
-            std::env::var_os("MANYWAY_REQUIRE_SSH").is_none(),
-            "{program}"
-        );
-    }
-    found
-}
-
-#[test]
-fn curl_fetches_through_the_proxy() {
-    if !there_is("curl") {
-        return;
-    }
-    let target = server(|mut tcp: TcpStream| {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            tcp.read_exact(&mut byte).unwrap();
-            head.extend(byte);
-        }
-        let body = content(2_000_000, 3);
-        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2000000\r\n\r\n";
-        tcp.write_all(head.as_bytes()).unwrap();
-        tcp.write_all(&body).unwrap();
-    });
-    let served = Served::start(&["--allow", &format!("localhost:{target}")]);
-    let (_forward, ports) = served.forward(&["-D", "0"]);
-    let output = Command::new("curl")
-        .args([
-            "--silent",
-            "--show-error",
-            "--max-time",
-            "60",
-            "--noproxy",
-            "",
-        ])
-        .arg("--proxy")
-        .arg(format!("socks5h://127.0.0.1:{}", ports[0]))
-        .arg(format!("http://localhost:{target}/x"))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    assert!(output.stdout == content(2_000_000, 3));
 }
 
 #[test]
@@ -465,219 +372,6 @@ fn standard_input_and_output_reach_a_target() {
     assert!(heard == sent);
 }
 
-/// A server of ssh on loopback, and a key that it takes.
-struct Sshd {
-    process: Running,
-    port: u16,
-}
-
-impl Sshd {
-    fn start(dir: &Path) -> Self {
-        for name in ["host", "key"] {
-            let made = Command::new("ssh-keygen")
-                .args(["-q", "-t", "ed25519", "-N", "", "-f", name])
-                .current_dir(dir)
-                .status();
-            assert!(made.unwrap().success());
-        }
-        let port = closed_port();
-        let shown = dir.display();
-        let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {shown}/host\nPidFile none\n\
-             AuthorizedKeysFile {shown}/key.pub\nStrictModes no\nUsePAM no\n\
-             PermitRootLogin prohibit-password\n"
-        );
-        std::fs::write(dir.join("config"), config).unwrap();
-        // It separates privileges there, if it has any.
-        std::fs::create_dir_all("/run/sshd").ok();
-        let mut command = Command::new("/usr/sbin/sshd");
-        command.args(["-D", "-e", "-f", "config"]).current_dir(dir);
-        command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .stdin(Stdio::null());
-        let process = Running(command.spawn().unwrap());
-        eventually("sshd", || TcpStream::connect(("127.0.0.1", port)).ok());
-        Self { process, port }
-    }
-}
-
-#[test]
-fn ssh_goes_through_connect_as_its_proxy_command() {
-    if !there_is("/usr/sbin/sshd") || !there_is("ssh") {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    let sshd = Sshd::start(dir.path());
-    let served = Served::allowing(&[sshd.port]);
-    let proxy = format!(
-        "ProxyCommand={} connect --stdio -q --path 127.0.0.1 @{}/ticket",
-        env!("CARGO_BIN_EXE_manyway"),
-        served.path().display()
-    );
-    let mut command = Command::new("ssh");
-    command
-        .args([
-            "-F",
-            "none",
-            "-T",
-            "-o",
-            &proxy,
-            "-o",
-            "StrictHostKeyChecking=no",
-        ])
-        .args(["-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"])
-        .args([
-            "-o",
-            "IdentitiesOnly=yes",
-            "-o",
-            "BatchMode=yes",
-            "-i",
-            "key",
-        ])
-        .args(["anywhere", "cat; exit 7"])
-        .current_dir(dir.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let sent = content(1_000_000, 9);
-    let (heard, ended) = fed(Running(command.spawn().unwrap()), &sent);
-    assert_eq!(ended.code, 7, "{ended:?}");
-    assert!(heard == sent, "{} of {}", heard.len(), sent.len());
-    drop(sshd.process);
-}
-
-#[test]
-fn tickets_for_something_else_are_told_apart() {
-    // A receiver's of files, given to these commands …
-    let transfer = Transfer::new(1000);
-    let receiver = transfer.receiver(&[]);
-    transfer.ticket();
-    let run = |dir: &Path, arguments: &[&str]| {
-        let mut command = manyway(dir, arguments);
-        command.env("MANYWAY_PATH", "127.0.0.1");
-        Running(command.spawn().unwrap()).finish()
-    };
-    for wrong in [
-        &["forward", "@ticket", "-L", "0:localhost:80"][..],
-        &["connect", "--stdio", "@ticket", "localhost:80"],
-    ] {
-        let ended = run(transfer.path(), wrong);
-        assert!([1, 5].contains(&ended.code), "{ended:?}");
-        assert!(ended.stderr.contains("files"), "{ended:?}");
-    }
-    // … which goes on waiting.
-    transfer.send(&["--to", "@ticket"]);
-    transfer.check(receiver);
-
-    // That of `serve`, given to the others.
-    let served = Served::allowing(&[1]);
-    std::fs::write(served.path().join("file"), "x").unwrap();
-    for (wrong, words) in [
-        (&["send", "file", "--to", "@ticket"][..], "not for files"),
-        (&["recv", "@ticket"], "not for files"),
-        (&["send", "-", "--to", "@ticket"], "not for a pipe"),
-        (&["recv", "@ticket", "-"], "not for a pipe"),
-    ] {
-        let ended = run(served.path(), wrong);
-        assert_ne!(ended.code, 0, "{ended:?}");
-        assert!(ended.stderr.contains(words), "{wrong:?}: {ended:?}");
-    }
-    // And one that nobody serves any more.
-    let ticket = served.ticket().to_string();
-    served.service.end();
-    let mut command = manyway(
-        transfer.path(),
-        &["forward", "-L", "0:localhost:80", &ticket],
-    );
-    command.env("MANYWAY_PATH", "127.0.0.1");
-    let ended = Running(command.spawn().unwrap()).finish();
-    assert_eq!(ended.code, 3, "{ended:?}");
-}
-
-async fn endpoint() -> Endpoint {
-    let options = EndpointOptions {
-        paths: vec!["127.0.0.1".parse().unwrap()],
-        ..EndpointOptions::default()
-    };
-    Endpoint::bind(options).await.unwrap()
-}
-
-/// As many streams as are allowed, that say nothing or nonsense, cost others nothing.
-#[tokio::test(flavor = "multi_thread")]
-async fn streams_without_end_are_held_back_and_others_served() {
-    let target = tokio::task::spawn_blocking(|| server(echo)).await.unwrap();
-    let served = tokio::task::spawn_blocking(move || Served::allowing(&[target]))
-        .await
-        .unwrap();
-    let hostile = endpoint().await;
-    let connection = hostile.connect(&served.ticket()).await.unwrap();
-    let mut silent = Vec::new();
-    let opened = async {
-        loop {
-            let (mut send, receive) = connection.open_bi().await.unwrap();
-            send.write_all(b"m").await.unwrap();
-            silent.push((send, receive));
-        }
-    };
-    let waits = tokio::time::timeout(Duration::from_secs(2), opened).await;
-    assert!(waits.is_err(), "they have no end");
-    assert_eq!(silent.len(), 128);
-
-    // Nonsense on one of them frees its place, and is told as a reset.
-    let (send, receive) = &mut silent[0];
-    send.write_all(b"onsense and more of it").await.unwrap();
-    let answer = receive.read_to_end(&mut Vec::new()).await.unwrap_err();
-    assert_eq!(answer.kind(), ErrorKind::ConnectionReset);
-    silent.remove(0);
-    let (mut send, mut receive) = connection.open_bi().await.unwrap();
-    let request = Request::Connect(Some(format!("127.0.0.1:{target}").parse().unwrap()));
-    send.write_all(&[request.encode(), b"hello".to_vec()].concat())
-        .await
-        .unwrap();
-    let mut header = [0; HEADER_LEN];
-    receive.read_exact(&mut header).await.unwrap();
-    let header = Header::decode(header).unwrap();
-    let mut body = vec![0; header.len];
-    receive.read_exact(&mut body).await.unwrap();
-    assert_eq!(Reply::decode(header.kind, &body), Ok(Reply::done()));
-    let mut heard = [0; 5];
-    receive.read_exact(&mut heard).await.unwrap();
-    assert_eq!(&heard, b"hello");
-    // An honest peer beside it.
-    let honest = tokio::task::spawn_blocking(move || {
-        let (heard, ended) = fed(served.connect(&[]), b"honest");
-        ended.ok();
-        (heard, served)
-    });
-    assert_eq!(honest.await.unwrap().0, b"honest");
-    hostile.close().await;
-}
-
-/// Older and newer releases are told which version is there.
-#[tokio::test(flavor = "multi_thread")]
-async fn another_version_is_answered_with_a_sentence() {
-    let served = tokio::task::spawn_blocking(|| Served::allowing(&[1]))
-        .await
-        .unwrap();
-    let other = endpoint().await;
-    let connection = other.connect(&served.ticket()).await.unwrap();
-    let (mut send, mut receive) = connection.open_bi().await.unwrap();
-    send.write_all(b"mwfw\x02\x00\x00\x00").await.unwrap();
-    let mut answer = Vec::new();
-    receive.read_to_end(&mut answer).await.unwrap();
-    let (header, body) = answer.split_first_chunk().unwrap();
-    let header = Header::decode(*header).unwrap();
-    let reply = Reply::decode(header.kind, body).unwrap();
-    assert!(
-        reply
-            .reason
-            .contains("install the same release on both hosts"),
-        "{reply:?}"
-    );
-    other.close().await;
-}
-
 #[test]
 fn either_side_may_be_stopped_and_says_so() {
     let target = server(echo);
@@ -705,6 +399,27 @@ fn either_side_may_be_stopped_and_says_so() {
         ErrorKind::ConnectionReset
     );
     assert_eq!(forward.process.finish().code, 5);
+}
+
+/// ssh ends its ProxyCommand by SIGHUP. The other side learns that at once, and not by silence.
+#[test]
+fn who_is_hung_up_on_ends_the_connection_there() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let target = server(move |mut tcp: TcpStream| {
+        for _ in 0..2 {
+            let read = tcp.read(&mut [0; 1]);
+            tell.send(read.map_err(|error| error.kind())).unwrap();
+        }
+    });
+    let served = Served::allowing(&[target]);
+    let mut connected = served.connect(&[]);
+    connected.0.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Ok(1));
+    connected.signal("HUP");
+    assert_eq!(connected.finish().code, 5);
+    // Silence takes 30 s.
+    let end = told.recv_timeout(Duration::from_secs(15)).unwrap();
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
 }
 
 #[test]
@@ -745,30 +460,4 @@ fn what_is_served_and_forwarded_has_to_be_said() {
         at.port()
     );
     assert!(ended.stderr.contains(&words), "{ended:?}");
-}
-
-/// A peer that closes while a stream opens is no panic.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_goes_at_once_leaves_nothing_behind() {
-    let served = tokio::task::spawn_blocking(|| Served::allowing(&[1]))
-        .await
-        .unwrap();
-    let peer = endpoint().await;
-    for _ in 0..5 {
-        let connection = peer.connect(&served.ticket()).await.unwrap();
-        let (mut send, _receive) = connection.open_bi().await.unwrap();
-        send.write_all(&Request::Connect(None).encode())
-            .await
-            .unwrap();
-        connection.close(0x100, "");
-        assert_eq!(connection.closed().await, CloseReason::Local);
-    }
-    peer.close().await;
-    let said = tokio::task::spawn_blocking(move || served.service.end())
-        .await
-        .unwrap();
-    assert!(
-        said.ends_with("stopped\n") && !said.contains("panicked"),
-        "{said}"
-    );
 }
