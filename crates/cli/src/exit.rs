@@ -1,5 +1,6 @@
 //! How the program ends: classes of errors with their exit statuses, and signals.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fmt, io, thread};
@@ -88,6 +89,8 @@ impl Class {
             (code.is_some_and(PairingError::is_refusal), Self::Refused),
             (code.is_some_and(PairingError::is_outage), Self::Unreachable),
             (cause.is::<NeverCame>(), Self::Unreachable),
+            (cause.is::<SshFailed>(), Self::Unreachable),
+            (cause.is::<NotCreated>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
             (cause.is::<Interrupted>(), Self::Interrupted),
             (cause.is::<ClosedByPeer>(), Self::Interrupted),
@@ -246,6 +249,33 @@ impl fmt::Display for NeverCame {
 
 impl std::error::Error for NeverCame {}
 
+/// ssh hasn't reached the host, or has lost it.
+#[derive(Debug)]
+pub(crate) struct SshFailed(pub(crate) String);
+
+impl fmt::Display for SshFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SshFailed {}
+
+/// The directory to receive into can't be created.
+#[derive(Debug)]
+pub(crate) struct NotCreated {
+    pub(crate) dir: PathBuf,
+    pub(crate) error: io::Error,
+}
+
+impl fmt::Display for NotCreated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "can't create {}: {}", self.dir.display(), self.error)
+    }
+}
+
+impl std::error::Error for NotCreated {}
+
 /// Nothing of a transfer has moved for `--timeout`.
 #[derive(Debug)]
 pub(crate) struct TimedOut {
@@ -347,6 +377,7 @@ async fn stdin_ended() {
 pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
+            || cause.is::<SshFailed>()
             || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))
             || cause
@@ -401,12 +432,18 @@ mod tests {
             doing: "while sending x".to_owned(),
             source: io::ErrorKind::TimedOut.into(),
         };
+        let not_created = NotCreated {
+            dir: "x".into(),
+            error: io::ErrorKind::PermissionDenied.into(),
+        };
         for (error, class) in [
             (lost.into(), Class::Interrupted),
             (usage("x"), Class::Usage),
             (Interrupted.into(), Class::Interrupted),
             (anyhow::anyhow!("x"), Class::Failed),
             (ConnectError::Closed.into(), Class::Unreachable),
+            (SshFailed("x".to_owned()).into(), Class::Unreachable),
+            (not_created.into(), Class::Disk),
         ] {
             assert_eq!(Class::of(&error), class);
         }

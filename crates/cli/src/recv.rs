@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use manyway::files::Skipped;
 use manyway::{Connection, Endpoint, Ticket};
 use manyway_registry::Code;
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::args::RecvArgs;
 use crate::exchange::{self, Job, Role, Setup};
-use crate::exit::{Interrupted, Stop, usage, words};
+use crate::exit::{Interrupted, NotCreated, Stop, usage, words};
 use crate::forward::pipe;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
@@ -28,15 +28,19 @@ use crate::ticket::Invitation;
 use crate::{options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: RecvArgs) -> anyhow::Result<()> {
-    if let (source, dir) = source_and_dir(&args)?
-        && pipe::is_pipe(dir.as_os_str())
-    {
-        return pipe::receive(screen, args, source).await;
-    }
     let mut reports = Reports::start(screen, &args.report)?;
-    let told = match recv(screen, &mut reports, args).await {
+    let ended = match source_and_dir(&args) {
+        Ok((source, dir)) if pipe::is_pipe(dir.as_os_str()) => {
+            let received = pipe::receive(screen, args, source).await;
+            received.map(|()| Ended::Many(Ok(())))
+        }
+        Ok(place) => recv(screen, &mut reports, args, place).await,
+        Err(error) => Err(error),
+    };
+    let told = match ended {
         Ok(Ended::One(result)) => reports.ended(*result).await,
-        Ok(Ended::Many(result)) => result.inspect_err(|error| reports.failed(error)),
+        // The transfers that it interrupts say so themselves.
+        Ok(Ended::Many(result)) => result,
         Err(error) => {
             reports.failed(&error);
             Err(error)
@@ -54,8 +58,12 @@ enum Ended {
     Many(anyhow::Result<()>),
 }
 
-async fn recv(screen: &Screen, reports: &mut Reports, mut args: RecvArgs) -> anyhow::Result<Ended> {
-    let (source, dir) = source_and_dir(&args)?;
+async fn recv(
+    screen: &Screen,
+    reports: &mut Reports,
+    mut args: RecvArgs,
+    (source, dir): (Option<Invitation>, PathBuf),
+) -> anyhow::Result<Ended> {
     // A code leads one sender here.
     args.once |= args.code.code;
     reports.with_hook(&args.report, Some(&dir))?;
@@ -144,12 +152,16 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
         Err(_) if dir.is_dir() => Ok(()),
         Err(error) => Err(match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                anyhow!("can't receive into {shown}: it is not a directory")
+                usage(format!("can't receive into {shown}: it is not a directory"))
             }
-            io::ErrorKind::NotFound => {
-                anyhow!("can't receive into {shown}: create its parent directory first")
+            io::ErrorKind::NotFound => usage(format!(
+                "can't receive into {shown}: create its parent directory first"
+            )),
+            _ => NotCreated {
+                dir: dir.to_owned(),
+                error,
             }
-            _ => anyhow::Error::new(error).context(format!("can't create {shown}")),
+            .into(),
         }),
     }
 }

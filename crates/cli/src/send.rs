@@ -23,7 +23,11 @@ use crate::{content, options, ticket};
 
 pub(crate) async fn run(screen: &Screen, args: SendArgs) -> anyhow::Result<()> {
     if args.paths.iter().any(|path| pipe::is_pipe(path)) {
-        return pipe::send(screen, args).await;
+        let reports = Reports::start(screen, &args.report)?;
+        let sent = pipe::send(screen, args).await;
+        let sent = sent.inspect_err(|error| reports.failed(error));
+        reports.close().await?;
+        return sent;
     }
     run_as(screen, args, false).await
 }

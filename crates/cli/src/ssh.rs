@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::args::{ArrivalArgs, SshArgs};
 use crate::destination::Remote;
-use crate::exit::usage;
+use crate::exit::{SshFailed, usage};
 use crate::screen::Screen;
 use crate::ticket;
 
@@ -161,11 +161,11 @@ fn why_no_ticket(what: &Invocation<'_>, status: ExitStatus) -> anyhow::Error {
              shell: install it there, or give its path with `--remote-bin PATH`"
         ),
         Some(126) => format!("{host} can't execute {program}: check its permissions"),
-        Some(255) => format!("ssh can't reach {host}"),
+        Some(255) => return SshFailed(format!("ssh can't reach {host}")).into(),
         Some(code) => {
             format!("{program} on {host} ended with status {code} before it printed a ticket")
         }
-        None => format!("ssh to {host} was killed"),
+        None => return SshFailed(format!("ssh to {host} was killed")).into(),
     };
     anyhow::anyhow!(reason)
 }

@@ -99,15 +99,15 @@ impl Cli {
         let mut command = Self::definition();
         let line: Vec<_> = std::env::args_os().collect();
         let expanded = profile::expand(&command, line.clone());
-        let expanded = expanded.unwrap_or_else(|error| {
-            print_json(&error, &line);
+        let expanded = expanded.unwrap_or_else(|profile::Wrong { error, json }| {
+            print_json(&error, &line, json);
             error.exit()
         });
         let matches = command.try_get_matches_from_mut(&expanded.line);
         matches
             .and_then(|mut matches| Self::from_arg_matches_mut(&mut matches))
             .unwrap_or_else(|error| {
-                print_json(&error, &expanded.line);
+                print_json(&error, &expanded.line, false);
                 expanded.exit(&error.format(&mut command))
             })
     }
@@ -117,15 +117,16 @@ impl Cli {
     }
 }
 
-/// Prints what is wrong with the command line as `--json`'s object, if that asks for one: it can't
-/// be parsed, so its words have to say so.
-fn print_json(error: &clap::Error, line: &[OsString]) {
+/// Prints what is wrong with the command line as `--json`'s object, if that or the profile asks for
+/// one: it can't be parsed, so its words have to say so.
+fn print_json(error: &clap::Error, line: &[OsString], profile: bool) {
     let words = line.iter().skip(1);
     let words: Vec<_> = words.take_while(|word| *word != "--").collect();
     let has = |word: &str| words.iter().any(|it| *it == word);
     let for_transfer = has("send") || has("sync") || has("recv");
     let streamed = words.windows(2).any(|two| two == ["--progress", "json"]);
-    let asked = streamed
+    let asked = profile
+        || streamed
         || has("--progress=json")
         || has("--json")
         || environment::turns_on("MANYWAY_JSON")

@@ -50,6 +50,14 @@ pub(super) struct Expanded {
     origin: Option<Origin>,
 }
 
+/// A profile that can't be used.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    pub(super) error: clap::Error,
+    /// Whether it asks for errors as JSON.
+    pub(super) json: bool,
+}
+
 /// What a profile has added.
 #[derive(Debug)]
 struct Origin {
@@ -110,7 +118,7 @@ impl Origin {
 ///
 /// # Errors
 /// There is no such profile, or it is wrong.
-pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded, clap::Error> {
+pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded, Wrong> {
     // What is wrong shows when the whole line is read.
     let lenient = command.clone().ignore_errors(true);
     let unchanged = |line| Expanded { line, origin: None };
@@ -121,9 +129,15 @@ pub(super) fn expand(command: &Command, line: Vec<OsString>) -> Result<Expanded,
     let Some(name) = matches.get_one::<String>("profile") else {
         return Ok(unchanged(line));
     };
-    let wrong = |message| command.clone().error(ErrorKind::InvalidValue, message);
-    let file = file(matches.get_one::<PathBuf>("config")).map_err(wrong)?;
-    let (table, metadata) = read(&file, name).map_err(wrong)?;
+    let wrong_with = |table: &Table, message| Wrong {
+        error: command.clone().error(ErrorKind::InvalidValue, message),
+        json: table.get("json") == Some(&Value::Boolean(true))
+            || table.get("progress") == Some(&Value::String("json".to_owned())),
+    };
+    let unread = |message| wrong_with(&Table::new(), message);
+    let file = file(matches.get_one::<PathBuf>("config")).map_err(unread)?;
+    let (table, metadata) = read(&file, name).map_err(unread)?;
+    let wrong = |message| wrong_with(&table, message);
     let mut lenient = lenient;
     lenient.build();
     let target = Target::of(&lenient, &matches);

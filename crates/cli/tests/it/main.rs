@@ -10,6 +10,7 @@ mod common;
 mod compare;
 #[cfg(feature = "research")]
 mod criteria;
+mod failures;
 mod faithful;
 #[cfg(feature = "research")]
 mod fluid;

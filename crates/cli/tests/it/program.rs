@@ -4,67 +4,11 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::common::{self, Finished, Running, eventually};
-
-/// A directory with a file and a tree to send.
-struct Place {
-    dir: TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let dir = TempDir::new().unwrap();
-        let place = Self { dir };
-        let bytes: Vec<u8> = (0..3_000_000_u32)
-            .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
-            .collect();
-        fs::write(place.path("film.mkv"), &bytes[..3_000_001]).unwrap();
-        fs::create_dir_all(place.path("photos/sea")).unwrap();
-        fs::write(place.path("photos/sea/a b.txt"), "waves").unwrap();
-        fs::write(place.path("photos/empty"), "").unwrap();
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// The program in this directory, with loopback only on either side.
-    fn manyway(&self, arguments: &[&str]) -> Command {
-        let mut command = common::manyway(self.dir.path(), arguments);
-        command.env("MANYWAY_PATH", "127.0.0.1");
-        command
-    }
-
-    fn start(&self, arguments: &[&str]) -> Running {
-        Running(self.manyway(arguments).spawn().unwrap())
-    }
-
-    fn run(&self, arguments: &[&str]) -> Finished {
-        self.start(arguments).finish()
-    }
-
-    /// Waits for a file and returns what is in it.
-    fn wait_for(&self, name: &str) -> String {
-        eventually(name, || {
-            fs::read_to_string(self.path(name))
-                .ok()
-                .filter(|text| !text.is_empty())
-        })
-    }
-
-    fn same(&self, a: &str, b: &str) {
-        let read = |name: &str| {
-            fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-        };
-        assert!(read(a) == read(b), "{a} and {b} differ");
-    }
-}
+use crate::common::place::Place;
+use crate::common::{Running, eventually};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
@@ -420,87 +364,6 @@ fn wrong_usage_has_a_status_of_its_own() {
     wrong(&["demo", "--link", "fast"], "RATE/DELAY");
     wrong(&["demo", "--relays", "--link", "1Mbps/1ms"], "--relays");
     drop(receiver);
-}
-
-#[test]
-fn failures_name_the_thing() {
-    let place = Place::new();
-    let fails = |arguments: &[&str], words: &str, code: i32, name: &str| {
-        let finished = place.run(&[arguments, &["--json"]].concat());
-        assert_eq!(finished.code, code, "{finished:?}");
-        assert!(finished.stderr.contains(words), "{finished:?}");
-        let error = &finished.json()["error"];
-        assert_eq!(error["code"], name);
-        assert!(error["message"].as_str().unwrap().contains(words));
-    };
-    fails(&["send", "nothing"], "nothing", 6, "incomplete");
-    let no_ticket = ["send", "film.mkv", "--to", "@nowhere"];
-    fails(&no_ticket, "nowhere", 1, "failed");
-    fails(&["recv", "film.mkv"], "not a directory", 1, "failed");
-    fails(&["recv", "a/b/c"], "parent", 1, "failed");
-    fails(&["recv", "--path", "nosuch0"], "nosuch0", 1, "failed");
-    // The command line can't be understood.
-    fails(&["send"], "PATH", 2, "usage");
-    fails(&["recv", "--limit", "fast"], "rate", 2, "usage");
-    fails(
-        &["recv", "--once", "--progress", "json", "--onc"],
-        "--onc",
-        2,
-        "usage",
-    );
-    fails(
-        &["send", "--profile", "none", "--config", "/none"],
-        "/none",
-        2,
-        "usage",
-    );
-    // Variables ask for it, too, and a profile that stands before what is wrong.
-    fs::write(place.path("profiles"), "[profile.p]\njson = true\n").unwrap();
-    let profile = ["--profile", "p", "--config", "profiles"];
-    for (variable, value, arguments, says) in [
-        ("MANYWAY_JSON", "1", &[][..], true),
-        ("MANYWAY_JSON", "0", &[], false),
-        ("MANYWAY_PROGRESS", "json", &[], true),
-        ("MANYWAY_QUIET", "1", &profile, true),
-    ] {
-        let mut command = place.manyway(&[&["send"], arguments, &["--limit", "fast"]].concat());
-        let ended = Running(command.env(variable, value).spawn().unwrap()).finish();
-        assert_eq!(ended.code, 2, "{ended:?}");
-        let said = ended.stdout.contains(r#""code":"usage""#);
-        assert_eq!(said, says, "{variable}={value}: {ended:?}");
-    }
-}
-
-/// What can't travel is listed even with `-q`, and the status tells of it.
-#[test]
-fn what_is_left_out_is_an_error_though_the_rest_arrives() {
-    let place = Place::new();
-    for (target, name) in [("sea", "safe"), ("/etc/passwd", "out")] {
-        std::os::unix::fs::symlink(target, place.path("photos").join(name)).unwrap();
-    }
-    let _socket = std::os::unix::net::UnixListener::bind(place.path("photos/socket")).unwrap();
-    let receiver = place.start(&["recv", "in", "--once", "-q", "--ticket-file", "ticket"]);
-    place.wait_for("ticket");
-    let sent = place.run(&["send", "photos", "--to", "@ticket", "-q", "--json"]);
-    let received = receiver.finish();
-    place.same("photos/sea/a b.txt", "in/photos/sea/a b.txt");
-    let link = fs::read_link(place.path("in/photos/safe")).unwrap();
-    assert_eq!(link.to_str(), Some("sea"));
-    let there = fs::symlink_metadata(place.path("in/photos/out"));
-    assert_eq!(there.unwrap_err().kind(), std::io::ErrorKind::NotFound);
-    let skipped = "manyway: 1 name left out:\n  photos/socket: a device, a pipe or a socket\n";
-    let altered = "1 name left out or changed at the receiver";
-    let told = format!("{skipped}{altered}; it lists them\n");
-    assert_eq!((sent.code, sent.stderr.as_str()), (6, told.as_str()));
-    let reason = "a symbolic link that leads out of the sent directory (`--links all`)";
-    let told = format!("{skipped}{altered}:\n  photos/out: {reason}\n");
-    assert_eq!((received.code, received.stderr), (6, told));
-    let json = sent.json();
-    assert_eq!(json["error"]["code"], "incomplete");
-    assert_eq!(json["skipped"]["count"], 1);
-    assert_eq!(json["altered"]["count"], 1);
-    assert_eq!(json["symlinks"], 2);
-    assert_eq!(json["direction"], "sent");
 }
 
 #[test]

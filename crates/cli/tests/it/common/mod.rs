@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod local_relay;
+pub(crate) mod place;
 pub(crate) mod relay;
 pub(crate) mod service;
 pub(crate) mod transfer;
