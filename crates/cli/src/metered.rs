@@ -201,6 +201,13 @@ impl Metered {
         if limit.is_none() && quotas.is_empty() {
             return None;
         }
+        let locals = endpoint.locals();
+        for Quota { of, .. } in unused(quotas, &locals) {
+            // Also with `-q`: a name that is mistyped costs money.
+            screen.error(&format!(
+                "manyway: {of} isn't in use, so its `--quota` limits nothing now: check the name"
+            ));
+        }
         let counter = |quota: &Quota| Counter {
             quota: quota.clone(),
             used: 0,
@@ -260,6 +267,16 @@ impl Metered {
     }
 }
 
+/// The quotas of interfaces and addresses that aren't there; they may come later.
+fn unused<'a>(quotas: &'a [Quota], locals: &[(String, SocketAddr)]) -> Vec<&'a Quota> {
+    let is_used = |quota: &Quota| {
+        locals
+            .iter()
+            .any(|(name, address)| quota.is_of(name, address.ip()))
+    };
+    quotas.iter().filter(|quota| !is_used(quota)).collect()
+}
+
 /// Holds a connection to the limits; ends when no path may carry anything more.
 pub(crate) async fn hold(metered: Option<&Metered>, connection: &Connection) -> QuotaUsed {
     match metered {
@@ -315,6 +332,16 @@ impl Used {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_of_what_is_not_there_is_found() {
+        let locals = [("wwan0".to_owned(), "192.0.2.1:5".parse().unwrap())];
+        let quotas = ["wwan0=1MB", "wwan1=1MB", "192.0.2.1=1MB", "192.0.2.2=1MB"];
+        let quotas = quotas.map(|text| text.parse().unwrap());
+        let unused = unused(&quotas, &locals);
+        let of: Vec<String> = unused.iter().map(|quota| quota.of.to_string()).collect();
+        assert_eq!(of, ["wwan1", "192.0.2.2"]);
+    }
 
     #[test]
     fn a_limit_is_a_rate_or_a_timetable() {
