@@ -80,6 +80,8 @@ impl Intake<'_> {
                     self.take_link(entry)?;
                     continue;
                 }
+                // Its user wants it so.
+                Kind::LeftOut(Cause::TooLarge) => continue,
                 Kind::LeftOut(cause) => {
                     self.left_out.add(&entry.name, cause);
                     continue;
