@@ -16,7 +16,7 @@ pub struct Entry {
     pub holes: u64,
     /// May later entries be further names of this file? See [`Kind::HardLink`].
     pub shared: bool,
-    /// Permission bits, [`Entry::MODE_MASK`] only: setuid, setgid and sticky bits do not travel.
+    /// Permission bits, [`Entry::MODE_MASK`] only.
     pub mode: u16,
     /// Time of last modification.
     pub mtime: Timestamp,
@@ -27,8 +27,11 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The mode bits that travel: read, write and execute for owner, group and others.
-    pub const MODE_MASK: u16 = 0o777;
+    /// The mode bits that travel: read, write and execute for owner, group and others, and the
+    /// [special ones](Entry::SPECIAL).
+    pub const MODE_MASK: u16 = 0o7777;
+    /// The bits for set-user-ID, set-group-ID, and sticky.
+    pub const SPECIAL: u16 = 0o7000;
     /// Longest encoding of all [`Entry::attributes`], in bytes.
     pub const MAX_ATTRIBUTES: usize = 32 << 10;
 

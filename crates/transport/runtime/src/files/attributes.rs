@@ -24,6 +24,12 @@ impl Kinds {
         self.user || self.acls
     }
 
+    /// Does whoever wants extended attributes miss that one? What labels files for this system
+    /// alone, such as `security.selinux`, nobody does.
+    fn misses(self, name: &str) -> bool {
+        self.user && (name.starts_with("trusted.") || name == "security.capability")
+    }
+
     pub(super) fn want(self, name: &str) -> bool {
         Attribute::is_name(name)
             && match Attribute::ACLS.contains(&name) {
@@ -65,12 +71,18 @@ mod system {
     /// The most that Linux has of names, and of one value.
     const MOST: usize = 64 << 10;
 
-    /// Those of a file or directory, ascending by name; never through a symbolic link.
-    pub(in crate::files) fn of_path(path: &Path, kinds: Kinds) -> io::Result<Vec<Attribute>> {
+    /// Those of a file or directory, ascending by name; never through a symbolic link. `missed`
+    /// gets the names of others that [don't travel](Attribute::is_name).
+    pub(in crate::files) fn of_path(
+        path: &Path,
+        kinds: Kinds,
+        missed: impl FnMut(&str),
+    ) -> io::Result<Vec<Attribute>> {
         read(
             kinds,
             |names| llistxattr(path, names),
             |name, value| lgetxattr(path, name, value),
+            missed,
         )
     }
 
@@ -80,6 +92,7 @@ mod system {
             kinds,
             |names| flistxattr(of, names),
             |name, value| fgetxattr(of, name, value),
+            |_| {},
         )
     }
 
@@ -100,6 +113,7 @@ mod system {
         kinds: Kinds,
         list: impl Fn(&mut [u8]) -> Result<usize, Errno>,
         get: impl Fn(&str, &mut [u8]) -> Result<usize, Errno>,
+        mut missed: impl FnMut(&str),
     ) -> io::Result<Vec<Attribute>> {
         let mut buffer = vec![0; MOST];
         let names = match list(&mut buffer) {
@@ -121,6 +135,8 @@ mod system {
                     name: name.to_owned(),
                     value: buffer[..len].to_vec(),
                 });
+            } else if kinds.misses(name) {
+                missed(name);
             }
         }
         found.sort_by(|a, b| a.name.cmp(&b.name));
@@ -136,7 +152,11 @@ mod system {
     use std::os::fd::BorrowedFd;
     use std::path::Path;
 
-    pub(in crate::files) fn of_path(_: &Path, _: Kinds) -> io::Result<Vec<Attribute>> {
+    pub(in crate::files) fn of_path(
+        _: &Path,
+        _: Kinds,
+        _: impl FnMut(&str),
+    ) -> io::Result<Vec<Attribute>> {
         Ok(Vec::new())
     }
 

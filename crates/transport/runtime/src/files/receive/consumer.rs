@@ -27,8 +27,8 @@ use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::{Batch, MAX_MESSAGE};
 use manyway_transfer::{
-    Agreement, Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope, Totals,
-    Wants,
+    Agreement, Entry, Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope,
+    Totals, Wants,
 };
 use std::fs;
 use std::hash::RandomState;
@@ -307,6 +307,10 @@ impl Consumer {
                 true => 0,
                 false => umask(),
             };
+            let special = match self.options.keep_modes {
+                true => 0,
+                false => Entry::SPECIAL,
+            };
             let mut intake = Intake {
                 options: &self.options,
                 top: offer.scope.top,
@@ -315,7 +319,7 @@ impl Consumer {
                 transfer: &self.transfer,
                 progress: &self.progress,
                 metadata,
-                mask,
+                mask: mask | special,
                 space: offer.space,
                 reservation: offer.reservation,
                 tree: Tree::new(root.clone()),

@@ -135,13 +135,7 @@ impl Disk for Os {
     }
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
-        let mut mode = Mode::from_bits_truncate(u32::from(entry.mode & Entry::MODE_MASK));
-        if !entry.is_file() {
-            // Whose group names in it get, and who may remove them, isn't the sender's business.
-            let here = Mode::from_bits_truncate(fstat(of)?.st_mode);
-            mode |= here & (Mode::S_ISGID | Mode::S_ISVTX);
-        }
-        fchmod(of, mode)?;
+        fchmod(of, Mode::from_bits_truncate(entry.mode.into()))?;
         Ok(futimens(of, &TimeSpec::UTIME_OMIT, &spec(entry.mtime))?)
     }
 
@@ -324,7 +318,7 @@ pub(super) fn reopen(dir: impl AsFd, name: &str) -> io::Result<Left> {
         return Ok(Left::Nothing);
     }
     let mut locked = lock(&file, &dir, name)?;
-    if locked == Lock::Ours && stat.st_mode & 0o777 != OWNERS {
+    if locked == Lock::Ours && stat.st_mode & 0o7777 != OWNERS {
         fchmod(&file, Mode::from_bits_truncate(OWNERS))?;
     }
     if locked == Lock::Ours && !writable {

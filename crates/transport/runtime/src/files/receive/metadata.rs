@@ -16,6 +16,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, PoisonError};
 
+/// The set-user-ID, set-group-ID and sticky bits.
+const SUID: u16 = 0o4000;
+const SGID: u16 = 0o2000;
+const STICKY: u16 = 0o1000;
+
 const OLD: &str = "its metadata is unchanged: another user owns it, or it has another name";
 
 /// What of its entry's metadata something gets.
@@ -24,6 +29,8 @@ pub(super) struct Metadata {
     /// Also what exists already.
     existing: bool,
     modes: bool,
+    /// With the special bits.
+    special: bool,
     owners: bool,
     groups: bool,
     attributes: Kinds,
@@ -40,6 +47,7 @@ impl Metadata {
         Self {
             existing: options.policy == Policy::Overwrite && asked,
             modes: options.keeps_modes(),
+            special: options.keep_modes,
             owners: options.owners,
             groups: options.groups,
             attributes,
@@ -72,8 +80,47 @@ impl Metadata {
                 altered.add(&entry.name, reason);
             }
         }
+        let mode = self.mode_of(entry, of)?;
+        let asked = entry.mode & !mode;
+        if asked != 0 {
+            let (bit, option) = match asked & SUID != 0 {
+                true => ("set-user-ID", "--owner"),
+                false => ("set-group-ID", "--group"),
+            };
+            let reason = format_args!("its {bit} bit isn't set: that takes `{option}`, too");
+            altered.add(&entry.name, reason);
+        }
         // At last: it may take away the right to do the rest.
-        disk.restore(of, entry)
+        match mode == entry.mode {
+            true => disk.restore(of, entry),
+            false => disk.restore(
+                of,
+                &Entry {
+                    mode,
+                    ..entry.clone()
+                },
+            ),
+        }
+    }
+
+    /// The mode of a file or directory that has the owner and group that it gets. A program runs as
+    /// them only if they are the sender's.
+    fn mode_of(&self, entry: &Entry, of: BorrowedFd<'_>) -> io::Result<u16> {
+        let mut mode = entry.mode;
+        if entry.is_file() && mode & (SUID | SGID) != 0 {
+            let stat = fstat(of)?;
+            let theirs = entry.owner.as_ref().map(|owner| self.here(owner));
+            if !(self.owners && theirs.is_some_and(|(uid, _)| uid == stat.st_uid)) {
+                mode &= !SUID;
+            }
+            if !(self.groups && theirs.is_some_and(|(_, gid)| gid == stat.st_gid)) {
+                mode &= !SGID;
+            }
+        } else if !entry.is_file() && !self.special {
+            // Whose group names in it get, and who may remove them, isn't the sender's business.
+            mode |= fstat(of)?.st_mode as u16 & (SGID | STICKY);
+        }
+        Ok(mode)
     }
 
     /// Gives a symbolic link owner and time.
@@ -140,7 +187,7 @@ impl Metadata {
         }
         let mut entry = entry.clone();
         if !self.modes {
-            entry.mode = stat.st_mode as u16 & Entry::MODE_MASK;
+            entry.mode = stat.st_mode as u16 & Entry::MODE_MASK & !Entry::SPECIAL;
         }
         self.restore(dir.disk(), of, &entry, altered)
     }

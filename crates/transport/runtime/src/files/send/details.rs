@@ -3,6 +3,7 @@
 use super::super::attributes::{self, Kinds};
 use super::super::summary::Skipped;
 use manyway_transfer::{Agreement, Attribute, Entry, Hello, Kind, Owner};
+use manyway_units::printable;
 use nix::unistd::{Gid, Group, Uid, User};
 use std::collections::HashMap;
 use std::fs::Metadata;
@@ -42,8 +43,13 @@ impl Details {
         if self.owners {
             entry.owner = Some(self.owner(metadata.uid(), metadata.gid()));
         }
-        if self.attributes.any() && !matches!(entry.kind, Kind::Symlink(_)) {
-            match attributes::of_path(path, self.attributes) {
+        if self.attributes.any() {
+            let missed = |attribute: &str| {
+                let attribute = printable(attribute, Attribute::MAX_NAME);
+                let reason = format_args!("its extended attribute {attribute} isn't sent");
+                skipped.add(&entry.name, reason);
+            };
+            match attributes::of_path(path, self.attributes, missed) {
                 Ok(list) if Attribute::are_valid(&list) => entry.attributes = list,
                 Ok(_) => skipped.add(&entry.name, "its extended attributes have more than 32 KiB"),
                 Err(error) => {

@@ -64,24 +64,98 @@ fn strangers() -> Owner {
     }
 }
 
-/// A shared directory stays one: names in it get its group, and only their owners remove them.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// A shared directory stays one: names in it get its group, and only their owners remove them. Only
+/// who asks for the sender's modes gets its bits.
 #[tokio::test]
-async fn a_directory_keeps_bits_that_do_not_travel() {
+async fn a_directory_keeps_its_special_bits_or_gets_the_senders() {
+    for (keep_modes, sent, expected) in [
+        (false, 0o750, 0o3777),
+        (true, 0o750, 0o750),
+        (true, 0o3711, 0o3711),
+    ] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        let top = from.path().join("top");
+        let below = top.join("below");
+        fs::create_dir_all(&below).unwrap();
+        set_mode(&below, 0o1755);
+        set_mode(&top, sent);
+        let there = to.path().join("top");
+        fs::create_dir(&there).unwrap();
+        set_mode(&there, 0o3777);
+        let options = ReceiveOptions {
+            keep_modes,
+            groups: true,
+            ..policy(Policy::Overwrite)
+        };
+        let received = transfer([&top], to.path(), options).await.1.unwrap();
+        assert_eq!(received.altered.count, 0, "{:?}", received.altered);
+        assert_eq!(mode(&there), expected);
+        // A new one gets what it has from the one above.
+        let sticky = mode(&there.join("below")) & 0o1000;
+        assert_eq!(sticky != 0, keep_modes);
+    }
+}
+
+/// A program runs as the sender's user only if the receiver's user asks for modes and owners.
+#[tokio::test]
+async fn special_bits_of_a_file_take_its_owner_and_group() {
+    for (keep_modes, owners, groups, expected, missing) in [
+        (false, true, true, 0o755, None),
+        (true, false, false, 0o755, Some("`--owner`")),
+        (true, false, true, 0o2755, Some("`--owner`")),
+        (true, true, false, 0o4755, Some("`--group`")),
+        (true, true, true, 0o6755, None),
+    ] {
+        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+        let program = from.path().join("program");
+        fs::write(&program, "x").unwrap();
+        set_mode(&program, 0o6755);
+        let options = || ReceiveOptions {
+            keep_modes,
+            owners,
+            groups,
+            ..policy(Policy::Overwrite)
+        };
+        // The second time it is there already.
+        for _ in 0..2 {
+            let received = transfer([&program], to.path(), options()).await.1;
+            let told = received.unwrap().altered.examples.join(" ");
+            let there = mode(&to.path().join("program"));
+            assert_eq!(there & 0o7755, expected, "{owners} {groups}");
+            match missing {
+                Some(option) => assert!(told.contains(option), "{told}"),
+                None => assert_eq!(told, ""),
+            }
+        }
+    }
+}
+
+/// Whoever runs a file as somebody else's hasn't got that by a change of its owner alone.
+#[tokio::test]
+async fn a_file_that_changes_hands_loses_its_special_bits() {
+    if !geteuid().is_root() {
+        return;
+    }
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-    let top = from.path().join("top");
-    fs::create_dir(&top).unwrap();
-    set_mode(&top, 0o750);
-    let there = to.path().join("top");
-    fs::create_dir(&there).unwrap();
-    set_mode(&there, 0o3777);
+    for (dir, bits) in [(&from, 0o755), (&to, 0o6755)] {
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        set_time(&file, 1_000_000_000, 0);
+        set_mode(&file, bits);
+    }
+    std::os::unix::fs::chown(from.path().join("file"), Some(54_321), Some(54_322)).unwrap();
     let options = ReceiveOptions {
-        keep_modes: true,
+        owners: true,
+        groups: true,
         ..policy(Policy::Overwrite)
     };
-    let (sent, received) = transfer([&top], to.path(), options).await;
-    sent.unwrap();
-    received.unwrap();
-    assert_eq!(fs::metadata(&there).unwrap().mode() & 0o7777, 0o3750);
+    let received = transfer([from.path().join("file")], to.path(), options).await;
+    assert_eq!(received.1.unwrap().kept.files, 1);
+    assert_eq!(mode(&to.path().join("file")), 0o755);
 }
 
 #[tokio::test]
@@ -194,7 +268,7 @@ fn all(path: &Path) -> Vec<Attribute> {
         user: true,
         acls: true,
     };
-    attributes::of_path(path, kinds).unwrap()
+    attributes::of_path(path, kinds, |_| {}).unwrap()
 }
 
 /// A transfer in which both sides want these.
@@ -214,6 +288,30 @@ async fn with_attributes(
 }
 
 #[cfg(target_os = "linux")]
+/// What gives rights, or is root's alone, doesn't travel, and isn't left out in silence.
+#[tokio::test]
+async fn attributes_that_never_travel_are_listed() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    fs::write(top.join("file"), "file").unwrap();
+    if let Err(error) = set(&top.join("file"), "trusted.x", Some(b"x")) {
+        skipped(&format!("only root may set such attributes: {error}"));
+        return;
+    }
+    for (attributes, count) in [(true, 1), (false, 0)] {
+        let with = options(Policy::Overwrite);
+        let (sent, _) = with_attributes(&top, to.path(), (attributes, true), with).await;
+        assert_eq!(sent.skipped.count, count, "{:?}", sent.skipped);
+        let told = sent.skipped.examples.concat();
+        assert_eq!(
+            told.contains("top/file") && told.contains("trusted.x"),
+            attributes
+        );
+    }
+    assert!(all(&to.path().join("top/file")).is_empty());
+}
+
 #[tokio::test]
 async fn attributes_and_acls_travel() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());

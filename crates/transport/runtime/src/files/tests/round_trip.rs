@@ -47,24 +47,21 @@ async fn a_tree_arrives_as_it_is() {
 }
 
 #[tokio::test]
-async fn several_paths_and_no_special_bits() {
+async fn several_paths_and_no_special_bits_by_default() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
     for name in ["z", "a", "m"] {
         fs::write(from.path().join(name), name).unwrap();
     }
     set_mode(&from.path().join("m"), 0o6755);
     let paths = ["z", "a", "m"].map(|name| from.path().join(name));
-    let options = ReceiveOptions {
-        keep_modes: true,
-        ..ReceiveOptions::default()
-    };
+    let options = ReceiveOptions::default();
     let (sent, received) = transfer(&paths, to.path(), options).await;
     assert_eq!(sent.unwrap().files.len(), 3);
     received.unwrap();
     assert_eq!(names(to.path()), ["a", "m", "z"]);
     assert_eq!(
-        fs::metadata(to.path().join("m")).unwrap().mode() & 0o7777,
-        0o755
+        fs::metadata(to.path().join("m")).unwrap().mode() & 0o7700,
+        0o700
     );
 }
 
