@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 
 /// Hashes in a message.
 const FRAME: usize = 256;
-/// Files that may be open before the sender has come to them.
+/// Files that may be open before the sender has come to them, each with what is left of it.
 const OPEN: usize = 32;
 /// How long a transfer of another process may hold an incomplete file without writing to it: a lost
 /// connection is noticed after 30 s.
@@ -43,11 +43,14 @@ pub(super) enum Item {
     End,
 }
 
-/// What there is of a file: one of the two, or nothing after all.
+/// What there is of a file: one of the two, both, or nothing after all.
 #[derive(Default)]
 pub(super) struct Held {
     /// What an interrupted transfer has left.
     pub(super) part: Option<Part>,
+    /// How many groups, from the first one on, are those of the part. The others are those of the
+    /// existing file.
+    pub(super) in_part: u64,
     /// A file of the same name.
     pub(super) existing: Option<File>,
 }
@@ -109,33 +112,29 @@ impl Basis<'_> {
 
     fn tell(&mut self, entry: &Entry, dir: Option<&Arc<Dir>>) -> Result<(), Over> {
         let held = dir.map(|dir| self.hold(entry, dir)).unwrap_or_default();
-        let file = match (&held.part, &held.existing) {
-            (Some(part), _) => part.reader().ok(),
-            (None, Some(file)) => file.try_clone().ok(),
-            (None, None) => None,
-        };
+        let part = held.part.as_ref().and_then(|part| part.reader().ok());
+        let existing = held.existing.as_ref();
+        let existing = existing.and_then(|file| file.try_clone().ok());
+        let in_part = held.in_part;
         self.put(|basis| &basis.files, held)?;
-        let len = file.as_ref().and_then(|file| file.metadata().ok());
-        let len = len.map_or(0, |metadata| metadata.len());
         let all = groups(entry.size);
-        let there = if len < entry.size { len / GROUP } else { all };
         let mut buffer = vec![0; GROUP as usize];
         let mut told = 0;
-        if let Some(file) = file {
-            while told < there {
-                let at = told * GROUP;
-                let group = &mut buffer[..(entry.size - at).min(GROUP) as usize];
-                if file.read_exact_at(group, at).is_err() {
-                    break;
-                }
-                let hash = group_hash(entry.size, told, group);
-                self.put(|basis| &basis.items, Item::Group(hash))?;
-                self.told.push(hash);
-                if self.told.len() == FRAME {
-                    self.flush()?;
-                }
-                told += 1;
+        while told < all
+            && let Some(file) = if told < in_part { &part } else { &existing }
+        {
+            let at = told * GROUP;
+            let group = &mut buffer[..(entry.size - at).min(GROUP) as usize];
+            if file.read_exact_at(group, at).is_err() {
+                break;
             }
+            let hash = group_hash(entry.size, told, group);
+            self.put(|basis| &basis.items, Item::Group(hash))?;
+            self.told.push(hash);
+            if self.told.len() == FRAME {
+                self.flush()?;
+            }
+            told += 1;
         }
         self.flush()?;
         if told < all {
@@ -158,9 +157,18 @@ impl Basis<'_> {
         };
         let part =
             left.and_then(|file| Part::left(dir.clone(), entry.clone(), file, self.keep).ok());
+        let in_part = part
+            .as_ref()
+            .map_or(0, |part| groups_in(part.len(), entry.size));
+        let is_basis = |file: &File| {
+            let len = file.metadata().map_or(0, |metadata| metadata.len());
+            groups_in(len, entry.size) > 0
+        };
         Held {
-            existing: existing.filter(|_| part.is_none()),
+            // Beside a part, a file without a whole group gives nothing: its mode doesn't count.
+            existing: existing.filter(|file| part.is_none() || is_basis(file)),
             part,
+            in_part,
         }
     }
 
@@ -224,5 +232,14 @@ impl Basis<'_> {
             };
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+/// How many groups of a file of `size` bytes its first `len` bytes hold.
+fn groups_in(len: u64, size: u64) -> u64 {
+    if len < size {
+        len / GROUP
+    } else {
+        groups(size)
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Difference {
     /// What becomes the file: of an interrupted transfer, or new. Nothing is new yet while all is
     /// as in the existing file.
     part: Option<Part>,
+    /// So many groups were told from the part, and the others from the existing file.
+    in_part: u64,
     /// A file of the same name, which stays as it is.
     existing: Option<File>,
     /// So much of it becomes the beginning of a new file before anything else does.
@@ -56,6 +58,7 @@ impl Difference {
             verifier: Verifier::new(&entry),
             entry,
             part,
+            in_part: held.in_part,
             existing: held.existing,
             copying: 0,
             policy: options.policy,
@@ -103,17 +106,17 @@ impl Difference {
     pub(super) fn keep(&mut self, hash: Digest) -> Result<u64, Failure> {
         let at = self.verifier.seen();
         match (&mut self.part, &self.existing) {
-            // The lock is ours since before it was hashed.
-            (Some(part), None) => {
+            // Unlike the part, whose lock is ours, it may have changed since it was hashed.
+            (Some(part), Some(existing)) if at >= self.in_part * GROUP => {
+                let mut group = vec![0; self.verifier.remaining().min(GROUP) as usize];
+                copy(existing, &mut group, at, &mut self.verifier, part)?;
+                Ok(group.len() as u64)
+            }
+            (Some(part), _) => {
                 let len = self.verifier.keep(hash);
                 let len = len.map_err(|error| Failure::content(&self.entry.name, error))?;
                 part.skip(len)?;
                 Ok(len)
-            }
-            (Some(part), Some(existing)) => {
-                let mut group = vec![0; self.verifier.remaining().min(GROUP) as usize];
-                copy(existing, &mut group, at, &mut self.verifier, part)?;
-                Ok(group.len() as u64)
             }
             (None, _) => {
                 let len = self.verifier.keep(hash);

@@ -111,6 +111,34 @@ async fn a_hole_replaces_what_is_there() {
     assert!(sent < 3 * GROUP, "{sent} bytes sent");
 }
 
+/// What an interrupted update has left goes on with the holes and the content of the old file.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_interrupted_update_keeps_holes() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let (original, copy) = (from.path().join("f"), to.path().join("f"));
+    let part = super::resume::left(&to, "", "f");
+    let data = [(10 * GROUP, 100_000), (500 * GROUP, 400_000)];
+    sparse(&copy, 900 * GROUP, &data);
+    for (path, size, data) in [
+        (&part, 202 * GROUP, &data[..1]),
+        (&original, 900 * GROUP + 1, &data),
+    ] {
+        sparse(path, size, data);
+        let new = fs::File::options().write(true).open(path).unwrap();
+        // In place of holes, of content in the part, and of content after it.
+        let changes = [2, 11, 200, 201, 202, 203, 204, 501, 800].into_iter();
+        for at in changes.map(|group| group * GROUP).filter(|&at| at < size) {
+            new.write_all_at(b"new", at).unwrap();
+        }
+        new.sync_all().unwrap();
+    }
+    let sent = sent_to(&original, to.path(), policy(Policy::Overwrite)).await;
+    same(&copy, &original);
+    assert!(sent <= 5 * GROUP, "{sent} bytes sent");
+    assert_eq!(names(to.path()), ["f"]);
+}
+
 /// Holes of a file whose content is there don't make another file of it.
 #[cfg(target_os = "linux")]
 #[tokio::test]

@@ -14,6 +14,7 @@ mod resume;
 mod round_trip;
 mod sync;
 mod targets;
+mod updates;
 
 use super::*;
 use manyway_transfer::message::{HEADER_LEN, MAX_DATA};

@@ -487,8 +487,9 @@ async fn few_files_are_open_at_a_time() {
     let entries: Vec<_> = (100..600)
         .map(|n| entry(&format!("f{n}"), Kind::File, 10))
         .collect();
-    for entry in &entries {
-        file(&to, entry.name.as_str(), &content(10));
+    for name in entries.iter().map(|entry| entry.name.as_str()) {
+        file(&to, name, &content(10));
+        fs::write(left(&to, "", name), content(10)).unwrap();
     }
     let (ours, theirs) = pair();
     let play = async {
@@ -505,7 +506,8 @@ async fn few_files_are_open_at_a_time() {
         open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|at| at.starts_with(to.path())))
             .count()
     };
-    let receiving = receive(theirs, to.path(), checking(Policy::Refuse), Progress::new());
+    let options = checking(Policy::Overwrite);
+    let receiving = receive(theirs, to.path(), options, Progress::new());
     let (open, _) = tokio::join!(play, receiving);
     assert!(open < 100, "{open}");
 }
