@@ -39,7 +39,7 @@ pub enum Decision {
     Create,
     /// Fill the directory that exists.
     Merge,
-    /// Replace the file (or link) that exists.
+    /// Replace the file (or link) that exists, also by a directory.
     Replace,
     /// Make it under the next free [`numbered`] name.
     Rename,
@@ -58,17 +58,28 @@ pub enum Conflict {
     Exists,
     /// A file or link is to go where a directory is.
     #[error(
-        "a directory of that name exists at the receiver; move it away, or receive with --rename"
+        "a directory of that name exists at the receiver; receive with --overwrite --delete to \
+         replace it, with --rename to keep both"
     )]
     IsDirectory,
-    /// A directory is to go where something else is.
-    #[error("at the receiver that name is not a directory; move it away, or receive with --rename")]
+    /// The same, and what is deleted may go, but the directory is none of that.
+    #[error(
+        "at the receiver `--delete` keeps the directory of that name: something in it is \
+         excluded, hidden, mounted or incomplete, or it is at the top; move it away, or receive \
+         with --rename"
+    )]
+    KeepsDirectory,
+    /// A directory is to go where a file is.
+    #[error(
+        "at the receiver that name is a file, not a directory; receive with --overwrite to \
+         replace it, with --rename to keep both"
+    )]
     NotDirectory,
     /// A directory is to go where a symbolic link is. Following it could lead out of the receiving
     /// directory.
     #[error(
-        "at the receiver that name is a symbolic link, which is not followed; move it away, or \
-         receive with --rename"
+        "at the receiver that name is a symbolic link, which is not followed; receive with \
+         --overwrite to replace it, with --rename to keep both"
     )]
     IsSymlink,
     /// Another entry of the same transfer has got that name: not every file system tells `a` from
@@ -79,7 +90,7 @@ pub enum Conflict {
          another file system"
     )]
     Alias,
-    /// A file or link is to go where a device, pipe or socket is.
+    /// Something is to go where a device, pipe or socket is.
     #[error(
         "at the receiver that name is a device, pipe or socket; move it away, or receive with \
          --rename"
@@ -95,11 +106,11 @@ pub fn decide(policy: Policy, kind: &Kind, existing: Existing) -> Decision {
         (_, Existing::Nothing) => Create,
         _ if policy == Policy::Rename => Rename,
         (Kind::Directory, Existing::Directory) => Merge,
-        (Kind::Directory, Existing::Symlink) => Refuse(Conflict::IsSymlink),
-        (Kind::Directory, _) => Refuse(Conflict::NotDirectory),
         (_, Existing::Directory) => Refuse(Conflict::IsDirectory),
         (_, Existing::Other) => Refuse(Conflict::IsSpecial),
         _ if policy == Policy::Overwrite => Replace,
+        (Kind::Directory, Existing::Symlink) => Refuse(Conflict::IsSymlink),
+        (Kind::Directory, _) => Refuse(Conflict::NotDirectory),
         _ => Refuse(Conflict::Exists),
     }
 }

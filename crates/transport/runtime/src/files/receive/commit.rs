@@ -7,11 +7,14 @@
 use super::super::progress::Progress;
 use super::super::summary::{FileSummary, Skipped};
 use super::arrived::Arrived;
+use super::delete::Told;
 use super::disk::Id;
+use super::end::End;
 use super::link::Link;
 use super::metadata::Metadata;
 use super::outgoing::Outgoing;
 use super::part::{Complete, unmark, write_failure};
+use super::room::Room;
 use super::shared::Shared;
 use super::tree::{Dir, Made, RECEIVING_DIR};
 use manyway_transfer::failure::Side;
@@ -73,10 +76,11 @@ pub(super) struct There {
 pub(super) struct Committed {
     pub(super) files: Vec<FileSummary>,
     pub(super) altered: Skipped,
+    pub(super) told: Told,
 }
 
 /// The committer's parts.
-pub(super) struct Committer {
+pub(super) struct Committer<'a> {
     pub(super) root: Arc<Dir>,
     pub(super) metadata: Arc<Metadata>,
     /// Files that hard links may lead to.
@@ -84,7 +88,8 @@ pub(super) struct Committer {
     /// What can't be as it is at the sender.
     pub(super) altered: Skipped,
     pub(super) arrived: Arrived,
-    pub(super) policy: Policy,
+    /// For what takes a name.
+    pub(super) room: Room<'a>,
     pub(super) out: mpsc::Sender<Outgoing>,
     pub(super) progress: Arc<Progress>,
     pub(super) files: Vec<FileSummary>,
@@ -92,26 +97,27 @@ pub(super) struct Committer {
     pub(super) placed: u64,
 }
 
-impl Committer {
+impl Committer<'_> {
     /// Works until there are no more jobs, or one fails; the async side is then told to stop.
-    pub(super) fn run(mut self, jobs: Receiver<Job>) -> Result<Committed, Failure> {
+    pub(super) fn run(mut self, jobs: Receiver<Job>) -> Result<Committed, End> {
         let mut batch = Vec::new();
         while let Ok(job) = jobs.recv() {
             batch.push(job);
             batch.extend(jobs.try_iter().take(BATCH - 1));
-            if let Err(failure) = self.commit(&mut batch) {
+            if let Err(end) = self.commit(&mut batch) {
                 // If nobody listens any more, there is nothing to stop.
                 let _ = self.out.blocking_send(Outgoing::Stop);
-                return Err(failure);
+                return Err(end);
             }
         }
         Ok(Committed {
             files: self.files,
             altered: self.altered,
+            told: self.room.told,
         })
     }
 
-    fn commit(&mut self, batch: &mut Vec<Job>) -> Result<(), Failure> {
+    fn commit(&mut self, batch: &mut Vec<Job>) -> Result<(), End> {
         let files = batch.iter().filter_map(|job| match job {
             Job::File(file) => Some(&file.part),
             _ => None,
@@ -124,7 +130,7 @@ impl Committer {
                     file.part.discard();
                 }
             }
-            return Err(failure);
+            return Err(failure.into());
         }
 
         let mut touched: Vec<Arc<Dir>> = Vec::new();
@@ -179,10 +185,10 @@ impl Committer {
         Ok(())
     }
 
-    fn place(&mut self, file: &mut Complete, report: &mut Report) -> Result<(), Failure> {
+    fn place(&mut self, file: &mut Complete, report: &mut Report) -> Result<(), End> {
         let dir = file.part.dir().clone();
         self.check_name(&dir, &file.part.entry, None)?;
-        let name = file.part.place(self.policy)?;
+        let name = file.part.place(&mut self.room)?;
         self.arrived.add(&dir, file.part.id()?);
         if name != file.part.entry.name {
             report.add(Renamed {
@@ -207,7 +213,7 @@ impl Committer {
         let found = dir.look(entry.name.file_name());
         let found = found.map_err(|error| write_failure("looking it up", &entry.name, error))?;
         let other = found.any_id().filter(|id| Some(*id) != link_to);
-        match self.policy != Policy::Rename && self.arrived.has(dir, other) {
+        match self.room.policy != Policy::Rename && self.arrived.has(dir, other) {
             true => Err(Failure::conflict(&entry.name, Conflict::Alias)),
             false => Ok(()),
         }
@@ -221,7 +227,7 @@ impl Committer {
             entry,
             digest,
         } = same;
-        if self.policy == Policy::Overwrite {
+        if self.room.policy == Policy::Overwrite {
             let (disk, fd) = (dir.disk(), file.as_fd());
             let restored = self.metadata.restore(disk, fd, entry, &mut self.altered);
             let synced = restored.and_then(|()| dir.disk().sync_file(file));
@@ -256,12 +262,12 @@ impl Committer {
         found.map_err(|error| write_failure("noting its place", &entry.name, error))
     }
 
-    fn place_link(&mut self, link: &Link) -> Result<(), Failure> {
+    fn place_link(&mut self, link: &Link) -> Result<(), End> {
         match &link.entry.kind {
             Kind::Symlink(target) => {
                 self.check_name(&link.dir, &link.entry, None)?;
                 let (metadata, altered) = (&self.metadata, &mut self.altered);
-                let made = link.place_symlink(target, self.policy, metadata, altered)?;
+                let made = link.place_symlink(target, &mut self.room, metadata, altered)?;
                 if let Some(id) = made {
                     self.arrived.add(&link.dir, id);
                 }
@@ -271,7 +277,7 @@ impl Committer {
                 let problem = match self.shared.find(&self.root, *number) {
                     Ok(Some(file)) => {
                         self.check_name(&link.dir, &link.entry, Some(file.2))?;
-                        let placed = link.place_hard_link(file, self.policy)?;
+                        let placed = link.place_hard_link(file, &mut self.room)?;
                         (!placed).then_some(NO_LINK)
                     }
                     Ok(None) => Some(NO_FILE),

@@ -9,15 +9,16 @@ use super::arrived::Arrived;
 use super::basis::{self, Basis};
 use super::claim::Claims;
 use super::commit::{BATCH, Committer};
-use super::delete::Deletion;
-use super::disk::Disk;
+use super::delete::{Deletion, Told};
+use super::disk::{Disk, Id};
 use super::end::End;
 use super::inbox::Inbox;
 use super::intake::{Intake, spool_failure};
 use super::metadata::Metadata;
-use super::options::{Dotfiles, ReceiveOptions};
+use super::options::ReceiveOptions;
 use super::outgoing::Outgoing;
 use super::preview::{Dots, Preview};
+use super::room::Room;
 use super::shared::Shared;
 use super::space::Space;
 use super::sweep;
@@ -25,11 +26,12 @@ use super::transfers::Transfer;
 use super::tree::{Dir, RECEIVING_DIR, Tree};
 use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
-use manyway_transfer::message::{Batch, MAX_MESSAGE};
+use manyway_transfer::message::MAX_MESSAGE;
 use manyway_transfer::{
     Agreement, Entry, Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope,
     Totals, Wants,
 };
+use std::collections::HashSet;
 use std::fs;
 use std::hash::RandomState;
 use std::io;
@@ -93,6 +95,7 @@ impl Consumer {
             self.say(Outgoing::Frame(Message::Wants(wants.to_vec()).to_bytes()));
         }
         let (manifest, scope) = (offer.manifest.clone(), offer.scope.clone());
+        let replaced = offer.replaced.clone();
         let taken = match scope.dry_run {
             true => Taken {
                 kept: offer.there,
@@ -109,8 +112,9 @@ impl Consumer {
             skipped,
             missing,
             altered,
+            told,
         } = taken;
-        let deleted = self.delete(&root, &manifest, &scope)?;
+        let deleted = self.delete(&root, &manifest, &scope, &replaced, told)?;
         self.check_place(&root)?;
         let seconds = started.elapsed().as_secs_f64();
         let done = Message::Done {
@@ -138,33 +142,27 @@ impl Consumer {
     }
 
     /// Deletes what the sender doesn't have, if that is wanted, and tells it.
-    fn delete(&self, root: &Arc<Dir>, manifest: &Stored, scope: &Scope) -> Result<Deleted, End> {
-        let mut deleted = Deleted::default();
-        if !self.options.deletes() {
-            return Ok(deleted);
+    fn delete(
+        &self,
+        root: &Arc<Dir>,
+        manifest: &Stored,
+        scope: &Scope,
+        replaced: &HashSet<Id>,
+        mut told: Told,
+    ) -> Result<Deleted, End> {
+        let mut result = Ok(());
+        if self.options.deletes() {
+            let deletion = Deletion {
+                filter: &scope.filter,
+                dotfiles: self.options.deletes_hidden(),
+                dry_run: scope.dry_run,
+                is_over: &|| self.inbox.is_closed(),
+                tell: |name| told.add(name, &self.out),
+                hasher: RandomState::new(),
+            };
+            result = deletion.run(root, scope.top, manifest, replaced);
         }
-        let (mut names, mut batch) = (Vec::new(), Batch::default());
-        let deletion = Deletion {
-            filter: &scope.filter,
-            dotfiles: matches!(self.options.dotfiles, Dotfiles::Allow),
-            dry_run: scope.dry_run,
-            is_over: &|| self.inbox.is_closed(),
-            tell: |name: SafeName| {
-                deleted.add(&name);
-                if !batch.add(name.as_str().len()) {
-                    batch = Batch::default();
-                    batch.add(name.as_str().len());
-                    let full = std::mem::take(&mut names);
-                    self.say(Outgoing::Frame(Message::Deleted(full).to_bytes()));
-                }
-                names.push(name);
-            },
-            hasher: RandomState::new(),
-        };
-        let result = deletion.run(root, scope.top, manifest);
-        if !names.is_empty() {
-            self.say(Outgoing::Frame(Message::Deleted(names).to_bytes()));
-        }
+        let deleted = told.end(&self.out);
         result.map(|()| deleted)
     }
 
@@ -223,6 +221,7 @@ impl Consumer {
                 Message::Scope(new) if begins && scope.is_none() => {
                     preview.top = new.top;
                     preview.dry_run = new.dry_run;
+                    preview.filter = new.filter.clone();
                     scope = Some(new.clone());
                 }
                 Message::Entries(entries) => {
@@ -254,6 +253,7 @@ impl Consumer {
                         scope: scope.unwrap_or_default(),
                         totals,
                         there: preview.there(),
+                        replaced: preview.replaced(),
                         wants: preview.wants(),
                         manifest: spool.stored(),
                         space,
@@ -269,13 +269,23 @@ impl Consumer {
     /// the sender which content is there.
     fn take_content(&mut self, root: &Arc<Dir>, offer: Offer) -> Result<Taken, End> {
         let metadata = Arc::new(Metadata::new(&self.options, self.agreed));
+        let failed = AtomicBool::new(false);
+        let room = Room {
+            policy: self.options.policy,
+            replaced: &offer.replaced,
+            filter: &offer.scope.filter,
+            dotfiles: self.options.deletes_hidden(),
+            failed: &failed,
+            told: Told::default(),
+            out: self.out.clone(),
+        };
         let committer = Committer {
             root: root.clone(),
             metadata: metadata.clone(),
             shared: Shared::new(&self.dir),
             altered: Skipped::default(),
             arrived: Arrived::default(),
-            policy: self.options.policy,
+            room,
             out: self.out.clone(),
             progress: self.progress.clone(),
             files: Vec::new(),
@@ -324,6 +334,7 @@ impl Consumer {
                 reservation: offer.reservation,
                 tree: Tree::new(root.clone()),
                 entered: Arrived::default(),
+                replaced: &offer.replaced,
                 held,
                 told,
                 kept: offer.there,
@@ -333,6 +344,7 @@ impl Consumer {
                 jobs,
             };
             let taken = intake.take(manifest.entries(), &offer.wants);
+            failed.store(taken.is_err(), Relaxed);
             // Also after a failure: what is complete stays, with the right modes.
             let left = intake.leave_all(taken.is_ok());
             over.store(true, Relaxed);
@@ -350,7 +362,7 @@ impl Consumer {
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             match (taken.and(left), committed) {
                 (Err(end @ (End::Here(_) | End::There(_))), _) => Err(end),
-                (_, Err(failure)) => Err(failure.into()),
+                (_, Err(end)) => Err(end),
                 (Err(End::Gone), _) => Err(End::Gone),
                 (Ok(()), Ok(committed)) => {
                     altered.extend(committed.altered);
@@ -360,6 +372,7 @@ impl Consumer {
                         skipped,
                         missing,
                         altered,
+                        told: committed.told,
                     })
                 }
             }
@@ -387,6 +400,8 @@ struct Offer {
     wants: Wants,
     totals: Totals,
     there: Kept,
+    /// What is there and becomes another kind.
+    replaced: HashSet<Id>,
     space: Option<Space>,
     reservation: Option<Reservation>,
 }
@@ -402,6 +417,8 @@ struct Taken {
     missing: Kept,
     /// What was left out or changed here.
     altered: Skipped,
+    /// What was removed.
+    told: Told,
 }
 
 /// Makes a directory and those above it that are missing, each safely on disk.

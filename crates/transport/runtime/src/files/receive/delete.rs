@@ -7,11 +7,14 @@ use super::commit::sync_failure;
 use super::disk::{Found, Id};
 use super::end::End;
 use super::intake::spool_failure;
+use super::outgoing::Outgoing;
 use super::part::{is_temporary, write_failure};
 use super::tree::{Dir, RECEIVING_DIR};
 use crate::files::spool::Stored;
+use crate::files::summary::Deleted;
 use manyway_transfer::failure::Side;
-use manyway_transfer::{Entry, Existing, Failure, Filter, SafeName, Timestamp};
+use manyway_transfer::message::Batch;
+use manyway_transfer::{Entry, Existing, Failure, Filter, Message, SafeName, Timestamp};
 use nix::dir::Dir as Listing;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -21,6 +24,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// What is removed, and how.
 pub(super) struct Deletion<'a, T> {
@@ -36,6 +40,41 @@ pub(super) struct Deletion<'a, T> {
     pub(super) tell: T,
     /// Of names.
     pub(super) hasher: RandomState,
+}
+
+/// What has gone, and what of it the sender hasn't heard yet.
+#[derive(Default)]
+pub(super) struct Told {
+    deleted: Deleted,
+    names: Vec<SafeName>,
+    batch: Batch,
+}
+
+impl Told {
+    /// Tells the sender in messages that are not too long.
+    pub(super) fn add(&mut self, name: SafeName, out: &mpsc::Sender<Outgoing>) {
+        self.deleted.add(&name);
+        if !self.batch.add(name.as_str().len()) {
+            self.flush(out);
+            self.batch.add(name.as_str().len());
+        }
+        self.names.push(name);
+    }
+
+    /// All that has gone: the sender has heard of it.
+    pub(super) fn end(mut self, out: &mpsc::Sender<Outgoing>) -> Deleted {
+        self.flush(out);
+        self.deleted
+    }
+
+    fn flush(&mut self, out: &mpsc::Sender<Outgoing>) {
+        self.batch = Batch::default();
+        let names = std::mem::take(&mut self.names);
+        if !names.is_empty() {
+            // If nobody listens any more, that shows elsewhere.
+            let _ = out.blocking_send(Outgoing::Frame(Message::Deleted(names).to_bytes()));
+        }
+    }
 }
 
 /// A directory of the manifest.
@@ -70,10 +109,17 @@ impl Level {
 }
 
 impl<T: FnMut(SafeName)> Deletion<'_, T> {
-    /// Removes it; with `top`, also in the receiving directory itself.
+    /// Removes it; with `top`, also in the receiving directory itself. A dry run also tells which
+    /// directories make room for files or links, of what is to be `replaced`.
     ///
     /// Memory grows by some 50 bytes for each entry of the directories that hold each other.
-    pub(super) fn run(mut self, root: &Arc<Dir>, top: bool, manifest: &Stored) -> Result<(), End> {
+    pub(super) fn run(
+        mut self,
+        root: &Arc<Dir>,
+        top: bool,
+        manifest: &Stored,
+        replaced: &HashSet<Id>,
+    ) -> Result<(), End> {
         let mut levels = vec![Level::new(Some(root.clone()), top, None)];
         for entry in manifest.entries() {
             let entry = entry.map_err(spool_failure)?;
@@ -83,8 +129,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
             let Some(level) = levels.last_mut() else {
                 break;
             };
-            let inside = self.note(level, &entry);
-            let inside = inside.map_err(|error| write_failure("looking up", &entry.name, error))?;
+            let inside = self.note(level, &entry, replaced)?;
             if entry.is_directory() {
                 levels.push(Level::new(inside, true, Some(entry.mtime)));
             }
@@ -93,18 +138,31 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     }
 
     /// Notes that the manifest has it; the directory, if it is one that exists.
-    fn note(&self, level: &mut Level, entry: &Entry) -> io::Result<Option<Arc<Dir>>> {
+    fn note(
+        &mut self,
+        level: &mut Level,
+        entry: &Entry,
+        replaced: &HashSet<Id>,
+    ) -> Result<Option<Arc<Dir>>, End> {
+        let explain = |error| write_failure("looking up", &entry.name, error);
         let name = entry.name.file_name();
         let id = level.names.entry(self.hasher.hash_one(name)).or_default();
         let Some(dir) = &level.dir else {
             return Ok(None);
         };
-        let found = dir.look(name)?;
+        let found = dir.look(name).map_err(explain)?;
         *id = found.any_id();
-        match found.existing {
-            Existing::Directory if entry.is_directory() => dir.open(name).map(Some),
-            _ => Ok(None),
+        if found.existing != Existing::Directory {
+            return Ok(None);
         }
+        if entry.is_directory() {
+            return Ok(Some(dir.open(name).map_err(explain)?));
+        }
+        // Otherwise it has gone, unless its successor was left out.
+        if self.dry_run && id.is_some_and(|id| replaced.contains(&id)) {
+            self.remove(dir, name, &found)?;
+        }
+        Ok(None)
     }
 
     fn clean(&mut self, level: &Level) -> Result<(), End> {
@@ -141,7 +199,12 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     }
 
     /// Removes what has that name, with all below it; `false`: it stays, or something below it.
-    fn remove(&mut self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
+    pub(super) fn remove(
+        &mut self,
+        dir: &Arc<Dir>,
+        name: &str,
+        found: &Found,
+    ) -> Result<bool, End> {
         if (self.is_over)() {
             return Err(End::Gone);
         }

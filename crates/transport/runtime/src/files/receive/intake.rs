@@ -9,6 +9,7 @@ use super::basis::{Held, Item};
 use super::claim::Claims;
 use super::commit::{Job, There};
 use super::difference::Difference;
+use super::disk::Id;
 use super::end::End;
 use super::inbox::{Frame, Inbox};
 use super::link::Link;
@@ -23,7 +24,9 @@ use manyway_transfer::{
     Cause, Conflict, Decision, Entry, Existing, Failure, FailureCode, Kind, Message, Policy,
     ProtocolError, Verifier, Want, Wants, decide, groups, numbered,
 };
+use std::collections::HashSet;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -45,6 +48,8 @@ pub(super) struct Intake<'a> {
     pub(super) tree: Tree,
     /// Directories.
     pub(super) entered: Arrived,
+    /// See [`Room::replaced`](super::room::Room::replaced).
+    pub(super) replaced: &'a HashSet<Id>,
     /// Files that are there in part.
     pub(super) held: Receiver<Held>,
     /// What the sender is told of them.
@@ -160,8 +165,23 @@ impl Intake<'_> {
                 Decision::Refuse(conflict) => {
                     return Err(Failure::conflict(&entry.name, conflict).into());
                 }
+                Decision::Replace
+                    if found.any_id().is_some_and(|id| self.replaced.contains(&id)) =>
+                {
+                    match parent.disk().remove(parent.as_fd(), &name) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                        removed => removed.map_err(failure)?,
+                    }
+                }
+                Decision::Replace => {
+                    let conflict = match found.existing {
+                        Existing::Symlink => Conflict::IsSymlink,
+                        _ => Conflict::NotDirectory,
+                    };
+                    return Err(Failure::conflict(&entry.name, conflict).into());
+                }
                 // It is gone again.
-                Decision::Create | Decision::Replace => {}
+                Decision::Create => {}
             }
         }
         Err(Failure::conflict(&entry.name, Conflict::Exists).into())

@@ -2,8 +2,10 @@
 
 use super::super::summary::Skipped;
 use super::disk::{Found, Id};
+use super::end::End;
 use super::metadata::Metadata;
 use super::part::{Named, left_name, random_name, take_name, write_failure};
+use super::room::Room;
 use super::tree::Dir;
 use manyway_transfer::{Entry, Existing, Failure, Policy, Target};
 use nix::errno::Errno;
@@ -28,16 +30,16 @@ impl Link {
     pub(super) fn place_symlink(
         &self,
         target: &Target,
-        policy: Policy,
+        room: &mut Room<'_>,
         metadata: &Metadata,
         altered: &mut Skipped,
-    ) -> Result<Option<Id>, Failure> {
+    ) -> Result<Option<Id>, End> {
         let Self { dir, entry } = self;
         let name = entry.name.file_name();
         let failure = |error| write_failure("making the link", &entry.name, error);
-        if policy != Policy::Rename && leads_to(dir, name, target).map_err(failure)? {
+        if room.policy != Policy::Rename && leads_to(dir, name, target).map_err(failure)? {
             // The link itself may have another time or owner.
-            let touched = match policy {
+            let touched = match room.policy {
                 Policy::Overwrite => metadata.restore_link(dir, name, entry, altered),
                 _ => Ok(()),
             };
@@ -52,11 +54,11 @@ impl Link {
         });
         let temporary = temporary.map_err(failure)?;
         let is_same = |name: &str| leads_to(dir, name, target).unwrap_or(false);
-        let named = take_name(dir, entry, &temporary, policy, is_same);
+        let named = take_name(dir, entry, &temporary, room, is_same);
         match named {
             Ok(Named::As(name)) => Ok(dir.look(&name).map_err(failure)?.any_id()),
-            Ok(Named::Same) => self.remove(&temporary).map(|()| None),
-            Err(failure) => self.remove(&temporary).and(Err(failure)),
+            Ok(Named::Same) => Ok(self.remove(&temporary).map(|()| None)?),
+            Err(end) => Err(self.remove(&temporary).map_or_else(End::from, |()| end)),
         }
     }
 
@@ -64,12 +66,12 @@ impl Link {
     pub(super) fn place_hard_link(
         &self,
         (from, from_name, id): (Arc<Dir>, String, Id),
-        policy: Policy,
-    ) -> Result<bool, Failure> {
+        room: &mut Room<'_>,
+    ) -> Result<bool, End> {
         let Self { dir, entry } = self;
         let failure = |error| write_failure("making the link", &entry.name, error);
         let is_it = |name: &str| Ok::<_, io::Error>(dir.look(name)?.id() == Some(id));
-        if policy != Policy::Rename && is_it(entry.name.file_name()).map_err(failure)? {
+        if room.policy != Policy::Rename && is_it(entry.name.file_name()).map_err(failure)? {
             return Ok(true);
         }
         let is_left = |found: &Found| found.id() == Some(id);
@@ -83,13 +85,13 @@ impl Link {
         };
         // Somebody may have put another file there.
         if !is_it(&temporary).map_err(failure)? {
-            return self.remove(&temporary).map(|()| false);
+            return Ok(self.remove(&temporary).map(|()| false)?);
         }
         let is_same = |name: &str| is_it(name).unwrap_or(false);
-        match take_name(dir, entry, &temporary, policy, is_same) {
+        match take_name(dir, entry, &temporary, room, is_same) {
             Ok(Named::As(_)) => Ok(true),
-            Ok(Named::Same) => self.remove(&temporary).map(|()| true),
-            Err(failure) => self.remove(&temporary).and(Err(failure)),
+            Ok(Named::Same) => Ok(self.remove(&temporary).map(|()| true)?),
+            Err(end) => Err(self.remove(&temporary).map_or_else(End::from, |()| end)),
         }
     }
 

@@ -19,6 +19,7 @@ mod options;
 mod outgoing;
 mod part;
 mod preview;
+mod room;
 mod shared;
 mod space;
 mod sweep;

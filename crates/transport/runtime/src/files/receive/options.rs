@@ -85,6 +85,11 @@ impl ReceiveOptions {
         self.delete && self.policy != Policy::Rename
     }
 
+    /// Do names at the top that begin with a dot go, too? Nobody is asked about that.
+    pub(super) fn deletes_hidden(&self) -> bool {
+        matches!(self.dotfiles, Dotfiles::Allow)
+    }
+
     /// Where to write.
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         #[cfg(test)]

@@ -3,7 +3,9 @@
 
 use super::super::summary::Skipped;
 use super::disk::{Id, Left, OWNERS, reopen};
+use super::end::End;
 use super::metadata::Metadata;
+use super::room::Room;
 use super::tree::Dir;
 use manyway_transfer::conflict::cut;
 use manyway_transfer::{
@@ -189,27 +191,31 @@ impl Part {
     }
 
     /// Gives the file its final name, and says which.
-    pub(super) fn place(&mut self, policy: Policy) -> Result<SafeName, Failure> {
+    pub(super) fn place(&mut self, room: &mut Room<'_>) -> Result<SafeName, End> {
         let Some(temporary) = self.temporary.clone() else {
-            return self.local_name(self.entry.name.file_name());
+            return Ok(self.local_name(self.entry.name.file_name())?);
         };
         // A transfer that was thought dead may have placed it meanwhile.
         let is_same = |name: &str| {
             let found = self.dir.look(name);
             found.is_ok_and(|found| found.is_version_of(&self.entry))
         };
-        match take_name(&self.dir, &self.entry, &temporary, policy, is_same) {
+        match take_name(&self.dir, &self.entry, &temporary, room, is_same) {
             Ok(Named::As(name)) => {
                 self.temporary = None;
-                self.local_name(&name)
+                Ok(self.local_name(&name)?)
             }
             Ok(Named::Same) => {
                 self.keep = false;
-                self.local_name(self.entry.name.file_name())
+                Ok(self.local_name(self.entry.name.file_name())?)
             }
-            Err(failure) => {
-                self.keep &= failure.code != FailureCode::Conflict;
-                Err(failure)
+            Err(end) => {
+                let code = match &end {
+                    End::Here(failure) => Some(failure.code),
+                    End::There(_) | End::Gone => None,
+                };
+                self.keep &= code != Some(FailureCode::Conflict);
+                Err(end)
             }
         }
     }
@@ -265,14 +271,16 @@ pub(super) enum Named {
     Same,
 }
 
-/// Gives what has a temporary name that of its entry, or the next free one.
+/// Gives what has a temporary name that of its entry, or the next free one. A directory that is to
+/// be replaced goes only now: whatever ends a transfer before, it is still there.
 pub(super) fn take_name(
-    dir: &Dir,
+    dir: &Arc<Dir>,
     entry: &Entry,
     temporary: &str,
-    policy: Policy,
+    room: &mut Room<'_>,
     is_same: impl Fn(&str) -> bool,
-) -> Result<Named, Failure> {
+) -> Result<Named, End> {
+    let policy = room.policy;
     let failure = |error| write_failure("naming", &entry.name, error);
     let replace = policy == Policy::Overwrite;
     let wanted = entry.name.file_name();
@@ -281,18 +289,21 @@ pub(super) fn take_name(
         match dir.disk().rename(dir.as_fd(), temporary, &name, replace) {
             Ok(()) => return Ok(Named::As(name)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(failure(error).into()),
         }
         let found = dir.look(&name).map_err(failure)?;
         match decide(policy, &entry.kind, found.existing) {
             Decision::Rename => name = numbered(wanted, n),
             Decision::Refuse(Conflict::Exists) if is_same(&name) => return Ok(Named::Same),
-            Decision::Refuse(conflict) => return Err(Failure::conflict(&entry.name, conflict)),
+            Decision::Refuse(Conflict::IsDirectory) if room.make(dir, &name, &found)? => {}
+            Decision::Refuse(conflict) => {
+                return Err(Failure::conflict(&entry.name, conflict).into());
+            }
             // It is gone again.
             Decision::Create | Decision::Replace | Decision::Merge => {}
         }
     }
-    Err(Failure::conflict(&entry.name, Conflict::Exists))
+    Err(Failure::conflict(&entry.name, Conflict::Exists).into())
 }
 
 /// A complete file with its hash.

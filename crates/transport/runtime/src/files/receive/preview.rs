@@ -2,16 +2,19 @@
 
 use super::super::summary::Kept;
 use super::arrived::Arrived;
-use super::disk::Id;
+use super::delete::Deletion;
+use super::disk::{Found, Id};
+use super::end::End;
 use super::link::leads_to;
 use super::options::{Dotfiles, Links, ReceiveOptions};
 use super::part::{is_temporary, renew, worthwhile, write_failure};
 use super::tree::{Dir, Level, Tree};
 use manyway_transfer::{
-    Conflict, Decision, Entry, Existing, Failure, FailureCode, GROUP, Kind, Policy, SafeName, Want,
-    Wants, decide,
+    Conflict, Decision, Entry, Existing, Failure, FailureCode, Filter, GROUP, Kind, Policy,
+    SafeName, Want, Wants, decide,
 };
-use std::io;
+use std::collections::HashSet;
+use std::hash::RandomState;
 use std::sync::Arc;
 
 /// Most names that are told.
@@ -24,9 +27,15 @@ pub(super) struct Preview {
     policy: Policy,
     checksum: bool,
     links: Links,
+    deletes: bool,
+    deletes_hidden: bool,
     /// See [`Scope::top`](manyway_transfer::Scope::top).
     pub(super) top: bool,
     pub(super) dry_run: bool,
+    /// What the sender's user has left out.
+    pub(super) filter: Filter,
+    /// What is there and becomes another kind.
+    replaced: HashSet<Id>,
     entries: u64,
     wants: Wants,
     /// The files that are there under the names of those that hard links may lead to.
@@ -46,8 +55,12 @@ impl Preview {
             policy: options.policy,
             checksum: options.checksum,
             links: options.links,
+            deletes: options.deletes(),
+            deletes_hidden: options.deletes_hidden(),
             top: false,
             dry_run: false,
+            filter: Filter::default(),
+            replaced: HashSet::new(),
             entries: 0,
             wants: Wants::default(),
             shared: Vec::new(),
@@ -62,6 +75,11 @@ impl Preview {
     /// What is wanted of the entries so far.
     pub(super) fn wants(self) -> Wants {
         self.wants
+    }
+
+    /// What is there and becomes another kind.
+    pub(super) fn replaced(&mut self) -> HashSet<Id> {
+        std::mem::take(&mut self.replaced)
     }
 
     /// The files that are there.
@@ -79,7 +97,7 @@ impl Preview {
         self.holes
     }
 
-    pub(super) fn look(&mut self, entry: &Entry) -> Result<(), Failure> {
+    pub(super) fn look(&mut self, entry: &Entry) -> Result<(), End> {
         let number = self.entries;
         self.entries += 1;
         // It would be a word on another file or directory. Not all file systems tell cases apart.
@@ -90,15 +108,15 @@ impl Preview {
         if !entry.is_directory() && is_temporary(&entry.name.file_name().to_ascii_lowercase()) {
             let reason = "the receiver accepts no file of that name: its incomplete files have \
                           such names";
-            return Err(Failure::new(FailureCode::Refused, reason).of(&entry.name));
+            return Err(Failure::new(FailureCode::Refused, reason)
+                .of(&entry.name)
+                .into());
         }
-        let looked = match self.policy {
+        let (inside, want, there) = match self.policy {
             // Whatever exists, there will be another name.
-            Policy::Rename => Ok((None, Want::All, 0)),
-            _ => self.find(entry),
+            Policy::Rename => (None, Want::All, 0),
+            _ => self.find(entry)?,
         };
-        let (inside, want, there) =
-            looked.map_err(|error| write_failure("looking it up", &entry.name, error))?;
         self.wants.set(number, want);
         match entry.kind {
             Kind::Symlink(_) | Kind::HardLink(_) | Kind::LeftOut(_) => {}
@@ -121,7 +139,8 @@ impl Preview {
 
     /// The directory that exists; what is wanted of the entry, and how much of a file needn't be
     /// written.
-    fn find(&mut self, entry: &Entry) -> io::Result<(Option<Arc<Dir>>, Want, u64)> {
+    fn find(&mut self, entry: &Entry) -> Result<(Option<Arc<Dir>>, Want, u64), End> {
+        let failure = |error| write_failure("looking it up", &entry.name, error);
         self.tree.leave_for(&entry.name).for_each(drop);
         let none = Ok((None, Want::All, 0));
         let there = Ok((None, Want::Nothing, entry.size));
@@ -132,7 +151,7 @@ impl Preview {
             return none;
         };
         let name = entry.name.file_name();
-        let found = parent.look(name)?;
+        let found = parent.look(name).map_err(failure)?;
         if let Some(id) = found.sole_id()
             && !self.found.add(&parent, id)
         {
@@ -146,7 +165,7 @@ impl Preview {
             return there;
         }
         if let Kind::Symlink(target) = &entry.kind
-            && leads_to(&parent, name, target)?
+            && leads_to(&parent, name, target).map_err(failure)?
         {
             return there;
         }
@@ -156,23 +175,34 @@ impl Preview {
         {
             return there;
         }
-        let same_size = found.size() == Some(entry.size) && self.checksum;
+        let same_size = entry.is_file() && found.size() == Some(entry.size) && self.checksum;
         match decide(self.policy, &entry.kind, found.existing) {
-            Decision::Merge => return Ok((Some(parent.open(name)?), Want::Nothing, 0)),
+            Decision::Merge => {
+                let dir = parent.open(name).map_err(failure)?;
+                return Ok((Some(dir), Want::Nothing, 0));
+            }
             // The content decides.
             Decision::Refuse(_) if same_size => return Ok((None, Want::Difference, entry.size)),
+            Decision::Refuse(Conflict::IsDirectory) if self.deletes => {
+                if !self.is_to_go(&parent, name, &found)? {
+                    self.note(entry, Conflict::KeepsDirectory);
+                    return none;
+                }
+                self.replaced.extend(found.any_id());
+            }
             Decision::Refuse(conflict) => {
                 self.note(entry, conflict);
                 return none;
             }
+            Decision::Replace if entry.is_directory() => self.replaced.extend(found.any_id()),
             Decision::Create | Decision::Replace | Decision::Rename => {}
         }
         if !entry.is_file() {
             return none;
         }
-        if let Some(left) = worthwhile(&parent, entry)? {
+        if let Some(left) = worthwhile(&parent, entry).map_err(failure)? {
             if !self.dry_run {
-                renew(&parent, entry)?;
+                renew(&parent, entry).map_err(failure)?;
             }
             return Ok((None, Want::Difference, left));
         }
@@ -180,6 +210,21 @@ impl Preview {
         let compare =
             found.existing == Existing::File && (same_size || found.size().is_some_and(comparable));
         Ok((None, if compare { Want::Difference } else { Want::All }, 0))
+    }
+
+    /// Would deletion remove the whole directory if the sender didn't have its name?
+    fn is_to_go(&self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
+        let mut deletion = Deletion {
+            filter: &self.filter,
+            dotfiles: self.deletes_hidden,
+            dry_run: true,
+            is_over: &|| false,
+            tell: drop,
+            hasher: RandomState::new(),
+        };
+        // At the top, only a sender of all that is there says what may go.
+        let is_covered = self.top || dir.local().is_some();
+        Ok(is_covered && deletion.remove(dir, name, found)?)
     }
 
     fn note(&mut self, entry: &Entry, conflict: Conflict) {

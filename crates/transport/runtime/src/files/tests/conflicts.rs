@@ -137,13 +137,22 @@ async fn renaming_leaves_everything_alone_and_tells_the_sender() {
 }
 
 #[tokio::test]
-async fn kinds_that_do_not_fit_are_refused_even_when_overwriting() {
+async fn kinds_that_do_not_fit_are_refused_but_directories_replace_files() {
     for (held, name, cause) in [
         (&["top"][..], "top:", "not a directory"),
-        (&["c.txt/x"], "c.txt:", "a directory of that name exists"),
+        (&["c.txt/x"], "c.txt:", "--overwrite --delete"),
         (&["top/sub"], "top/sub:", "not a directory"),
     ] {
         for with in [Policy::Refuse, Policy::Overwrite] {
+            if with == Policy::Overwrite && cause == "not a directory" {
+                let scene = scene(held);
+                let (sent, received) = run(&scene, with).await;
+                assert_eq!(sent.unwrap().deleted.count, 0);
+                received.unwrap();
+                let all = ["c.txt", "top", "top/a.txt", "top/sub", "top/sub/b.txt"];
+                assert_eq!(names(scene.1.path()), all);
+                continue;
+            }
             let scene = scene(held);
             let before = snapshot(scene.1.path());
             let (sent, received) = run(&scene, with).await;
@@ -173,8 +182,8 @@ async fn a_link_inside_the_directory_leads_nowhere() {
             symlink(outside.path(), &link).unwrap();
             let (sent, received) = run(&scene, with).await;
             assert_eq!(names(outside.path()), [""; 0]);
-            assert!(link.is_symlink());
-            if with == Policy::Rename {
+            assert_eq!(link.is_symlink(), with != Policy::Overwrite);
+            if with != Policy::Refuse {
                 assert_eq!(sent.unwrap().files.len(), received.unwrap().files.len());
             } else {
                 let (sent, received) = (

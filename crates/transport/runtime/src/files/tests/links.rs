@@ -228,9 +228,10 @@ async fn nothing_is_received_through_a_link() {
         .unwrap();
     assert_eq!(target(&to.path().join("d")), place);
     let entries = vec![entry("d", Kind::Directory, 0), file()];
-    let error = offered(to.path(), entries, b"evil").await.unwrap_err();
-    assert_eq!(error.code(), Some(FailureCode::Conflict));
-    assert!(names(outside.path()).is_empty());
+    // The directory replaces the link.
+    offered(to.path(), entries, b"evil").await.unwrap();
+    assert_eq!(names(to.path()), ["d", "d/f"]);
+    assert!(!to.path().join("d").is_symlink() && names(outside.path()).is_empty());
 
     // A file replaces the link, not what it leads to.
     fs::write(outside.path().join("mine"), "mine").unwrap();

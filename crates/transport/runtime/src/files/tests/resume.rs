@@ -15,6 +15,20 @@ pub(super) fn file(dir: &TempDir, name: &str, bytes: &[u8]) {
     set_time(&path, 1_000_000_000, 123_456_789);
 }
 
+/// Whether a transfer has locked an incomplete file below `to`, or a directory that it deletes in.
+fn is_held(to: &Path, deletes: bool) -> bool {
+    let is_locked = |path: &Path| {
+        let locked = fs::File::open(path).map(|file| file.try_lock());
+        matches!(locked, Ok(Err(fs::TryLockError::WouldBlock)))
+    };
+    if deletes {
+        return is_locked(to) || is_locked(&to.join("top"));
+    }
+    let parts = fs::read_dir(to.join("top")).into_iter().flatten().flatten();
+    let mut parts = parts.filter(|part| is_temporary(&part.file_name().to_string_lossy()));
+    parts.any(|part| is_locked(&part.path()))
+}
+
 /// A sender that was killed says nothing more, and its connection isn't given up for long. Another
 /// transfer waits for the incomplete file, for a directory or for all of what is received.
 #[tokio::test]
@@ -41,7 +55,10 @@ async fn a_silent_transfer_gives_way_to_one_that_waits_for_it() {
                 _ = tokio::io::copy(&mut out, &mut on) => {}
                 _ = tokio::io::copy(&mut reader, &mut back) => {}
             }
-            // Both of its streams stay open.
+            // Both of its streams stay open. The second begins once the first holds what it needs.
+            while !is_held(to.path(), deletes) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             let begun = std::time::Instant::now();
             let (ours, theirs) = pair();
             let second = tokio::join!(

@@ -70,6 +70,21 @@ impl Case {
         }
     }
 
+    /// Directories that have become files or links, and the other way round.
+    fn other_kinds() -> Self {
+        let old = [
+            ("top/a/x", content(10)),
+            ("top/b/y/z", content(20)),
+            ("top/c/d", content(30)),
+            ("top/link/u", content(40)),
+        ];
+        let old = old.map(|(name, bytes)| (name.to_owned(), bytes)).to_vec();
+        Self {
+            old,
+            ..Self::changed()
+        }
+    }
+
     /// A directory with what is there already.
     pub(super) fn to(&self) -> TempDir {
         let to = tempdir().unwrap();
@@ -293,6 +308,13 @@ async fn what_is_there_is_durable_when_success_is_reported() {
 #[tokio::test]
 async fn a_power_cut_in_a_sync_leaves_old_or_new_files() {
     Case::changed().cut_everywhere(None).await;
+}
+
+#[tokio::test]
+async fn a_power_cut_while_kinds_change_leaves_old_or_new_files() {
+    let case = Case::other_kinds();
+    case.cut_everywhere(None).await;
+    case.cut_everywhere(Some(|| nth("write", 4))).await;
 }
 
 #[tokio::test]

@@ -62,6 +62,8 @@ pub(super) struct Model {
     /// Which of them the receiver reports, one after the other.
     due: Vec<usize>,
     files: HashMap<u64, Content>,
+    /// The names of the directories that were there at first.
+    paths: HashMap<u64, String>,
     pub(super) links: HashMap<u64, Link>,
     pub(super) dirs: HashMap<u64, Names>,
 }
@@ -74,22 +76,23 @@ impl Model {
             sent,
             due: Vec::new(),
             files: HashMap::new(),
+            paths: HashMap::new(),
             links: HashMap::new(),
             dirs: HashMap::new(),
         };
-        model.walk(root);
+        model.walk(root, "");
         model
     }
 
-    fn walk(&mut self, dir: &Path) {
+    fn walk(&mut self, dir: &Path, below: &str) {
         let mut names = HashMap::new();
         for item in fs::read_dir(dir).unwrap() {
             let path = item.unwrap().path();
             let metadata = fs::symlink_metadata(&path).unwrap();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            names.insert(name, metadata.ino());
+            names.insert(name.clone(), metadata.ino());
             if metadata.is_dir() {
-                self.walk(&path);
+                self.walk(&path, &format!("{below}{name}/"));
             } else {
                 let content = Content {
                     file: Arc::new(fs::File::open(&path).unwrap()),
@@ -101,6 +104,7 @@ impl Model {
             }
         }
         let inode = fs::metadata(dir).unwrap().ino();
+        self.paths.insert(inode, below.to_owned());
         let names = Names {
             now: names.clone(),
             durable: names,
@@ -187,7 +191,7 @@ impl Model {
                 assert!(whole && content.restored && durable, "{to}");
             }
             Op::Remove { dir, name } | Op::RemoveDir { dir, name } => {
-                if !name.contains(".manyway-part-") {
+                if !name.contains(".manyway-part-") && !self.makes_room(*dir, name) {
                     // What the sender doesn't have goes when all it has is there for good.
                     self.check_all();
                 }
@@ -199,6 +203,24 @@ impl Model {
                 names.synced = true;
             }
         }
+    }
+
+    /// Is it in the way of what is sent? Of a directory, the file that replaces it must be there.
+    fn makes_room(&self, dir: u64, name: &str) -> bool {
+        let Some(below) = self.paths.get(&dir) else {
+            return false;
+        };
+        let path = format!("{below}{name}/");
+        let is_below = |name: &str| path.starts_with(&format!("{name}/"));
+        if let Some((_, sent)) = self.sent.iter().find(|(name, _)| is_below(name)) {
+            let mut complete = self.files.values();
+            assert!(
+                complete.any(|file| file.synced && file.settled && file.read() == *sent),
+                "{path}"
+            );
+            return true;
+        }
+        is_below("top/link") || self.sent.iter().any(|(name, _)| name.starts_with(&path))
     }
 
     fn change(&mut self, dir: u64) -> &mut HashMap<String, u64> {
