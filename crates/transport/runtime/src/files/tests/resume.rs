@@ -15,17 +15,19 @@ pub(super) fn file(dir: &TempDir, name: &str, bytes: &[u8]) {
     set_time(&path, 1_000_000_000, 123_456_789);
 }
 
-/// Whether a transfer has locked an incomplete file below `to`, or a directory that it deletes in.
-fn is_held(to: &Path, deletes: bool) -> bool {
+/// Whether a transfer has locked the directory in which it deletes, or else an incomplete file.
+fn is_held(to: &Path, deletes: bool, contents: bool) -> bool {
     let is_locked = |path: &Path| {
         let locked = fs::File::open(path).map(|file| file.try_lock());
         matches!(locked, Ok(Err(fs::TryLockError::WouldBlock)))
     };
+    let top = to.join("top");
     if deletes {
-        return is_locked(to) || is_locked(&to.join("top"));
+        return is_locked(if contents { to } else { &top });
     }
-    let parts = fs::read_dir(to.join("top")).into_iter().flatten().flatten();
-    let mut parts = parts.filter(|part| is_temporary(&part.file_name().to_string_lossy()));
+    let parts = fs::read_dir(top).into_iter().flatten().flatten();
+    let mut parts = parts
+        .filter(|part| crate::files::receive::is_temporary(&part.file_name().to_string_lossy()));
     parts.any(|part| is_locked(&part.path()))
 }
 
@@ -56,7 +58,7 @@ async fn a_silent_transfer_gives_way_to_one_that_waits_for_it() {
                 _ = tokio::io::copy(&mut reader, &mut back) => {}
             }
             // Both of its streams stay open. The second begins once the first holds what it needs.
-            while !is_held(to.path(), deletes) {
+            while !is_held(to.path(), deletes, contents) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             let begun = std::time::Instant::now();
