@@ -398,7 +398,7 @@ mod tests {
                     .collect())
             }
             Err(error) => {
-                let text = error.to_string();
+                let text = error.error.to_string();
                 let text = text.split("\n\n").next().unwrap();
                 Err(text.replace(file.to_str().unwrap(), "FILE"))
             }

@@ -100,7 +100,7 @@ fn the_receivers_umask_holds_unless_it_keeps_modes() {
     let transfer = Transfer::new(10);
     let file = transfer.path().join("file");
     fs::set_permissions(&file, Permissions::from_mode(0o6777)).unwrap();
-    for (options, mode) in [("", 0o750), ("--perms", 0o777)] {
+    for (options, mode) in [("", 0o750), ("--perms -o -g", 0o6777)] {
         let mut shell = Command::new("sh");
         let script = format!(
             "umask 027; exec {} recv in --once -q --path 127.0.0.1 --ticket-file ticket {options}",

@@ -13,7 +13,7 @@ use manyway_relay::keys::{public_key, sign};
 use manyway_relay::server::{
     Handle, Server, ServerConfig, ServerError, StreamConfig, open_keys, serve_metrics,
 };
-use manyway_relay::{Config, Keys, Reason, StreamLimits};
+use manyway_relay::{Config, Keys, StreamLimits};
 use manyway_wire::relay::{
     Access, Consent, Hello, Mint, Minted, Nonce, Peer, Proof, RateClass, RelayId, RelayReply,
 };

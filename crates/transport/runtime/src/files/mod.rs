@@ -19,8 +19,8 @@
 //! free space.
 //!
 //! **What travels.** Regular files with their holes, directories, symbolic and hard links, the
-//! permission bits (within the receiver's umask; never setuid, setgid or sticky) and modification
-//! times; owners, extended attributes and ACLs if [`ReceiveOptions`] ask for them. A path given to
+//! permission bits (within the receiver's umask) and modification times; setuid, setgid and sticky
+//! bits, owners, extended attributes and ACLs if [`ReceiveOptions`] ask for them. A path given to
 //! [`Sources::new`] may be a symbolic link and is followed; links *inside* a directory are sent as
 //! links, of which the receiver takes those that [`Links`] says. Special files are left out. What
 //! is left out or changed is in the summaries.

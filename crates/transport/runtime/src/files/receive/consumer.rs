@@ -28,8 +28,7 @@ use crate::os::umask::umask;
 use manyway_transfer::failure::Side;
 use manyway_transfer::message::MAX_MESSAGE;
 use manyway_transfer::{
-    Agreement, Entry, Failure, FailureCode, Manifest, Message, ProtocolError, SafeName, Scope,
-    Totals, Wants,
+    Agreement, Entry, Failure, FailureCode, Manifest, Message, ProtocolError, Scope, Totals, Wants,
 };
 use std::collections::HashSet;
 use std::fs;

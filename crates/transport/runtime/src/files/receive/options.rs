@@ -13,8 +13,9 @@ use std::time::Duration;
 pub struct ReceiveOptions {
     /// What to do about names that exist.
     pub policy: Policy,
-    /// Give files and directories all permission bits that the sender's have. By default, the
-    /// process's umask holds for them, as for any new file.
+    /// Give files and directories all permission bits that the sender's have, and the special ones:
+    /// a file its setuid bit with `owners`, and its setgid bit with `groups`. By default, the
+    /// process's umask holds for them, as for any new file, and no special bits are set.
     pub keep_modes: bool,
     /// Give files, directories and links the sender's owners, by name where it exists here and by
     /// number otherwise. It takes the rights to do so.
