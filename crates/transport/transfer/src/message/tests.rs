@@ -390,17 +390,17 @@ fn hellos_must_fit() {
 }
 
 #[test]
-fn modes_lose_their_special_bits_and_times_their_magic() {
+fn modes_lose_what_is_no_permission_and_times_their_magic() {
     let raw = |mode: u16, nanos: u32| {
         let mut body = Vec::new();
         put(&mut body, &("f", 0u8, 0u64, 0u64, false, mode, 0i64, nanos));
         put(&mut body, &(None::<u8>, ""));
         Message::decode(FrameKind::Entries, &body)
     };
-    let Ok(Message::Entries(entries)) = raw(0o7755, 0) else {
+    let Ok(Message::Entries(entries)) = raw(0o17755, 0) else {
         panic!("not entries");
     };
-    assert_eq!(entries[0].mode, 0o755);
+    assert_eq!(entries[0].mode, 0o7755);
     const UTIME_NOW: u32 = (1 << 30) - 1;
     assert_eq!(
         raw(0o644, UTIME_NOW),

@@ -6,7 +6,8 @@
 
 use super::disk::{Left, reopen};
 use super::outgoing::Outgoing;
-use super::part::{Part, left_name};
+use super::part::Part;
+use super::temporary::left_name;
 use super::transfers::Transfer;
 use super::tree::{Dir, Level, Tree};
 use crate::files::spool::Stored;

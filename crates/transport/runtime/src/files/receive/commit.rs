@@ -9,15 +9,14 @@ use super::super::summary::{FileSummary, Skipped};
 use super::arrived::Arrived;
 use super::delete::Told;
 use super::disk::Id;
-use super::end::End;
+use super::end::{End, sync_failure, write_failure};
 use super::link::Link;
 use super::metadata::Metadata;
 use super::outgoing::Outgoing;
-use super::part::{Complete, unmark, write_failure};
+use super::part::{Complete, unmark};
 use super::room::Room;
 use super::shared::Shared;
-use super::tree::{Dir, Made, RECEIVING_DIR};
-use manyway_transfer::failure::Side;
+use super::tree::{Dir, Made};
 use manyway_transfer::message::Batch;
 use manyway_transfer::{
     Conflict, Digest, Entry, Failure, Kind, Message, Policy, Renamed, SafeName, Saved,
@@ -375,11 +374,6 @@ fn in_parallel<T: Sync>(
 
 fn metadata_failure(entry: &Entry, error: io::Error) -> Failure {
     write_failure("setting mode and time", &entry.name, error)
-}
-
-pub(super) fn sync_failure(dir: &Dir, error: &std::io::Error) -> Failure {
-    let name = dir.local().map_or(RECEIVING_DIR, |name| name.as_str());
-    Failure::disk(Side::Receiver, "syncing", name, error)
 }
 
 #[cfg(test)]

@@ -3,12 +3,10 @@
 //! It goes through the manifest once more when everything else is done. In each directory of the
 //! manifest, what the manifest doesn't name goes.
 
-use super::commit::sync_failure;
 use super::disk::{Found, Id};
-use super::end::End;
-use super::intake::spool_failure;
+use super::end::{End, spool_failure, sync_failure, write_failure};
 use super::outgoing::Outgoing;
-use super::part::{is_temporary, write_failure};
+use super::temporary::is_temporary;
 use super::tree::{Dir, RECEIVING_DIR};
 use crate::files::spool::Stored;
 use crate::files::summary::Deleted;

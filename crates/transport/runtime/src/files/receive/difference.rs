@@ -3,9 +3,10 @@
 use super::super::summary::Skipped;
 use super::basis::Held;
 use super::commit::{Job, Same};
+use super::end::write_failure;
 use super::metadata::Metadata;
 use super::options::ReceiveOptions;
-use super::part::{Complete, Part, write_failure};
+use super::part::{Complete, Part};
 use super::tree::Dir;
 use manyway_transfer::{
     Conflict, Digest, Entry, Failure, FailureCode, GROUP, Policy, Verifier, VerifyError, ZEROS,

@@ -10,16 +10,15 @@ use super::claim::Claims;
 use super::commit::{Job, There};
 use super::difference::Difference;
 use super::disk::Id;
-use super::end::End;
+use super::end::{End, spool_failure, write_failure};
 use super::inbox::{Frame, Inbox};
 use super::link::Link;
 use super::metadata::Metadata;
 use super::options::ReceiveOptions;
-use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark, write_failure};
+use super::part::{Complete, MOST_NUMBERS, Part, is_marked, mark};
 use super::space::Space;
 use super::transfers::Transfer;
-use super::tree::{Dir, Level, Made, RECEIVING_DIR, Tree};
-use manyway_transfer::failure::Side;
+use super::tree::{Dir, Level, Made, Tree};
 use manyway_transfer::{
     Cause, Conflict, Decision, Entry, Existing, Failure, FailureCode, Kind, Message, Policy,
     ProtocolError, Verifier, Want, Wants, decide, groups, numbered,
@@ -451,13 +450,4 @@ fn finish(jobs: &SyncSender<Job>, level: Level, complete: bool) -> Result<(), En
 /// A committer that doesn't take jobs any more has failed, and says why itself.
 fn send(jobs: &SyncSender<Job>, job: Job) -> Result<(), End> {
     jobs.send(job).map_err(|_| End::Gone)
-}
-
-pub(super) fn spool_failure(error: io::Error) -> Failure {
-    Failure::disk(
-        Side::Receiver,
-        "storing the list of files",
-        RECEIVING_DIR,
-        &error,
-    )
 }

@@ -2,10 +2,11 @@
 
 use super::super::summary::Skipped;
 use super::disk::{Found, Id};
-use super::end::End;
+use super::end::{End, write_failure};
 use super::metadata::Metadata;
-use super::part::{Named, left_name, random_name, take_name, write_failure};
+use super::part::{Named, take_name};
 use super::room::Room;
+use super::temporary::{left_name, random_name};
 use super::tree::Dir;
 use manyway_transfer::{Entry, Existing, Failure, Policy, Target};
 use nix::errno::Errno;

@@ -23,6 +23,7 @@ mod room;
 mod shared;
 mod space;
 mod sweep;
+mod temporary;
 mod transfers;
 mod tree;
 
@@ -49,7 +50,7 @@ pub use allowance::Allowance;
 #[cfg(test)]
 pub(super) use disk::{Disk, Os};
 pub use options::{AskDotfiles, Dotfiles, Links, ReceiveOptions};
-pub(super) use part::is_temporary;
+pub(super) use temporary::is_temporary;
 pub use transfers::Transfers;
 
 /// Receives files into `dir` (created if missing) from a side that runs [`send`](super::send()).

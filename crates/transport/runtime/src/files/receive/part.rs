@@ -3,18 +3,17 @@
 
 use super::super::summary::Skipped;
 use super::disk::{Id, Left, OWNERS, reopen};
-use super::end::End;
+use super::end::{End, write_failure};
 use super::metadata::Metadata;
 use super::room::Room;
+use super::temporary::{left_name, random_name};
 use super::tree::Dir;
-use manyway_transfer::conflict::cut;
 use manyway_transfer::{
     Conflict, Decision, Digest, Entry, Failure, FailureCode, GROUP, Policy, SafeName, ZEROS,
-    decide, failure::Side, numbered,
+    decide, numbered,
 };
 use nix::sys::stat::{Mode, fchmod, fstat};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -313,32 +312,6 @@ pub(super) struct Complete {
     pub(super) digest: Digest,
 }
 
-pub(super) fn write_failure(doing: &str, name: &SafeName, error: io::Error) -> Failure {
-    Failure::disk(Side::Receiver, doing, name, &error)
-}
-
-/// What is between the name and the number of an incomplete file.
-const MARK: &str = ".manyway-part-";
-
-/// The name of what is left of a file or directory when a transfer ends early: always the same, so
-/// that the next transfer finds it.
-pub(super) fn left_name(name: &str) -> String {
-    let [a, b, c, d, ..] = *blake3::hash(name.as_bytes()).as_bytes();
-    temporary_name(name, u32::from_be_bytes([a, b, c, d]))
-}
-
-/// Another name for an incomplete file.
-pub(super) fn random_name(name: &str) -> String {
-    // Uniqueness is the kernel's O_EXCL; this only has to be unlikely to clash.
-    temporary_name(name, RandomState::new().hash_one(0) as u32)
-}
-
-/// `.NAME.manyway-part-XXXXXXXX`, with NAME cut to what a component may hold.
-fn temporary_name(name: &str, number: u32) -> String {
-    let room = SafeName::MAX_COMPONENT - 1 - MARK.len() - 8;
-    format!(".{}{MARK}{number:08x}", cut(name, room))
-}
-
 /// Notes that a directory was made, and isn't complete: it has no mode and time of its own yet.
 /// `false`: there is something else of the marker's name.
 pub(super) fn mark(dir: &Dir, name: &str) -> io::Result<bool> {
@@ -389,20 +362,6 @@ pub(super) fn touch(file: &File) -> io::Result<()> {
     Ok(fchmod(file, Mode::from_bits_truncate(OWNERS))?)
 }
 
-/// Is it a name that [`temporary_name`] gives?
-pub(in crate::files) fn is_temporary(name: &str) -> bool {
-    let parts = name
-        .strip_prefix('.')
-        .and_then(|name| name.rsplit_once(MARK));
-    parts.is_some_and(|(name, number)| {
-        !name.is_empty()
-            && number.len() == 8
-            && number
-                .bytes()
-                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,16 +379,5 @@ mod tests {
         assert_eq!(run(&bytes[4000..], 8000), (192, true));
         assert_eq!(run(&[0; 10], 4095), (10, true));
         assert_eq!(run(&[1, 0], 4095), (1, false));
-    }
-
-    #[test]
-    fn temporary_names_are_safe_and_short_enough() {
-        for name in ["a", &"é".repeat(127), &"x".repeat(255)] {
-            let temporary = random_name(name);
-            assert!(is_temporary(&left_name(name)));
-            assert!(SafeName::parse(&temporary).is_ok(), "{temporary}");
-            assert!(temporary.starts_with(&format!(".{}", cut(name, 60))));
-            assert!(is_temporary(&temporary) && !is_temporary(name));
-        }
     }
 }

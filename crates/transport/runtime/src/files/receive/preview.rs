@@ -4,10 +4,11 @@ use super::super::summary::Kept;
 use super::arrived::Arrived;
 use super::delete::Deletion;
 use super::disk::{Found, Id};
-use super::end::End;
+use super::end::{End, write_failure};
 use super::link::leads_to;
 use super::options::{Dotfiles, Links, ReceiveOptions};
-use super::part::{is_temporary, renew, worthwhile, write_failure};
+use super::part::{renew, worthwhile};
+use super::temporary::is_temporary;
 use super::tree::{Dir, Level, Tree};
 use manyway_transfer::{
     Conflict, Decision, Entry, Existing, Failure, FailureCode, Filter, GROUP, Kind, Policy,

@@ -1,7 +1,8 @@
 //! Removes what receivers that were killed have left behind.
 
 use super::disk::{Disk, Lock, lock};
-use super::part::{is_temporary, touch};
+use super::part::touch;
+use super::temporary::is_temporary;
 use manyway_transfer::SafeName;
 use nix::dir::{Dir, Type};
 use nix::fcntl::{OFlag, openat};
