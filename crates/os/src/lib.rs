@@ -1,5 +1,6 @@
 //! System calls that an endpoint, a relay and a registry share: UDP socket options, a Unix clock
-//! that never jumps, how many files may be open, whether a lost terminal ends a process, files with secrets. No protocol lives here.
+//! that never jumps, how many files may be open, whether a lost terminal ends a process, files with
+//! secrets. No protocol lives here.
 //!
 //! It is a crate of its own because relay and registry must build without the runtime.
 
