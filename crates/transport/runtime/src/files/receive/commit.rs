@@ -104,6 +104,7 @@ impl Committer<'_> {
             batch.push(job);
             batch.extend(jobs.try_iter().take(BATCH - 1));
             if let Err(end) = self.commit(&mut batch) {
+                self.room.told.end(&self.out);
                 // If nobody listens any more, there is nothing to stop.
                 let _ = self.out.blocking_send(Outgoing::Stop);
                 return Err(end);

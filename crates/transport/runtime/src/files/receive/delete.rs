@@ -167,7 +167,7 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
         let Some(dir) = level.dir.as_ref().filter(|_| level.whole) else {
             return Ok(());
         };
-        let names = list(dir)?;
+        let (names, _) = list(dir)?;
         let listed: HashSet<_> = names
             .iter()
             .map(|name| self.hasher.hash_one(name))
@@ -253,8 +253,8 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
 
     /// Removes all that is in a directory; `false`: something stays.
     fn empty(&mut self, dir: &Arc<Dir>) -> Result<bool, End> {
-        let mut all = true;
-        for name in list(dir)? {
+        let (names, mut all) = list(dir)?;
+        for name in names {
             let found = dir.look(&name);
             let found = found.map_err(|error| named(dir, "looking up", &name, error))?;
             all &= self.remove(dir, &name, &found)?;
@@ -263,22 +263,21 @@ impl<T: FnMut(SafeName)> Deletion<'_, T> {
     }
 }
 
-/// The names in a directory, sorted. One that isn't UTF-8 is none that a sender could have sent: it
-/// stays, and with it the directory.
-fn list(dir: &Dir) -> Result<Vec<String>, Failure> {
+/// The names in a directory, sorted, and whether they are all. One that isn't UTF-8 is none that a
+/// sender could have sent: it stays, and with it the directory.
+fn list(dir: &Dir) -> Result<(Vec<String>, bool), Failure> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_RDONLY;
     let listed = Listing::openat(dir.as_fd(), ".", flags, Mode::empty()).and_then(|mut all| {
-        let mut names = Vec::new();
+        let (mut names, mut complete) = (Vec::new(), true);
         for item in all.iter() {
-            if let Ok(name) = item?.file_name().to_str()
-                && name != "."
-                && name != ".."
-            {
-                names.push(name.to_owned());
+            match item?.file_name().to_str() {
+                Ok("." | "..") => {}
+                Ok(name) => names.push(name.to_owned()),
+                Err(_) => complete = false,
             }
         }
         names.sort();
-        Ok(names)
+        Ok((names, complete))
     });
     listed.map_err(|error: Errno| named(dir, "listing", "", error.into()))
 }

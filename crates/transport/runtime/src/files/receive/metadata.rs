@@ -81,14 +81,16 @@ impl Metadata {
             }
         }
         let mode = self.mode_of(entry, of)?;
-        let asked = entry.mode & !mode;
-        if asked != 0 {
-            let (bit, option) = match asked & SUID != 0 {
-                true => ("set-user-ID", "--owner"),
-                false => ("set-group-ID", "--group"),
-            };
-            let reason = format_args!("its {bit} bit isn't set: that takes `{option}`, too");
-            altered.add(&entry.name, reason);
+        for (bit, name, of) in [
+            (SUID, "set-user-ID", "owner"),
+            (SGID, "set-group-ID", "group"),
+        ] {
+            if entry.mode & !mode & bit != 0 {
+                let reason = format_args!(
+                    "its {name} bit isn't set, as its {of} isn't the sender's (`--{of}`)"
+                );
+                altered.add(&entry.name, reason);
+            }
         }
         // At last: it may take away the right to do the rest.
         match mode == entry.mode {
@@ -155,12 +157,20 @@ impl Metadata {
         }
         // Another name of it, elsewhere, isn't the sender's business.
         let elsewhere = stat.st_nlink > 1 && !entry.shared;
-        if elsewhere || !file.metadata()?.is_file() {
+        if elsewhere || self.lends_rights(entry, &stat) || !file.metadata()?.is_file() {
             altered.add(&entry.name, OLD);
             return Ok(());
         }
         self.update(dir, file.as_fd(), entry, altered)?;
         dir.disk().sync_file(&file)
+    }
+
+    /// Would what another user may have written run with rights that aren't that user's?
+    fn lends_rights(&self, entry: &Entry, stat: &FileStat) -> bool {
+        let theirs = entry.owner.as_ref().map(|owner| self.here(owner).0);
+        stat.st_uid != geteuid().as_raw()
+            && (entry.mode & SGID != 0
+                || entry.mode & SUID != 0 && theirs.is_some_and(|uid| uid != stat.st_uid))
     }
 
     /// Brings a directory up to date that was there.

@@ -43,7 +43,8 @@ pub struct ReceiveOptions {
     pub checksum: bool,
     /// Once all has arrived, delete from the directories that were sent what the sender doesn't
     /// have; by default, it stays. What the sender has left out on purpose stays in any case. With
-    /// [`Policy::Rename`], everything stays.
+    /// [`Policy::Overwrite`], a directory also makes way for a file or link, once that is complete.
+    /// With [`Policy::Rename`], everything stays.
     pub delete: bool,
     /// How long incomplete files are kept, for another transfer of the same file to go on with;
     /// default: 7 days. What is older is removed when a transfer into the directory begins. If 0,

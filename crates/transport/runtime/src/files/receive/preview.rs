@@ -184,7 +184,7 @@ impl Preview {
             }
             // The content decides.
             Decision::Refuse(_) if same_size => return Ok((None, Want::Difference, entry.size)),
-            Decision::Refuse(Conflict::IsDirectory) if self.deletes => {
+            Decision::Refuse(Conflict::IsDirectory) if self.replaces_directories() => {
                 if !self.is_to_go(&parent, name, &found)? {
                     self.note(entry, Conflict::KeepsDirectory);
                     return none;
@@ -226,6 +226,10 @@ impl Preview {
         // At the top, only a sender of all that is there says what may go.
         let is_covered = self.top || dir.local().is_some();
         Ok(is_covered && deletion.remove(dir, name, found)?)
+    }
+
+    fn replaces_directories(&self) -> bool {
+        self.deletes && self.policy == Policy::Overwrite
     }
 
     fn note(&mut self, entry: &Entry, conflict: Conflict) {

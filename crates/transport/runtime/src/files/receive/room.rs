@@ -30,7 +30,8 @@ impl Room<'_> {
     /// Removes a directory, as deletion does; `false`: it stays, or something in it.
     pub(super) fn make(&mut self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
         let is_known = found.any_id().is_some_and(|id| self.replaced.contains(&id));
-        if !is_known || found.existing != Existing::Directory {
+        let may = self.policy == Policy::Overwrite && found.existing == Existing::Directory;
+        if !is_known || !may {
             return Ok(false);
         }
         let (out, told, failed) = (&self.out, &mut self.told, self.failed);

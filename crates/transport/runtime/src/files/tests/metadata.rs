@@ -37,6 +37,7 @@ async fn owned(to: &Path, owner: Owner, options: ReceiveOptions) -> ReceiveSumma
         ];
         let owned = entries.map(|entry| Entry {
             owner: Some(owner.clone()),
+            mode: 0o6755,
             ..entry
         });
         sender.offer(owned.to_vec()).await;
@@ -203,6 +204,48 @@ async fn owners_that_cannot_be_set_are_listed() {
     );
 }
 
+#[tokio::test]
+async fn without_its_owner_a_program_runs_as_nobody_else() {
+    let to = tempdir().unwrap();
+    let options = ReceiveOptions {
+        keep_modes: true,
+        owners: true,
+        groups: true,
+        disk: Some(super::disk::TestDisk::that_keeps_owners()),
+        ..policy(Policy::Refuse)
+    };
+    let summary = owned(to.path(), strangers(), options).await;
+    assert_eq!(mode(&to.path().join("dir/file")), 0o755);
+    let told = summary.altered.examples.join("\n");
+    for bit in ["set-user-ID", "set-group-ID"] {
+        assert!(told.contains(bit), "{told}");
+    }
+}
+
+/// Who may write to the receiver's directory doesn't get a program of its own into root's hands.
+#[tokio::test]
+async fn a_strangers_file_gets_no_rights() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    for (dir, owner, bits) in [(&from, 0, 0o4755), (&to, 54_321, 0o755)] {
+        let file = dir.path().join("file");
+        fs::write(&file, owner.to_string().len().to_string()).unwrap();
+        set_time(&file, 1_000_000_000, 0);
+        lchown(&file, Some(owner), Some(owner)).unwrap();
+        set_mode(&file, bits);
+    }
+    let given = [from.path().join("file")];
+    let (_, received) = transfer(given, to.path(), options(Policy::Overwrite)).await;
+    let received = received.unwrap();
+    // The others are attributes and ACLs, which the sender has not.
+    assert_eq!((received.kept.files, received.altered.count), (1, 3));
+    let there = to.path().join("file");
+    assert_eq!(mode(&there), 0o755);
+    assert_eq!(fs::metadata(there).unwrap().uid(), 54_321);
+}
+
 /// Both ends are of this program; what is there is brought up to date, too.
 #[tokio::test]
 async fn owners_travel() {
@@ -287,8 +330,8 @@ async fn with_attributes(
     (sent.unwrap(), received.unwrap())
 }
 
-#[cfg(target_os = "linux")]
 /// What gives rights, or is root's alone, doesn't travel, and isn't left out in silence.
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn attributes_that_never_travel_are_listed() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
@@ -312,6 +355,7 @@ async fn attributes_that_never_travel_are_listed() {
     assert!(all(&to.path().join("top/file")).is_empty());
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn attributes_and_acls_travel() {
     let (from, to) = (tempdir().unwrap(), tempdir().unwrap());

@@ -320,6 +320,45 @@ async fn a_directory_stays_with_what_deletion_keeps_in_it() {
     }
 }
 
+/// Deletion alone replaces nothing: names that exist are refused.
+#[tokio::test]
+async fn without_overwriting_a_directory_stays() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/f"]);
+    make(&to, &["top/f/a"]);
+    let options = ReceiveOptions {
+        policy: Policy::Refuse,
+        ..deleting()
+    };
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let error = sync(sources, &to, options).await.unwrap_err();
+    assert!(error.to_string().contains("top/f"), "{error}");
+    assert!(to.path().join("top/f/a").is_file());
+}
+
+/// A name that no sender has stays, and is seen before anything goes.
+#[tokio::test]
+async fn a_directory_with_a_name_that_is_not_utf8_stays_whole() {
+    use std::os::unix::ffi::OsStrExt;
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/f"]);
+    make(&to, &["top/f/a"]);
+    let strange = to
+        .path()
+        .join("top/f")
+        .join(std::ffi::OsStr::from_bytes(b"\xff"));
+    if fs::write(&strange, "x").is_err() {
+        return;
+    }
+    let sources = Sources::new([from.path().join("top")]).unwrap();
+    let error = sync(sources, &to, deleting()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("`--delete` keeps the directory"),
+        "{error}"
+    );
+    assert!(to.path().join("top/f/a").is_file() && strange.is_file());
+}
+
 /// A directory that came, or got something that stays, while the file was on its way.
 #[tokio::test]
 async fn a_directory_goes_only_as_it_was_and_when_the_file_is_there() {
