@@ -195,15 +195,18 @@ pub(crate) struct ArrivalArgs {
     pub(crate) rename: bool,
 
     /// Keep all permission bits [default: apply the umask]; when sending, only with HOST:DIR
+    ///
+    /// A file gets its setuid bit only with `--owner`, too, and its setgid bit only with `--group`:
+    /// give all of these only to senders that you trust.
     #[arg(long)]
     pub(crate) perms: bool,
 
     /// Delete files that the sender doesn't have from the received directories; when sending, only
     /// with HOST:DIR
     ///
-    /// manyway deletes only after everything has arrived. It keeps files that `--exclude` and
-    /// similar options leave out. It also keeps names at the top that begin with a dot, unless
-    /// `--allow-dotfiles` is given.
+    /// manyway deletes only after everything has arrived; a directory that a file replaces, once
+    /// that file has arrived. It keeps files that `--exclude` and similar options leave out. It
+    /// also keeps names at the top that begin with a dot, unless `--allow-dotfiles` is given.
     #[arg(long, conflicts_with = "rename")]
     pub(crate) delete: bool,
 
