@@ -195,7 +195,14 @@ impl Preview {
                 self.note(entry, conflict);
                 return none;
             }
-            Decision::Replace if entry.is_directory() => self.replaced.extend(found.any_id()),
+            Decision::Replace if entry.is_directory() => match found.sole_id() {
+                Some(id) => self.replaced.extend([id]),
+                // It may be one of this transfer, where two names are one to the disk.
+                None => {
+                    self.note(entry, Conflict::NotDirectory);
+                    return none;
+                }
+            },
             Decision::Create | Decision::Replace | Decision::Rename => {}
         }
         if !entry.is_file() {

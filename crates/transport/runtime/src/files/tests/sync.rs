@@ -336,6 +336,23 @@ async fn without_overwriting_a_directory_stays() {
     assert!(to.path().join("top/f/a").is_file());
 }
 
+/// Where `A` and `a` are one to the disk, it could be a file of this transfer.
+#[tokio::test]
+async fn a_file_with_two_names_makes_no_way_for_a_directory() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    make(&from, &["top/f/a"]);
+    make(&to, &["top/f"]);
+    let file = to.path().join("top/f");
+    fs::hard_link(&file, to.path().join("other")).unwrap();
+    let sources = || Sources::new([from.path().join("top")]).unwrap();
+    let error = sync(sources(), &to, deleting()).await.unwrap_err();
+    assert!(error.to_string().contains("top/f"), "{error}");
+    assert!(file.is_file());
+    fs::remove_file(to.path().join("other")).unwrap();
+    sync(sources(), &to, deleting()).await.unwrap();
+    assert!(file.join("a").is_file());
+}
+
 /// A name that no sender has stays, and is seen before anything goes.
 #[tokio::test]
 async fn a_directory_with_a_name_that_is_not_utf8_stays_whole() {
