@@ -13,7 +13,9 @@ const LO: [&str; 1] = ["127.0.0.1"];
 /// However late somebody asks for them.
 #[tokio::test]
 async fn events_are_those_since_the_connection_began() {
-    let Pair { connected, .. } = pair(&LO, &LO).await;
+    // The peer's side is kept, or it would close the connection before this one does.
+    let kept = pair(&LO, &LO).await;
+    let connected = &kept.connected;
     connected.close(0x107, "over");
     connected.closed().await;
     let mut events = connected.events();
