@@ -226,7 +226,7 @@ impl Consumer {
                 Message::Entries(entries) => {
                     for entry in entries {
                         manifest.push(entry)?;
-                        preview.look(entry)?;
+                        preview.look(entry, &|| self.inbox.is_closed())?;
                         dots.look(&entry.name);
                     }
                     if let Some(allowance) = &allowance {

@@ -22,6 +22,7 @@ const SGID: u16 = 0o2000;
 const STICKY: u16 = 0o1000;
 
 const OLD: &str = "its metadata is unchanged: another user owns it, or it has another name";
+const UNSET: &str = "the system doesn't set its set-user-ID, set-group-ID or sticky bit";
 
 /// What of its entry's metadata something gets.
 #[derive(Debug)]
@@ -94,15 +95,21 @@ impl Metadata {
         }
         // At last: it may take away the right to do the rest.
         match mode == entry.mode {
-            true => disk.restore(of, entry),
+            true => disk.restore(of, entry)?,
             false => disk.restore(
                 of,
                 &Entry {
                     mode,
                     ..entry.clone()
                 },
-            ),
+            )?,
         }
+        // A system that doesn't allow it may say nothing: Linux does so with the set-group-ID bit
+        // of a group that isn't ours.
+        if mode & Entry::SPECIAL & !(fstat(of)?.st_mode as u16) != 0 {
+            altered.add(&entry.name, UNSET);
+        }
+        Ok(())
     }
 
     /// The mode of a file or directory that has the owner and group that it gets. A program runs as

@@ -294,7 +294,11 @@ pub(super) fn take_name(
         match decide(policy, &entry.kind, found.existing) {
             Decision::Rename => name = numbered(wanted, n),
             Decision::Refuse(Conflict::Exists) if is_same(&name) => return Ok(Named::Same),
-            Decision::Refuse(Conflict::IsDirectory) if room.make(dir, &name, &found)? => {}
+            Decision::Refuse(Conflict::IsDirectory) => {
+                if let Some(conflict) = room.make(dir, &name, &found)? {
+                    return Err(Failure::conflict(&entry.name, conflict).into());
+                }
+            }
             Decision::Refuse(conflict) => {
                 return Err(Failure::conflict(&entry.name, conflict).into());
             }

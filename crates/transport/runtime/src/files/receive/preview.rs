@@ -98,7 +98,8 @@ impl Preview {
         self.holes
     }
 
-    pub(super) fn look(&mut self, entry: &Entry) -> Result<(), End> {
+    /// Looks at the next entry, until it is over: a directory may hold much.
+    pub(super) fn look(&mut self, entry: &Entry, is_over: &dyn Fn() -> bool) -> Result<(), End> {
         let number = self.entries;
         self.entries += 1;
         // It would be a word on another file or directory. Not all file systems tell cases apart.
@@ -116,7 +117,7 @@ impl Preview {
         let (inside, want, there) = match self.policy {
             // Whatever exists, there will be another name.
             Policy::Rename => (None, Want::All, 0),
-            _ => self.find(entry)?,
+            _ => self.find(entry, is_over)?,
         };
         self.wants.set(number, want);
         match entry.kind {
@@ -140,7 +141,11 @@ impl Preview {
 
     /// The directory that exists; what is wanted of the entry, and how much of a file needn't be
     /// written.
-    fn find(&mut self, entry: &Entry) -> Result<(Option<Arc<Dir>>, Want, u64), End> {
+    fn find(
+        &mut self,
+        entry: &Entry,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<(Option<Arc<Dir>>, Want, u64), End> {
         let failure = |error| write_failure("looking it up", &entry.name, error);
         self.tree.leave_for(&entry.name).for_each(drop);
         let none = Ok((None, Want::All, 0));
@@ -185,7 +190,7 @@ impl Preview {
             // The content decides.
             Decision::Refuse(_) if same_size => return Ok((None, Want::Difference, entry.size)),
             Decision::Refuse(Conflict::IsDirectory) if self.replaces_directories() => {
-                if !self.is_to_go(&parent, name, &found)? {
+                if !self.is_to_go(&parent, name, &found, is_over)? {
                     self.note(entry, Conflict::KeepsDirectory);
                     return none;
                 }
@@ -221,12 +226,18 @@ impl Preview {
     }
 
     /// Would deletion remove the whole directory if the sender didn't have its name?
-    fn is_to_go(&self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
+    fn is_to_go(
+        &self,
+        dir: &Arc<Dir>,
+        name: &str,
+        found: &Found,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<bool, End> {
         let mut deletion = Deletion {
             filter: &self.filter,
             dotfiles: self.deletes_hidden,
             dry_run: true,
-            is_over: &|| false,
+            is_over,
             tell: drop,
             hasher: RandomState::new(),
         };
@@ -330,9 +341,31 @@ mod tests {
             let mut preview = Preview::new(Dir::root(at.path(), Arc::new(Os)).unwrap(), &options);
             for n in 100..200 {
                 let name = SafeName::parse(&format!("d{n}")).unwrap();
-                preview.look(&Entry::new(name, Kind::Directory)).unwrap();
+                let entry = Entry::new(name, Kind::Directory);
+                preview.look(&entry, &|| false).unwrap();
             }
             assert!(preview.tree.leave_to(0).count() <= 1, "{policy:?}");
+        }
+    }
+
+    /// Which may hold much.
+    #[test]
+    fn a_look_at_what_is_in_the_way_ends_with_the_transfer() {
+        let at = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(at.path().join("f/old")).unwrap();
+        let options = ReceiveOptions {
+            policy: Policy::Overwrite,
+            delete: true,
+            ..ReceiveOptions::default()
+        };
+        for (is_over, goes) in [(false, true), (true, false)] {
+            let root = Dir::root(at.path(), Arc::new(Os)).unwrap();
+            let mut preview = Preview::new(root, &options);
+            preview.top = true;
+            let file = Entry::new(SafeName::parse("f").unwrap(), Kind::File);
+            let looked = preview.look(&file, &|| is_over);
+            assert!(goes == looked.is_ok());
+            assert_eq!(preview.replaced().len(), usize::from(goes));
         }
     }
 }

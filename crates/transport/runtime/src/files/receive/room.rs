@@ -5,7 +5,7 @@ use super::disk::{Found, Id};
 use super::end::End;
 use super::outgoing::Outgoing;
 use super::tree::Dir;
-use manyway_transfer::{Existing, Filter, Policy};
+use manyway_transfer::{Conflict, Existing, Filter, Policy};
 use std::collections::HashSet;
 use std::hash::RandomState;
 use std::sync::Arc;
@@ -27,12 +27,17 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Removes a directory, as deletion does; `false`: it stays, or something in it.
-    pub(super) fn make(&mut self, dir: &Arc<Dir>, name: &str, found: &Found) -> Result<bool, End> {
+    /// Removes a directory, as deletion does, or says why it stays, or something in it.
+    pub(super) fn make(
+        &mut self,
+        dir: &Arc<Dir>,
+        name: &str,
+        found: &Found,
+    ) -> Result<Option<Conflict>, End> {
         let is_known = found.any_id().is_some_and(|id| self.replaced.contains(&id));
         let may = self.policy == Policy::Overwrite && found.existing == Existing::Directory;
         if !is_known || !may {
-            return Ok(false);
+            return Ok(Some(Conflict::IsDirectory));
         }
         let (out, told, failed) = (&self.out, &mut self.told, self.failed);
         let mut deletion = Deletion {
@@ -43,6 +48,7 @@ impl Room<'_> {
             tell: |name| told.add(name, out),
             hasher: RandomState::new(),
         };
-        deletion.remove(dir, name, found)
+        let has_gone = deletion.remove(dir, name, found)?;
+        Ok((!has_gone).then_some(Conflict::KeepsDirectory))
     }
 }

@@ -470,7 +470,7 @@ async fn a_link_that_two_make_is_one_of_theirs() {
     }
     let (told, mut made) = tokio::sync::mpsc::unbounded_channel();
     let options = ReceiveOptions {
-        disk: Some(super::disk::TestDisk::that_tells_of_links(told)),
+        disk: Some(super::disk::TestDisk::that_tells_of("restore link", told)),
         ..policy(Policy::Overwrite)
     };
     let first = transfer([one.path().join("top")], to.path(), options);

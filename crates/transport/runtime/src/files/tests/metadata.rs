@@ -135,6 +135,24 @@ async fn special_bits_of_a_file_take_its_owner_and_group() {
     }
 }
 
+/// As Linux does with the group's bit where the group isn't ours.
+#[tokio::test]
+async fn bits_that_the_system_does_not_set_are_told() {
+    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    set_mode(&top, 0o2750);
+    let options = ReceiveOptions {
+        keep_modes: true,
+        disk: Some(disk::TestDisk::that_sets_no_special_bits()),
+        ..ReceiveOptions::default()
+    };
+    let received = transfer([&top], to.path(), options).await.1.unwrap();
+    let told = received.altered.examples.join(" ");
+    assert!(told.contains("top: the system doesn't set"), "{told}");
+    assert_eq!(mode(&to.path().join("top")), 0o750);
+}
+
 /// Whoever runs a file as somebody else's hasn't got that by a change of its owner alone.
 #[tokio::test]
 async fn a_file_that_changes_hands_loses_its_special_bits() {

@@ -6,6 +6,7 @@ mod disk;
 mod holes;
 mod hostile;
 mod interruptions;
+mod kinds;
 mod limits;
 mod links;
 mod metadata;

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use std::os::unix::fs::symlink;
 use tempfile::{TempDir, tempdir};
 
-fn deleting() -> ReceiveOptions {
+pub(super) fn deleting() -> ReceiveOptions {
     ReceiveOptions {
         policy: Policy::Overwrite,
         delete: true,
@@ -15,7 +15,7 @@ fn deleting() -> ReceiveOptions {
 }
 
 /// Makes files of some bytes, and directories (names that end with `/`).
-fn make(at: &TempDir, names: &[&str]) {
+pub(super) fn make(at: &TempDir, names: &[&str]) {
     for name in names {
         let path = at.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -26,7 +26,7 @@ fn make(at: &TempDir, names: &[&str]) {
     }
 }
 
-async fn sync(
+pub(super) async fn sync(
     sources: Sources,
     to: &TempDir,
     options: ReceiveOptions,
@@ -38,7 +38,7 @@ async fn sync(
     Ok((sent?, received?))
 }
 
-fn filter(rules: &[&str]) -> Filter {
+pub(super) fn filter(rules: &[&str]) -> Filter {
     let mut filter = Filter::default();
     rules.iter().for_each(|rule| filter.push(rule).unwrap());
     filter
@@ -175,242 +175,6 @@ async fn what_the_sender_does_not_have_goes() {
         "top/other.o",
     ];
     assert_eq!(names(to.path()), left);
-}
-
-/// Directories that are files or links at the sender, and the other way round.
-fn other_kinds() -> (TempDir, TempDir, TempDir) {
-    let (from, to, outside) = (tempdir().unwrap(), tempdir().unwrap(), tempdir().unwrap());
-    make(&from, &["top/file", "top/dir/x", "top/led/y"]);
-    symlink("file", from.path().join("top/link")).unwrap();
-    let twin = from.path().join("top/twin");
-    fs::hard_link(from.path().join("top/file"), twin).unwrap();
-    make(
-        &to,
-        &[
-            "top/file/a",
-            "top/file/b/c",
-            "top/link/d",
-            "top/twin/",
-            "top/dir",
-        ],
-    );
-    make(&outside, &["precious"]);
-    symlink(outside.path(), to.path().join("top/file/out")).unwrap();
-    symlink(outside.path(), to.path().join("top/led")).unwrap();
-    (from, to, outside)
-}
-
-#[tokio::test]
-async fn what_is_another_kind_is_replaced() {
-    let (from, to, outside) = other_kinds();
-    let before = snapshot(to.path());
-    let sources = || Sources::new([from.path().join("top")]).unwrap();
-    let refused = sync(sources(), &to, policy(Policy::Overwrite)).await;
-    let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("and 2 more"), "{refused}");
-    assert_eq!(snapshot(to.path()), before);
-
-    let (sent, received) = sync(sources().dry_run(), &to, deleting()).await.unwrap();
-    let mut gone = sent.deleted.names.clone();
-    assert_eq!(received.deleted, sent.deleted);
-    assert_eq!(snapshot(to.path()), before);
-    let planned = sent.planned.iter().map(|planned| planned.name.as_str());
-    let mut planned: Vec<_> = planned.collect();
-    planned.sort_unstable();
-    let new = [
-        "top/dir",
-        "top/dir/x",
-        "top/file",
-        "top/led",
-        "top/led/y",
-        "top/link",
-        "top/twin",
-    ];
-    assert_eq!(planned, new);
-
-    let (sent, received) = sync(sources(), &to, deleting()).await.unwrap();
-    assert_eq!(sent.deleted, received.deleted);
-    let mut went = sent.deleted.names.clone();
-    let inside = |name: &str| went.iter().position(|other| other == name).unwrap();
-    assert!(inside("top/file/b/c") < inside("top/file/b"));
-    assert!(inside("top/file/b") < inside("top/file"));
-    gone.sort_unstable();
-    went.sort_unstable();
-    let all = [
-        "top/file",
-        "top/file/a",
-        "top/file/b",
-        "top/file/b/c",
-        "top/file/out",
-        "top/link",
-        "top/link/d",
-        "top/twin",
-    ];
-    assert_eq!(
-        (&gone[..], &went[..]),
-        (&all.map(String::from)[..], &gone[..])
-    );
-    let (there, here) = (names(to.path()), names(from.path()));
-    assert_eq!(there, here);
-    let top = to.path().join("top");
-    assert!(top.join("link").is_symlink() && !top.join("led").is_symlink());
-    let inode = |name: &str| fs::metadata(top.join(name)).unwrap().ino();
-    assert_eq!(inode("file"), inode("twin"));
-    assert_eq!(names(outside.path()), ["precious"]);
-}
-
-/// It is a conflict before anything comes, and a directory's other content stays, too.
-#[tokio::test]
-async fn a_directory_stays_with_what_deletion_keeps_in_it() {
-    let ask = ReceiveOptions {
-        dotfiles: Dotfiles::Ask(std::sync::Arc::new(|_, _| true)),
-        ..deleting()
-    };
-    let allow = ReceiveOptions {
-        dotfiles: Dotfiles::Allow,
-        ..deleting()
-    };
-    for (new, old, contents, options, goes) in [
-        (
-            "top/f",
-            &["top/f/a", "top/f/b/x.o"][..],
-            false,
-            deleting(),
-            false,
-        ),
-        (
-            "top/f",
-            &["top/f/a", "top/f/.x.manyway-part-01234567"],
-            false,
-            deleting(),
-            false,
-        ),
-        // The rule is for directories only.
-        ("top/cache", &["top/cache/a"], false, deleting(), false),
-        ("f", &["f/a"], false, deleting(), false),
-        ("f", &["f/a"], true, deleting(), true),
-        (".f", &[".f/a"], true, ask, false),
-        (".f", &[".f/a"], true, allow, true),
-    ] {
-        let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-        make(&from, &[new, "g"]);
-        make(&to, old);
-        let first = new.split('/').next().unwrap();
-        let sources = match contents {
-            true => Sources::contents(from.path()).unwrap(),
-            false => Sources::new([from.path().join(first)]).unwrap(),
-        };
-        let sources = sources.filter(filter(&["- *.o", "- cache/"]));
-        let before = snapshot(to.path());
-        let dry = sync(sources.clone().dry_run(), &to, options.clone()).await;
-        assert_eq!(
-            (dry.is_ok(), snapshot(to.path())),
-            (goes, before.clone()),
-            "{old:?}"
-        );
-        match sync(sources, &to, options).await {
-            Ok(_) => assert!(goes && to.path().join(new).is_file(), "{old:?}"),
-            Err(error) => {
-                let error = error.to_string();
-                let told = format!("{new}: at the receiver `--delete` keeps the directory");
-                assert!(!goes && error.contains(&told), "{error}");
-                assert_eq!(snapshot(to.path()), before);
-            }
-        }
-    }
-}
-
-/// Deletion alone replaces nothing: names that exist are refused.
-#[tokio::test]
-async fn without_overwriting_a_directory_stays() {
-    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-    make(&from, &["top/f"]);
-    make(&to, &["top/f/a"]);
-    let options = ReceiveOptions {
-        policy: Policy::Refuse,
-        ..deleting()
-    };
-    let sources = Sources::new([from.path().join("top")]).unwrap();
-    let error = sync(sources, &to, options).await.unwrap_err();
-    assert!(error.to_string().contains("top/f"), "{error}");
-    assert!(to.path().join("top/f/a").is_file());
-}
-
-/// Where `A` and `a` are one to the disk, it could be a file of this transfer.
-#[tokio::test]
-async fn a_file_with_two_names_makes_no_way_for_a_directory() {
-    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-    make(&from, &["top/f/a"]);
-    make(&to, &["top/f"]);
-    let file = to.path().join("top/f");
-    fs::hard_link(&file, to.path().join("other")).unwrap();
-    let sources = || Sources::new([from.path().join("top")]).unwrap();
-    let error = sync(sources(), &to, deleting()).await.unwrap_err();
-    assert!(error.to_string().contains("top/f"), "{error}");
-    assert!(file.is_file());
-    fs::remove_file(to.path().join("other")).unwrap();
-    sync(sources(), &to, deleting()).await.unwrap();
-    assert!(file.join("a").is_file());
-}
-
-/// A name that no sender has stays, and is seen before anything goes.
-#[tokio::test]
-async fn a_directory_with_a_name_that_is_not_utf8_stays_whole() {
-    use std::os::unix::ffi::OsStrExt;
-    let (from, to) = (tempdir().unwrap(), tempdir().unwrap());
-    make(&from, &["top/f"]);
-    make(&to, &["top/f/a"]);
-    let strange = to
-        .path()
-        .join("top/f")
-        .join(std::ffi::OsStr::from_bytes(b"\xff"));
-    if fs::write(&strange, "x").is_err() {
-        return;
-    }
-    let sources = Sources::new([from.path().join("top")]).unwrap();
-    let error = sync(sources, &to, deleting()).await.unwrap_err();
-    assert!(
-        error.to_string().contains("`--delete` keeps the directory"),
-        "{error}"
-    );
-    assert!(to.path().join("top/f/a").is_file() && strange.is_file());
-}
-
-/// A directory that came, or got something that stays, while the file was on its way.
-#[tokio::test]
-async fn a_directory_goes_only_as_it_was_and_when_the_file_is_there() {
-    for (old, comes) in [
-        (&["top/f/old"][..], None),
-        (&["top/f/old"], Some("top/f/.x.manyway-part-01234567")),
-        (&["top/"], Some("top/f/new")),
-    ] {
-        let to = tempdir().unwrap();
-        make(&to, old);
-        let (ours, theirs) = pair();
-        let play = async {
-            let mut sender = Puppet::greeted(ours, Role::Sender).await;
-            let entries = vec![
-                entry("top", Kind::Directory, 0),
-                entry("top/f", Kind::File, 1),
-            ];
-            sender.offer(entries).await;
-            while sender.hear().await != Some(Message::Accept) {}
-            make(&to, comes.as_slice());
-            let Some(_) = comes else {
-                // Its end says that this isn't all.
-                return;
-            };
-            sender.data(b"x").await;
-            sender.trailer(b"x").await;
-            while !matches!(sender.hear().await, None | Some(Message::Failure(_))) {}
-        };
-        let receiving = receive(theirs, to.path(), deleting(), Progress::new());
-        let ((), received) = tokio::join!(play, receiving);
-        let code = received.unwrap_err().code();
-        assert_eq!(code, comes.map(|_| FailureCode::Conflict), "{comes:?}");
-        let there = comes.unwrap_or("top/f/old");
-        assert!(to.path().join(there).exists(), "{there}");
-    }
 }
 
 /// At the top, only a directory's contents say what is missing, and hidden names only go where they
@@ -612,7 +376,7 @@ async fn nothing_more_goes_without_the_sender() {
         hear.recv().await.unwrap();
     };
     let options = ReceiveOptions {
-        disk: Some(disk::TestDisk::that_tells_of_removals(told)),
+        disk: Some(disk::TestDisk::that_tells_of("remove", told)),
         ..deleting()
     };
     let receiving = receive(theirs, to.path(), options, Progress::new());

@@ -137,6 +137,8 @@ type Fault = Box<dyn FnMut(&Op) -> Option<Errno> + Send>;
 pub(super) struct TestDisk {
     progress: Arc<Progress>,
     inner: Mutex<(Vec<Step>, Fault)>,
+    /// Mode bits that it sets.
+    modes: u16,
 }
 
 impl fmt::Debug for TestDisk {
@@ -153,7 +155,15 @@ impl TestDisk {
         Arc::new(Self {
             progress: progress.clone(),
             inner: Mutex::new((Vec::new(), Box::new(fault))),
+            modes: Entry::MODE_MASK,
         })
+    }
+
+    /// It sets no special bits, and says nothing.
+    pub(super) fn that_sets_no_special_bits() -> Arc<Self> {
+        let mut disk = Self::new(&Progress::new(), |_| None);
+        Arc::get_mut(&mut disk).unwrap().modes &= !Entry::SPECIAL;
+        disk
     }
 
     /// The write that would pass so many bytes fails.
@@ -178,13 +188,14 @@ impl TestDisk {
         })
     }
 
-    /// Whoever listens learns that something is being removed, and has time to react.
-    pub(super) fn that_tells_of_removals(
+    /// Whoever listens learns that such an operation is to be done, and has time to react.
+    pub(super) fn that_tells_of(
+        kind: &'static str,
         told: tokio::sync::mpsc::UnboundedSender<()>,
     ) -> Arc<Self> {
         Self::new(&Progress::new(), move |op| {
-            if matches!(op, Op::Remove { .. }) && told.send(()).is_ok() {
-                std::thread::sleep(std::time::Duration::from_millis(300));
+            if op.kind() == kind && told.send(()).is_ok() {
+                std::thread::sleep(PAUSE / 4);
             }
             None
         })
@@ -199,16 +210,6 @@ impl TestDisk {
                 std::thread::sleep(PAUSE);
             }
             named |= matches!(op, Op::Rename { .. });
-            None
-        })
-    }
-
-    /// Whoever listens learns that a link has its temporary name, and has time to react.
-    pub(super) fn that_tells_of_links(told: tokio::sync::mpsc::UnboundedSender<()>) -> Arc<Self> {
-        Self::new(&Progress::new(), move |op| {
-            if matches!(op, Op::RestoreLink { .. }) && told.send(()).is_ok() {
-                std::thread::sleep(PAUSE / 8);
-            }
             None
         })
     }
@@ -348,7 +349,11 @@ impl Disk for TestDisk {
 
     fn restore(&self, of: BorrowedFd<'_>, entry: &Entry) -> io::Result<()> {
         let op = Op::Restore { inode: inode(of) };
-        self.step(op, || Os.restore(of, entry), |()| None)
+        let entry = Entry {
+            mode: entry.mode & self.modes,
+            ..entry.clone()
+        };
+        self.step(op, || Os.restore(of, &entry), |()| None)
     }
 
     fn symlink(&self, dir: BorrowedFd<'_>, target: &str, name: &str) -> io::Result<()> {
