@@ -15,6 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Most names looked at: a home directory may have millions.
 const MOST: usize = 100_000;
+/// What a transfer makes while this goes on is none of the future, and stays unlocked: a part that
+/// somebody else locks isn't the receiver's own.
+const MARGIN: Duration = Duration::from_secs(3600);
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC)
@@ -35,8 +38,8 @@ pub(super) fn begin(root: BorrowedFd<'_>, disk: Arc<dyn Disk>, keep: Duration) {
 
 struct Sweep<'a> {
     disk: &'a dyn Disk,
-    /// The time, in seconds and nanoseconds since 1970.
-    now: (i64, i64),
+    /// What was touched later, in seconds and nanoseconds since 1970, was touched by another clock.
+    future: (i64, i64),
     /// What was touched since stays.
     before: (i64, i64),
     left: usize,
@@ -48,7 +51,7 @@ impl<'a> Sweep<'a> {
         let time = |since: Duration| (since.as_secs() as i64, since.subsec_nanos().into());
         Self {
             disk,
-            now: time(now),
+            future: time(now + MARGIN),
             before: time(now.saturating_sub(keep)),
             left: MOST,
         }
@@ -101,9 +104,9 @@ impl<'a> Sweep<'a> {
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
         let is_free = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
             && stat.st_uid == geteuid().as_raw()
-            && (changed < self.before || changed > self.now)
+            && (changed < self.before || changed > self.future)
             && lock(&file, dir, name).is_ok_and(|lock| lock == Lock::Ours);
-        if is_free && changed > self.now {
+        if is_free && changed > self.future {
             touch(&file).ok();
             return None;
         }
@@ -176,6 +179,29 @@ mod tests {
         drop(live);
         let left = sweep(at.path(), now + 2 * MINUTE);
         assert_eq!(left.len(), all - 3, "{left:?}");
+    }
+
+    /// The transfer makes files meanwhile.
+    #[test]
+    fn what_is_made_meanwhile_is_left_alone() {
+        let at = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        std::thread::sleep(Duration::from_millis(50));
+        let part = at.path().join(".a.manyway-part-01234567");
+        fs::write(&part, "x").unwrap();
+        let changed = || {
+            let metadata = fs::metadata(&part).unwrap();
+            (metadata.ctime(), metadata.ctime_nsec())
+        };
+        let made = changed();
+        let root = File::open(at.path()).unwrap();
+        let sweep = Sweep::new(&Os, now, Duration::ZERO);
+        assert!(
+            sweep
+                .dead(root.as_fd(), ".a.manyway-part-01234567")
+                .is_none()
+        );
+        assert_eq!(changed(), made);
     }
 
     /// It would stay until the clock is there again, and so long after.
