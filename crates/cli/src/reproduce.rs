@@ -27,6 +27,7 @@ pub(crate) async fn run(screen: &Screen, args: ReproduceArgs) -> anyhow::Result<
         true => Size::Full,
         false => Size::Short,
     };
+    let stop = Stop::listen(false);
     let store = Store::open(&out, code()?).map_err(|error| {
         let out = out.display();
         usage(format!(
@@ -34,7 +35,7 @@ pub(crate) async fn run(screen: &Screen, args: ReproduceArgs) -> anyhow::Result<
         ))
     })?;
     let studies = selection.studies();
-    let kept = collect(screen, &store, &studies, size).await?;
+    let kept = collect(screen, &stop, &store, &studies, size).await?;
     let (report, written) = write_report(&out, &selection, size, &kept)
         .with_context(|| format!("can't write the report into {}", out.display()))?;
     let verdicts = Verdict::ALL
@@ -72,6 +73,7 @@ fn code() -> anyhow::Result<String> {
 /// The results of all studies: those that are kept, and of the others what they give now.
 async fn collect(
     screen: &Screen,
+    stop: &Stop,
     store: &Store,
     studies: &[&'static dyn Study],
     size: Size,
@@ -94,7 +96,6 @@ async fn collect(
             studies.len()
         ));
     }
-    let stop = Stop::listen(false);
     let mut all = Vec::new();
     for (&study, kept) in studies.iter().zip(before) {
         if let Some(kept) = kept {

@@ -116,8 +116,6 @@ fn what_is_finished_survives_an_interruption() {
     eventually("the folder", || {
         dir.path().join("out/studies").exists().then_some(())
     });
-    // From here on it listens.
-    std::thread::sleep(std::time::Duration::from_millis(300));
     running.interrupt();
     let finished = running.finish();
     assert_eq!(finished.code, 1, "{finished:?}");
