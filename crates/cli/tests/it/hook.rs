@@ -1,19 +1,17 @@
 //! `--hook`: a program of the user's after each transfer.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::common::transfer::Transfer;
-use crate::common::{Finished, Running, eventually, manyway};
+use crate::common::{self, Finished, Running, eventually, manyway};
 
 /// Writes a script, and returns the option's value.
 fn script(transfer: &Transfer, text: &str) -> String {
     let path = transfer.path().join("a hook.sh");
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    common::script(&path, text);
     format!("'{}'", path.display())
 }
 
@@ -175,7 +173,7 @@ fn a_second_interrupt_ends_it_with_all_that_it_started() {
         &transfer,
         "trap '' TERM INT; sleep 1000 & echo $! > child; echo $$ > hook; wait; wait",
     );
-    let receiver = receiver(&transfer, &["--hook", &hook]);
+    let mut receiver = receiver(&transfer, &["--hook", &hook]);
     send(&transfer, "file").ok();
     let runs = || {
         text(&transfer.path().join("hook"))
@@ -183,10 +181,13 @@ fn a_second_interrupt_ends_it_with_all_that_it_started() {
             .then_some(())
     };
     eventually("the hook", runs);
-    receiver.interrupt();
     // Two signals at once count as one.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    receiver.interrupt();
+    let ended = || {
+        receiver.interrupt();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        receiver.0.try_wait().unwrap()
+    };
+    eventually("its end", ended);
     assert_eq!(receiver.finish().code, 5);
     gone(&transfer, "hook");
     gone(&transfer, "child");

@@ -1,16 +1,16 @@
 //! `manyway kernel` hands over to a program of its own.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+
+use crate::common::{install, script};
 
 /// `manyway kernel …`, in a directory of its own, for it looks beside itself.
 fn kernel(dir: &TempDir, arguments: &[&str]) -> (i32, String) {
     let here = dir.path().join("manyway");
     if !here.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_manyway"), &here).unwrap();
+        install(env!("CARGO_BIN_EXE_manyway").as_ref(), &here);
     }
     let mut command = Command::new(here);
     command
@@ -41,8 +41,7 @@ fn it_says_how_to_install_what_is_not_there() {
 fn words_and_status_are_the_other_programs() {
     let dir = TempDir::new().unwrap();
     let other = dir.path().join("manyway-kernel");
-    fs::write(&other, "#!/bin/sh\necho \"$# $1 $2 $3\"\nexit 3\n").unwrap();
-    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&other, "echo \"$# $1 $2 $3\"\nexit 3");
     let (code, said) = kernel(&dir, &["load", "--as", "two words"]);
     assert_eq!((code, said.as_str()), (3, "3 load --as two words\n"));
     let (_, said) = kernel(&dir, &["--help"]);

@@ -1,14 +1,13 @@
 //! The program as its users run it: processes, real sockets on loopback, real files.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::common::place::Place;
-use crate::common::{Running, eventually};
+use crate::common::{Running, eventually, script};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
@@ -163,7 +162,7 @@ fn an_interrupted_transfer_goes_on_where_it_was() {
         let place = Place::new();
         let receiver = place.start(&["recv", "in", "--once", "--ticket-file", "ticket"]);
         place.wait_for("ticket");
-        let sender = place.start(&["send", "film.mkv", "--to", "@ticket", "--limit", "8Mbps"]);
+        let sender = place.start(&["send", "film.mkv", "--to", "@ticket", "--limit", "3Mbps"]);
         let part = || {
             let mut names = fs::read_dir(place.path("in")).ok()?.flatten();
             names
@@ -325,12 +324,7 @@ delete raw
 /// its name shows that `--ssh` minds quotes.
 fn fake_ssh(place: &Place) -> String {
     let path = place.path("fake ssh.sh");
-    let mut script = fs::File::create(&path).unwrap();
-    script
-        .write_all(b"#!/bin/sh\necho \"$1\" > host\nshift\nexec sh -c \"$*\"\n")
-        .unwrap();
-    drop(script);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&path, "echo \"$1\" > host\nshift\nexec sh -c \"$*\"");
     format!("'{}'", path.display())
 }
 

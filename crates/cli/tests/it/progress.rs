@@ -74,11 +74,11 @@ fn a_transfer_is_told_from_its_ticket_to_its_end() {
         let left = 2_000_000 - middle["bytes"].as_u64().unwrap();
         let eta = middle["eta_seconds"].as_f64().unwrap();
         let rate = middle["rate_bps"].as_f64().unwrap();
-        assert!((4e6..9e6).contains(&rate), "{middle}");
+        assert!((1e6..1e7).contains(&rate), "{middle}");
         assert!((eta - left as f64 * 8.0 / rate).abs() <= 1.0, "{middle}");
         let path = &middle["paths"][0];
         assert!(
-            (4e6..1e7).contains(&path["rate_bps"].as_f64().unwrap()),
+            (1e6..1e7).contains(&path["rate_bps"].as_f64().unwrap()),
             "{path}"
         );
         assert_eq!(path["path"], up[0]["path"]);

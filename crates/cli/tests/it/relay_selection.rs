@@ -89,7 +89,8 @@ fn over_tcp_too() {
     assert_eq!(ticket.relays.len(), 3);
     ticket.addresses = vec!["127.0.0.1:9".parse().unwrap()];
     let options = ["--via", "@relays", "--carrier", "tcp", "--pick", "2"];
-    let more = ["--limit", "20Mbps", "--reselect", "slowest"];
+    // A first call that is in vain is repeated after 5 s.
+    let more = ["--limit", "10Mbps", "--reselect", "slowest"];
     let options = [&options[..], &more].concat();
     let sent = start(&transfer, &ticket.to_string(), &options)
         .finish()

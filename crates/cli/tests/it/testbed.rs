@@ -11,7 +11,7 @@ use manyway_testbed::live;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::common::{self, Finished, Running};
+use crate::common::{self, Finished, Running, install};
 
 /// Only failing tests wait for it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -250,7 +250,7 @@ fn without_root_it_says_what_it_takes() {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     // Where it was built, others may not look.
     let program = place.path().join("manyway");
-    fs::copy(env!("CARGO_BIN_EXE_manyway"), &program).unwrap();
+    install(env!("CARGO_BIN_EXE_manyway").as_ref(), &program);
     for arguments in [
         &["run", "two.toml", "--level", "live"][..],
         &["compare", "two.toml", "--levels", "packet,live"],

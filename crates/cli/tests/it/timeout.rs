@@ -55,7 +55,8 @@ fn with_retry_both_sides_go_on() {
     let receiver = transfer.receiver(&["--retry", "1min"]);
     let sender = sender(&transfer, &["--timeout", "1s", "--retry", "1min", "--json"]);
     receiver.signal("STOP");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // Long enough for a slow sender to give up, and shorter than it waits for a connection.
+    std::thread::sleep(std::time::Duration::from_secs(5));
     receiver.signal("CONT");
     let sent = sender.finish().ok();
     let again = "(`--timeout`); manyway waited for the receiver";

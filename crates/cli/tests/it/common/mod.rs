@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// Nothing here takes long; this is for machines under load.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The program in this directory, to be started; its output is kept.
 pub(crate) fn manyway(dir: &Path, arguments: &[&str]) -> Command {
@@ -28,6 +28,21 @@ pub(crate) fn manyway(dir: &Path, arguments: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
+}
+
+/// Puts a program there. Another process does it: a child that another test is starting may hold
+/// what this one has open for writing, and nobody can run such a file.
+pub(crate) fn install(from: &Path, to: &Path) {
+    let mut install = Command::new("install");
+    let installed = install.args(["-m", "755"]).arg(from).arg(to).status();
+    assert!(installed.unwrap().success());
+}
+
+/// Puts a script there.
+pub(crate) fn script(at: &Path, text: &str) {
+    let source = at.with_extension("source");
+    std::fs::write(&source, format!("#!/bin/sh\n{text}\n")).unwrap();
+    install(&source, at);
 }
 
 /// A process that does not outlive its test.

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{RELAY_TOKEN, Registry, TestRelay, key};
@@ -153,6 +153,7 @@ async fn who_does_not_read_the_answers_is_cut_off() {
 /// The same program as a registry of its own, with few files.
 struct SmallRegistry {
     process: Child,
+    said: Lines<BufReader<ChildStdout>>,
     url: RegistryUrl,
     address: SocketAddr,
 }
@@ -175,12 +176,14 @@ impl SmallRegistry {
             .spawn()
             .unwrap();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        let mut lines = stdout.lines().map(Result::unwrap);
+        let mut said = stdout.lines();
+        let mut lines = said.by_ref().map(Result::unwrap);
         let url = lines.find_map(|line| Some(line[line.find("https://")?..].to_owned()));
         let url = url.expect("a registry");
         let (address, _) = url["https://".len()..].split_once('#').unwrap();
         Self {
             process,
+            said,
             address: address.parse().unwrap(),
             url: url.parse().unwrap(),
         }
@@ -190,6 +193,7 @@ impl SmallRegistry {
     fn hoard(&mut self, all: bool) {
         let stdin = self.process.stdin.as_mut().unwrap();
         stdin.write_all(&[b'0' + u8::from(all), b'\n']).unwrap();
+        assert_eq!(self.said.next().unwrap().unwrap(), "done");
     }
 
     /// User and system, in ticks of the system's clock: 10 ms.
@@ -263,6 +267,7 @@ async fn small_registry() {
                     std::iter::repeat_with(|| File::open("/dev/null")).map_while(Result::ok),
                 );
             }
+            writeln!(std::io::stdout(), "done").unwrap();
         }
     })
     .await
@@ -322,7 +327,6 @@ async fn a_few_addresses_dont_shut_a_registry() {
 async fn a_registry_without_files_goes_on_when_there_are_some() {
     let mut registry = SmallRegistry::start(128);
     registry.hoard(true);
-    sleep(Duration::from_millis(500)).await;
     let before = registry.cpu();
     let shut = timeout(Duration::from_secs(2), registry.ask("GET /health", "", ""));
     assert!(

@@ -345,7 +345,7 @@ fn a_listener_that_doesnt_answer_is_told_from_one_that_isnt_there() {
 #[test]
 fn silent_listeners_are_forgotten_and_others_are_not() {
     let limits = StreamLimits {
-        silence: Duration::from_millis(600),
+        silence: Duration::from_secs(2),
         ..StreamLimits::default()
     };
     let relay = start(Setup {
@@ -353,7 +353,7 @@ fn silent_listeners_are_forgotten_and_others_are_not() {
         ..Setup::default()
     });
     let mut listener = relay.listener();
-    for _ in 0..4 {
+    for _ in 0..8 {
         thread::sleep(Duration::from_millis(300));
         say(&mut listener, &StreamRequest::Ping.to_bytes());
         assert_eq!(hear(&mut listener), Ok(StreamReply::Ping));
@@ -497,7 +497,7 @@ fn metrics_tell_of_streams() {
 }
 
 /// Beside a connection without a relay, in the same minute: two hops cost about half, and a
-/// twentieth would be a mistake. The best of three, since others use the machine.
+/// twentieth would be a mistake. The best of five, since others use the machine.
 #[test]
 fn two_hops_are_not_much_slower_than_one() {
     const LEN: usize = 32 << 20;
@@ -517,14 +517,13 @@ fn two_hops_are_not_much_slower_than_one() {
         });
         began.elapsed().as_secs_f64()
     }
-    let best = |run: &dyn Fn() -> f64| (0..3).map(|_| run()).fold(f64::INFINITY, f64::min);
     let relay = start(Setup::default());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let direct = best(&|| {
+    let ratios = (0..5).map(|_| {
         let from = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        time((from, listener.accept().unwrap().0))
+        let direct = time((from, listener.accept().unwrap().0));
+        time(relay.stream()) / direct
     });
-    let relayed = best(&|| time(relay.stream()));
-    let ratio = relayed / direct;
+    let ratio = ratios.fold(f64::INFINITY, f64::min);
     assert!(ratio < 20.0, "{ratio}");
 }

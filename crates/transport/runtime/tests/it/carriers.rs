@@ -92,8 +92,14 @@ async fn until(mut done: impl FnMut() -> bool) {
 /// Why a path went down, the next that does.
 async fn down(events: &mut Events) -> PathDownReason {
     loop {
-        if let Event::Path(PathEvent::Down { reason, .. }) = next_event(events).await {
-            return reason;
+        match next_event(events).await {
+            // A machine under load stands still itself.
+            Event::Path(PathEvent::Down {
+                reason: PathDownReason::Stalled,
+                ..
+            }) => {}
+            Event::Path(PathEvent::Down { reason, .. }) => return reason,
+            _ => {}
         }
     }
 }

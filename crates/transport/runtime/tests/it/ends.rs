@@ -238,7 +238,7 @@ async fn a_listener_whose_last_handle_is_gone_turns_newcomers_away() {
 #[tokio::test]
 async fn a_peer_that_falls_silent_times_out() {
     let config = Config {
-        idle_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(3),
         ..config()
     };
     let Pair {

@@ -48,6 +48,7 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
         Err(ConnectError::TimedOut { .. })
     ));
     // And the right one still works.
+    let connector = endpoint(&LO, config()).await;
     let (connected, accepted) = tokio::join!(connector.connect(&new), again.accept());
     connected.unwrap();
     accepted.unwrap();

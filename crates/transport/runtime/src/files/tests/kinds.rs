@@ -268,7 +268,11 @@ async fn no_directory_goes_once_the_transfer_has_failed() {
         sender
     };
     let options = ReceiveOptions {
-        disk: Some(disk::TestDisk::that_tells_of("sync file", told)),
+        disk: Some(disk::TestDisk::that_tells_of(
+            "sync file",
+            told,
+            disk::PAUSE,
+        )),
         ..deleting()
     };
     let receiving = receive(theirs, to.path(), options, Progress::new());

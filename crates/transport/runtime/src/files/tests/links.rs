@@ -470,7 +470,11 @@ async fn a_link_that_two_make_is_one_of_theirs() {
     }
     let (told, mut made) = tokio::sync::mpsc::unbounded_channel();
     let options = ReceiveOptions {
-        disk: Some(super::disk::TestDisk::that_tells_of("restore link", told)),
+        disk: Some(disk::TestDisk::that_tells_of(
+            "restore link",
+            told,
+            disk::PAUSE / 4,
+        )),
         ..policy(Policy::Overwrite)
     };
     let first = transfer([one.path().join("top")], to.path(), options);

@@ -112,18 +112,29 @@ async fn a_part_that_another_transfer_has_open() {
         {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        let (done, mut is_done) = tokio::sync::oneshot::channel();
         let other = async {
             // What was on its way is still written, and then nothing more.
-            for (n, group) in bytes[3 * G..].chunks(1000).take(25).enumerate() {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                if alive || n < 5 {
-                    sender.data(group).await;
+            let (most, pause) = if alive { (usize::MAX, 100) } else { (5, 10) };
+            for group in bytes[3 * G..].chunks(1000).take(most) {
+                let pause = tokio::time::sleep(Duration::from_millis(pause));
+                tokio::select! {
+                    _ = &mut is_done => break,
+                    () = pause => sender.data(group).await,
                 }
+            }
+            if !alive {
+                tokio::time::sleep(Duration::from_millis(2400)).await;
             }
             drop(sender);
             first.await.unwrap().unwrap_err();
         };
-        let (kept, ()) = tokio::join!(whole(&from, &to, ReceiveOptions::default()), other);
+        let second = async {
+            let kept = whole(&from, &to, ReceiveOptions::default()).await;
+            done.send(()).unwrap();
+            kept
+        };
+        let (kept, ()) = tokio::join!(second, other);
         assert_eq!(kept.bytes, if alive { 0 } else { 3 * GROUP });
         assert!(fs::read(to.path().join("top")).unwrap() == bytes);
     }

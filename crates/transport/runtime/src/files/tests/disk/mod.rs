@@ -192,22 +192,26 @@ impl TestDisk {
     pub(super) fn that_tells_of(
         kind: &'static str,
         told: tokio::sync::mpsc::UnboundedSender<()>,
+        pause: std::time::Duration,
     ) -> Arc<Self> {
         Self::new(&Progress::new(), move |op| {
             if op.kind() == kind && told.send(()).is_ok() {
-                std::thread::sleep(PAUSE / 4);
+                std::thread::sleep(pause);
             }
             None
         })
     }
 
-    /// Whoever listens learns that a file has got its name, and has time to react.
-    pub(super) fn that_tells_of_names(told: tokio::sync::mpsc::UnboundedSender<()>) -> Arc<Self> {
+    /// Whoever listens learns that a file has got its name, and then it stands still.
+    pub(super) fn that_tells_of_names(
+        told: tokio::sync::mpsc::UnboundedSender<()>,
+        mut stand_still: impl FnMut() + Send + 'static,
+    ) -> Arc<Self> {
         let mut named = false;
         Self::new(&Progress::new(), move |op| {
             if named && matches!(op, Op::SyncDir { .. }) && told.send(()).is_ok() {
                 named = false;
-                std::thread::sleep(PAUSE);
+                stand_still();
             }
             named |= matches!(op, Op::Rename { .. });
             None
