@@ -146,6 +146,7 @@ fn flow(experiment: &Experiment, outcome: &Outcome, index: usize, first: usize) 
     FlowResult {
         name: flow.name.clone(),
         goodput_bps: rates.iter().sum(),
+        carried_bps: between.map_or(0.0, |all| all.bytes(index) * 8.0 / all.seconds()),
         completion_s: outcome.took[index].map(|took| took.as_secs_f64()),
         subflows: (0..count).map(subflow).collect(),
     }

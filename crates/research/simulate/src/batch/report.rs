@@ -136,7 +136,7 @@ pub struct FlowReport {
     /// Goodput while it was active: payload acknowledged, or, at the stack and live levels, read
     /// by the receiving application, bits/s.
     pub goodput_bps: Estimate,
-    /// Its goodput over that of all flows; null when nobody had any.
+    /// Its payload over that of all flows in the measured time; null when nobody had any.
     pub share: Option<Estimate>,
     /// Of a finite transfer: the repetitions in which it was complete before the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,9 +205,9 @@ pub struct GroupReport {
     pub goodput_median_bps: Estimate,
     /// Goodput of the flow with the most, bits/s.
     pub goodput_max_bps: Estimate,
-    /// Goodput of all together, bits/s.
+    /// Payload of all together over the whole measured time, bits/s.
     pub total_bps: Estimate,
-    /// `total_bps` over the goodput of all flows of all groups; null when nobody had any.
+    /// `total_bps` over that of all groups; null when nobody had any.
     pub share: Option<Estimate>,
     /// Jain's index of fairness of its flows' goodput; null when there is none.
     pub jain: Option<Estimate>,

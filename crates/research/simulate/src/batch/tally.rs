@@ -87,7 +87,7 @@ impl<'a> Tally<'a> {
     /// Takes in one run of the experiment.
     pub(super) fn add(&mut self, run: &RunResult) {
         self.runs += 1;
-        let all: f64 = run.flows.iter().map(|flow| flow.goodput_bps).sum();
+        let all: f64 = run.flows.iter().map(|flow| flow.carried_bps).sum();
         for (tally, flow) in self.flows.iter_mut().zip(&run.flows) {
             tally.add(flow, all);
         }
@@ -132,7 +132,7 @@ impl<'a> Tally<'a> {
 impl FlowTally {
     fn add(&mut self, flow: &FlowResult, all: f64) {
         self.goodput.add(flow.goodput_bps);
-        self.share.add(flow.goodput_bps / all);
+        self.share.add(flow.carried_bps / all);
         self.completion.add(or_nan(flow.completion_s));
         self.spans.add(spans_of(flow));
         for (tally, subflow) in self.subflows.iter_mut().zip(&flow.subflows) {
@@ -261,10 +261,11 @@ impl GroupTally {
     /// Takes in one run's `results` of the group's `flows`.
     fn add(&mut self, flows: &[Flow], results: &[FlowResult], all: f64) {
         let mut goodputs: Vec<f64> = results.iter().map(|flow| flow.goodput_bps).collect();
-        let total: f64 = goodputs.iter().sum();
+        let total: f64 = results.iter().map(|flow| flow.carried_bps).sum();
         self.total.add(total);
         self.share.add(total / all);
-        self.goodput.add(total / goodputs.len() as f64);
+        self.goodput
+            .add(goodputs.iter().sum::<f64>() / goodputs.len() as f64);
         self.jain.add(or_nan(jain(goodputs.iter().copied())));
         goodputs.sort_by(f64::total_cmp);
         if let [min, .., max] | [min @ max] = goodputs[..] {

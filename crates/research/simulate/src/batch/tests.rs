@@ -123,9 +123,13 @@ fn made_up(experiment: &Experiment, seed: u64) -> RunResult {
                 open_s: 1.0,
             })
             .collect();
+        let goodput_bps: f64 = subflows.iter().map(|subflow| subflow.goodput_bps).sum();
+        // A transfer that ends was there for half of the time.
+        let part = if flow.size.is_some() { 0.5 } else { 1.0 };
         FlowResult {
             name: String::new(),
-            goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
+            goodput_bps,
+            carried_bps: part * goodput_bps,
             completion_s: flow
                 .size
                 .filter(|_| seed.is_multiple_of(2))
@@ -232,7 +236,7 @@ fn means_and_intervals_are_those_of_the_runs() {
     };
     let flow = &measured.flows[1];
     assert_eq!((flow.name.as_str(), flow.group.as_str()), ("mp.2", "mp"));
-    let all = |run: &RunResult| run.flows.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+    let all = |run: &RunResult| run.flows.iter().map(|flow| flow.carried_bps).sum::<f64>();
     check(Some(flow.goodput_bps), &|run| run.flows[1].goodput_bps);
     check(flow.share, &|run| run.flows[1].goodput_bps / all(run));
     let subflow = &flow.subflows[1];
@@ -293,6 +297,22 @@ fn what_no_run_could_say_is_null_and_completions_count_the_complete() {
     assert_eq!(group.completed.unwrap().mean, 0.5);
     assert_eq!(group.completion_s, transfer.completion_s);
     assert_eq!(group.completion_max_s, transfer.completion_s);
+    // Its rate counts while it is there; sums and shares are those of the whole time.
+    let (rate, total) = (group.goodput_bps.mean, group.total_bps.mean);
+    assert!(
+        (total - rate / 2.0).abs() <= 1e-9 * rate,
+        "{total} of {rate}"
+    );
+    let all: f64 = measured
+        .groups
+        .iter()
+        .map(|group| group.total_bps.mean)
+        .sum();
+    let shares = measured
+        .groups
+        .iter()
+        .map(|group| group.share.unwrap().mean);
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-9 && total < all);
 }
 
 #[test]

@@ -236,8 +236,11 @@ impl Recorder {
                 .min(ended)
                 .since(self.from.max(known.start))
                 .as_secs_f64();
+            let measured = self.until.since(self.from).as_secs_f64();
+            let mut carried_bps = 0.0;
             let subflows = flow.paths.iter().zip(&mut records).map(|(&path, record)| {
                 let (tally, stats) = record.difference();
+                carried_bps += per_second(tally.delivered as f64 * payload, measured);
                 SubflowResult {
                     path: self.path_names[path].clone(),
                     goodput_bps: per_second(tally.delivered as f64 * payload, active),
@@ -256,6 +259,7 @@ impl Recorder {
             FlowResult {
                 name: flow.name.clone(),
                 goodput_bps: subflows.iter().map(|subflow| subflow.goodput_bps).sum(),
+                carried_bps,
                 completion_s: known.finished.map(|at| at.since(known.start).as_secs_f64()),
                 subflows,
             }

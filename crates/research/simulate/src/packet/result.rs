@@ -24,6 +24,9 @@ pub struct FlowResult {
     pub name: String,
     /// Goodput over the measured time (or the part of it in which the flow was active), bits/s.
     pub goodput_bps: f64,
+    /// The same payload over the whole measured time, bits/s: only such rates of several flows have
+    /// a sum.
+    pub carried_bps: f64,
     /// Seconds from the start to the acknowledgement of the last byte; only of finite transfers
     /// that finished.
     pub completion_s: Option<f64>,
