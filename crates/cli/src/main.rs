@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod children;
+mod completion;
 mod content;
 #[cfg(feature = "research")]
 mod criteria;
@@ -49,6 +50,7 @@ mod state;
 mod summary;
 #[cfg(all(feature = "research", target_os = "linux"))]
 mod testbed;
+mod text;
 mod ticket;
 
 use std::process::ExitCode;
@@ -59,7 +61,7 @@ use crate::screen::Screen;
 
 fn main() -> ExitCode {
     let cli = Cli::read();
-    let screen = Screen::new(cli.output.quiet);
+    let screen = Screen::new(&cli.output);
     logging::start(&screen, &cli.output);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
