@@ -16,6 +16,7 @@ mod exit;
 mod forward;
 mod hook;
 mod kernel;
+mod laws;
 mod link;
 mod listener;
 mod live;
@@ -44,6 +45,7 @@ mod run;
 mod scenario;
 mod screen;
 mod send;
+mod shell;
 mod ssh;
 mod stall;
 mod state;
@@ -89,6 +91,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Connect(args) => forward::connect::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
+        Command::Laws(args) => laws::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Relay(args) => relay::run(screen, args).await,
         #[cfg(feature = "research")]
@@ -119,5 +122,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Registry(args) => registry::run(screen, args).await,
         #[cfg(not(feature = "registry"))]
         Command::Registry(_) => Err(args::left_out("registry")),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(screen, &args),
     }
 }
