@@ -4,12 +4,11 @@
 use clap::{Arg, ArgAction, Command};
 
 /// Options that most people never need, or that go with another one: `--help` leaves them out.
-const RARE: [&str; 29] = [
+const RARE: [&str; 27] = [
     "acls",
     "advertise",
     "checksum",
     "choice",
-    "config",
     "demand",
     "filter-from",
     "group",
@@ -22,7 +21,6 @@ const RARE: [&str; 29] = [
     "owner",
     "pick",
     "port",
-    "profile",
     "qlog",
     "quota",
     "receive-window",

@@ -63,7 +63,7 @@ impl Pace {
     ) -> Now {
         let still = self.still(at, moved, rows);
         let done = completion.done;
-        let (since, before) = self.last.replace((at, done)).unwrap_or((at, done));
+        let (since, before) = self.last.replace((at, done)).unwrap_or_default();
         match (still, self.begun) {
             // What comes after an outage has a rate of its own.
             (Some(_), _) => (self.begun, self.smoothed) = (None, 0.0),

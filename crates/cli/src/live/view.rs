@@ -134,7 +134,7 @@ impl PathWords {
             let (packet, lost) = (row.packet, loss * 100.0);
             write!(
                 details,
-                " · window {window:.0} × {packet} B · {lost:.2} % lost"
+                " · {lost:.2} % lost · window {window:.0} × {packet} B"
             )
             .expect("a String takes everything");
         }

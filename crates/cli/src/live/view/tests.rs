@@ -75,6 +75,8 @@ fn at_three_widths(view: &View) -> String {
 #[test]
 fn it_fits_every_terminal() {
     insta::assert_snapshot!("widths", at_three_widths(&view()));
+    let guide = include_str!("../../../../../docs/guide.md");
+    assert!(guide.contains(&drawn(&view(), size(80), false)));
     let mut verbose = view();
     verbose.verbose = true;
     insta::assert_snapshot!("widths_verbose", at_three_widths(&verbose));
@@ -134,7 +136,7 @@ fn a_log_gets_one_line() {
     first.rows.truncate(1);
     insta::assert_snapshot!(
         first.plain_line(),
-        @"5 s: 25 %, 25 MB of 100 MB, 60.0 Mbps; up 38.2 Mbps · 20 ms · eth0 → 203.0.113.5 · window 72 × 1452 B · 0.12 % lost"
+        @"5 s: 25 %, 25 MB of 100 MB, 60.0 Mbps; up 38.2 Mbps · 20 ms · eth0 → 203.0.113.5 · 0.12 % lost · window 72 × 1452 B"
     );
 }
 
