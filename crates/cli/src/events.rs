@@ -1,14 +1,20 @@
 //! Reports path events to the user and to programs while a transfer runs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use manyway::{Connection, Event, PathDownReason, PathEvent, PickReason, Rate};
+use manyway::{Connection, Event, PathDownReason, PathEvent, PathId, PathState, PickReason, Rate};
+use tokio::time::Instant;
 use tracing::{debug, info};
 
 use crate::progress::Report;
 use crate::reports::Reporter;
 use crate::screen::Screen;
+
+/// How long a path has to be down before the user is told, and what goes on meanwhile shows.
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// Reports path events for as long as it is polled. A path that fails is worth a line if the user
 /// named its interface. With all interfaces in use, some failures are normal.
@@ -19,14 +25,132 @@ pub(crate) async fn follow(
     named: bool,
 ) -> Infallible {
     let mut events = connection.events();
+    let mut lost = Lost::default();
     loop {
-        match events.recv().await {
-            Some(event) => {
-                reporter.report(|transfer| Report::of_path(transfer, &event));
-                tell(screen, &event, named);
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = lost.settle() => {
+                let words = lost.settled(&working(connection));
+                words.iter().for_each(|words| screen.say(words));
+                continue;
             }
+        };
+        let Some(event) = event else {
+            return std::future::pending().await;
+        };
+        reporter.report(|transfer| Report::of_path(transfer, &event));
+        match lost.take(&event, || working(connection)) {
+            Some(words) if words.is_empty() => {}
+            Some(words) => screen.say(&words),
+            None => tell(screen, &event, named),
+        }
+    }
+}
+
+/// The paths in use, and what has come on them.
+type Working = BTreeMap<PathId, u64>;
+
+fn working(connection: &Connection) -> Working {
+    let paths = connection.stats().paths.into_iter();
+    paths
+        .filter(|path| path.state == PathState::Active)
+        .map(|path| (path.id, path.bytes_received))
+        .collect()
+}
+
+/// What is down: the user is told so if it lasts, and then also when it works again.
+#[derive(Debug, Default)]
+struct Lost {
+    down: Vec<Down>,
+    /// Those that the user was told of, by interface and address: a path that is opened anew has
+    /// another id.
+    told: BTreeSet<(String, SocketAddr)>,
+    interfaces: BTreeSet<String>,
+}
+
+/// A path that has been down for a moment.
+#[derive(Debug)]
+struct Down {
+    since: Instant,
+    path: PathId,
+    of: (String, SocketAddr),
+    reason: PathDownReason,
+    /// What had come on the others by then.
+    others: Working,
+}
+
+impl Lost {
+    /// Takes an event of something that fails or recovers. Returns what to say, which may be
+    /// nothing; `None` if this is not its event.
+    fn take(&mut self, event: &Event, working: impl FnOnce() -> Working) -> Option<String> {
+        match event {
+            Event::Path(PathEvent::Up { name, remote, .. }) => {
+                let of = (name.clone(), *remote);
+                self.down.retain(|down| down.of != of);
+                let told = self.told.remove(&of);
+                told.then(|| format!("path {name} → {remote} is up again"))
+            }
+            Event::Path(PathEvent::Down {
+                path,
+                name,
+                remote,
+                reason,
+            }) if *reason != PathDownReason::Reselected => {
+                self.down.push(Down {
+                    since: Instant::now(),
+                    path: *path,
+                    of: (name.clone(), *remote),
+                    reason: *reason,
+                    others: working(),
+                });
+                Some(String::new())
+            }
+            Event::LocalRemoved { name, addr } => {
+                self.interfaces.insert(name.clone());
+                Some(format!("{name} ({addr}) is gone"))
+            }
+            Event::LocalAdded { name, addr } => {
+                let told = self.interfaces.remove(name);
+                told.then(|| format!("{name} is up again with {addr}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits until a path has been down for long enough.
+    async fn settle(&self) {
+        match self.down.first() {
+            Some(down) => tokio::time::sleep_until(down.since + SETTLE).await,
             None => std::future::pending().await,
         }
+    }
+
+    /// What to say of paths that have been down for long enough.
+    fn settled(&mut self, working: &Working) -> Vec<String> {
+        let now = Instant::now();
+        let is_over = |down: &Down| down.since + SETTLE <= now;
+        let over = self.down.iter().take_while(|down| is_over(down)).count();
+        let over: Vec<Down> = self.down.drain(..over).collect();
+        let lines = over.iter().map(|down| down.words(working)).collect();
+        self.told.extend(over.into_iter().map(|down| down.of));
+        lines
+    }
+}
+
+impl Down {
+    fn words(&self, working: &Working) -> String {
+        let (name, remote) = &self.of;
+        let why = why(self.reason);
+        let others = || working.iter().filter(|(path, _)| **path != self.path);
+        let heard = others().filter(|(path, bytes)| self.others.get(path) != Some(bytes));
+        let others = match (others().count(), heard.count()) {
+            (0, _) => "; no other path works now",
+            // They may work, or not.
+            (_, 0) => "",
+            (_, 1) => "; another path continues",
+            (_, _) => "; the other paths continue",
+        };
+        format!("path {name} → {remote} is down: {why}{others}")
     }
 }
 
@@ -56,21 +180,9 @@ fn tell(screen: &Screen, event: &Event, named: bool) {
             "only {alive} of {known} relays work, fewer than `--pick {wanted}`: manyway continues \
              with these"
         )),
-        Event::Path(PathEvent::Down {
-            name,
-            remote,
-            reason,
-            ..
-        }) => {
-            screen.say(&format!(
-                "path {name} → {remote} is down: {}; the other paths continue",
-                why(*reason)
-            ));
-        }
         Event::PathProblem(problem) if named => screen.say(&problem.to_string()),
         Event::PathProblem(problem) => info!("{problem}"),
         Event::LocalAdded { name, addr } => info!("{name} is up with {addr}"),
-        Event::LocalRemoved { name, addr } => screen.say(&format!("{name} ({addr}) is gone")),
         other => debug!("{other:?}"),
     }
 }
@@ -106,6 +218,79 @@ fn picked(relays: &[SocketAddr], reason: PickReason) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PATH: PathId = PathId(1);
+
+    fn up() -> Event {
+        Event::Path(PathEvent::Up {
+            path: PATH,
+            name: "eth0".to_owned(),
+            remote: "192.0.2.1:443".parse().unwrap(),
+        })
+    }
+
+    fn down(reason: PathDownReason) -> Event {
+        Event::Path(PathEvent::Down {
+            path: PATH,
+            name: "eth0".to_owned(),
+            remote: "192.0.2.1:443".parse().unwrap(),
+            reason,
+        })
+    }
+
+    fn paths<const N: usize>(paths: [(u32, u64); N]) -> Working {
+        let paths = paths.into_iter();
+        paths.map(|(id, bytes)| (PathId(id), bytes)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_path_is_told_as_it_is() {
+        let mut lost = Lost::default();
+        let before = || paths([(2, 10), (3, 10)]);
+        assert_eq!(lost.take(&up(), before), None);
+        for (after, others) in [
+            (paths([(1, 5)]), "; no other path works now"),
+            (paths([(2, 10), (3, 10)]), ""),
+            (paths([(2, 10), (3, 11)]), "; another path continues"),
+            (paths([(2, 11), (4, 1)]), "; the other paths continue"),
+        ] {
+            let began = Instant::now();
+            let taken = lost.take(&down(PathDownReason::NoRoute), before);
+            assert_eq!(taken, Some(String::new()));
+            assert_eq!(lost.settled(&after), [""; 0]);
+            lost.settle().await;
+            assert_eq!(began.elapsed(), SETTLE);
+            let words = "path eth0 → 192.0.2.1:443 is down: there is no route any more";
+            assert_eq!(lost.settled(&after), [format!("{words}{others}")]);
+            let again = lost.take(&up(), before).unwrap();
+            assert_eq!(again, "path eth0 → 192.0.2.1:443 is up again");
+            assert_eq!(lost.take(&up(), before), None);
+        }
+        let picked = lost.take(&down(PathDownReason::Reselected), before);
+        assert_eq!(picked, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_path_that_is_back_at_once_is_not_told() {
+        let mut lost = Lost::default();
+        lost.take(&down(PathDownReason::Stalled), Working::new);
+        assert_eq!(lost.take(&up(), Working::new), None);
+        tokio::time::sleep(2 * SETTLE).await;
+        assert_eq!(lost.settled(&Working::new()), [""; 0]);
+    }
+
+    #[test]
+    fn an_interface_that_was_gone_is_up_again() {
+        let (name, addr) = (|| "eth0".to_owned(), "192.0.2.7:5".parse().unwrap());
+        let mut lost = Lost::default();
+        let added = Event::LocalAdded { name: name(), addr };
+        assert_eq!(lost.take(&added, Working::new), None);
+        let removed = Event::LocalRemoved { name: name(), addr };
+        let gone = lost.take(&removed, Working::new).unwrap();
+        assert_eq!(gone, "eth0 (192.0.2.7:5) is gone");
+        let again = lost.take(&added, Working::new).unwrap();
+        assert_eq!(again, "eth0 is up again with 192.0.2.7:5");
+    }
 
     #[test]
     fn a_selection_is_reported_with_its_reason() {

@@ -3,6 +3,7 @@
 mod access;
 mod args;
 mod children;
+mod completion;
 mod content;
 #[cfg(feature = "research")]
 mod criteria;
@@ -15,6 +16,7 @@ mod exit;
 mod forward;
 mod hook;
 mod kernel;
+mod laws;
 mod link;
 mod listener;
 mod live;
@@ -43,12 +45,14 @@ mod run;
 mod scenario;
 mod screen;
 mod send;
+mod shell;
 mod ssh;
 mod stall;
 mod state;
 mod summary;
 #[cfg(all(feature = "research", target_os = "linux"))]
 mod testbed;
+mod text;
 mod ticket;
 
 use std::process::ExitCode;
@@ -59,7 +63,7 @@ use crate::screen::Screen;
 
 fn main() -> ExitCode {
     let cli = Cli::read();
-    let screen = Screen::new(cli.output.quiet);
+    let screen = Screen::new(&cli.output);
     logging::start(&screen, &cli.output);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -87,6 +91,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Connect(args) => forward::connect::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
+        Command::Laws(args) => laws::run(&args),
         Command::Kernel(args) => kernel::run(&args),
         Command::Relay(args) => relay::run(screen, args).await,
         #[cfg(feature = "research")]
@@ -117,5 +122,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Registry(args) => registry::run(screen, args).await,
         #[cfg(not(feature = "registry"))]
         Command::Registry(_) => Err(args::left_out("registry")),
+        Command::Completions(args) => shell::completions(&args),
+        Command::Man(args) => shell::man(screen, &args),
     }
 }

@@ -1,4 +1,4 @@
-//! Path rates over the last two seconds, from a connection's counters.
+//! Path rates over the last two seconds, and which paths answer, from a connection's counters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,6 +9,11 @@ use manyway_units::Rate;
 
 /// Rates are means over this span.
 const SPAN: Duration = Duration::from_secs(2);
+/// A path that owes an answer for this long doesn't work. The session goes on using the last path
+/// that it has, however silent that is.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long a path that works again says so.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Which way the files go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +34,17 @@ impl Direction {
     }
 }
 
+/// Whether a path works, as far as this side can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// The other side hasn't answered on it yet.
+    Trying,
+    Up,
+    /// It had stopped working, and has worked again for a few seconds.
+    UpAgain,
+    Down,
+}
+
 /// A path as the live view shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
@@ -43,6 +59,9 @@ pub(crate) struct Row {
     /// Through a relay.
     pub(crate) relay: bool,
     pub(crate) state: PathState,
+    pub(crate) condition: Condition,
+    /// How long ago something came on it.
+    pub(crate) silent: Duration,
     pub(crate) rate: Rate,
     pub(crate) rtt: Duration,
     /// In packets; only a sender has one.
@@ -61,7 +80,60 @@ pub(crate) type Labels = BTreeMap<SocketAddr, String>;
 pub(crate) struct Meter {
     direction: Direction,
     labels: Labels,
-    samples: BTreeMap<PathId, VecDeque<(Duration, u64)>>,
+    tracks: BTreeMap<PathId, Track>,
+}
+
+/// What is remembered of a path.
+#[derive(Debug)]
+struct Track {
+    samples: VecDeque<(Duration, u64)>,
+    /// When something came on it last, and how much had come by then.
+    heard: (Duration, u64),
+    /// Since when it owes an answer.
+    asked: Option<Duration>,
+    was_down: bool,
+    /// Since when it works again.
+    again: Option<Duration>,
+}
+
+impl Track {
+    fn new(at: Duration) -> Self {
+        Self {
+            samples: VecDeque::new(),
+            heard: (at, 0),
+            asked: None,
+            was_down: false,
+            again: None,
+        }
+    }
+
+    fn condition(&mut self, at: Duration, path: &PathStats) -> Condition {
+        if path.bytes_received != self.heard.1 {
+            self.heard = (at, path.bytes_received);
+            self.asked = None;
+        } else if path.bytes_in_flight > 0 {
+            self.asked.get_or_insert(at);
+        }
+        let patience = SILENCE.max(4 * path.rtt);
+        let mute = self
+            .asked
+            .is_some_and(|asked| at.saturating_sub(asked) >= patience);
+        match path.state {
+            PathState::Validating => Condition::Trying,
+            PathState::Active if !mute && !self.was_down => Condition::Up,
+            PathState::Active if !mute => {
+                let again = *self.again.get_or_insert(at);
+                match at.saturating_sub(again) < AGAIN {
+                    true => Condition::UpAgain,
+                    false => Condition::Up,
+                }
+            }
+            _ => {
+                (self.was_down, self.again) = (true, None);
+                Condition::Down
+            }
+        }
+    }
 }
 
 impl Meter {
@@ -69,7 +141,7 @@ impl Meter {
         Self {
             direction,
             labels,
-            samples: BTreeMap::new(),
+            tracks: BTreeMap::new(),
         }
     }
 
@@ -81,13 +153,17 @@ impl Meter {
                 .iter()
                 .filter(|path| path.state != PathState::Closed)
         };
-        self.samples
+        self.tracks
             .retain(|id, _| open().any(|path| path.id == *id));
         open().map(|path| self.row(at, path)).collect()
     }
 
     fn row(&mut self, at: Duration, path: &PathStats) -> Row {
-        let samples = self.samples.entry(path.id).or_default();
+        let new = || Track::new(at);
+        let track = self.tracks.entry(path.id).or_insert_with(new);
+        let condition = track.condition(at, path);
+        let silent = at.saturating_sub(track.heard.0);
+        let samples = &mut track.samples;
         samples.push_back((at, self.direction.bytes(path)));
         // One older sample stays, so that the mean covers the whole span.
         while samples.len() > 2 && at.saturating_sub(samples[1].0) >= SPAN {
@@ -112,6 +188,8 @@ impl Meter {
             },
             relay: path.relay,
             state: path.state,
+            condition,
+            silent,
             rate: Rate::of(
                 self.direction.bytes(path).saturating_sub(before),
                 at.saturating_sub(since),
@@ -200,7 +278,37 @@ mod tests {
             (rows.len(), rows[0].label.as_str()),
             (1, "eth0 → 203.0.113.5")
         );
-        assert_eq!(meter.samples.len(), 1);
+        assert_eq!(meter.tracks.len(), 1);
+    }
+
+    #[test]
+    fn a_path_that_owes_an_answer_is_down_whatever_the_session_says() {
+        let mut meter = Meter::new(Direction::Sending, Labels::new());
+        let mut at = Duration::ZERO;
+        let mut seconds = |n: u32, state, received, in_flight| {
+            let mut last = None;
+            for _ in 0..n {
+                let mut path = path(1, state, 0);
+                (path.bytes_received, path.bytes_in_flight) = (received, in_flight);
+                let row = meter.sample(at, &stats(vec![path])).remove(0);
+                last = Some((row.condition, row.silent.as_secs()));
+                at += Duration::from_secs(1);
+            }
+            last.unwrap()
+        };
+        use Condition::{Down, Trying, Up, UpAgain};
+        use PathState::{Active, Stalled, Validating};
+        assert_eq!(seconds(9, Validating, 0, 100), (Trying, 8));
+        assert_eq!(seconds(1, Active, 100, 0), (Up, 0));
+        // Silent, but it owes nothing: nothing was sent.
+        assert_eq!(seconds(20, Active, 100, 0), (Up, 20));
+        assert_eq!(seconds(3, Active, 100, 9), (Up, 23));
+        assert_eq!(seconds(1, Active, 100, 0), (Down, 24));
+        assert_eq!(seconds(1, Active, 200, 0), (UpAgain, 0));
+        assert_eq!(seconds(9, Active, 200, 0), (UpAgain, 9));
+        assert_eq!(seconds(1, Active, 200, 0), (Up, 10));
+        assert_eq!(seconds(1, Stalled, 200, 0), (Down, 11));
+        assert_eq!(seconds(1, Active, 300, 0), (UpAgain, 0));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
 use manyway_studies::reproduce::{Kept, Selection, Store, Verdict, write_report};
 use manyway_studies::{Extent, Size, Study};
 use manyway_units::format_duration;
@@ -13,9 +12,10 @@ use manyway_units::format_duration;
 use crate::args::ReproduceArgs;
 use crate::exit::{Stop, usage};
 use crate::screen::Screen;
+use crate::text::bar;
 
-/// Parts of the bar.
-const PARTS: u64 = 1000;
+/// Columns of the bar.
+const BAR: usize = 30;
 const REDRAW: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(screen: &Screen, args: ReproduceArgs) -> anyhow::Result<()> {
@@ -119,7 +119,7 @@ async fn collect(
         let outcome = outcome.map_err(failed)?;
         all.push(store.keep(study, size, &outcome).map_err(failed)?);
         work.end();
-        if !screen.is_terminal() {
+        if !screen.redraws() {
             screen.say(&work.words());
         }
     }
@@ -214,26 +214,14 @@ fn estimate(
 
 /// Draws a bar for ever; it vanishes when this is dropped.
 async fn show(screen: &Screen, work: &Work) -> std::convert::Infallible {
-    if !screen.is_terminal() || screen.is_quiet() {
+    if !screen.redraws() || screen.is_quiet() {
         return std::future::pending().await;
     }
-    let style = ProgressStyle::with_template("{bar:30} {msg}");
-    let bar = screen.bars().add(ProgressBar::new(PARTS));
-    let bar = Bar(bar.with_style(style.expect("the template is well-formed")));
+    let block = screen.block();
     loop {
         let (fraction, _) = work.progress();
-        bar.0.set_position((fraction * PARTS as f64) as u64);
-        bar.0.set_message(work.words());
+        block.show(vec![bar(fraction, BAR).and(" ").and(work.words())]);
         tokio::time::sleep(REDRAW).await;
-    }
-}
-
-/// A bar that goes when it is dropped.
-struct Bar(ProgressBar);
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
     ) -> (u32, u64, bool) {
         let began = Instant::now();
         let mut tries = 0;
-        let screen = Screen::new(true);
+        let screen = Screen::quiet();
         let setup = Setup {
             reports: Reports::silent(&screen),
             screen,

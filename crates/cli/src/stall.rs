@@ -7,43 +7,14 @@ use manyway::files::{Phase, Progress};
 use manyway_units::{ByteSize, printable};
 use tokio::time::{Instant, sleep};
 
+use crate::completion::{Completion, Moved};
 use crate::exit::TimedOut;
-use crate::live::Completion;
 use crate::meter::Direction;
 
 /// How often to look, at most.
 const LOOK: Duration = Duration::from_millis(250);
 /// Most characters of a file's name.
 const MAX_NAME: usize = 200;
-
-/// What has moved. Any change counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Moved {
-    phase: Phase,
-    /// Stream bytes that the peer has acknowledged, and that have come from it.
-    network: [u64; 2],
-    /// Bytes and files of this host's disk, or of the peer's as far as it tells; bytes that were
-    /// copied here.
-    disk: [u64; 3],
-    /// Bytes and files of the list.
-    listed: [u64; 2],
-}
-
-impl Moved {
-    fn of(connection: &Connection, progress: &Progress) -> Self {
-        let stats = connection.stats();
-        Self {
-            phase: progress.phase(),
-            network: [stats.bytes_acked, stats.bytes_received],
-            disk: [
-                progress.bytes_done(),
-                progress.files_done(),
-                progress.bytes_copied(),
-            ],
-            listed: [progress.bytes_total(), progress.files_total()],
-        }
-    }
-}
 
 /// Returns once nothing has moved for `limit`.
 pub(crate) async fn noticed(
@@ -55,7 +26,7 @@ pub(crate) async fn noticed(
     let Some(limit) = limit.filter(|limit| !limit.is_zero()) else {
         return std::future::pending().await;
     };
-    until_still(limit, || Moved::of(connection, progress)).await;
+    until_still(limit, || Moved::of(progress, &connection.stats())).await;
     TimedOut {
         limit,
         waiting_for: {

@@ -374,6 +374,11 @@ pub(crate) fn print_json(object: &impl Serialize) -> anyhow::Result<()> {
     })
 }
 
+/// Text on standard output.
+pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
+    print(|stdout| stdout.write_all(text.as_bytes()))
+}
+
 /// Indented JSON on standard output.
 #[cfg(feature = "research")]
 pub(crate) fn print_pretty(object: &impl Serialize) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ use manyway_fluid::criteria::Rtts;
 /// one source and searches for worse states nearby. Without LAW, it prints Table I of the paper,
 /// with `balia`, `lia` and `reno` added, and marks results that differ from the printed ones.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct CriteriaArgs {
     /// Window law with its parameters, e.g. balia or generalized:beta=0.5,n=4; or max, the paper's
     /// fluid of lia

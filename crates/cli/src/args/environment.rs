@@ -48,7 +48,13 @@ pub(super) fn turns_on(variable: &str) -> bool {
 }
 
 fn with_variable(option: Arg, variable: String) -> Arg {
-    let option = option.env(variable).hide_env_values(true);
+    let told = match option.get_long_help().or(option.get_help()) {
+        Some(help) => format!("{help}\n\n[env: {variable}]"),
+        None => format!("[env: {variable}]"),
+    };
+    // In the long help alone: the short one has a line for each option.
+    let option = option.long_help(told).env(variable);
+    let option = option.hide_env_values(true).hide_env(true);
     match option.get_action() {
         ArgAction::SetTrue => option.value_parser(FalseyValueParser::new()),
         _ => option,

@@ -13,7 +13,7 @@ use crate::forward::spec::{Bind, Forward};
 /// connect`. It lets through only what `--allow` and `--allow-listen` name. The ticket is a secret:
 /// whoever has it can use all of that.
 #[derive(Debug, Args)]
-#[command(after_long_help = SERVE_EXAMPLES)]
+#[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
     /// Target that peers may connect to, by name or address; repeatable
     ///
@@ -48,7 +48,7 @@ Examples:
 /// The other host runs `manyway serve`, whose ticket this is. All connections share one encrypted
 /// connection over all paths.
 #[derive(Debug, Args)]
-#[command(after_long_help = FORWARD_EXAMPLES)]
+#[command(after_help = FORWARD_EXAMPLES)]
 pub(crate) struct ForwardArgs {
     /// Ticket of `manyway serve` (mw1…), or @FILE with it
     #[arg(value_name = "TICKET")]
@@ -107,7 +107,7 @@ Examples:
 /// The other host runs `manyway serve`, whose ticket this is. Without HOST:PORT, manyway connects
 /// to the first target that it allows. This is what ssh's ProxyCommand needs.
 #[derive(Debug, Args)]
-#[command(after_long_help = CONNECT_EXAMPLES, override_usage = CONNECT_USAGE)]
+#[command(after_help = CONNECT_EXAMPLES, override_usage = CONNECT_USAGE)]
 pub(crate) struct ConnectArgs {
     /// Ticket of `manyway serve` (mw1…, or @FILE with it) and the target
     #[arg(value_names = ["TICKET", "HOST:PORT"], num_args = 0..=2)]

@@ -14,7 +14,9 @@ mod criteria;
 mod demo;
 mod environment;
 mod forward;
+mod help;
 mod kernel;
+mod laws;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 mod left_out;
 mod network;
@@ -29,6 +31,7 @@ mod report;
 #[cfg(feature = "research")]
 mod reproduce;
 mod selection;
+mod shell;
 #[cfg(feature = "research")]
 mod simulation;
 #[cfg(feature = "research")]
@@ -44,6 +47,7 @@ pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use forward::{ConnectArgs, ForwardArgs, ServeArgs};
 pub(crate) use kernel::KernelArgs;
+pub(crate) use laws::LawsArgs;
 #[cfg(not(all(feature = "research", feature = "registry")))]
 pub(crate) use left_out::{LeftOutArgs, left_out};
 pub(crate) use network::{NetworkArgs, QuotaArgs, RelaySourceArgs};
@@ -60,6 +64,7 @@ pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use selection::SelectionArgs;
 #[cfg(test)]
 pub(crate) use selection::{ChoiceName, ReselectName};
+pub(crate) use shell::{CompletionsArgs, ManArgs, Shell};
 #[cfg(feature = "research")]
 pub(crate) use simulation::{
     Assignments, CompareArgs, ExperimentArgs, Level, RunArgs, ScenarioArgs, ScenarioCommand,
@@ -82,7 +87,7 @@ use crate::exit::usage;
 /// manyway sends files over all network paths between two hosts at once, encrypted end to end. Its
 /// default congestion control couples paths that share a bottleneck.
 #[derive(Debug, Parser)]
-#[command(name = "manyway", version, after_long_help = EXAMPLES, propagate_version = true)]
+#[command(name = "manyway", version, after_help = EXAMPLES, propagate_version = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
@@ -112,8 +117,11 @@ impl Cli {
             })
     }
 
-    fn definition() -> clap::Command {
-        environment::with_variables(<Self as CommandFactory>::command())
+    /// The program's options and commands.
+    pub(crate) fn definition() -> clap::Command {
+        help::with_help(environment::with_variables(
+            <Self as CommandFactory>::command(),
+        ))
     }
 }
 
@@ -202,6 +210,7 @@ pub(crate) enum Command {
     #[cfg(not(feature = "research"))]
     #[command(hide = true, disable_help_flag = true)]
     Reproduce(LeftOutArgs),
+    Laws(LawsArgs),
     Kernel(KernelArgs),
     Relay(RelayArgs),
     #[cfg(feature = "registry")]
@@ -209,6 +218,8 @@ pub(crate) enum Command {
     #[cfg(not(feature = "registry"))]
     #[command(hide = true, disable_help_flag = true)]
     Registry(LeftOutArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// What the program prints.
@@ -239,6 +250,20 @@ mod tests {
     }
 
     #[test]
+    fn help_for_beginners_fits_two_screens() {
+        let mut command = Cli::definition().term_width(80);
+        command.build();
+        for name in ["send", "sync", "recv"] {
+            let command = command.find_subcommand_mut(name).unwrap();
+            let help = command.render_help().to_string();
+            let lines = help.lines().count();
+            assert!(lines <= 2 * 50, "{name}: {lines}");
+            assert!(help.contains("Examples:"), "{help}");
+            insta::assert_snapshot!(format!("short_help_{name}"), help);
+        }
+    }
+
+    #[test]
     fn the_definition_is_sound() {
         Cli::definition().debug_assert();
     }
@@ -255,6 +280,7 @@ mod tests {
             "forward",
             "connect",
             "paths",
+            "laws",
             "demo",
             "run",
             "compare",
@@ -263,6 +289,8 @@ mod tests {
             "reproduce",
             "relay",
             "registry",
+            "completions",
+            "man",
         ] {
             insta::assert_snapshot!(format!("help_{name}"), help(&[name]));
         }
@@ -282,7 +310,11 @@ mod tests {
     fn environment_variables() {
         let mut list = Vec::new();
         for command in commands(Cli::definition()) {
-            for option in command.get_opts() {
+            // Help isn't an option in the sense of a variable.
+            let options = command
+                .get_opts()
+                .filter(|option| option.get_id() != "help");
+            for option in options {
                 let long = option.get_long().expect("a long name");
                 let variable = option.get_env().and_then(|name| name.to_str());
                 let variable = variable.unwrap_or_else(|| panic!("--{long} has no variable"));
@@ -298,7 +330,7 @@ mod tests {
             assert!(
                 command
                     .get_opts()
-                    .all(|option| option.is_hide_env_values_set())
+                    .all(|option| option.is_hide_env_values_set() || option.get_env().is_none())
             );
         }
     }

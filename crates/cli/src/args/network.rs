@@ -34,7 +34,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) tcp_cc: Option<Congestion>,
 
-    /// Congestion-control law for data that this side sends; a wrong name lists all laws
+    /// Congestion-control law for data that this side sends; `manyway laws` lists all
     #[arg(long, value_name = "NAME", default_value_t = LawSpec::default())]
     pub(crate) cc: LawSpec,
 

@@ -13,7 +13,7 @@ use super::simulation::Assignments;
 /// The optimum doesn't depend on laws, queues and losses. If flows come and go or links change,
 /// manyway computes an optimum for each epoch. Rates include headers, as link rates do.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct OptimumArgs {
     /// Scenario file
     #[arg(value_name = "FILE")]

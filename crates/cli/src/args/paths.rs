@@ -13,7 +13,7 @@ use super::network::{NetworkArgs, RelaySourceArgs};
 /// the round-trip time, the losses and the rate of each path, which paths share a bottleneck, and
 /// whether using several paths pays off. The receiver then keeps waiting for its sender.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct PathsArgs {
     /// Ticket or code of the receiver, or @FILE with it
     #[arg(long, value_name = "TICKET")]

@@ -72,7 +72,7 @@ impl Expanded {
     pub(super) fn exit(&self, error: &clap::Error) -> ! {
         let told = self.origin.as_ref().filter(|_| error.use_stderr());
         if let Some(origin) = told {
-            let screen = crate::screen::Screen::new(true);
+            let screen = crate::screen::Screen::quiet();
             let note = origin.note(error);
             screen.error(&format!(
                 "{}\n{note}",

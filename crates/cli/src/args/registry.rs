@@ -14,7 +14,7 @@ use clap::Args;
 /// read or redirect them. docs/registry.md in the source tree describes the interface and the
 /// threats.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RegistryArgs {
     /// Address to listen on: HTTPS over TCP, and UDP for hosts that ask for their public address
     #[arg(long, value_name = "ADDR:PORT", default_value = "0.0.0.0:45180")]

@@ -16,7 +16,7 @@ use manyway_wire::relay::RelayId;
 /// Over UDP, it keeps no state per flow. It can't read the packets, which are encrypted end to end.
 /// docs/relays.md in the source tree describes the protocol and the threats.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct RelayArgs {
     /// Address to listen on, at most one of each family; repeatable
     ///

@@ -11,7 +11,7 @@ use clap::Args;
 /// Studies that have run are kept in the directory: the same command goes on where it was stopped.
 /// `--full` also writes manyway-results.tar, an archive of the report and all of its data.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
     /// Only a paper, e.g. balia, or one of its tables and figures, e.g. balia/table-3 [default:
     /// all]

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 /// cores. It prints means with their 95 % confidence intervals. The same seed gives the same
 /// result, bit for bit, at all levels but live.
 #[derive(Debug, Args)]
-#[command(after_long_help = RUN_EXAMPLES)]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// Scenario file; docs/scenarios.md in the source tree describes the format
     #[arg(value_name = "FILE", required_unless_present = "schema")]
@@ -44,7 +44,7 @@ pub(crate) struct RunArgs {
 /// file's named spans or else in its measurement time. It prints means with their 95 % confidence
 /// intervals, and the difference between each level and the one before it.
 #[derive(Debug, Args)]
-#[command(after_long_help = COMPARE_EXAMPLES)]
+#[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArgs {
     /// Scenario file; docs/scenarios.md in the source tree describes the format
     #[arg(value_name = "FILE")]

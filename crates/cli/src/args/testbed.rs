@@ -60,7 +60,7 @@ pub(crate) struct NetworkOfArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_long_help = RUN_EXAMPLES)]
+#[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct TestbedRunArgs {
     #[command(flatten)]
     pub(crate) network: NetworkOfArgs,

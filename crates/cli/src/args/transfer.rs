@@ -20,7 +20,7 @@ use super::selection::SelectionArgs;
 /// argument, it starts the receiver on HOST over ssh. With neither, it prints a ticket, or with
 /// `--code` a code of four words, and waits until a receiver fetches the files.
 #[derive(Debug, Args)]
-#[command(after_long_help = SEND_EXAMPLES)]
+#[command(after_help = SEND_EXAMPLES, after_long_help = SEND_MORE_EXAMPLES)]
 pub(crate) struct SendArgs {
     /// Files and directories to send; the last argument may be HOST:DIR, a destination over ssh
     ///
@@ -64,6 +64,16 @@ const SEND_EXAMPLES: &str = "\
 Examples:
   manyway send film.mkv --to mw1…
   manyway send photos/ notes.txt --to @ticket
+  manyway send photos/                        prints a ticket and waits
+  manyway send backup.tar ann@server:backups --path eth0 --path wlan0
+  manyway send big.iso --to mw1… --via mr1… --via mr1… --cc mpath
+  manyway send big.iso --to mw1… --limit 80Mbps --json
+  tar c photos | manyway send - --to @ticket";
+
+const SEND_MORE_EXAMPLES: &str = "\
+Examples:
+  manyway send film.mkv --to mw1…
+  manyway send photos/ notes.txt --to @ticket
   manyway send photos/
   tar c photos | manyway send - --to @ticket
   manyway send photos/ --code --registry https://… --token-file token
@@ -83,7 +93,7 @@ Examples:
 /// here; use `--dry-run` first to list them. If the receiver printed the ticket, give these options
 /// to the receiver: `manyway recv --overwrite --delete`.
 #[derive(Debug, Args)]
-#[command(after_long_help = SYNC_EXAMPLES)]
+#[command(after_help = SYNC_EXAMPLES)]
 pub(crate) struct SyncArgs {
     #[command(flatten)]
     pub(crate) send: SendArgs,
@@ -101,7 +111,7 @@ Examples:
 /// Without a ticket, manyway prints one and receives files from senders until you stop it. With a
 /// ticket, it fetches the sender's files. A code of four words stands for a ticket at a registry.
 #[derive(Debug, Args)]
-#[command(after_long_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
+#[command(after_help = RECV_EXAMPLES, override_usage = RECV_USAGE)]
 pub(crate) struct RecvArgs {
     /// Ticket or code of the sender (mw1…, 7-guitar-saddle-orbit, or @FILE with it) and the
     /// directory to receive into
@@ -165,6 +175,7 @@ Examples:
 
 /// What happens when the connection is lost.
 #[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "When the network fails")]
 pub(crate) struct RetryArgs {
     /// If nobody answers or the connection is lost, try again for TIME, e.g. 30min
     ///

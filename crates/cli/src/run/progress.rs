@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use manyway_simulate::batch::Control;
 use manyway_units::format_duration;
 
-use crate::screen::Screen;
+use crate::screen::{Block, Screen};
+use crate::text::bar;
 
 const REDRAW: Duration = Duration::from_millis(250);
 /// What takes no longer needs no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Parts of the bar.
-const PARTS: u64 = 1000;
+/// Columns of the bar.
+const BAR: usize = 30;
 
 /// A bar on the terminal that vanishes when this is dropped; nothing where lines can't be redrawn.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Progress<'a> {
     screen: &'a Screen,
     control: Arc<Control>,
     started: Instant,
-    bar: Option<ProgressBar>,
+    block: Block,
 }
 
 impl<'a> Progress<'a> {
@@ -31,13 +31,13 @@ impl<'a> Progress<'a> {
             screen,
             control: control.clone(),
             started: Instant::now(),
-            bar: None,
+            block: screen.block(),
         }
     }
 
     /// Redraws for ever; the caller drops it when the runs are done.
-    pub(super) async fn run(mut self) -> std::convert::Infallible {
-        if !self.screen.is_terminal() || self.screen.is_quiet() {
+    pub(super) async fn run(self) -> std::convert::Infallible {
+        if !self.screen.redraws() || self.screen.is_quiet() {
             return std::future::pending().await;
         }
         tokio::time::sleep(PATIENCE).await;
@@ -47,26 +47,11 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn redraw(&mut self) {
+    fn redraw(&self) {
         let fraction = self.control.fraction();
         let message = words(&self.control, fraction, self.started.elapsed());
-        let screen = self.screen;
-        let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{bar:30} {msg}");
-            let bar = screen.bars().add(ProgressBar::new(PARTS));
-            bar.with_style(style.expect("the template is well-formed"))
-        });
-        bar.set_position((fraction * PARTS as f64) as u64);
-        bar.set_message(message);
-    }
-}
-
-impl Drop for Progress<'_> {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-            self.screen.bars().remove(bar);
-        }
+        let line = bar(fraction, BAR).and(" ").and(message);
+        self.block.show(vec![line]);
     }
 }
 

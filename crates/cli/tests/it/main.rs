@@ -52,3 +52,4 @@ mod testbed;
 mod timeout;
 mod units;
 mod via;
+mod view;

@@ -39,7 +39,7 @@ fn a_transfer_is_told_from_its_ticket_to_its_end() {
     let ticket = transfer.ticket();
     let mut command = manyway(transfer.path(), &["send", "file", "--to", "@ticket"]);
     command
-        .args(["--path", "127.0.0.1", "--limit", "8Mbps", "--json"])
+        .args(["--path", "127.0.0.1", "--limit", "4Mbps", "--json"])
         .env("MANYWAY_PROGRESS", "json");
     let sent = Running(command.spawn().unwrap()).finish().ok();
     let received = receiver.finish().ok();
@@ -63,22 +63,25 @@ fn a_transfer_is_told_from_its_ticket_to_its_end() {
             (1, &"127.0.0.1".into()),
             "{told:?}"
         );
-        // Two seconds, and four a second.
+        // Four seconds, and four a second.
         let progress = named(objects, "progress");
-        assert!((4..20).contains(&progress.len()), "{told:?}");
+        assert!((8..40).contains(&progress.len()), "{told:?}");
         let bytes = progress.iter().map(|p| p["bytes"].as_u64().unwrap());
         assert!(bytes.clone().is_sorted(), "{progress:?}");
-        let middle = progress[progress.len() / 2];
+        // At first, nobody knows how long it takes.
+        assert_eq!(progress[0].get("eta_seconds"), None);
+        let known = |object: &&&Value| object.get("eta_seconds").is_some();
+        let middle = *progress.iter().find(known).unwrap();
         assert_eq!(middle["phase"], "transferring");
         assert_eq!(middle["bytes_total"], 2_000_000);
         let left = 2_000_000 - middle["bytes"].as_u64().unwrap();
         let eta = middle["eta_seconds"].as_f64().unwrap();
         let rate = middle["rate_bps"].as_f64().unwrap();
-        assert!((1e6..1e7).contains(&rate), "{middle}");
+        assert!((1e6..6e6).contains(&rate), "{middle}");
         assert!((eta - left as f64 * 8.0 / rate).abs() <= 1.0, "{middle}");
         let path = &middle["paths"][0];
         assert!(
-            (1e6..1e7).contains(&path["rate_bps"].as_f64().unwrap()),
+            (1e6..6e6).contains(&path["rate_bps"].as_f64().unwrap()),
             "{path}"
         );
         assert_eq!(path["path"], up[0]["path"]);
