@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
+use crate::diagnosis::NoAnswer;
 use crate::forward::error::{Cut, Refusal};
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
@@ -89,6 +90,7 @@ impl Class {
             (code.is_some_and(PairingError::is_refusal), Self::Refused),
             (code.is_some_and(PairingError::is_outage), Self::Unreachable),
             (cause.is::<NeverCame>(), Self::Unreachable),
+            (cause.is::<NoAnswer>(), Self::Unreachable),
             (cause.is::<SshFailed>(), Self::Unreachable),
             (cause.is::<NotCreated>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
@@ -377,6 +379,7 @@ async fn stdin_ended() {
 pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
+            || cause.is::<NoAnswer>()
             || cause.is::<SshFailed>()
             || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))

@@ -8,6 +8,7 @@ mod content;
 mod criteria;
 mod demo;
 mod destination;
+mod diagnosis;
 mod end;
 mod events;
 mod exchange;

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Carriers, Connection, Endpoint, RelayAddress, Ticket};
+use manyway::{Carriers, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
 use manyway_registry::client::Grant;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,6 +24,7 @@ pub(crate) use self::code::OfferedCode;
 use self::registry::{RegistryRelays, client};
 use self::rendezvous::Rendezvous;
 use crate::args::RelaySourceArgs;
+use crate::diagnosis::{Diagnosis, NoAnswer};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
 use crate::ticket::Invitation;
@@ -205,7 +206,8 @@ impl RelaySources {
                 }
             }
             let met = met(peer_addresses.clone());
-            anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)
+            let connected = endpoint.connect_met(ticket, &relays, met).await;
+            connected.map_err(diagnosed)
         };
         let connection: Connection = tokio::select! {
             dialled = dialled => dialled,
@@ -224,6 +226,17 @@ impl RelaySources {
             tasks.spawn(registry.maintain(tell, connection, events));
         }
         Ok((connection, BackgroundTasks(tasks)))
+    }
+}
+
+/// Why nobody answered, in a sentence; `-v` has all that was observed.
+fn diagnosed(error: ConnectError) -> anyhow::Error {
+    match error {
+        ConnectError::TimedOut(seen) => {
+            tracing::info!("{seen}");
+            NoAnswer(Diagnosis::of(&seen)).into()
+        }
+        error => error.into(),
     }
 }
 

@@ -43,10 +43,10 @@ pub enum TcpResult {
     Connected,
     /// Nobody listens at the port.
     Refused,
-    /// Something on the way, or this host, says that it can't be reached.
-    Unreachable,
     /// Nothing came back.
     Silent,
+    /// Something on the way, or this host, says that it can't be reached.
+    Unreachable,
     /// Something else, in words.
     Other(String),
 }
