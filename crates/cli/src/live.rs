@@ -13,12 +13,14 @@ use manyway::{Connection, ConnectionStats, PathState, RelayState, SelectionStats
 use manyway_units::{ByteSize, Rate, format_duration};
 
 use crate::meter::{Direction, Labels, Meter, Row};
+use crate::outage::{News, Outages};
 use crate::progress::{self, Report};
 use crate::reports::Reporter;
 use crate::screen::Screen;
 
 const REDRAW: Duration = Duration::from_millis(250);
 const PLAIN_LINE: Duration = Duration::from_secs(5);
+const OUTAGE: &str = "no path works: nothing comes back any more; manyway goes on trying";
 /// Paths through relays with a line of their own: there may be hundreds.
 const MAX_RELAYED: usize = 12;
 
@@ -72,14 +74,25 @@ impl<'a> Live<'a> {
         let mut meter = Meter::new(self.direction, std::mem::take(&mut self.labels));
         let mut total = TotalRate::default();
         let mut next_line = PLAIN_LINE;
+        let mut outages = Outages::default();
         loop {
             tokio::time::sleep(REDRAW).await;
             let at = self.started.elapsed();
             let stats = self.connection.stats();
             let completion = Completion::of(&self.progress, self.direction, &stats);
             let rows = meter.sample(at, &stats);
+            match outages.look(at, &stats) {
+                Some(News::Began) => self.screen.say(OUTAGE),
+                Some(News::Ended(lasted)) => {
+                    let lasted = format_duration(Duration::from_secs(lasted.as_secs().max(1)));
+                    self.screen
+                        .say(&format!("the connection works again, after {lasted}"));
+                }
+                None => {}
+            }
             let view = View {
                 at,
+                outage: outages.lasts(at),
                 completion,
                 rate: total.sample(at, completion.done),
                 rows,
@@ -182,6 +195,8 @@ impl Completion {
 #[derive(Debug)]
 struct View {
     at: Duration,
+    /// For how long nothing has come back.
+    outage: Option<Duration>,
     completion: Completion,
     rate: Rate,
     rows: Vec<Row>,
@@ -299,6 +314,13 @@ impl View {
             ..
         } = self.completion;
         let size = ByteSize::new(total);
+        if let Some(outage) = self.outage
+            && matches!(phase, Phase::Listing | Phase::Transferring)
+        {
+            let part = 100.0 * done as f64 / total.max(1) as f64;
+            let time = format_duration(Duration::from_secs(outage.as_secs()));
+            return format!("{part:.0} % of {size}, outage: no answer on any path for {time}");
+        }
         match phase {
             Phase::Greeting => "waiting for the peer".to_owned(),
             Phase::Listing => format!("listing: {files} files, {size}"),
@@ -320,6 +342,9 @@ impl View {
     /// `None` if that is for ever.
     fn seconds_left(&self) -> Option<f64> {
         let left = self.completion.total.saturating_sub(self.completion.done);
+        if left > 0 && self.outage.is_some() {
+            return None;
+        }
         let seconds = match left {
             0 => 0.0,
             left => (left as f64 / self.rate.bytes_per_sec()).ceil(),
@@ -408,6 +433,7 @@ mod tests {
         (receiving.window, receiving.loss) = (None, None);
         View {
             at: Duration::from_millis(5003),
+            outage: None,
             completion: Completion {
                 phase: Phase::Transferring,
                 done: 25_000_000,
@@ -484,6 +510,19 @@ mod tests {
             view.completion.phase = phase;
             assert_eq!(view.total(), words);
         }
+    }
+
+    #[test]
+    fn an_outage_is_called_one_and_has_no_end() {
+        let mut view = view();
+        view.outage = Some(Duration::from_millis(12_300));
+        assert_eq!(
+            view.total(),
+            "25 % of 100 MB, outage: no answer on any path for 12 s"
+        );
+        assert_eq!(view.seconds_left(), None);
+        view.completion.phase = Phase::Syncing;
+        assert_eq!(view.total(), "all 100 MB transferred, writing to disk");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod metrics;
 #[cfg(feature = "research")]
 mod optimum;
 mod options;
+mod outage;
 mod output;
 mod paths;
 mod progress;
