@@ -253,4 +253,11 @@ async fn met(mut peer_addresses: watch::Receiver<Vec<SocketAddr>>) -> Vec<Socket
 
 /// Tasks that renew access, fetch relays and meet peers; dropping it ends them.
 #[must_use]
-pub(crate) struct BackgroundTasks(#[allow(dead_code)] JoinSet<Infallible>);
+pub(crate) struct BackgroundTasks(JoinSet<Infallible>);
+
+impl BackgroundTasks {
+    /// One more.
+    pub(crate) fn spawn(&mut self, task: impl Future<Output = Infallible> + Send + 'static) {
+        self.0.spawn(task);
+    }
+}
