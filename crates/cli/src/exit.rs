@@ -85,6 +85,9 @@ impl Class {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
             return Some(Self::of_refusal(refusal.code));
         }
+        if let Some(problems) = cause.downcast_ref::<Problems>() {
+            return problems.unreachable.then_some(Self::Unreachable);
+        }
         let code = cause.downcast_ref::<PairingError>();
         let is_one = [
             (code.is_some_and(PairingError::is_refusal), Self::Refused),
@@ -277,6 +280,27 @@ impl fmt::Display for NotCreated {
 }
 
 impl std::error::Error for NotCreated {}
+
+/// `manyway doctor` found something wrong.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    pub(crate) count: usize,
+    /// The listener of the ticket doesn't answer.
+    pub(crate) unreachable: bool,
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let problems = if self.count == 1 {
+            "problem"
+        } else {
+            "problems"
+        };
+        write!(f, "{} {problems} found", self.count)
+    }
+}
+
+impl std::error::Error for Problems {}
 
 /// Nothing of a transfer has moved for `--timeout`.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ mod criteria;
 mod demo;
 mod destination;
 mod diagnosis;
+mod doctor;
 mod end;
 mod events;
 mod exchange;
@@ -88,6 +89,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Forward(args) => forward::local::run(screen, args).await,
         Command::Connect(args) => forward::connect::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
+        Command::Doctor(args) => doctor::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
         Command::Kernel(args) => kernel::run(&args),
         Command::Relay(args) => relay::run(screen, args).await,

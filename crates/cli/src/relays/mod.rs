@@ -128,6 +128,11 @@ impl RelaySources {
         via::with_access(&self.via).map(drop)
     }
 
+    /// Those of `--via`.
+    pub(crate) fn via(&self) -> &[RelayTicket] {
+        &self.via
+    }
+
     /// The relays that a listener names in its ticket, as many as fit.
     pub(crate) async fn for_own_ticket(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
         let mut found = via::addresses(&self.via);
