@@ -180,7 +180,9 @@ fn tell(screen: &Screen, event: &Event, named: bool) {
             "only {alive} of {known} relays work, fewer than `--pick {wanted}`: manyway continues \
              with these"
         )),
-        Event::PathProblem(problem) if named => screen.say(&problem.to_string()),
+        Event::PathProblem(problem) if named || !problem.tunnel => {
+            screen.say(&problem.to_string());
+        }
         Event::PathProblem(problem) => info!("{problem}"),
         Event::LocalAdded { name, addr } => info!("{name} is up with {addr}"),
         other => debug!("{other:?}"),

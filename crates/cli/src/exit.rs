@@ -14,6 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::children;
+use crate::diagnosis::NoAnswer;
 use crate::forward::error::{Cut, Refusal};
 use crate::metered::QuotaUsed;
 use crate::screen::Screen;
@@ -84,11 +85,15 @@ impl Class {
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
             return Some(Self::of_refusal(refusal.code));
         }
+        if let Some(problems) = cause.downcast_ref::<Problems>() {
+            return problems.unreachable.then_some(Self::Unreachable);
+        }
         let code = cause.downcast_ref::<PairingError>();
         let is_one = [
             (code.is_some_and(PairingError::is_refusal), Self::Refused),
             (code.is_some_and(PairingError::is_outage), Self::Unreachable),
             (cause.is::<NeverCame>(), Self::Unreachable),
+            (cause.is::<NoAnswer>(), Self::Unreachable),
             (cause.is::<SshFailed>(), Self::Unreachable),
             (cause.is::<NotCreated>(), Self::Disk),
             (cause.is::<Usage>(), Self::Usage),
@@ -276,6 +281,27 @@ impl fmt::Display for NotCreated {
 
 impl std::error::Error for NotCreated {}
 
+/// `manyway doctor` found something wrong.
+#[derive(Debug)]
+pub(crate) struct Problems {
+    pub(crate) count: usize,
+    /// The listener of the ticket doesn't answer.
+    pub(crate) unreachable: bool,
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let problems = if self.count == 1 {
+            "problem"
+        } else {
+            "problems"
+        };
+        write!(f, "{} {problems} found", self.count)
+    }
+}
+
+impl std::error::Error for Problems {}
+
 /// Nothing of a transfer has moved for `--timeout`.
 #[derive(Debug)]
 pub(crate) struct TimedOut {
@@ -377,6 +403,7 @@ async fn stdin_ended() {
 pub(crate) fn is_the_networks(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.is::<ConnectError>()
+            || cause.is::<NoAnswer>()
             || cause.is::<SshFailed>()
             || cause.is::<TimedOut>()
             || matches!(cause.downcast_ref(), Some(TransferError::Stream { .. }))

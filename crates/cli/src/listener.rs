@@ -2,14 +2,17 @@
 //! transfer.
 
 use std::cell::Cell;
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use manyway::Endpoint;
+use manyway::{Endpoint, Event, Ticket};
 use manyway_units::format_duration;
-use tokio::time::sleep;
+use manyway_wire::MAX_ADDRESSES;
+use tokio::time::{sleep, timeout};
 
 use crate::args::{NetworkArgs, TicketArgs};
-use crate::exit::{Interrupted, NeverCame, Stop};
+use crate::exit::{Interrupted, NeverCame, Stop, words};
 use crate::relays::{BackgroundTasks, OfferedCode, RelaySources};
 use crate::reports::Reports;
 use crate::screen::Screen;
@@ -18,6 +21,59 @@ use crate::{options, ticket};
 /// How long whoever has used a code may take to begin a transfer. Only with `--retry`, it may try
 /// again later.
 const GUEST: Duration = Duration::from_secs(120);
+
+/// How long a listener waits for its interfaces to come up.
+const NETWORK: Duration = Duration::from_secs(3);
+/// When one has come up, others often follow at once.
+const OTHERS: Duration = Duration::from_secs(1);
+const NO_NETWORK: &str = "This host has no network yet, so the ticket leads only to this host \
+    itself. manyway writes the ticket again when the network is up.";
+
+/// Whether nobody else can reach its maker.
+fn leads_nowhere(ticket: &Ticket) -> bool {
+    ticket.relays.is_empty() && ticket.addresses.iter().all(|a| a.ip().is_loopback())
+}
+
+/// Returns once the endpoint has an address that others may reach.
+async fn until_online(endpoint: &Endpoint) {
+    // Subscribed first: what comes in between is seen twice, not never.
+    let mut events = endpoint.events();
+    let outside = |addr: &SocketAddr| !addr.ip().is_loopback();
+    if endpoint.locals().iter().any(|(_, addr)| outside(addr)) {
+        return;
+    }
+    loop {
+        match events.recv().await {
+            Some(Event::LocalAdded { addr, .. }) if outside(&addr) => return,
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Writes the ticket again when there is a network: with the same secrets, so the first one stays
+/// valid.
+async fn announce_again(
+    screen: Screen,
+    reports: Reports,
+    endpoint: Endpoint,
+    options: TicketArgs,
+    mut ticket: Ticket,
+) -> Infallible {
+    until_online(&endpoint).await;
+    sleep(OTHERS).await;
+    let locals = endpoint.locals().into_iter().map(|(_, addr)| addr);
+    ticket.addresses = locals.filter(|addr| !addr.ip().is_loopback()).collect();
+    ticket.addresses.truncate(MAX_ADDRESSES);
+    let published = ticket::publish(&screen, &ticket, &options, |ticket| {
+        format!("The network is up. This ticket replaces the first one:\n\n  {ticket}\n")
+    });
+    match published {
+        Ok(()) => reports.listening(&ticket, &options),
+        Err(error) => screen.error(&format!("manyway: {}", words(&error))),
+    }
+    std::future::pending().await
+}
 
 /// A command that waits.
 pub(crate) struct Listener<'a> {
@@ -45,6 +101,7 @@ impl Listener<'_> {
         relays: &mut RelaySources,
     ) -> anyhow::Result<BackgroundTasks> {
         let named = relays.for_own_ticket().await?;
+        self.await_network().await;
         options::listen_tcp(self.endpoint, self.network)?;
         let ticket = ticket::listen(self.endpoint, self.ticket, &named)?;
         if self.code {
@@ -58,7 +115,30 @@ impl Listener<'_> {
             (self.instructions)("", &ticket.to_string())
         })?;
         self.reports.listening(&ticket, self.ticket);
-        relays.await_callers(self.endpoint, &ticket)
+        let mut tasks = relays.await_callers(self.endpoint, &ticket)?;
+        if self.follows_interfaces() && leads_nowhere(&ticket) {
+            self.screen.say(NO_NETWORK);
+            tasks.spawn(announce_again(
+                self.screen.clone(),
+                self.reports.clone(),
+                self.endpoint.clone(),
+                self.ticket.clone(),
+                ticket,
+            ));
+        }
+        Ok(tasks)
+    }
+
+    /// Whether manyway chooses the interfaces, and so takes those that come up later.
+    fn follows_interfaces(&self) -> bool {
+        self.network.interfaces.is_empty()
+    }
+
+    /// Waits a moment for an address that others can reach: interfaces may still be coming up.
+    async fn await_network(&self) {
+        if self.follows_interfaces() {
+            timeout(NETWORK, until_online(self.endpoint)).await.ok();
+        }
     }
 
     fn show(&self, offered: &OfferedCode) {

@@ -9,6 +9,8 @@ mod content;
 mod criteria;
 mod demo;
 mod destination;
+mod diagnosis;
+mod doctor;
 mod end;
 mod events;
 mod exchange;
@@ -90,6 +92,7 @@ async fn dispatch(screen: &Screen, cli: Cli) -> anyhow::Result<()> {
         Command::Forward(args) => forward::local::run(screen, args).await,
         Command::Connect(args) => forward::connect::run(screen, args).await,
         Command::Paths(args) => paths::run(screen, args).await,
+        Command::Doctor(args) => doctor::run(screen, args).await,
         Command::Demo(args) => demo::run(screen, args).await,
         Command::Laws(args) => laws::run(&args),
         Command::Kernel(args) => kernel::run(&args),

@@ -9,10 +9,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// Room for a burst of some hundred milliseconds at a gigabit; the kernel's accounting takes about
 /// half of it.
-const RECEIVE_BUFFER: usize = 8 << 20;
+pub const RECEIVE_BUFFER: usize = 8 << 20;
 /// Enough for a few 64 KiB batches per path; more would only hide the queue from the congestion
 /// controller.
-const SEND_BUFFER: usize = 2 << 20;
+pub const SEND_BUFFER: usize = 2 << 20;
 
 /// A non-blocking UDP socket bound to `addr` and, where one is named, to a device. An IPv6 socket
 /// is for IPv6 alone.

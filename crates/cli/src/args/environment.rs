@@ -5,10 +5,11 @@ use clap::{Arg, ArgAction, Command};
 
 /// Options whose variable is not called `MANYWAY_` and the option's name: subcommand, option,
 /// variable.
-const EXCEPTIONS: [(&str, &str, &str); 7] = [
+const EXCEPTIONS: [(&str, &str, &str); 8] = [
     ("send", "to", "MANYWAY_TICKET"),
     ("sync", "to", "MANYWAY_TICKET"),
     ("paths", "to", "MANYWAY_TICKET"),
+    ("doctor", "to", "MANYWAY_TICKET"),
     ("recv", "from", "MANYWAY_TICKET"),
     ("forward", "to", "MANYWAY_TICKET"),
     ("connect", "to", "MANYWAY_TICKET"),

@@ -12,6 +12,7 @@ mod content;
 #[cfg(feature = "research")]
 mod criteria;
 mod demo;
+mod doctor;
 mod environment;
 mod forward;
 mod help;
@@ -45,6 +46,7 @@ pub(crate) use content::ContentArgs;
 #[cfg(feature = "research")]
 pub(crate) use criteria::CriteriaArgs;
 pub(crate) use demo::DemoArgs;
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use forward::{ConnectArgs, ForwardArgs, ServeArgs};
 pub(crate) use kernel::KernelArgs;
 pub(crate) use laws::LawsArgs;
@@ -158,6 +160,7 @@ Examples:
   manyway sync photos/ server:photos      updates a directory on the server
   manyway serve --allow localhost:80      lets the holders of its ticket connect there
   manyway forward -L 8080:localhost:80 mw1…
+  manyway doctor mw1…                     checks the network and the way to that listener
   manyway demo                            runs a demonstration on this host
   manyway run experiment.toml             simulates a network and its flows
 
@@ -174,6 +177,7 @@ pub(crate) enum Command {
     Forward(ForwardArgs),
     Connect(ConnectArgs),
     Paths(PathsArgs),
+    Doctor(DoctorArgs),
     Demo(DemoArgs),
     #[cfg(feature = "research")]
     Run(RunArgs),
@@ -280,6 +284,7 @@ mod tests {
             "forward",
             "connect",
             "paths",
+            "doctor",
             "laws",
             "demo",
             "run",

@@ -101,7 +101,7 @@ async fn survey(
 }
 
 /// Waits until every path and relay is up or has failed.
-async fn settle(connection: &Connection) {
+pub(crate) async fn settle(connection: &Connection) {
     let since = Instant::now();
     while since.elapsed() < SETTLING {
         sleep(POLL).await;

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 
 use manyway::relay::{MAX_TICKET_RELAYS, RelayId, RelayTicket};
-use manyway::{Carriers, Connection, Endpoint, RelayAddress, Ticket};
+use manyway::{Carriers, ConnectError, Connection, Endpoint, RelayAddress, Ticket};
 use manyway_registry::client::Grant;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,6 +24,7 @@ pub(crate) use self::code::OfferedCode;
 use self::registry::{RegistryRelays, client};
 use self::rendezvous::Rendezvous;
 use crate::args::RelaySourceArgs;
+use crate::diagnosis::{Diagnosis, NoAnswer};
 use crate::exit::{Interrupted, Stop, usage};
 use crate::screen::Screen;
 use crate::ticket::Invitation;
@@ -127,6 +128,11 @@ impl RelaySources {
         via::with_access(&self.via).map(drop)
     }
 
+    /// Those of `--via`.
+    pub(crate) fn via(&self) -> &[RelayTicket] {
+        &self.via
+    }
+
     /// The relays that a listener names in its ticket, as many as fit.
     pub(crate) async fn for_own_ticket(&mut self) -> anyhow::Result<Vec<RelayAddress>> {
         let mut found = via::addresses(&self.via);
@@ -205,7 +211,8 @@ impl RelaySources {
                 }
             }
             let met = met(peer_addresses.clone());
-            anyhow::Ok(endpoint.connect_met(ticket, &relays, met).await?)
+            let connected = endpoint.connect_met(ticket, &relays, met).await;
+            connected.map_err(diagnosed)
         };
         let connection: Connection = tokio::select! {
             dialled = dialled => dialled,
@@ -227,6 +234,17 @@ impl RelaySources {
     }
 }
 
+/// Why nobody answered, in a sentence; `-v` has all that was observed.
+fn diagnosed(error: ConnectError) -> anyhow::Error {
+    match error {
+        ConnectError::TimedOut(seen) => {
+            tracing::info!("{seen}");
+            NoAnswer(Diagnosis::of(&seen)).into()
+        }
+        error => error.into(),
+    }
+}
+
 /// The peer's addresses from a rendezvous. Never resolves if there are none.
 async fn met(mut peer_addresses: watch::Receiver<Vec<SocketAddr>>) -> Vec<SocketAddr> {
     let found = peer_addresses
@@ -240,4 +258,11 @@ async fn met(mut peer_addresses: watch::Receiver<Vec<SocketAddr>>) -> Vec<Socket
 
 /// Tasks that renew access, fetch relays and meet peers; dropping it ends them.
 #[must_use]
-pub(crate) struct BackgroundTasks(#[allow(dead_code)] JoinSet<Infallible>);
+pub(crate) struct BackgroundTasks(JoinSet<Infallible>);
+
+impl BackgroundTasks {
+    /// One more.
+    pub(crate) fn spawn(&mut self, task: impl Future<Output = Infallible> + Send + 'static) {
+        self.0.spawn(task);
+    }
+}

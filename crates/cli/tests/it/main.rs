@@ -10,6 +10,8 @@ mod common;
 mod compare;
 #[cfg(feature = "research")]
 mod criteria;
+#[cfg(all(feature = "research", target_os = "linux"))]
+mod diagnosis;
 mod failures;
 mod faithful;
 #[cfg(feature = "research")]

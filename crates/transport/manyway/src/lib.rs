@@ -55,13 +55,14 @@
 
 pub use manyway_runtime::{
     BindError, Carriers, CarriersError, Congestion, CongestionError, ConnectError, Connection,
-    ConnectionLost, Endpoint, EndpointOptions, Event, Events, PathProblem, PathSelector,
-    ProblemKind, ReadError, RecvStream, SendStream, TcpOptions, WriteError,
+    ConnectionLost, Endpoint, EndpointOptions, Event, Events, PathPair, PathProblem, PathSelector,
+    ProblemKind, ReadError, RecvStream, SendStream, TcpOptions, TcpOutcome, TcpResult, Unanswered,
+    WriteError,
 };
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConfigError, ConnectionStats, PathDownReason, PathEvent,
-    PathId, PathState, PathStats, PathSurvey, PickReason, RelayAccess, RelayAddress, RelayState,
-    RelayStats, Secrets, SelectionStats, StreamId, Ticket,
+    PathId, PathState, PathStats, PathSurvey, PickReason, RelayAccess, RelayAddress, RelayContact,
+    RelayHeard, RelayState, RelayStats, Secrets, SelectionStats, StreamId, Ticket,
 };
 pub use manyway_units::{ByteSize, Rate};
 

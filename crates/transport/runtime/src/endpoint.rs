@@ -24,9 +24,11 @@ use crate::error::{BindError, ConnectError};
 use crate::event::{Event, Events};
 use crate::interfaces::{InterfaceSelection, PathSelector, Place};
 use crate::os::addresses::{InterfaceAddress, interface_addresses};
+use crate::problem::{PathPair, PathProblem, foresee, is_impossible};
 use crate::qlog;
 use crate::tcp::dial::{keep_dialled, targets};
 use crate::tcp::{self, Carriers, TcpOptions};
+use crate::unanswered::Unanswered;
 
 /// How often the interfaces are looked at.
 const SCAN: Duration = Duration::from_secs(1);
@@ -178,6 +180,33 @@ impl Endpoint {
             .look(|state| state.locals.values().cloned().collect())
     }
 
+    /// What this host's tables say about the ways to these addresses, before anything is sent: each
+    /// local address with each address of its family, and what speaks against the pair.
+    ///
+    /// # Errors
+    /// The system's interfaces can't be listed.
+    pub async fn foresee(
+        &self,
+        remotes: &[SocketAddr],
+    ) -> Result<Vec<(PathPair, Option<PathProblem>)>, BindError> {
+        let present = scan().await?;
+        let places = self.shared.look(|state| state.selection.places(&present));
+        let pairs = places.iter().flat_map(|place| {
+            let fits = |remote: &&SocketAddr| !is_impossible(place.ip, **remote);
+            remotes.iter().filter(fits).map(|&remote| {
+                let pair = PathPair {
+                    name: place.name(),
+                    local: place.ip,
+                    remote,
+                };
+                let kind = foresee(place, remote.ip());
+                let problem = kind.map(|kind| PathProblem::new(place, remote, kind));
+                (pair, problem)
+            })
+        });
+        Ok(pairs.collect())
+    }
+
     /// The next connection that a peer opened; `None` when the endpoint is closed.
     pub async fn accept(&self) -> Option<Connection> {
         let handle = self.shared.act_until(&self.shared.incoming, |state| {
@@ -277,12 +306,20 @@ impl Endpoint {
             }
         };
         match state {
-            ConnectionState::Closed(CloseReason::ConnectTimedOut { .. }, problems) => {
-                Err(ConnectError::TimedOut {
+            ConnectionState::Closed(
+                CloseReason::ConnectTimedOut { relays: asked, .. },
+                problems,
+            ) => {
+                let has_access = |id| relays.iter().any(|access| access.relay.id == id);
+                let closed = ticket.relays.iter().filter(|(_, id)| !has_access(*id));
+                Err(ConnectError::TimedOut(Box::new(Unanswered {
                     addresses: ticket.addresses.clone(),
+                    locals: self.locals().iter().map(|(_, addr)| addr.ip()).collect(),
                     problems,
-                    tcp: self.shared.look(|state| state.tcp_failures(handle)),
-                })
+                    tcp: self.shared.look(|state| state.tcp_outcomes(handle)),
+                    relays: asked,
+                    closed_relays: closed.map(|(address, _)| *address).collect(),
+                })))
             }
             ConnectionState::Closed(CloseReason::Local, _) => Err(ConnectError::Closed),
             ConnectionState::Closed(reason, _) => Err(ConnectError::Ended(reason)),

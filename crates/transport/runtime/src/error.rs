@@ -3,8 +3,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use manyway_session::{CloseReason, ConfigError};
 
-use crate::problem::PathProblem;
 use crate::tcp::CongestionError;
+use crate::unanswered::Unanswered;
 
 /// Why an endpoint could not be bound, or a path not be added to it.
 #[derive(Debug, thiserror::Error)]
@@ -92,22 +92,8 @@ fn remedy(error: &io::Error) -> &'static str {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// No address answered.
-    #[error(
-        "no answer from {}: check that the listener still runs and has the same release, that the \
-         ticket is its newest one and that UDP{} gets through{}{}",
-        list(addresses),
-        if tcp.is_empty() { "" } else { " or TCP" },
-        problems.iter().map(|problem| format!("\n  {problem}")).collect::<String>(),
-        tcp.iter().map(|problem| format!("\n  TCP to {problem}")).collect::<String>()
-    )]
-    TimedOut {
-        /// The addresses that were tried.
-        addresses: Vec<SocketAddr>,
-        /// What is known to stand in the way.
-        problems: Vec<PathProblem>,
-        /// Why TCP connections didn't come about, if any were tried.
-        tcp: Vec<String>,
-    },
+    #[error(transparent)]
+    TimedOut(Box<Unanswered>),
     /// The ticket can't be used from here.
     #[error(transparent)]
     Ticket(#[from] manyway_session::ConnectError),
@@ -117,17 +103,6 @@ pub enum ConnectError {
     /// The endpoint was closed.
     #[error("not connected: the endpoint is closed")]
     Closed,
-}
-
-pub(crate) fn list(addresses: &[SocketAddr]) -> String {
-    match addresses {
-        [] => "nowhere (the ticket has no address)".into(),
-        _ => addresses
-            .iter()
-            .map(SocketAddr::to_string)
-            .collect::<Vec<_>>()
-            .join(", "),
-    }
 }
 
 /// The connection is over.
@@ -201,6 +176,7 @@ impl From<ReadError> for io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unanswered::{TcpOutcome, TcpResult};
 
     #[test]
     fn errors_name_the_thing_and_the_remedy() {
@@ -220,22 +196,18 @@ mod tests {
             error.to_string().ends_with("choose another, or 0 for any"),
             "{error}"
         );
-        let error = ConnectError::TimedOut {
+        let error = ConnectError::TimedOut(Box::new(Unanswered {
             addresses: vec![addr, "[::1]:9".parse().unwrap()],
-            problems: Vec::new(),
-            tcp: vec!["192.0.2.1:80: connection refused".into()],
-        };
-        assert!(
-            error.to_string().ends_with(
-                "that UDP or TCP gets through\n  TCP to 192.0.2.1:80: connection refused"
-            ),
-            "{error}"
-        );
-        assert!(
-            error
-                .to_string()
-                .starts_with("no answer from 192.0.2.1:80, [::1]:9: check"),
-            "{error}"
+            tcp: vec![TcpOutcome {
+                remote: addr,
+                relay: false,
+                result: TcpResult::Refused,
+            }],
+            ..Unanswered::default()
+        }));
+        assert_eq!(
+            error.to_string(),
+            "no answer from 192.0.2.1:80, [::1]:9\n  TCP to 192.0.2.1:80: connection refused"
         );
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::os::addresses::{InterfaceAddress, interface_addresses, interface_mtu};
+use crate::os::addresses::{InterfaceAddress, interface_addresses, interface_mtu, is_tunnel};
 
 /// What a user calls a way out of the host: an interface or one of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +89,12 @@ impl Place {
             .into_iter()
             .find(|a| a.ip == self.ip)?;
         interface_mtu(&owner.interface)
+    }
+
+    /// Whether the device is a point-to-point one that isn't hardware, such as a VPN's.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        let device = self.device.as_ref();
+        device.is_some_and(|device| is_tunnel(&device.name))
     }
 
     /// What people call it: the interface's name, else the address.

@@ -48,15 +48,17 @@ mod socket;
 mod stream;
 mod tcp;
 pub mod tcp_relay;
+mod unanswered;
 
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointOptions};
 pub use error::{BindError, ConnectError, ConnectionLost, ReadError, WriteError};
 pub use event::{Event, Events};
 pub use interfaces::{PathSelector, PathSelectorError};
-pub use problem::{PathProblem, ProblemKind};
+pub use problem::{PathPair, PathProblem, ProblemKind};
 pub use stream::{RecvStream, SendStream};
 pub use tcp::{Carriers, CarriersError, Congestion, CongestionError, TcpOptions};
+pub use unanswered::{TcpOutcome, TcpResult, Unanswered};
 
 pub use manyway_session::{
     CarrierKind, CloseReason, Config, ConnectionStats, PathDownReason, PathEvent, PathId,

@@ -19,6 +19,31 @@ pub struct PathProblem {
     pub remote: SocketAddr,
     /// What is wrong.
     pub kind: ProblemKind,
+    /// The interface looks like a tunnel, which often leads to its own network only.
+    pub tunnel: bool,
+}
+
+impl PathProblem {
+    pub(crate) fn new(place: &Place, remote: SocketAddr, kind: ProblemKind) -> Self {
+        Self {
+            name: place.name(),
+            local: place.ip,
+            remote,
+            kind,
+            tunnel: place.is_tunnel(),
+        }
+    }
+}
+
+/// A local address, and one of a peer's that it may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathPair {
+    /// The local socket's name: an interface or an address.
+    pub name: String,
+    /// The local address.
+    pub local: IpAddr,
+    /// The peer's address.
+    pub remote: SocketAddr,
 }
 
 /// What is wrong with a path.
@@ -45,8 +70,12 @@ pub enum ProblemKind {
     },
     /// The local firewall forbids it.
     Forbidden,
+    /// There is a route, but a router or a firewall on it rejects what is sent.
+    Rejected,
     /// Nobody listens at the peer's port.
     Refused,
+    /// Nothing comes back, though another interface has an answer.
+    Silent,
     /// Something else, in the system's words.
     Other(String),
 }
@@ -58,6 +87,7 @@ impl fmt::Display for PathProblem {
             local,
             remote,
             kind,
+            tunnel: _,
         } = self;
         let to = remote.ip();
         let six = if to.is_ipv6() { " -6" } else { "" };
@@ -99,11 +129,26 @@ impl fmt::Display for PathProblem {
                      outgoing UDP to that port"
                 )
             }
+            ProblemKind::Rejected => {
+                write!(
+                    f,
+                    "{name} gets nothing through to {to}, because a firewall or router on the way \
+                     rejects it: open UDP port {} there",
+                    remote.port()
+                )
+            }
             ProblemKind::Refused => {
                 write!(
                     f,
-                    "{remote} refuses: nothing listens there any more; start the receiver and use \
+                    "{remote} refuses, because nothing listens there: start the listener and use \
                      its newest ticket"
+                )
+            }
+            ProblemKind::Silent => {
+                write!(
+                    f,
+                    "{name} is unused, because nothing comes back from {remote} over it: check \
+                     that its network has access to the Internet and lets UDP or TCP through"
                 )
             }
             ProblemKind::Other(error) => write!(f, "{name} can't send to {remote}: {error}"),
@@ -171,10 +216,11 @@ pub(crate) fn from_error(error: &io::Error, bytes: usize) -> ProblemKind {
         return ProblemKind::TooBig { bytes };
     }
     match error.kind() {
-        Kind::NetworkUnreachable
-        | Kind::HostUnreachable
-        | Kind::NetworkDown
-        | Kind::AddrNotAvailable => ProblemKind::NoRoute,
+        // A router's or a firewall's word, unless our own table has no route either.
+        Kind::HostUnreachable => ProblemKind::Rejected,
+        Kind::NetworkUnreachable | Kind::NetworkDown | Kind::AddrNotAvailable => {
+            ProblemKind::NoRoute
+        }
         Kind::PermissionDenied => ProblemKind::Forbidden,
         Kind::ConnectionRefused => ProblemKind::Refused,
         _ if is_device_gone(error) => ProblemKind::NoRoute,
@@ -246,6 +292,7 @@ mod tests {
             local: "192.0.2.7".parse().unwrap(),
             remote: "203.0.113.5:4000".parse().unwrap(),
             kind,
+            tunnel: false,
         }
     }
 
@@ -297,6 +344,7 @@ mod tests {
             kind(io::ErrorKind::PermissionDenied),
             ProblemKind::Forbidden
         );
+        assert_eq!(kind(io::ErrorKind::HostUnreachable), ProblemKind::Rejected);
         assert!(matches!(
             kind(io::ErrorKind::BrokenPipe),
             ProblemKind::Other(_)

@@ -1,6 +1,8 @@
+use std::fmt;
 use std::net::SocketAddr;
 
 use manyway_wire::PathId;
+use manyway_wire::relay::Refusal;
 
 use crate::streams::StreamEvent;
 
@@ -162,6 +164,8 @@ pub enum CloseReason {
     ConnectTimedOut {
         /// The addresses tried.
         addresses: String,
+        /// What the ticket's relays said, as far as this side has access to them.
+        relays: Vec<RelayContact>,
     },
     /// The peer broke the protocol.
     #[error("the peer broke the protocol: {0}")]
@@ -172,6 +176,37 @@ pub enum CloseReason {
     /// Sealing or opening has reached a limit.
     #[error("encryption stopped: {0}")]
     Crypto(String),
+}
+
+/// What a relay that the ticket names said to an attempt to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayContact {
+    /// Its address.
+    pub address: SocketAddr,
+    /// What it said.
+    pub heard: RelayHeard,
+}
+
+impl fmt::Display for RelayContact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, heard } = self;
+        match heard {
+            RelayHeard::Nothing => write!(f, "the relay at {address}: no answer"),
+            RelayHeard::Refused(reason) => write!(f, "the relay at {address}: {reason}"),
+            RelayHeard::Granted => write!(f, "the relay at {address} forwards to the listener"),
+        }
+    }
+}
+
+/// A relay's answer to an attempt to connect.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RelayHeard {
+    /// None.
+    Nothing,
+    /// It doesn't forward.
+    Refused(Refusal),
+    /// It forwards to the listener.
+    Granted,
 }
 
 /// Codes of CLOSE that the session itself sends; the application's start at 0x100.

@@ -27,7 +27,9 @@ pub use config::{Config, ConfigError};
 pub use connection::Connection;
 pub use driver::{ConnectionHandle, Ecn, Incoming, Local, LocalId, SendErrorKind, Transmit};
 pub use endpoint::{ConnectError, Endpoint};
-pub use event::{CloseReason, Event, PathDownReason, PathEvent, PickReason};
+pub use event::{
+    CloseReason, Event, PathDownReason, PathEvent, PickReason, RelayContact, RelayHeard,
+};
 pub use observe::{NewPath, Observer, Observers, PacketEvent, PathObservers};
 pub use relays::{RelayAccess, RelayAddress};
 pub use stats::{

@@ -15,7 +15,6 @@ pub(crate) mod thread;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::mem;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -287,7 +286,7 @@ impl Driver {
         tracing::debug!(%remote, %error, "can't send");
         let kind = problem::from_error(&error, bytes);
         let told = match kind {
-            ProblemKind::NoRoute => SendErrorKind::NoRoute,
+            ProblemKind::NoRoute | ProblemKind::Rejected => SendErrorKind::NoRoute,
             ProblemKind::TooBig { .. } => SendErrorKind::TooBig,
             _ => SendErrorKind::Other,
         };
@@ -402,7 +401,7 @@ impl Driver {
                 }
             }
         }
-        let working = shared.look(|state| working(state, sockets));
+        let working = shared.look(working);
         let news = reachability.news(now, &sockets.places(), &working);
         shared.look(|state| {
             news.into_iter()
@@ -420,30 +419,13 @@ fn note_refusals(now: Time, sockets: &mut Sockets, reachability: &mut Reachabili
     }
 }
 
-/// The sockets that a working path starts at.
-fn working(state: &mut State, sockets: &Sockets) -> BTreeSet<LocalId> {
-    let mut addrs = BTreeSet::<SocketAddr>::new();
-    let handles: Vec<_> = state.slots.keys().copied().collect();
-    for handle in handles {
-        if let Some(stats) = state
-            .session
-            .connection(handle)
-            .map(|connection| connection.stats())
-        {
-            addrs.extend(
-                stats
-                    .paths
-                    .iter()
-                    .filter(|path| path.state == PathState::Active)
-                    .map(|path| path.local),
-            );
-        }
-    }
-    sockets
-        .iter()
-        .filter(|(_, bound)| addrs.contains(&bound.socket.addr()))
-        .map(|(id, _)| id)
-        .collect()
+/// The names of interfaces that a working path starts at, over UDP or TCP.
+fn working(state: &mut State) -> BTreeSet<String> {
+    let handles = state.slots.keys();
+    let stats = handles.filter_map(|&handle| state.session.stats(handle));
+    let paths = stats.flat_map(|stats| stats.paths);
+    let active = paths.filter(|path| path.state == PathState::Active);
+    active.map(|path| path.name).collect()
 }
 
 /// Hands datagrams to the session. The lock is released between buffers, so that handles needn't

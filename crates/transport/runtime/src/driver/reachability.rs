@@ -12,6 +12,8 @@ use crate::problem::{PathProblem, ProblemKind, foresee};
 
 /// A pair gets this long to come up before it needs an explanation.
 const PATIENCE: Duration = Duration::from_millis(900);
+/// A pair that nothing came of for this long is silent.
+const SILENCE: Duration = Duration::from_secs(3);
 /// A pair that nothing was sent to for this long is of no interest.
 const RECENT: Duration = Duration::from_secs(4);
 /// Pairs are forgotten after this long.
@@ -94,30 +96,42 @@ impl Reachability {
         self.told.remove(&local);
     }
 
-    /// The problems of sockets that no path works from, one for each, unless it was told before.
+    /// The problems of sockets, one for each, unless it was told before. `working` has the names of
+    /// interfaces that a path works from.
     pub(super) fn news(
         &mut self,
         now: Time,
         places: &BTreeMap<LocalId, &Place>,
-        working: &BTreeSet<LocalId>,
+        working: &BTreeSet<String>,
     ) -> Vec<PathProblem> {
         self.pairs
             .retain(|_, pair| now.since(pair.last) < FORGOTTEN);
         let mut news = Vec::new();
         for (&local, &place) in places {
-            if working.contains(&local) {
+            // With IPv4 at work, an interface needs no IPv6.
+            if working.contains(&place.name()) {
                 self.told.remove(&local);
                 continue;
             }
             // A device that has just gone loses its routes a moment before it loses its socket.
             let passing = |pair: &PairState| match pair.error {
-                Some((since, ProblemKind::NoRoute)) => now.since(since) < PATIENCE,
+                Some((since, ProblemKind::NoRoute | ProblemKind::Rejected)) => {
+                    now.since(since) < PATIENCE
+                }
                 _ => now.since(pair.first) < PATIENCE,
             };
             let recent = |pair: &PairState| now.since(pair.last) < RECENT && !passing(pair);
             let mut pairs = self.pairs.range(of(local)).filter(|(_, pair)| recent(pair));
-            let Some(problem) = pairs.find_map(|(&(_, remote), pair)| explain(place, remote, pair))
-            else {
+            let explained = pairs
+                .clone()
+                .find_map(|(&(_, remote), pair)| explain(place, remote, pair));
+            // Silence says something about an interface if another one has an answer.
+            let silent = |pair: &PairState| now.since(pair.first) >= SILENCE && !working.is_empty();
+            let problem = explained.or_else(|| {
+                let (&(_, remote), _) = pairs.find(|(_, pair)| silent(pair))?;
+                Some(PathProblem::new(place, remote, ProblemKind::Silent))
+            });
+            let Some(problem) = problem else {
                 continue;
             };
             if self.told.insert(local, problem.kind.clone()).as_ref() != Some(&problem.kind) {
@@ -152,13 +166,15 @@ fn of(local: LocalId) -> std::ops::RangeInclusive<(LocalId, SocketAddr)> {
 /// What the system said, else what its tables say.
 fn explain(place: &Place, remote: SocketAddr, pair: &PairState) -> Option<PathProblem> {
     let said = pair.error.as_ref().map(|(_, kind)| kind.clone());
-    let kind = said.or_else(|| foresee(place, remote.ip()))?;
-    Some(PathProblem {
-        name: place.name(),
-        local: place.ip,
-        remote,
-        kind,
-    })
+    let kind = match said {
+        // Who tells of a missing route, this host's table or somebody on the way?
+        Some(ProblemKind::NoRoute | ProblemKind::Rejected) => {
+            foresee(place, remote.ip()).unwrap_or(ProblemKind::Rejected)
+        }
+        Some(kind) => kind,
+        None => foresee(place, remote.ip())?,
+    };
+    Some(PathProblem::new(place, remote, kind))
 }
 
 #[cfg(test)]
@@ -174,7 +190,7 @@ mod tests {
         let local = LocalId(3);
         let places = BTreeMap::from([(local, &place)]);
         let remote: SocketAddr = "127.0.0.9:7".parse().unwrap();
-        let (none, all) = (BTreeSet::new(), BTreeSet::from([local]));
+        let (none, all) = (BTreeSet::new(), BTreeSet::from([place.name()]));
         let mut reachability = Reachability::default();
         let mut now = Time::from_millis(10);
         reachability.on_send(now, local, remote);
@@ -214,7 +230,8 @@ mod tests {
         now += Duration::from_millis(500);
         assert_eq!(
             reachability.news(now, &places, &none)[0].kind,
-            ProblemKind::NoRoute
+            // This host's table has one.
+            ProblemKind::Rejected
         );
         assert!(
             reachability
@@ -224,6 +241,26 @@ mod tests {
         now += FORGOTTEN;
         assert!(reachability.news(now, &places, &none).is_empty());
         assert!(reachability.pairs.is_empty());
+    }
+
+    #[test]
+    fn silence_counts_where_another_interface_has_an_answer() {
+        let place = Place {
+            ip: "127.0.0.1".parse().unwrap(),
+            device: None,
+        };
+        let places = BTreeMap::from([(LocalId(1), &place)]);
+        let (none, other) = (BTreeSet::new(), BTreeSet::from(["eth0".to_owned()]));
+        let mut reachability = Reachability::default();
+        let remote: SocketAddr = "127.0.0.2:5".parse().unwrap();
+        let mut now = Time::ZERO;
+        reachability.on_send(now, LocalId(1), remote);
+        now += SILENCE;
+        reachability.on_send(now, LocalId(1), remote);
+        assert!(reachability.news(now, &places, &none).is_empty());
+        let told = reachability.news(now, &places, &other);
+        assert_eq!(told[0].kind, ProblemKind::Silent);
+        assert!(reachability.problems(&places, &[remote]).is_empty());
     }
 
     #[test]

@@ -21,13 +21,14 @@ use crate::interfaces::{InterfaceSelection, Place};
 use crate::problem::PathProblem;
 use crate::tcp::TcpOptions;
 use crate::tcp::outbox::{End, Outbox};
+use crate::unanswered::{TcpOutcome, TcpResult};
 
 use super::readers::Readers;
 
 /// Events kept for a receiver that comes late or falls behind.
 const EVENTS: usize = 256;
-/// Failures of TCP connections kept for an attempt to connect.
-const MAX_FAILURES: usize = 32;
+/// Addresses kept for an attempt to connect, with what came of TCP connections to them.
+const MAX_OUTCOMES: usize = 64;
 /// Connections that peers opened and nobody accepted yet; further ones are closed.
 const MAX_WAITING: usize = 64;
 /// The code of CLOSE for a connection that the endpoint doesn't accept.
@@ -102,8 +103,8 @@ pub(crate) struct Slot {
     past: VecDeque<Event>,
     /// Where a connection attempt goes.
     addresses: Vec<SocketAddr>,
-    /// Why TCP connections to these addresses failed.
-    tcp_failures: BTreeSet<String>,
+    /// What came of TCP connections of an attempt, by address and whether a relay is there.
+    tcp: BTreeMap<(SocketAddr, bool), TcpResult>,
     /// Access to relays, given since the dialler last looked; `None` without a dialler.
     pub(crate) access: Option<BTreeMap<SocketAddr, RelayAccess>>,
     /// Once closed: late packets are answered until then.
@@ -268,19 +269,32 @@ impl State {
         matches!(slot.state, ConnectionState::Connecting).then_some(&slot.addresses)
     }
 
-    /// A TCP connection of an attempt failed.
-    pub(crate) fn note_tcp_failure(&mut self, handle: ConnectionHandle, text: String) {
-        if let Some(slot) = self.slots.get_mut(&handle)
-            && slot.tcp_failures.len() < MAX_FAILURES
-        {
-            slot.tcp_failures.insert(text);
+    /// A TCP connection was set up, or failed. Of several to an address, the best counts.
+    pub(crate) fn note_tcp(
+        &mut self,
+        handle: ConnectionHandle,
+        to: (SocketAddr, bool),
+        result: TcpResult,
+    ) {
+        let Some(slot) = self.slots.get_mut(&handle) else {
+            return;
+        };
+        if let Some(known) = slot.tcp.get_mut(&to) {
+            *known = result.min(known.clone());
+        } else if slot.tcp.len() < MAX_OUTCOMES {
+            slot.tcp.insert(to, result);
         }
     }
 
-    /// Why the attempt's TCP connections failed.
-    pub(crate) fn tcp_failures(&self, handle: ConnectionHandle) -> Vec<String> {
-        let slot = self.slots.get(&handle);
-        slot.map_or_else(Vec::new, |slot| slot.tcp_failures.iter().cloned().collect())
+    /// What came of the attempt's TCP connections.
+    pub(crate) fn tcp_outcomes(&self, handle: ConnectionHandle) -> Vec<TcpOutcome> {
+        let outcomes = self.slots.get(&handle).into_iter().flat_map(|s| &s.tcp);
+        let outcome = |(&(remote, relay), result): (&(SocketAddr, bool), &TcpResult)| TcpOutcome {
+            remote,
+            relay,
+            result: result.clone(),
+        };
+        outcomes.map(outcome).collect()
     }
 
     /// A connection is established; a handle that is new here is one that a peer opened.
@@ -578,7 +592,7 @@ impl Slot {
             events: broadcast::channel(EVENTS).0,
             past: VecDeque::new(),
             addresses,
-            tcp_failures: BTreeSet::new(),
+            tcp: BTreeMap::new(),
             access: None,
             drained: Time::MAX,
         }

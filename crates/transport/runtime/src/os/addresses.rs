@@ -113,6 +113,17 @@ pub(crate) fn interface_mtu(interface: &str) -> Option<u32> {
     text.trim().parse().ok()
 }
 
+/// Whether an interface is point-to-point and no hardware.
+pub(crate) fn is_tunnel(interface: &str) -> bool {
+    // include/uapi/linux/if.h
+    const POINT_TO_POINT: u32 = 0x10;
+    let sysfs = Path::new("/sys/class/net").join(interface);
+    let flags = fs::read_to_string(sysfs.join("flags")).unwrap_or_default();
+    let flags = flags.trim().trim_start_matches("0x");
+    let flags = u32::from_str_radix(flags, 16).unwrap_or(0);
+    flags & POINT_TO_POINT != 0 && !sysfs.join("device").exists()
+}
+
 /// The reverse-path filter in force on an interface (the larger of its own and `all`); 0 where
 /// there is none.
 pub(crate) fn reverse_path_filter(interface: &str) -> u8 {

@@ -21,6 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use crate::driver::shared::{ConnectionState, Shared, State};
 use crate::problem;
 use crate::tcp_relay::connect_through;
+use crate::unanswered::TcpResult;
 
 use super::Carriers;
 use super::carrier::{NewCarrier, start};
@@ -406,6 +407,15 @@ impl Dialler {
             return;
         };
         line.dialling = false;
+        let to = (remote, line.route.is_some());
+        let handle = self.handle;
+        let outcome = match &result {
+            Ok(_) => TcpResult::Connected,
+            Err(error) => TcpResult::of(error),
+        };
+        if let Some(shared) = self.shared.upgrade() {
+            shared.look(|state| state.note_tcp(handle, to, outcome));
+        }
         match result {
             Ok(id) => {
                 line.carrier = Some(id);
@@ -415,11 +425,9 @@ impl Dialler {
                 tracing::debug!(%remote, %error, "can't open a TCP connection");
                 line.fail(Instant::now());
                 if let Some(shared) = self.shared.upgrade() {
-                    let (handle, at) = (self.handle, shared.clock.now());
-                    let text = format!("{remote}: {error}");
+                    let at = shared.clock.now();
                     let relay = line.route.as_ref().map(|route| route.access.relay.id);
                     shared.act(|state| {
-                        state.note_tcp_failure(handle, text);
                         let connection = state.session.connection(handle);
                         if let (Some(connection), Some(relay)) = (connection, relay) {
                             connection.on_dial_failed(at, relay);

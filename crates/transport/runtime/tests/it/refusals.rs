@@ -34,18 +34,15 @@ async fn a_ticket_of_before_is_answered_by_nobody() {
     assert_eq!(new.addresses, [address]);
     let connector = endpoint(&LO, impatient()).await;
     let error = connector.connect(&old).await.unwrap_err();
-    assert!(matches!(&error, ConnectError::TimedOut { addresses, .. } if *addresses == [address]));
+    assert!(matches!(&error, ConnectError::TimedOut(seen) if seen.addresses == [address]));
     let text = error.to_string();
-    assert!(
-        text.contains(&address.to_string()) && text.contains("newest"),
-        "{text}"
-    );
+    assert!(text.contains(&address.to_string()), "{text}");
     // The same with a secret that isn't its own.
     let mut forged = new.clone();
     forged.secret[0] ^= 1;
     assert!(matches!(
         connector.connect(&forged).await,
-        Err(ConnectError::TimedOut { .. })
+        Err(ConnectError::TimedOut(_))
     ));
     // And the right one still works.
     let connector = endpoint(&LO, config()).await;
@@ -66,16 +63,13 @@ async fn without_a_listener_the_error_names_the_addresses_and_the_refusal() {
     ticket.addresses.clone_from(&free);
     let connector = endpoint(&LO, impatient()).await;
     match connector.connect(&ticket).await.unwrap_err() {
-        error @ ConnectError::TimedOut { .. } => {
-            let text = error.to_string();
+        ConnectError::TimedOut(seen) => {
+            let text = seen.to_string();
             assert!(free.iter().all(|a| text.contains(&a.to_string())), "{text}");
-            let ConnectError::TimedOut { problems, .. } = error else {
-                unreachable!()
-            };
             #[cfg(target_os = "linux")]
             assert!(
-                problems.iter().any(|p| p.kind == ProblemKind::Refused),
-                "{problems:?}"
+                seen.problems.iter().any(|p| p.kind == ProblemKind::Refused),
+                "{seen:?}"
             );
         }
         other => panic!("{other}"),

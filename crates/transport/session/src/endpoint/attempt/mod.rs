@@ -344,7 +344,9 @@ impl Endpoint {
         };
         if attempt.deadline <= now {
             let addresses = list(&attempt.addresses);
-            self.fail_attempt(handle, CloseReason::ConnectTimedOut { addresses });
+            let relays = attempt.relayed.as_ref().map(Relayed::contacts);
+            let relays = relays.unwrap_or_default();
+            self.fail_attempt(handle, CloseReason::ConnectTimedOut { addresses, relays });
             return;
         }
         for pair in attempt.pairs.iter_mut().filter(|p| p.next <= now) {

@@ -18,6 +18,7 @@ use crate::connection::RelayHeader;
 use crate::endpoint::{
     ConnectError, ConnectionHandle, Endpoint, Incoming, Local, LocalId, Owner, behind,
 };
+use crate::event::{RelayContact, RelayHeard};
 use crate::handshake::{Initiator, InitiatorConfig, relay_name};
 use crate::relays::{News, RelayAccess, RelayAddress, RelayClient, RelayRoute};
 
@@ -29,6 +30,8 @@ pub(super) struct Relayed {
     client: RelayClient,
     ticket: Ticket,
     tries: BTreeMap<RelayRoute, Try>,
+    /// What the relays said; one that refuses is no longer among the client's.
+    heard: BTreeMap<SocketAddr, RelayHeard>,
 }
 
 /// A handshake through one relay.
@@ -51,6 +54,7 @@ impl Relayed {
         seed: [u8; 32],
     ) -> Option<Self> {
         let mut client = RelayClient::new(seed, locals);
+        let mut heard = BTreeMap::new();
         for &(address, id) in &ticket.relays {
             let Some(known) = relays.iter().find(|info| info.relay.id == id) else {
                 continue;
@@ -59,6 +63,7 @@ impl Relayed {
                 relay: RelayAddress { address, id },
                 access: known.access.clone(),
             };
+            heard.insert(address, RelayHeard::Nothing);
             client.add_named(now, &info, relay_name(&ticket.secret, &id));
         }
         client.timeout()?;
@@ -66,6 +71,7 @@ impl Relayed {
             client,
             ticket: ticket.clone(),
             tries: BTreeMap::new(),
+            heard,
         })
     }
 
@@ -84,6 +90,25 @@ impl Relayed {
 
     pub(super) fn remove_local(&mut self, id: LocalId) {
         self.client.remove_local(id);
+    }
+
+    /// What each relay has said.
+    pub(super) fn contacts(&self) -> Vec<RelayContact> {
+        let contact = |(&address, &heard)| RelayContact { address, heard };
+        self.heard.iter().map(contact).collect()
+    }
+
+    fn hear(&mut self, relay: SocketAddr, reply: &RelayReply) {
+        let news = match reply {
+            RelayReply::Minted(_) => RelayHeard::Granted,
+            RelayReply::Refused(refused) => RelayHeard::Refused(refused.reason),
+            RelayReply::Consent(_) | RelayReply::Stale(_) => return,
+        };
+        if let Some(heard) = self.heard.get_mut(&relay)
+            && *heard != RelayHeard::Granted
+        {
+            *heard = news;
+        }
     }
 
     pub(super) fn into_client(self) -> RelayClient {
@@ -230,6 +255,7 @@ impl Endpoint {
         };
         let taken = relayed.client.on_reply(now, from, reply);
         if taken {
+            relayed.hear(from.1, reply);
             self.drive_attempt(now, handle);
         }
         taken

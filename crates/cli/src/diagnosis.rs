@@ -1,0 +1,301 @@
+//! Why nobody answered: one sentence and one remedy, chosen from what was observed.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use manyway::{PathProblem, ProblemKind, RelayHeard, TcpResult, Unanswered};
+use manyway_wire::relay::Refusal;
+
+/// The likeliest reason for an attempt to connect that nobody answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Diagnosis {
+    /// Somebody takes TCP connections there, but doesn't know the ticket.
+    OtherTicket(SocketAddr),
+    /// The ticket has loopback addresses only, and wasn't made here.
+    ThisHostOnly,
+    /// Nobody listens there.
+    PortClosed(SocketAddr),
+    /// The ticket's relay isn't among this side's.
+    NoRelayAccess(SocketAddr),
+    /// The relay doesn't take this side's voucher.
+    RelayAccessOver(SocketAddr),
+    /// The relay has another reason, in words.
+    RelayRefuses(SocketAddr, String),
+    /// The relay doesn't answer.
+    RelayDown(SocketAddr),
+    /// The relay answers, but the listener doesn't behind it.
+    NotAtRelay(SocketAddr),
+    /// Nothing leaves this host, or no answer reaches it.
+    Here(PathProblem),
+    /// No host has this address in our own network.
+    HostGone(IpAddr),
+    /// Somebody on the way rejects it.
+    Rejected(SocketAddr),
+    /// The ticket has only addresses of another private network.
+    Private(SocketAddr),
+    /// Nothing came back.
+    Silent(SocketAddr),
+    /// The ticket names nothing.
+    NoAddress,
+}
+
+impl Diagnosis {
+    /// The surest evidence comes first: what somebody has said, then what this host's tables say,
+    /// and silence last.
+    pub(crate) fn of(seen: &Unanswered) -> Self {
+        other_ticket(seen)
+            .or_else(|| this_host_only(seen))
+            .or_else(|| port_closed(seen))
+            .or_else(|| relay(seen))
+            .or_else(|| here(seen))
+            .or_else(|| rejected(seen))
+            .or_else(|| silent(seen))
+            .unwrap_or(Self::NoAddress)
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OtherTicket(at) => write!(
+                f,
+                "{at} is reachable, but doesn't answer to this ticket: it is an old one, or the \
+                 two sides run different releases. Use the listener's newest ticket, and the same \
+                 release on both hosts."
+            ),
+            Self::ThisHostOnly => f.write_str(
+                "the ticket leads only to the host that made it, which had no network at that \
+                 time. Start the listener again, and use its new ticket.",
+            ),
+            Self::PortClosed(at) => write!(
+                f,
+                "nothing listens at {at}. Start the listener, and use its newest ticket."
+            ),
+            Self::NoRelayAccess(at) => write!(
+                f,
+                "the listener waits at the relay {at}, but this side has no access to it. Ask the \
+                 relay's operator for a RELAY, and name it with `--via`."
+            ),
+            Self::RelayAccessOver(at) => write!(
+                f,
+                "the relay {at} doesn't accept this side's access. Ask its operator for a new \
+                 RELAY."
+            ),
+            Self::RelayRefuses(at, why) => write!(
+                f,
+                "the relay {at} doesn't forward: {why}. Use another relay."
+            ),
+            Self::RelayDown(at) => write!(
+                f,
+                "the relay {at} doesn't answer. Check that it runs and that no firewall closes its \
+                 port, or use another relay."
+            ),
+            Self::NotAtRelay(at) => write!(
+                f,
+                "the relay {at} works, but the listener doesn't wait there. Start the listener, \
+                 and use its newest ticket."
+            ),
+            Self::Here(problem) => write!(f, "{problem}"),
+            Self::HostGone(ip) => write!(
+                f,
+                "no host in this network has the address {ip}. Check that the listener's host is \
+                 on, and use the listener's newest ticket."
+            ),
+            Self::Rejected(at) => write!(
+                f,
+                "a firewall or router rejects what this host sends to {at}. Open UDP and TCP port \
+                 {} there, or use a relay (`--via` on both sides).",
+                at.port()
+            ),
+            Self::Private(at) => write!(
+                f,
+                "{} is a private address, so only hosts in its own network reach it. Forward UDP \
+                 and TCP port {} on the listener's router and start the listener with `--port {} \
+                 --advertise PUBLIC-ADDRESS`, or use a relay (`--via` on both sides).",
+                at.ip(),
+                at.port(),
+                at.port()
+            ),
+            Self::Silent(at) => write!(
+                f,
+                "a firewall drops what this host sends to {at}, or that host is off. Open UDP and \
+                 TCP port {} there, or use a relay (`--via` on both sides).",
+                at.port()
+            ),
+            Self::NoAddress => {
+                f.write_str("the ticket names no address. Use the listener's newest ticket.")
+            }
+        }
+    }
+}
+
+/// Nobody answered, for this reason.
+#[derive(Debug)]
+pub(crate) struct NoAnswer(pub(crate) Diagnosis);
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no answer: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+fn other_ticket(seen: &Unanswered) -> Option<Diagnosis> {
+    let direct = seen.tcp.iter().filter(|outcome| !outcome.relay);
+    let mut connected = direct.filter(|outcome| outcome.result == TcpResult::Connected);
+    connected
+        .next()
+        .map(|outcome| Diagnosis::OtherTicket(outcome.remote))
+}
+
+fn this_host_only(seen: &Unanswered) -> Option<Diagnosis> {
+    let loopback = |address: &SocketAddr| address.ip().is_loopback();
+    let only = !seen.addresses.is_empty() && seen.addresses.iter().all(loopback);
+    // Bound to loopback by its user's wish, this side means this host.
+    let leads_outside = seen.locals.iter().any(|ip| !ip.is_loopback());
+    let relays = !seen.relays.is_empty() || !seen.closed_relays.is_empty();
+    (only && leads_outside && !relays).then_some(Diagnosis::ThisHostOnly)
+}
+
+fn port_closed(seen: &Unanswered) -> Option<Diagnosis> {
+    // Another host of our own network may have a private address of the listener's.
+    let mut sure = refusals(seen).filter(|at| !is_elsewhere(seen, at.ip()));
+    sure.next().map(Diagnosis::PortClosed)
+}
+
+fn refusals(seen: &Unanswered) -> impl Iterator<Item = SocketAddr> {
+    let udp = seen.problems.iter();
+    let udp = udp.filter(|problem| problem.kind == ProblemKind::Refused);
+    let tcp = seen.tcp.iter().filter(|outcome| !outcome.relay);
+    let tcp = tcp.filter(|outcome| outcome.result == TcpResult::Refused);
+    udp.map(|problem| problem.remote)
+        .chain(tcp.map(|outcome| outcome.remote))
+}
+
+fn relay(seen: &Unanswered) -> Option<Diagnosis> {
+    let heard = |wanted: fn(RelayHeard) -> bool| {
+        let mut contacts = seen.relays.iter();
+        contacts.find(|contact| wanted(contact.heard))
+    };
+    let streams = || seen.tcp.iter().filter(|outcome| outcome.relay);
+    let absent = heard(|heard| {
+        use RelayHeard::{Granted, Refused};
+        matches!(
+            heard,
+            Granted | Refused(Refusal::UnknownName | Refusal::Consent)
+        )
+    });
+    if let Some(contact) = absent {
+        return Some(Diagnosis::NotAtRelay(contact.address));
+    }
+    if let Some(contact) = heard(|heard| matches!(heard, RelayHeard::Refused(_)))
+        && let RelayHeard::Refused(reason) = contact.heard
+    {
+        return Some(match reason {
+            Refusal::Voucher | Refusal::VoucherExpired => {
+                Diagnosis::RelayAccessOver(contact.address)
+            }
+            reason => Diagnosis::RelayRefuses(contact.address, reason.to_string()),
+        });
+    }
+    for outcome in streams() {
+        match &outcome.result {
+            TcpResult::Connected => return Some(Diagnosis::NotAtRelay(outcome.remote)),
+            TcpResult::Other(words) => {
+                let prefix = format!("the relay at {}: ", outcome.remote);
+                let why = words.strip_prefix(&prefix).unwrap_or(words);
+                return Some(Diagnosis::RelayRefuses(outcome.remote, why.to_owned()));
+            }
+            _ => {}
+        }
+    }
+    let asked = seen.relays.iter().map(|contact| contact.address);
+    let mut asked = asked.chain(streams().map(|outcome| outcome.remote));
+    let down = asked.next().map(Diagnosis::RelayDown);
+    down.or_else(|| {
+        let closed = seen.closed_relays.first();
+        closed.map(|address| Diagnosis::NoRelayAccess(*address))
+    })
+}
+
+/// Something stands in the way of every pair of addresses: a second uplink without a route is no
+/// reason.
+fn here(seen: &Unanswered) -> Option<Diagnosis> {
+    let here = |problem: &&PathProblem| {
+        !matches!(
+            problem.kind,
+            ProblemKind::Refused | ProblemKind::Rejected | ProblemKind::Silent
+        )
+    };
+    let of_pair = |local: IpAddr, remote: SocketAddr| {
+        let mut problems = seen.problems.iter().filter(here);
+        problems.find(|problem| problem.local == local && problem.remote == remote)
+    };
+    let mut found = Vec::new();
+    for &local in &seen.locals {
+        let fits = |remote: &&SocketAddr| {
+            remote.is_ipv4() == local.is_ipv4() && remote.ip().is_loopback() == local.is_loopback()
+        };
+        for &remote in seen.addresses.iter().filter(fits) {
+            found.push(of_pair(local, remote)?);
+        }
+    }
+    // What forbids it says more than a route that one of several interfaces hasn't got.
+    let said = found.iter().find(|p| p.kind != ProblemKind::NoRoute);
+    let problem = said.or(found.first())?;
+    Some(Diagnosis::Here((*problem).clone()))
+}
+
+fn rejected(seen: &Unanswered) -> Option<Diagnosis> {
+    let udp = seen.problems.iter();
+    let udp = udp.filter(|problem| problem.kind == ProblemKind::Rejected);
+    let tcp = seen.tcp.iter().filter(|outcome| !outcome.relay);
+    let tcp = tcp.filter(|outcome| outcome.result == TcpResult::Unreachable);
+    let mut said = udp
+        .map(|problem| problem.remote)
+        .chain(tcp.map(|outcome| outcome.remote))
+        .filter(|at| !is_elsewhere(seen, at.ip()));
+    let at = said.next()?;
+    // Within a network there is no router: its host doesn't answer to the address.
+    Some(match is_near(seen, at.ip()) {
+        true => Diagnosis::HostGone(at.ip()),
+        false => Diagnosis::Rejected(at),
+    })
+}
+
+fn silent(seen: &Unanswered) -> Option<Diagnosis> {
+    let reachable = |at: &&SocketAddr| !is_elsewhere(seen, at.ip());
+    match seen.addresses.iter().find(reachable) {
+        Some(at) => Some(Diagnosis::Silent(*at)),
+        None => seen.addresses.first().map(|at| Diagnosis::Private(*at)),
+    }
+}
+
+/// A private address, and probably not of our own network.
+fn is_elsewhere(seen: &Unanswered, ip: IpAddr) -> bool {
+    is_private(ip) && !is_near(seen, ip)
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            // RFC 6598: between a provider's customers and its NAT.
+            let shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
+            ip.is_private() || ip.is_link_local() || shared
+        }
+        IpAddr::V6(ip) => ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
+}
+
+/// Most networks have this size, or are smaller.
+fn is_near(seen: &Unanswered, ip: IpAddr) -> bool {
+    seen.locals.iter().any(|local| match (local, ip) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => a.octets()[..3] == b.octets()[..3],
+        (IpAddr::V6(a), IpAddr::V6(b)) => a.octets()[..8] == b.octets()[..8],
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! `manyway doctor`: checks this host's network, its relays and the way to a listener.
+//!
+//! It sends no files, and leaves the listener waiting.
+
+mod relays;
+mod report;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+
+use manyway::{
+    CarrierKind, Connection, Endpoint, PathPair, PathProblem, PathState, PathStats, ProblemKind,
+    Ticket,
+};
+use manyway_os::udp::{RECEIVE_BUFFER, SEND_BUFFER, udp_socket};
+use manyway_units::ByteSize;
+
+use crate::args::DoctorArgs;
+use crate::diagnosis::NoAnswer;
+use crate::exchange::DONE;
+use crate::exit::{Stop, usage, words};
+use crate::relays::RelaySources;
+use crate::screen::Screen;
+use crate::ticket::Invitation;
+use crate::{options, paths, ticket};
+use report::{Kind, Report};
+
+/// Addresses of no host (RFC 5737 and 3849), which stand for the Internet: nothing is sent there.
+const INTERNET: [&str; 2] = ["192.0.2.1:9", "[2001:db8::1]:9"];
+
+pub(crate) async fn run(screen: &Screen, args: DoctorArgs) -> anyhow::Result<()> {
+    let given = args.ticket.as_deref().or(args.to.as_deref());
+    let ticket = match given.map(ticket::read).transpose()? {
+        Some(Invitation::Code(_)) => {
+            return Err(usage(
+                "a code works once, and `doctor` would use it up: give it a ticket",
+            ));
+        }
+        Some(Invitation::Ticket(ticket)) => Some(ticket),
+        None => None,
+    };
+    let mut sources = RelaySources::read(screen, &args.relays, args.network.carrier, None)?;
+    let stop = Stop::listen(false);
+    let endpoint = options::bind(&args.network).await?;
+    let mut report = Report::default();
+    buffers(&mut report);
+    let checked = async {
+        if let Some(ticket) = &ticket {
+            listener(&mut report, &endpoint, &mut sources, ticket, &stop).await?;
+        } else {
+            interfaces(&mut report, &endpoint).await?;
+            if !args.relays.registry.is_empty() {
+                match sources.open(None, &stop).await {
+                    Ok(_) => report.fine(Kind::Registry, "the registry answers and knows you"),
+                    Err(error) => report.problem(Kind::Registry, words(&error)),
+                }
+            }
+        }
+        relays::check(&mut report, &args.network, sources.via()).await
+    };
+    let result = checked.await;
+    endpoint.close().await;
+    result?;
+    report.show(screen, args.json)
+}
+
+/// The sizes that the system gives to UDP sockets.
+fn buffers(report: &mut Report) {
+    let Ok(socket) = udp_socket(SocketAddr::from(([127, 0, 0, 1], 0)), None) else {
+        return;
+    };
+    let sizes = [
+        ("rmem_max", socket.recv_buffer_size(), RECEIVE_BUFFER),
+        ("wmem_max", socket.send_buffer_size(), SEND_BUFFER),
+    ];
+    let mut fine = true;
+    for (name, size, wanted) in sizes {
+        // Linux tells twice the size that was asked for.
+        let Ok(size) = size.map(|size| size / 2) else {
+            continue;
+        };
+        if size < wanted && fs::exists("/proc/sys/net/core").unwrap_or(false) {
+            fine = false;
+            report.faster(format!(
+                "Larger UDP buffers, because this host limits them to {}: `sysctl \
+                 net.core.{name}={wanted}`",
+                ByteSize::new(size as u64)
+            ));
+        }
+    }
+    if fine {
+        report.fine(Kind::Buffers, "UDP buffers are large enough");
+    }
+}
+
+/// Whether each interface has a route to the Internet.
+async fn interfaces(report: &mut Report, endpoint: &Endpoint) -> anyhow::Result<()> {
+    let internet = INTERNET.map(|text| text.parse().expect("an address"));
+    let pairs = endpoint.foresee(&internet).await?;
+    if pairs.is_empty() {
+        report.problem(
+            Kind::Interface,
+            "no interface has an address that others can reach. Connect this host to a network.",
+        );
+    }
+    let mut good = 0;
+    for (name, pairs) in by_interface(pairs, |(pair, _)| pair) {
+        let addresses: Vec<String> = pairs.iter().map(|(p, _)| p.local.to_string()).collect();
+        let addresses = addresses.join(", ");
+        let works = pairs.iter().any(|(_, problem)| problem.is_none());
+        good += usize::from(works);
+        let problem = pairs.into_iter().find_map(|(_, problem)| problem);
+        match problem.filter(|_| !works) {
+            None => report.fine(
+                Kind::Interface,
+                format!("{name} ({addresses}) leads to the Internet"),
+            ),
+            Some(problem) if problem.tunnel => report.fine(
+                Kind::Interface,
+                format!("{name} ({addresses}) leads to its own network only"),
+            ),
+            Some(problem) => {
+                report.problem(Kind::Interface, to_internet(&problem));
+                report.faster(too(&name));
+            }
+        }
+    }
+    if good == 1 {
+        report.faster(
+            "A second interface with its own uplink, on this host or on the other: Wi-Fi, a phone \
+             or another provider.",
+        );
+    }
+    Ok(())
+}
+
+/// Advice for an interface that carries nothing.
+fn too(name: &str) -> String {
+    format!("{name} in addition: see its problem above.")
+}
+
+fn to_internet(problem: &PathProblem) -> String {
+    let six = if problem.local.is_ipv6() { " -6" } else { "" };
+    let name = &problem.name;
+    match &problem.kind {
+        ProblemKind::NoRoute => format!(
+            "{name} has no route to the Internet: `ip{six} route add default via GATEWAY dev \
+             {name} metric 600`"
+        ),
+        ProblemKind::ReversePathFilter { route } => format!(
+            "{name} drops answers from the Internet, because the route there leaves by {route} and \
+             the reverse-path filter is strict: `sysctl net.ipv4.conf.{name}.rp_filter=2`"
+        ),
+        _ => problem.to_string(),
+    }
+}
+
+/// Connects, and checks each pair of addresses.
+async fn listener(
+    report: &mut Report,
+    endpoint: &Endpoint,
+    sources: &mut RelaySources,
+    ticket: &Ticket,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    if let Err(error) = sources.open(None, stop).await {
+        report.problem(Kind::Registry, words(&error));
+    }
+    let dialled = sources.dial(endpoint, ticket, stop).await;
+    let (connection, _tasks) = match dialled {
+        Ok(dialled) => dialled,
+        Err(error) => {
+            let text = match error.downcast_ref::<NoAnswer>() {
+                Some(NoAnswer(diagnosis)) => diagnosis.to_string(),
+                None => words(&error),
+            };
+            report.problem(Kind::Listener, text);
+            return interfaces(report, endpoint).await;
+        }
+    };
+    report.fine(Kind::Listener, "the listener answers, and knows the ticket");
+    paths::settle(&connection).await;
+    let checked = pairs(report, endpoint, &connection, ticket).await;
+    connection.close(DONE, "");
+    checked
+}
+
+async fn pairs(
+    report: &mut Report,
+    endpoint: &Endpoint,
+    connection: &Connection,
+    ticket: &Ticket,
+) -> anyhow::Result<()> {
+    let stats = connection.stats();
+    let active = || stats.paths.iter().filter(|p| p.state == PathState::Active);
+    let pairs = endpoint.foresee(&ticket.addresses).await?;
+    for (name, pairs) in by_interface(pairs, |(pair, _)| pair) {
+        let used = active().any(|path| path.name == name);
+        for (pair, problem) in pairs {
+            let answers = active().find(|path| {
+                !path.relay && path.local.ip() == pair.local && path.remote == pair.remote
+            });
+            match (answers, problem) {
+                (Some(path), _) => report.fine(Kind::Path, describe(path)),
+                // The interface is in use, over another pair.
+                (None, _) if used => {}
+                (None, Some(problem)) => {
+                    report.problem(Kind::Path, &problem);
+                    report.faster(too(&name));
+                }
+                (None, None) => {
+                    report.problem(
+                        Kind::Path,
+                        format!(
+                            "nothing comes back from {} over {name}: check that its network has \
+                             access to the Internet",
+                            pair.remote
+                        ),
+                    );
+                    report.faster(too(&name));
+                }
+            }
+        }
+    }
+    for path in active().filter(|path| path.relay) {
+        report.fine(Kind::Path, describe(path));
+    }
+    for relay in &stats.relays {
+        if let Some(why) = &relay.refused {
+            let at = relay.address;
+            report.problem(
+                Kind::Relay,
+                format!("the relay {at} doesn't forward: {why}"),
+            );
+        }
+    }
+    advise(report, &active().collect::<Vec<_>>());
+    Ok(())
+}
+
+fn describe(path: &PathStats) -> String {
+    let carrier = match path.carrier {
+        CarrierKind::Udp => "UDP",
+        CarrierKind::Tcp => "TCP",
+    };
+    let relay = if path.relay { "relay " } else { "" };
+    let rtt = path.rtt.as_secs_f64() * 1e3;
+    let (name, remote) = (&path.name, path.remote);
+    format!("{name} → {relay}{remote}: answers over {carrier} in {rtt:.1} ms")
+}
+
+fn advise(report: &mut Report, active: &[&PathStats]) {
+    for path in active
+        .iter()
+        .filter(|path| path.carrier == CarrierKind::Tcp)
+    {
+        let udp =
+            |other: &&&PathStats| other.name == path.name && other.carrier == CarrierKind::Udp;
+        if !active.iter().any(|other| udp(&other)) {
+            report.faster(format!(
+                "UDP on {}, where only TCP gets through: open UDP port {} on the way.",
+                path.name,
+                path.remote.port()
+            ));
+        }
+    }
+    if active.len() == 1 {
+        report.faster(
+            "A second path: another interface on this host or on the other, or a relay (`--via`).",
+        );
+    }
+    if active.len() > 1 {
+        report.faster("`manyway paths` measures what each path adds.");
+    }
+}
+
+fn by_interface<T>(items: Vec<T>, pair: impl Fn(&T) -> &PathPair) -> BTreeMap<String, Vec<T>> {
+    let mut groups: BTreeMap<String, Vec<T>> = BTreeMap::new();
+    for item in items {
+        groups
+            .entry(pair(&item).name.clone())
+            .or_default()
+            .push(item);
+    }
+    groups
+}

@@ -1,0 +1,412 @@
+//! Failures of connections, each provoked in network namespaces: what the user reads. Skipped
+//! without root.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::process::{ChildStderr, Command, Stdio};
+use std::sync::mpsc;
+
+use manyway::Ticket;
+use manyway_testbed::live;
+
+use crate::common::place::Place;
+use crate::common::{Finished, Running, eventually};
+
+/// The client's host with three uplinks, a router, and the listener's host.
+///
+/// ```text
+/// client  eth0   10.1.0.2     default route
+///         wlan0  10.2.0.2     no route
+///         wlan1  10.3.0.2     default route, strict reverse-path filter
+/// router  10.1.0.1, 10.2.0.1, 10.3.0.1, 203.0.113.1
+/// listener eth0  203.0.113.5 (also 203.0.113.6 for a relay, and the private 192.168.77.2)
+/// ```
+struct Hosts {
+    place: Place,
+    names: [String; 3],
+}
+
+const CLIENT: usize = 0;
+const ROUTER: usize = 1;
+const LISTENER: usize = 2;
+
+fn succeeds(command: &str) -> bool {
+    let mut words = command.split(' ');
+    let mut run = Command::new(words.next().unwrap());
+    run.args(words).stdout(Stdio::null()).stderr(Stdio::null());
+    run.status().is_ok_and(|status| status.success())
+}
+
+/// Whether namespaces and firewalls can be made here.
+fn able() -> bool {
+    let able = succeeds("unshare --net true") && succeeds("nft --version");
+    if !able {
+        let reason = b"skipped: it takes root and nft to make hosts with firewalls\n";
+        std::io::stderr().write_all(reason).unwrap();
+    }
+    able
+}
+
+impl Hosts {
+    fn new(test: &str) -> Self {
+        let id = std::process::id();
+        let hosts = Self {
+            place: Place::new(),
+            names: ["c", "r", "l"].map(|host| format!("mw-{test}-{id}-{host}")),
+        };
+        for name in &hosts.names {
+            assert!(succeeds(&format!("ip netns add {name}")), "{name}");
+        }
+        for host in [CLIENT, ROUTER, LISTENER] {
+            hosts.inside(host, "ip link set lo up");
+            hosts.set(host, "net.ipv4.conf.all.rp_filter", "0");
+            hosts.set(host, "net.ipv4.conf.default.rp_filter", "0");
+            // Addresses of IPv6 come later, and each test says what there is.
+            hosts.set(host, "net.ipv6.conf.default.disable_ipv6", "1");
+        }
+        hosts.set(ROUTER, "net.ipv4.ip_forward", "1");
+        hosts.link(
+            (CLIENT, "eth0", "10.1.0.2/24"),
+            (ROUTER, "port1", "10.1.0.1/24"),
+        );
+        hosts.link(
+            (CLIENT, "wlan0", "10.2.0.2/24"),
+            (ROUTER, "port2", "10.2.0.1/24"),
+        );
+        hosts.link(
+            (CLIENT, "wlan1", "10.3.0.2/24"),
+            (ROUTER, "port3", "10.3.0.1/24"),
+        );
+        hosts.link(
+            (LISTENER, "eth0", "203.0.113.5/24"),
+            (ROUTER, "port4", "203.0.113.1/24"),
+        );
+        hosts.inside(LISTENER, "ip addr add 203.0.113.6/24 dev eth0");
+        hosts.inside(LISTENER, "ip addr add 192.168.77.2/24 dev eth0");
+        hosts.inside(LISTENER, "ip route add default via 203.0.113.1");
+        hosts.inside(CLIENT, "ip route add default via 10.1.0.1");
+        hosts.inside(
+            CLIENT,
+            "ip route add default via 10.3.0.1 dev wlan1 metric 600",
+        );
+        hosts.set(CLIENT, "net.ipv4.conf.wlan1.rp_filter", "1");
+        hosts
+    }
+
+    fn link(
+        &self,
+        (a, dev_a, addr_a): (usize, &str, &str),
+        (b, dev_b, addr_b): (usize, &str, &str),
+    ) {
+        let (ns_a, ns_b) = (&self.names[a], &self.names[b]);
+        let pair =
+            format!("ip link add {dev_a} netns {ns_a} type veth peer name {dev_b} netns {ns_b}");
+        assert!(succeeds(&pair), "{pair}");
+        for (host, dev, addr) in [(a, dev_a, addr_a), (b, dev_b, addr_b)] {
+            self.inside(host, &format!("ip addr add {addr} dev {dev}"));
+            self.inside(host, &format!("ip link set {dev} up"));
+        }
+    }
+
+    fn inside(&self, host: usize, command: &str) {
+        let command = format!("ip netns exec {} {command}", self.names[host]);
+        assert!(succeeds(&command), "{command}");
+    }
+
+    /// Sets a system parameter of a host.
+    fn set(&self, host: usize, name: &str, value: &str) {
+        let file = format!("/proc/sys/{}", name.replace('.', "/"));
+        live::inside(&self.names[host], || fs::write(&file, value)).unwrap();
+    }
+
+    /// Rules of a firewall, for a chain of this hook.
+    fn firewall(&self, host: usize, hook: &str, rules: &str) {
+        let rules = format!(
+            "table ip f {{\n chain c {{\n type filter hook {hook} priority 0;\n{rules}\n }}\n}}\n"
+        );
+        let file = self.place.path("rules");
+        fs::write(&file, rules).unwrap();
+        self.inside(host, &format!("nft -f {}", file.display()));
+    }
+
+    /// The program on a host, with all interfaces.
+    fn start(&self, host: usize, arguments: &[&str]) -> Running {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.names[host]])
+            .arg(env!("CARGO_BIN_EXE_manyway"))
+            .args(arguments)
+            .current_dir(self.place.path("."))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Running(command.spawn().unwrap())
+    }
+
+    /// A listener at this port, whose ticket is in a file of that name.
+    fn listen(&self, port: &str, more: &[&str]) -> Running {
+        let file = format!("ticket-{port}");
+        fs::remove_file(self.place.path(&file)).ok();
+        let path = ["--path", "203.0.113.5"];
+        let path = if more.contains(&"--path") {
+            &[][..]
+        } else {
+            &path
+        };
+        let common = ["recv", "in", "--port", port, "--ticket-file", &file];
+        let listener = self.start(LISTENER, &[&common[..], path, more].concat());
+        self.place.wait_for(&file);
+        listener
+    }
+
+    /// Sends a file to the listener at this port.
+    fn send(&self, port: &str, more: &[&str]) -> Running {
+        let ticket = format!("@ticket-{port}");
+        let common = ["send", "film.mkv", "--to", &ticket];
+        self.start(CLIENT, &[&common[..], more].concat())
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            succeeds(&format!("ip netns del {name}"));
+        }
+    }
+}
+
+/// What a process says on standard error, line by line.
+struct Said {
+    lines: mpsc::Receiver<String>,
+    all: String,
+}
+
+impl Said {
+    fn by(running: &mut Running) -> Self {
+        let stderr: ChildStderr = running.0.stderr.take().unwrap();
+        let (tell, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            lines,
+            all: String::new(),
+        }
+    }
+
+    /// Waits for a line with these words, and returns it.
+    fn wait_for(&mut self, words: &str) -> String {
+        eventually(words, || {
+            let line = self.lines.try_recv().ok()?;
+            self.all += &format!("{line}\n");
+            line.contains(words).then_some(line)
+        })
+    }
+}
+
+/// A relay on the listener's host, and a RELAY with access to it in the file `relay`.
+fn relay(hosts: &Hosts) -> Running {
+    let at = ["--listen", "203.0.113.6:45170", "--key-file", "relay.key"];
+    let common = [&["relay", "--allow-private"], &at[..]].concat();
+    let mut relay = hosts.start(LISTENER, &common);
+    Said::by(&mut relay).wait_for(" listens on ");
+    let invited = hosts.start(LISTENER, &[&common[..], &["--invite"]].concat());
+    fs::write(hosts.place.path("relay"), invited.finish().ok().stdout).unwrap();
+    relay
+}
+
+#[test]
+fn each_failure_has_its_sentence() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("why");
+    // Of what comes in, ports 4002 and 4006 to 4010 are closed by a firewall.
+    let rules = "udp dport { 4002, 4006-4010 } drop\n tcp dport { 4002, 4006-4010 } drop\n\
+                 udp dport 4003 reject with icmp admin-prohibited\n\
+                 tcp dport 4003 reject with icmp admin-prohibited";
+    hosts.firewall(LISTENER, "input", rules);
+    let end = |listener: Running| {
+        listener.interrupt();
+        listener.finish();
+    };
+    let mut failures: Vec<(&str, Running)> = Vec::new();
+
+    end(hosts.listen("4001", &[]));
+    failures.push(("closed port", hosts.send("4001", &[])));
+
+    let _denied = hosts.listen("4002", &[]);
+    failures.push(("default-deny firewall", hosts.send("4002", &[])));
+    let _rejected = hosts.listen("4003", &[]);
+    failures.push(("firewall that rejects", hosts.send("4003", &[])));
+
+    end(hosts.listen("4004", &[]));
+    let old = fs::read(hosts.place.path("ticket-4004")).unwrap();
+    let _renewed = hosts.listen("4004", &[]);
+    fs::write(hosts.place.path("ticket-4004"), old).unwrap();
+    failures.push(("old ticket", hosts.send("4004", &[])));
+
+    // A listener of another release takes the connection and ignores what it can't read.
+    end(hosts.listen("4005", &[]));
+    let other = live::inside(&hosts.names[LISTENER], || {
+        let at = "203.0.113.5:4005";
+        UdpSocket::bind(at).and_then(|udp| Ok((udp, TcpListener::bind(at)?)))
+    });
+    let _other = other.unwrap();
+    failures.push(("other release", hosts.send("4005", &[])));
+
+    let _behind_nat = hosts.listen("4006", &["--path", "192.168.77.2"]);
+    failures.push(("private address behind NAT", hosts.send("4006", &[])));
+
+    let first_relay = relay(&hosts);
+    let via = ["--via", "@relay"];
+    let _relayed = hosts.listen("4007", &via);
+    failures.push(("relay without access", hosts.send("4007", &[])));
+    let absent = hosts.listen("4008", &via);
+    absent.signal("KILL");
+    // Nobody answers there from now on, and the relay's memory of it needn't end.
+    let forgotten = fs::read_to_string(hosts.place.path("ticket-4008")).unwrap();
+    let mut forgotten: Ticket = forgotten.trim().parse().unwrap();
+    forgotten.secret[0] ^= 1;
+    fs::write(hosts.place.path("ticket-4008"), forgotten.to_string()).unwrap();
+    failures.push(("relay without the listener", hosts.send("4008", &via)));
+
+    let only = |interface: &str| hosts.send("4002", &["--path", interface]);
+    failures.push(("no route", only("wlan0")));
+    failures.push(("reverse-path filter", only("wlan1")));
+
+    let mut said = String::new();
+    let mut note = |(what, sender): (&str, Running)| {
+        let Finished { code, stderr, .. } = sender.finish();
+        said += &format!("{what}: status {code}\n{stderr}");
+    };
+    for failure in failures {
+        note(failure);
+    }
+    // It has to be there until the others have ended.
+    let _down = hosts.listen("4009", &via);
+    end(first_relay);
+    note(("relay down", hosts.send("4009", &via)));
+    insta::assert_snapshot!("sentences", said);
+}
+
+#[test]
+fn uplinks_that_carry_nothing_and_an_outage_are_told() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("half");
+    // The third uplink works in this test.
+    hosts.set(CLIENT, "net.ipv4.conf.wlan1.rp_filter", "2");
+    let _listener = hosts.listen("4001", &[]);
+    // Long enough for what follows.
+    let slowly = ["--limit", "200kbps", "--scheduler", "redundant"];
+    let mut sender = hosts.send("4001", &slowly);
+    let mut said = Said::by(&mut sender);
+    let unused = said.wait_for("wlan0");
+    let lost = "iifname port3 drop\n oifname port3 drop";
+    hosts.firewall(ROUTER, "forward", lost);
+    let down = said.wait_for("is down");
+    hosts.inside(ROUTER, "nft flush ruleset");
+    let up = said.wait_for("is up again");
+    hosts.firewall(ROUTER, "forward", "drop");
+    said.wait_for("no other path works now");
+    let line = said.wait_for("outage since");
+    assert!(!line.contains("left"), "{line}");
+    hosts.inside(ROUTER, "nft flush ruleset");
+    said.wait_for("is up again");
+    sender.interrupt();
+    let told = [&*unused, &down, &up];
+    insta::assert_snapshot!("half_used", told.join("\n"));
+}
+
+#[test]
+fn a_listener_without_a_network_says_so_and_writes_its_ticket_again() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("late");
+    let ticket = || {
+        let text = fs::read_to_string(hosts.place.path("late")).ok()?;
+        text.trim().parse::<Ticket>().ok()
+    };
+    hosts.inside(CLIENT, "ip link set eth0 down");
+    hosts.inside(CLIENT, "ip link set wlan0 down");
+    hosts.inside(CLIENT, "ip link set wlan1 down");
+    let mut listener = hosts.start(CLIENT, &["recv", "in", "--ticket-file", "late"]);
+    let mut said = Said::by(&mut listener);
+    said.wait_for("has no network yet");
+    let first = ticket().unwrap();
+    assert!(first.addresses.iter().all(|a| a.ip().is_loopback()));
+    hosts.inside(CLIENT, "ip link set eth0 up");
+    hosts.inside(CLIENT, "ip route add default via 10.1.0.1");
+    said.wait_for("The network is up");
+    let second = eventually("the second ticket", || {
+        ticket().filter(|ticket| ticket.addresses != first.addresses)
+    });
+    assert_eq!(second.secret, first.secret);
+    let hosts_named: Vec<String> = second
+        .addresses
+        .iter()
+        .map(|a| a.ip().to_string())
+        .collect();
+    assert_eq!(hosts_named, ["10.1.0.2"]);
+    // It is good.
+    let sender = hosts.start(LISTENER, &["send", "film.mkv", "--to", "@late"]);
+    sender.finish().ok();
+}
+
+/// The program's words, without round-trip times.
+fn timeless(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.find(" in ") {
+        Some(at) if line.ends_with(" ms") => line[..at].to_owned(),
+        _ => match line.split_once(", with a round-trip time") {
+            Some((front, _)) => front.to_owned(),
+            None => line.to_owned(),
+        },
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_doctor_finds_what_is_wrong() {
+    if !able() {
+        return;
+    }
+    let hosts = Hosts::new("doctor");
+    let doctor = |host: usize, arguments: &[&str]| {
+        let finished = hosts
+            .start(host, &[&["doctor"], arguments].concat())
+            .finish();
+        let said = timeless(&finished.stderr);
+        (format!("status {}\n{said}\n", finished.code), finished)
+    };
+    let (fine, _) = doctor(LISTENER, &[]);
+    insta::assert_snapshot!("doctor_fine", fine);
+    let (interfaces, _) = doctor(CLIENT, &[]);
+    insta::assert_snapshot!("doctor_interfaces", interfaces);
+
+    let _relay = relay(&hosts);
+    let _listener = hosts.listen("4001", &[]);
+    let (pairs, _) = doctor(CLIENT, &["@ticket-4001", "--via", "@relay"]);
+    insta::assert_snapshot!("doctor_pairs", pairs);
+    let listener = hosts.listen("4002", &[]);
+    listener.interrupt();
+    listener.finish();
+    let ask = ["@ticket-4002", "--json"];
+    let (_, finished) = doctor(CLIENT, &ask);
+    assert_eq!(finished.code, 3);
+    let json = finished.json();
+    let checks = json["checks"].as_array().unwrap();
+    let listener = checks.iter().find(|check| check["kind"] == "listener");
+    let message = listener.unwrap()["message"].as_str().unwrap();
+    assert!(
+        message.contains("nothing listens at 203.0.113.5:4002"),
+        "{message}"
+    );
+}
