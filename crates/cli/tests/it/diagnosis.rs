@@ -40,9 +40,9 @@ fn succeeds(command: &str) -> bool {
 
 /// Whether namespaces and firewalls can be made here.
 fn able() -> bool {
-    let able = succeeds("unshare --net true") && succeeds("nft --version");
+    let able = succeeds("unshare --net nft add table ip any") && succeeds("ip -V");
     if !able {
-        let reason = b"skipped: it takes root and nft to make hosts with firewalls\n";
+        let reason = b"skipped: it takes root, ip and nft to make hosts with firewalls\n";
         std::io::stderr().write_all(reason).unwrap();
     }
     able
