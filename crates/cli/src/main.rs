@@ -65,7 +65,7 @@ use crate::screen::Screen;
 
 fn main() -> ExitCode {
     let cli = Cli::read();
-    let screen = Screen::new(&cli.output);
+    let screen = Screen::new(cli.output.quiet, cli.output.verbose > 0);
     logging::start(&screen, &cli.output);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()

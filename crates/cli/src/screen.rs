@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 
-use crate::args::OutputArgs;
 use crate::text::Line;
 
 /// The size of a terminal that doesn't tell it.
@@ -47,17 +46,13 @@ impl Size {
 }
 
 impl Screen {
-    /// With the level of `-q` and `-v`.
-    pub(crate) fn new(output: &OutputArgs) -> Self {
-        Self::with(output.quiet, output.verbose > 0)
-    }
-
     /// As with `-q`.
     pub(crate) fn quiet() -> Self {
-        Self::with(true, false)
+        Self::new(true, false)
     }
 
-    fn with(quiet: bool, verbose: bool) -> Self {
+    /// With `-q`, with `-v`, or without.
+    pub(crate) fn new(quiet: bool, verbose: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let moves = env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
         let painter = Painter {
