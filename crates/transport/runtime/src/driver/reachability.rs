@@ -26,6 +26,8 @@ pub(super) struct Reachability {
     pairs: BTreeMap<(LocalId, SocketAddr), PairState>,
     /// Problems already reported: one is reported again only after it has changed.
     told: BTreeMap<LocalId, ProblemKind>,
+    /// Sockets that a path has worked from: their silence is an outage.
+    worked: BTreeSet<LocalId>,
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Reachability {
     pub(super) fn forget(&mut self, local: LocalId) {
         self.pairs.retain(|(l, _), _| *l != local);
         self.told.remove(&local);
+        self.worked.remove(&local);
     }
 
     /// The problems of sockets, one for each, unless it was told before. `working` has the names of
@@ -110,6 +113,7 @@ impl Reachability {
         for (&local, &place) in places {
             // With IPv4 at work, an interface needs no IPv6.
             if working.contains(&place.name()) {
+                self.worked.insert(local);
                 self.told.remove(&local);
                 continue;
             }
@@ -126,7 +130,11 @@ impl Reachability {
                 .clone()
                 .find_map(|(&(_, remote), pair)| explain(place, remote, pair));
             // Silence says something about an interface if another one has an answer.
-            let silent = |pair: &PairState| now.since(pair.first) >= SILENCE && !working.is_empty();
+            let silent = |pair: &PairState| {
+                now.since(pair.first) >= SILENCE
+                    && !working.is_empty()
+                    && !self.worked.contains(&local)
+            };
             let problem = explained.or_else(|| {
                 let (&(_, remote), _) = pairs.find(|(_, pair)| silent(pair))?;
                 Some(PathProblem::new(place, remote, ProblemKind::Silent))
@@ -261,6 +269,10 @@ mod tests {
         let told = reachability.news(now, &places, &other);
         assert_eq!(told[0].kind, ProblemKind::Silent);
         assert!(reachability.problems(&places, &[remote]).is_empty());
+        // One that has worked before has an outage.
+        let own = BTreeSet::from([place.name()]);
+        assert!(reachability.news(now, &places, &own).is_empty());
+        assert!(reachability.news(now, &places, &other).is_empty());
     }
 
     #[test]
