@@ -310,7 +310,7 @@ fn uplinks_that_carry_nothing_and_an_outage_are_told() {
     let slowly = ["--limit", "200kbps", "--scheduler", "redundant"];
     let mut sender = hosts.send("4001", &slowly);
     let mut said = Said::by(&mut sender);
-    let unused = said.wait_for("wlan0");
+    let unused = said.wait_for("wlan0 has no route");
     let lost = "iifname port3 drop\n oifname port3 drop";
     hosts.firewall(ROUTER, "forward", lost);
     let down = said.wait_for("is down");
