@@ -11,10 +11,10 @@ fn of(paths: &[serde_json::Value], local: &str) -> u64 {
     paths.iter().filter(of).map(both).sum()
 }
 
-/// manyway looks ten times a second, and both paths together have 3 MB/s.
+/// manyway looks ten times a second, and both paths together have 10 MB/s.
 #[test]
 fn an_interface_carries_its_quota_and_not_much_more() {
-    let transfer = Transfer::new(9_000_000);
+    let transfer = Transfer::new(12_000_000);
     let receiver = transfer.receiver(&[]);
     let ticket = transfer.ticket();
     let quota = [
@@ -23,7 +23,7 @@ fn an_interface_carries_its_quota_and_not_much_more() {
         "--quota",
         "127.0.0.2=2MB",
         "--limit",
-        "24Mbps",
+        "80Mbps",
         "--scheduler",
         "redundant",
     ];

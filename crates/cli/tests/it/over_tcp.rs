@@ -200,7 +200,7 @@ fn where_none_takes_tcp_it_is_said() {
     let failed = send(
         &transfer,
         &ticket.to_string(),
-        &[&source[..], &TCP].concat(),
+        &[&source[..], &TCP, &["-v"]].concat(),
     );
     assert_eq!(failed.code, 3, "{failed:?}");
     for words in [
@@ -221,7 +221,7 @@ fn a_named_relay_without_tcp_is_named_in_the_error() {
     assert!(!text.tcp);
     let receiver = transfer.receiver(&["--via", &relay.text]);
     let ticket = unreachable(&transfer).to_string();
-    let options = [&["--via", &relay.text][..], &TCP].concat();
+    let options = [&["--via", &relay.text][..], &TCP, &["-v"]].concat();
     let failed = send(&transfer, &ticket, &options);
     assert_eq!(failed.code, 3, "{failed:?}");
     let words = format!("TCP to {}: ", text.addresses[0]);

@@ -216,8 +216,8 @@ fn a_run_that_is_interrupted_ends_and_says_so() {
         return;
     }
     let place = place();
-    // A law that no other test has.
-    let law = format!("ewtcp:a=0.{}", 1_000_000 + std::process::id());
+    // A law that no other test has, as the program writes it: without a zero at the end.
+    let law = format!("ewtcp:a=0.1{}1", std::process::id());
     let set = format!("flows.ours.law={law}");
     let arguments = [
         "run", "two.toml", "--level", "live", "--repeat", "2", "--json",
