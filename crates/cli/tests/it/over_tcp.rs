@@ -224,7 +224,7 @@ fn a_named_relay_without_tcp_is_named_in_the_error() {
     let options = [&["--via", &relay.text][..], &TCP, &["-v"]].concat();
     let failed = send(&transfer, &ticket, &options);
     assert_eq!(failed.code, 3, "{failed:?}");
-    let words = format!("TCP to {}: ", text.addresses[0]);
+    let words = format!("TCP to the relay at {}: ", text.addresses[0]);
     assert!(failed.stderr.contains(&words), "{}", failed.stderr);
     drop(receiver);
 }
