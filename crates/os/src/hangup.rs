@@ -21,6 +21,19 @@ mod tests {
         let status = "Name:\tx\nSigBlk:\t0000000000000003\nSigIgn:\t0000000000001001\n";
         assert_eq!(ignored(status), 0x1001);
         assert_eq!(ignored(""), 0);
-        assert!(!ignores_hangup());
+        // As a shell says it to what it starts; this test itself may run under `nohup`.
+        for (trap, bit) in [
+            ("trap '' HUP", 1),
+            ("trap - HUP", u64::from(ignores_hangup())),
+        ] {
+            let script = format!("{trap}; grep SigIgn /proc/self/status");
+            let mut shell = std::process::Command::new("sh");
+            let told = shell.args(["-c", &script]).output().unwrap().stdout;
+            assert_eq!(
+                ignored(&String::from_utf8(told).unwrap()) & 1,
+                bit,
+                "{trap}"
+            );
+        }
     }
 }
