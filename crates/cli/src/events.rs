@@ -16,8 +16,11 @@ use crate::screen::Screen;
 /// How long a path has to be down before the user is told, and what goes on meanwhile shows.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Reports path events for as long as it is polled. A path that fails is worth a line if the user
-/// named its interface. With all interfaces in use, some failures are normal.
+/// Most failed paths that are remembered: a peer may change its addresses as often as it likes.
+const MOST_TOLD: usize = 1000;
+
+/// Reports path events for as long as it is polled. An interface that carries nothing is worth a
+/// line, unless it is a tunnel that the user hasn't named: many of these lead elsewhere.
 pub(crate) async fn follow(
     screen: &Screen,
     reporter: &Reporter,
@@ -96,13 +99,17 @@ impl Lost {
                 remote,
                 reason,
             }) if *reason != PathDownReason::Reselected => {
-                self.down.push(Down {
-                    since: Instant::now(),
-                    path: *path,
-                    of: (name.clone(), *remote),
-                    reason: *reason,
-                    others: working(),
-                });
+                let of = (name.clone(), *remote);
+                // One that has stalled and is then given up is down once.
+                if !self.told.contains(&of) && self.down.iter().all(|down| down.of != of) {
+                    self.down.push(Down {
+                        since: Instant::now(),
+                        path: *path,
+                        of,
+                        reason: *reason,
+                        others: working(),
+                    });
+                }
                 Some(String::new())
             }
             Event::LocalRemoved { name, addr } => {
@@ -132,7 +139,9 @@ impl Lost {
         let over = self.down.iter().take_while(|down| is_over(down)).count();
         let over: Vec<Down> = self.down.drain(..over).collect();
         let lines = over.iter().map(|down| down.words(working)).collect();
-        self.told.extend(over.into_iter().map(|down| down.of));
+        let room = MOST_TOLD.saturating_sub(self.told.len());
+        self.told
+            .extend(over.into_iter().map(|down| down.of).take(room));
         lines
     }
 }
@@ -270,6 +279,19 @@ mod tests {
         }
         let picked = lost.take(&down(PathDownReason::Reselected), before);
         assert_eq!(picked, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_path_that_stalls_and_is_given_up_is_told_once() {
+        let mut lost = Lost::default();
+        lost.take(&down(PathDownReason::Stalled), Working::new);
+        lost.take(&down(PathDownReason::TimedOut), Working::new);
+        lost.settle().await;
+        assert_eq!(lost.settled(&Working::new()).len(), 1);
+        lost.take(&down(PathDownReason::TimedOut), Working::new);
+        tokio::time::sleep(2 * SETTLE).await;
+        assert_eq!(lost.settled(&Working::new()), [""; 0]);
+        assert!(lost.take(&up(), Working::new).unwrap().contains("up again"));
     }
 
     #[tokio::test(start_paused = true)]
