@@ -35,6 +35,11 @@ impl Completion {
             files_done: progress.files_done(),
         }
     }
+
+    /// The part of the bytes that is done.
+    pub(crate) fn fraction(&self) -> f64 {
+        self.done as f64 / self.total.max(1) as f64
+    }
 }
 
 /// What has moved. Any change counts.

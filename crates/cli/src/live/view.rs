@@ -187,11 +187,10 @@ impl View {
 
     /// The bar and the numbers: in one line, or in two where that is too long.
     fn head(&self, columns: usize) -> Vec<Line> {
-        let Completion { done, total, .. } = self.completion;
         if self.completion.phase != Phase::Transferring {
             return vec![self.total(columns)];
         }
-        let fraction = done as f64 / total.max(1) as f64;
+        let fraction = self.completion.fraction();
         let percent = format!(" {:>3.0} %", (100.0 * fraction).floor());
         let rest = self.total(columns);
         let beside = columns.saturating_sub(percent.len() + rest.width() + 2);
@@ -308,11 +307,8 @@ impl View {
     /// One line, for a log or a terminal that redraws nothing.
     pub(super) fn plain_line(&self) -> String {
         let mut line = format!("{:.0} s: ", self.at.as_secs_f64());
-        let Completion {
-            phase, done, total, ..
-        } = self.completion;
-        if phase == Phase::Transferring {
-            let percent = (100.0 * done as f64 / total.max(1) as f64).floor();
+        if self.completion.phase == Phase::Transferring {
+            let percent = (100.0 * self.completion.fraction()).floor();
             write!(line, "{percent:.0} %, ").expect("a String takes everything");
         }
         line.push_str(&self.total(usize::MAX).render(false));
