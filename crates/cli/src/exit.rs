@@ -291,12 +291,10 @@ pub(crate) struct Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems = if self.count == 1 {
-            "problem"
-        } else {
-            "problems"
-        };
-        write!(f, "{} {problems} found", self.count)
+        match self.count {
+            1 => f.write_str("one problem found"),
+            count => write!(f, "{count} problems found"),
+        }
     }
 }
 

@@ -1,13 +1,12 @@
 //! What the checks found: lines for people, one JSON object for programs.
 
 use std::fmt;
-use std::io::{self, Write};
 
-use anyhow::Context;
 use serde::Serialize;
 
 use crate::exit::Problems;
 use crate::screen::Screen;
+use crate::summary::print_json;
 
 /// All checks. Serialised, this is `--json`'s object; fields are added, never changed.
 #[derive(Debug, Default, Serialize)]
@@ -84,12 +83,9 @@ impl Report {
     /// # Errors
     /// There are problems, or standard output failed.
     pub(crate) fn show(&self, screen: &Screen, json: bool) -> anyhow::Result<()> {
-        if json {
-            let text = serde_json::to_string(self)? + "\n";
-            let written = io::stdout().write_all(text.as_bytes());
-            written.context("can't write to standard output")?;
-        } else {
-            screen.error(self.text().trim_end());
+        match json {
+            true => print_json(self)?,
+            false => screen.error(self.text().trim_end()),
         }
         let wrong = || self.checks.iter().filter(|check| !check.ok);
         match wrong().count() {

@@ -396,6 +396,15 @@ fn the_doctor_finds_what_is_wrong() {
     let _listener = hosts.listen("4001", &[]);
     let (pairs, _) = doctor(CLIENT, &["@ticket-4001", "--via", "@relay"]);
     insta::assert_snapshot!("doctor_pairs", pairs);
+    let (two, _) = doctor(
+        CLIENT,
+        &["@ticket-4001", "--path", "eth0", "--path", "wlan0"],
+    );
+    let guide = include_str!("../../../../docs/guide.md");
+    let (_, shown) = guide.split_once("$ manyway doctor @ticket\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    let shown = timeless(&shown.replace(":4433", ":4001"));
+    assert_eq!(two, format!("status 1\n{shown}\n"));
     let listener = hosts.listen("4002", &[]);
     listener.interrupt();
     listener.finish();
