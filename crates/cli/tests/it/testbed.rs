@@ -187,6 +187,11 @@ fn flows_of_ours_and_of_the_kernel_run_live() {
         assert!(goodput > 0.0 && goodput < 12e6, "{flow}");
         assert_eq!(flow["subflows"][0]["loss_events"]["n"], 0);
     }
+    for group in object["groups"].as_array().unwrap() {
+        let rate = |name: &str| group[name]["mean"].as_f64().unwrap();
+        let (all, mean) = (rate("total_bps"), rate("goodput_bps"));
+        assert!((all / mean - 1.0).abs() < 0.02, "{group}");
+    }
     assert!(object["emulator"]["late_p99_s"].as_f64().unwrap() > 0.0);
 }
 
