@@ -235,8 +235,12 @@ async fn a_directory_goes_only_as_it_was_and_when_the_file_is_there() {
         };
         let receiving = receive(theirs, to.path(), deleting(), Progress::new());
         let ((), received) = tokio::join!(play, receiving);
-        let code = received.unwrap_err().code();
+        let error = received.unwrap_err();
+        let code = error.code();
         assert_eq!(code, comes.map(|_| FailureCode::Conflict), "{comes:?}");
+        // Advice that has been followed is none.
+        let keeps = error.to_string().contains("`--delete` keeps the directory");
+        assert_eq!(keeps, comes == Some("top/f/.x.manyway-part-01234567"));
         let there = comes.unwrap_or("top/f/old");
         assert!(to.path().join(there).exists(), "{there}");
     }
