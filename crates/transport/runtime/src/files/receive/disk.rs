@@ -380,17 +380,17 @@ fn overwrite(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno> {
 
 /// Renames unless the new name exists, atomically where the file system can.
 fn rename_new(dir: BorrowedFd<'_>, from: &str, to: &str) -> Result<(), Errno> {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    match nix::fcntl::renameat2(
-        dir,
-        from,
-        dir,
-        to,
-        nix::fcntl::RenameFlags::RENAME_NOREPLACE,
-    ) {
-        // Neither does every file system know the flag.
-        Err(Errno::EINVAL | Errno::ENOSYS | Errno::ENOTSUP) => {}
-        other => return other,
+    // nix has this call for glibc alone.
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        let renamed = renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE)
+            .map_err(|error| Errno::from_raw(error.raw_os_error()));
+        match renamed {
+            // Neither does every file system know the flag.
+            Err(Errno::EINVAL | Errno::ENOSYS | Errno::ENOTSUP) => {}
+            other => return other,
+        }
     }
     rename_by_link(dir, from, to)
 }
