@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::progress::timed;
 
 /// The papers' scenarios, in the program: it runs where no source tree is.
-static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../scenarios");
+static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 
 /// RED in the place of the queues of Balia's scenarios.
 pub(crate) const RED: &str = "links.*.queue={ red = { limit = \"50 packets\", \

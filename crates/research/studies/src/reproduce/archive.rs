@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::claims;
 
 /// How to cite the program.
-const CITATION: &str = include_str!("../../../../../CITATION.cff");
+const CITATION: &str = include_str!("../../CITATION.cff");
 
 const README: &str = "\
 # Results of manyway
